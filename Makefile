@@ -1,0 +1,38 @@
+# Everything a fresh machine with Python 3.11 and make needs: `make demo` and `make test`.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint format bench clean
+
+help: ## list the commands
+	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 10
+
+$(READY): requirements.lock pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $(READY)
+
+demo: $(READY) ## 100 agents on a cycle: a table, and a plot in results/
+	$(BIN)/posse run experiments/demo.toml
+
+test: $(READY) ## the test suite, on all cores
+	$(BIN)/python -m pytest -n auto --dist worksteal
+
+lint: $(READY) ## ruff, mypy --strict and the layer rules
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+format: $(READY) ## let ruff format and fix
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(READY) ## measure speed, as ratios taken in one run
+	$(BIN)/python benchmarks/bench.py
+
+clean: ## remove what the other commands made
+	rm -rf .venv results .pytest_cache .mypy_cache .ruff_cache .hypothesis

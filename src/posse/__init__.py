@@ -1,0 +1,67 @@
+"""Posse: a posse of bandits, many agents, one problem, no centre.
+
+Every public name is loaded when first used, so that `import posse` is instant.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from posse import algorithms as algorithms
+    from posse import bandits as bandits
+    from posse import beliefs as beliefs
+    from posse import families as families
+    from posse import lab as lab
+    from posse import networks as networks
+    from posse import policies as policies
+    from posse import theory as theory
+    from posse.algorithms import Centralized as Centralized
+    from posse.algorithms import Decentralized as Decentralized
+    from posse.algorithms import Isolated as Isolated
+    from posse.bandits import Bandit as Bandit
+    from posse.lab import Comparison as Comparison
+    from posse.lab import Result as Result
+    from posse.lab import compare as compare
+    from posse.lab import load as load
+    from posse.lab import simulate as simulate
+    from posse.policies import BayesUCB as BayesUCB
+    from posse.policies import Greedy as Greedy
+    from posse.policies import ThompsonSampling as ThompsonSampling
+    from posse.summary import summarise as summarise
+
+__version__ = "0.1.0"
+
+_MODULES = ("algorithms", "bandits", "beliefs", "families", "lab", "networks", "policies", "theory")
+_ORIGIN = {
+    "Bandit": "posse.bandits",
+    "BayesUCB": "posse.policies",
+    "Centralized": "posse.algorithms",
+    "Comparison": "posse.lab",
+    "Decentralized": "posse.algorithms",
+    "Greedy": "posse.policies",
+    "Isolated": "posse.algorithms",
+    "Result": "posse.lab",
+    "ThompsonSampling": "posse.policies",
+    "compare": "posse.lab",
+    "load": "posse.lab",
+    "simulate": "posse.lab",
+    "summarise": "posse.summary",
+}
+
+__all__ = [*_MODULES, *_ORIGIN]  # pyright: ignore[reportUnsupportedDunderAll]
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name on first use (PEP 562)."""
+    if name in _MODULES:
+        value: Any = importlib.import_module(f"posse.{name}")
+    elif name in _ORIGIN:
+        value = getattr(importlib.import_module(_ORIGIN[name]), name)
+    else:
+        raise AttributeError(f"module 'posse' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

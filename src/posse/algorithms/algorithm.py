@@ -1,0 +1,49 @@
+"""What every algorithm supplies: three functions over a small state."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from posse.families.family import Family
+from posse.networks.network import Network
+from posse.randomness import FloatArray, Randomness
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What an algorithm may know: the sizes, the default reward model and the network.
+
+    States carry a leading axis of runs, so one call serves a whole block of them.
+    """
+
+    n_agents: int
+    n_arms: int
+    horizon: int
+    family: Family
+    network: Network
+    n_runs: int = 1
+
+
+class Algorithm(Protocol):
+    """One way for N agents to choose and learn; `state` is whatever it keeps between rounds."""
+
+    name: ClassVar[str]
+
+    def init(self, problem: Problem) -> Any:
+        """The state before round 1."""
+
+    def choose(self, state: Any, t: int, generator: Randomness) -> NDArray[np.intp]:
+        """The arms played in round t: (R, N)."""
+
+    def learn(
+        self,
+        state: Any,
+        arms: NDArray[np.intp],  # (R, N)
+        rewards: FloatArray,  # (R, N)
+        weights: Any,  # W(t), applied as weights @ array
+    ) -> Any:
+        """The state after the round's rewards and messages."""

@@ -1,0 +1,29 @@
+"""Full cooperation: N agents choose independently from one belief that sees every reward."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from posse import beliefs
+from posse.algorithms.bayesian import BayesianAlgorithm, BayesianState
+from posse.randomness import FloatArray
+
+
+@dataclass(frozen=True)
+class Centralized(BayesianAlgorithm):
+    """The optimal centralized agent the paper compares with; the network is ignored."""
+
+    name: ClassVar[str] = "centralized"
+
+    def learn(
+        self, state: BayesianState, arms: NDArray[np.intp], rewards: FloatArray, weights: Any
+    ) -> BayesianState:
+        """Bayes' rule with all N rewards: averaging beliefs updated at rate N adds them up."""
+        n_agents = arms.shape[-1]
+        updated = beliefs.observe(state.belief, arms, rewards, state.family, n_agents)
+        shared = updated.mean(axis=-2, keepdims=True)
+        return state.with_belief(np.broadcast_to(shared, updated.shape))

@@ -1,0 +1,42 @@
+"""Algorithm 1: play, update the tempered posterior, merge with the neighbours."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from posse import beliefs, checks
+from posse.algorithms.algorithm import Problem
+from posse.algorithms.bayesian import BayesianAlgorithm, BayesianState
+from posse.randomness import FloatArray
+
+
+@dataclass(frozen=True)
+class Decentralized(BayesianAlgorithm):
+    """Decentralized Bayesian bandit (Alg. 1), with any policy, any family and any network.
+
+    The family defaults to the bandit's own, the learning rate to N (Theorem 1).
+    """
+
+    name: ClassVar[str] = "decentralized"
+
+    learning_rate: float | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.learning_rate is not None:
+            checks.number("learning_rate", self.learning_rate, above=0)
+
+    def rate(self, problem: Problem) -> float:
+        """The learning rate given, else N."""
+        return problem.n_agents if self.learning_rate is None else self.learning_rate
+
+    def learn(
+        self, state: BayesianState, arms: NDArray[np.intp], rewards: FloatArray, weights: Any
+    ) -> BayesianState:
+        """Update (eq. `posterior_update`), then merge (eq. `merge_posteriors`)."""
+        updated = beliefs.observe(state.belief, arms, rewards, state.family, state.learning_rate)
+        return state.with_belief(beliefs.merge(updated, weights))

@@ -1,0 +1,26 @@
+"""No cooperation: each agent learns from its own rewards alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from posse import beliefs
+from posse.algorithms.bayesian import BayesianAlgorithm, BayesianState
+from posse.randomness import FloatArray
+
+
+@dataclass(frozen=True)
+class Isolated(BayesianAlgorithm):
+    """Single-agent Bayesian bandits side by side, learning rate 1; the network is ignored."""
+
+    name: ClassVar[str] = "isolated"
+
+    def learn(
+        self, state: BayesianState, arms: NDArray[np.intp], rewards: FloatArray, weights: Any
+    ) -> BayesianState:
+        """Bayes' rule, no merge."""
+        return state.with_belief(beliefs.observe(state.belief, arms, rewards, state.family, 1.0))

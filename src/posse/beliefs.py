@@ -1,0 +1,53 @@
+"""The paper's two equations, for every family: a belief is an array, and both are linear in it.
+
+A belief has shape (D, ..., K): D coordinates first, arms last, agents (and runs) between.  Its
+coordinates are affine in the natural parameters of the posterior, so multiplying by a likelihood
+adds a statistic, and averaging log-densities averages coordinates.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from posse.families.family import Family
+from posse.randomness import FloatArray
+
+
+def prior(family: Family, n_agents: int | tuple[int, ...], n_arms: int) -> FloatArray:
+    """The prior q_0 of every agent and arm: (D, N, K); for runs too, n_agents is (R, N)."""
+    between = (n_agents,) if isinstance(n_agents, int) else n_agents
+    coordinates = family.prior()  # (D,)
+    shape = (len(coordinates), *between, n_arms)
+    return np.broadcast_to(coordinates.reshape(-1, *[1] * (len(shape) - 1)), shape).copy()
+
+
+def observe(
+    belief: FloatArray,  # (D, ..., K)
+    arms: NDArray[np.integer] | int,  # (...)
+    rewards: FloatArray | float,  # (...)
+    family: Family,
+    learning_rate: float,
+) -> FloatArray:
+    """The tempered posterior of the arms played (eq. `posterior_update`), as a new belief."""
+    evidence = learning_rate * family.statistic(np.asarray(rewards, dtype=float))  # (D, ...)
+    n_coordinates, n_arms = belief.shape[0], belief.shape[-1]
+    updated = belief.copy()
+    cells = updated.reshape(n_coordinates, -1)  # a view: (D, agents * K)
+    played = np.arange(0, cells.shape[1], n_arms) + np.ravel(arms)
+    cells[:, played] += evidence.reshape(n_coordinates, -1)
+    return updated
+
+
+def merge(belief: FloatArray, weights: Any) -> FloatArray:
+    """Log-linear pooling with the neighbours (eq. `merge_posteriors`): weights @ belief.
+
+    belief: (D, ..., N, K); weights: (N, N) as an array, a SciPy sparse matrix, or what a network's
+    sampler returns.
+    """
+    from posse.networks.operators import as_operator
+
+    merged: FloatArray = as_operator(weights) @ belief
+    return merged

@@ -1,0 +1,67 @@
+"""The command line: one file per command, and what heavy libraries they need imported inside."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+import posse
+from posse.cli import inspect, run
+from posse.cli.errors import Mistake
+
+INTERRUPTED = 130  # what shells report for Ctrl-C
+
+app = typer.Typer(
+    name="posse",
+    help="A posse of bandits: many agents, one problem, no centre.",
+    epilog="Start with: posse run experiments/demo.toml",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command(epilog=run.EXAMPLES)(run.run)
+app.command(epilog=inspect.EXAMPLES)(inspect.inspect)
+
+# click's error, the base of typer's own, which keeps it in a different place in each version
+_UsageError: Any = typer.BadParameter.__mro__[2]
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"posse {posse.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _common(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Print the version.", callback=_print_version, is_eager=True
+        ),
+    ] = False,
+) -> None:
+    """Take the options that all commands share."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run one command and exit: 0 done, 2 the user's mistake, 130 interrupted."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        code = app(given or ["--help"], prog_name="posse", standalone_mode=False)
+    except _UsageError as error:
+        code = _refuse(error.format_message())
+    except Mistake as error:
+        code = _refuse(str(error))
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    if code == INTERRUPTED:
+        print("posse: interrupted, nothing was written", file=sys.stderr)
+    sys.exit(code)
+
+
+def _refuse(message: str) -> int:
+    print("posse:", " ".join(message.split()), file=sys.stderr)
+    return 2

@@ -1,0 +1,26 @@
+"""What the user can put right: reported in one line, exit code 2, without a traceback."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+class Mistake(Exception):
+    """One sentence for the user."""
+
+
+@contextmanager
+def mistakes() -> Iterator[None]:
+    """Take a ValueError for the user's mistake, which it is at the library's doors, and there only.
+
+    So is a file or folder that the system does not let us write.
+    """
+    try:
+        yield
+    except ValueError as error:
+        raise Mistake(str(error)) from None
+    except OSError as error:
+        raise Mistake(
+            f"{error.filename}: {error.strerror}" if error.filename else str(error)
+        ) from None

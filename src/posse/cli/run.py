@@ -1,0 +1,121 @@
+"""`posse run`: an experiment file in; a table, a result file and a figure out."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from posse.cli.errors import Mistake, mistakes
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from posse.lab import Comparison
+    from posse.lab.experiments import Experiment
+
+EXAMPLES = """Examples:
+
+posse run experiments/demo.toml
+
+posse run experiments/demo.toml --runs 10 --horizon 500 --output /tmp/quick"""
+
+
+def run(
+    file: Annotated[Path, typer.Argument(metavar="FILE.toml", help="The experiment.")],
+    runs: Annotated[int | None, typer.Option(help="Runs, in place of the file's.")] = None,
+    horizon: Annotated[int | None, typer.Option(help="Rounds, in place of the file's.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed, in place of the file's.")] = None,
+    output: Annotated[Path, typer.Option(help="Folder for FILE.nc and FILE.png.")] = Path(
+        "results"
+    ),
+    plot: Annotated[bool, typer.Option("--plot/--no-plot", help="Draw FILE.png.")] = True,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print only the paths.")] = False,
+) -> None:
+    """Run an experiment file: print its final regrets, save its results and a figure."""
+    from rich.console import Console
+
+    from posse.lab.experiments import read_experiment
+
+    options: dict[str, Any] = {"runs": runs, "horizon": horizon, "seed": seed}
+    given = {key: value for key, value in options.items() if value is not None}
+    with mistakes():
+        experiment = dataclasses.replace(read_experiment(file), **given)
+        # before the hours of work, not after them
+        output.mkdir(parents=True, exist_ok=True)
+    _refuse_too_large(experiment)
+    with mistakes():
+        comparison = experiment.run(progress=not quiet)
+    if not quiet:
+        Console().print(_table(experiment.title or file.stem, comparison, experiment.seed))
+    with mistakes():
+        data = output / f"{file.stem}.nc"
+        comparison.save(data)
+        typer.echo(data)
+        if plot:
+            figure = output / f"{file.stem}.png"
+            _draw(comparison, experiment.title, figure)
+            typer.echo(figure)
+
+
+def _refuse_too_large(experiment: Experiment) -> None:
+    """Refuse at once what could not be saved at the end."""
+    from posse.lab.simulation import recorded_rounds
+    from posse.lab.storage import LARGEST_ARRAY
+
+    e = experiment
+    rows = len(e.algorithms) * e.runs
+    rounds = len(recorded_rounds(e.record, e.horizon))
+    if 8 * rows * rounds > LARGEST_ARRAY:
+        raise Mistake(
+            f"the curves of {rows} runs at {rounds} rounds do not fit into a result file of 2 GB: "
+            "keep fewer rounds, such as record = 1000, or fewer runs"
+        )
+    if 4 * rows * e.network.n_agents * e.bandit.n_arms > LARGEST_ARRAY:
+        raise Mistake(
+            f"the pulls of {rows} runs, {e.network.n_agents} agents and {e.bandit.n_arms} arms do "
+            "not fit into a result file of 2 GB: take fewer runs"
+        )
+
+
+def _table(title: str, comparison: Comparison, seed: int) -> Table:
+    """Lay out the regret of each algorithm at the horizon, in the order of the file."""
+    from rich.table import Table
+    from rich.text import Text
+
+    summaries = {name: result.summary() for name, result in comparison.items()}
+    first = next(iter(summaries.values()))
+    caption = f"regret per agent at round {first.horizon}; {first.runs} runs, seed {seed}"
+    table = Table(title=Text(title, style="bold"), caption=Text(caption), title_justify="left")
+    table.caption_justify = "left"
+    table.add_column("algorithm")
+    for column in ("regret", "± standard error", "95% interval"):
+        table.add_column(column, justify="right")
+    errors = [s.standard_error for s in summaries.values() if s.standard_error > 0]
+    # so many decimals that the surest of them shows two digits of its error
+    decimals = max(0, 1 - math.floor(math.log10(min(errors)))) if errors else 3
+    for name, s in summaries.items():
+        numbers = [f"{number:.{decimals}f}" for number in (s.mean, s.standard_error, s.low, s.high)]
+        error, interval = numbers[1], f"{numbers[2]} to {numbers[3]}"
+        known = (error, interval) if s.runs > 1 else ("", "")
+        table.add_row(Text(name), numbers[0], *known)
+    return table
+
+
+def _draw(comparison: Comparison, title: str, path: Path) -> None:
+    """Write the mean regret curves in their 95% bands."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")  # no window, no display needed
+    import matplotlib.pyplot as plt
+
+    from posse.lab.plots import save_figure
+
+    axes = comparison.plot(title=title or None)
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    save_figure(figure, path)
+    plt.close(figure)

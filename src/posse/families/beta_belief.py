@@ -1,0 +1,75 @@
+"""Beta beliefs about a mean in [0, 1], shared by Bernoulli and Bounded (Lemma 1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from posse import checks
+from posse.families.family import UNIT, Interval
+from posse.randomness import FloatArray, Numbers, Randomness
+
+
+@dataclass(frozen=True)
+class BetaBelief:
+    """A Beta belief with coordinates (alpha, beta), the paper's own (Lemma 1)."""
+
+    parameters: ClassVar[tuple[str, ...]] = ("mean",)
+    rewards: ClassVar[Interval] = UNIT
+
+    alpha: float = 1.0
+    beta: float = 1.0
+
+    def __post_init__(self) -> None:
+        checks.number("alpha", self.alpha, above=0)
+        checks.number("beta", self.beta, above=0)
+
+    def prior(self) -> FloatArray:
+        """(alpha, beta): (2,)."""
+        return np.array([self.alpha, self.beta], dtype=float)
+
+    def statistic(self, rewards: FloatArray) -> FloatArray:
+        """(y, 1 - y): (...) -> (2, ...)."""
+        return np.stack([rewards, 1.0 - rewards])
+
+    def posterior_mean(self, belief: FloatArray) -> FloatArray:
+        """alpha / (alpha + beta)."""
+        alpha, beta = belief
+        return np.asarray(alpha / (alpha + beta))
+
+    def sample_mean(self, belief: FloatArray, generator: Randomness) -> FloatArray:
+        """A Beta variate."""
+        alpha, beta = belief
+        return np.asarray(generator.beta(alpha, beta))
+
+    def mean_quantile(self, belief: FloatArray, level: Numbers) -> FloatArray:
+        """The inverse of the regularised incomplete beta function."""
+        from scipy.special import betaincinv
+
+        alpha, beta = belief
+        return np.asarray(betaincinv(alpha, beta, level))
+
+    def mean_cdf(self, belief: FloatArray, mean: Numbers) -> FloatArray:
+        """The regularised incomplete beta function."""
+        from scipy.special import betainc
+
+        alpha, beta = belief
+        return np.asarray(betainc(alpha, beta, np.clip(mean, 0.0, 1.0)))
+
+    def log_density(self, belief: FloatArray, mean: Numbers, *nuisance: Numbers) -> FloatArray:
+        """(alpha - 1) log m + (beta - 1) log(1 - m) - log B(alpha, beta)."""
+        from scipy.special import betaln, xlog1py, xlogy
+
+        alpha, beta = belief
+        mean = np.asarray(mean, dtype=float)
+        log_kernel = xlogy(alpha - 1, mean) + xlog1py(beta - 1, -mean)
+        return np.asarray(log_kernel - betaln(alpha, beta))
+
+    def reward_log_density(self, rewards: Numbers, mean: Numbers, *nuisance: Numbers) -> FloatArray:
+        """y log m + (1 - y) log(1 - m); for fractional y a quasi-likelihood."""
+        from scipy.special import xlog1py, xlogy
+
+        rewards = np.asarray(rewards, dtype=float)
+        return np.asarray(xlogy(rewards, mean) + xlog1py(1.0 - rewards, -np.asarray(mean)))

@@ -1,0 +1,82 @@
+"""Exponential rewards with a Gamma belief about the rate; the mean is what is ranked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from posse import checks
+from posse.families.family import POSITIVE, Interval
+from posse.randomness import FloatArray, Numbers, Randomness
+
+
+@dataclass(frozen=True)
+class Exponential:
+    """Exponential rewards, 1/mean ~ Gamma(shape, rate); coordinates (shape, rate)."""
+
+    name: ClassVar[str] = "exponential"
+    parameters: ClassVar[tuple[str, ...]] = ("mean",)
+    means: ClassVar[Interval] = POSITIVE
+    rewards: ClassVar[Interval] = Interval(0.0, np.inf, closed=True)
+
+    shape: float = 2.0
+    rate: float = 1.0
+
+    def __post_init__(self) -> None:
+        # with shape <= 1 the prior expectation of the mean is infinite
+        checks.number("shape", self.shape, above=1)
+        checks.number("rate", self.rate, above=0)
+
+    def prior(self) -> FloatArray:
+        """(shape, rate): (2,)."""
+        return np.array([self.shape, self.rate], dtype=float)
+
+    def statistic(self, rewards: FloatArray) -> FloatArray:
+        """(1, y): (...) -> (2, ...)."""
+        return np.stack([np.ones_like(rewards), rewards])
+
+    def posterior_mean(self, belief: FloatArray) -> FloatArray:
+        """rate / (shape - 1)."""
+        shape, rate = belief
+        return np.asarray(rate / (shape - 1))
+
+    def sample_mean(self, belief: FloatArray, generator: Randomness) -> FloatArray:
+        """An inverse-Gamma variate."""
+        shape, rate = belief
+        return np.asarray(rate / generator.standard_gamma(shape))
+
+    def mean_quantile(self, belief: FloatArray, level: Numbers) -> FloatArray:
+        """An inverse-Gamma quantile."""
+        from scipy.special import gammainccinv
+
+        shape, rate = belief
+        return np.asarray(rate / gammainccinv(shape, level))
+
+    def mean_cdf(self, belief: FloatArray, mean: Numbers) -> FloatArray:
+        """P(1/mean >= 1/m)."""
+        from scipy.special import gammaincc
+
+        shape, rate = belief
+        mean = np.asarray(mean, dtype=float)
+        positive = np.maximum(mean, np.finfo(float).tiny)
+        return np.where(mean > 0, gammaincc(shape, rate / positive), 0.0)
+
+    def log_density(self, belief: FloatArray, mean: Numbers, *nuisance: Numbers) -> FloatArray:
+        """The inverse-Gamma log-density."""
+        from scipy.special import gammaln
+
+        shape, rate = belief
+        mean = np.asarray(mean, dtype=float)
+        log_norm = shape * np.log(rate) - gammaln(shape)
+        return np.asarray(log_norm - (shape + 1) * np.log(mean) - rate / mean)
+
+    def reward_log_density(self, rewards: Numbers, mean: Numbers, *nuisance: Numbers) -> FloatArray:
+        """-log m - y / m."""
+        mean = np.asarray(mean, dtype=float)
+        return np.asarray(-np.log(mean) - np.asarray(rewards) / mean)
+
+    def draw_rewards(self, means: FloatArray, generator: Randomness) -> FloatArray:
+        """-mean log(1 - u), by inversion."""
+        return np.asarray(-means * np.log1p(-generator.random(means.shape)))

@@ -1,0 +1,111 @@
+"""What every family of rewards supplies: the contract, and the intervals it speaks of."""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from posse.randomness import FloatArray, Numbers, Randomness
+
+
+class Interval(NamedTuple):
+    """An interval of the real line; infinite ends never belong to it."""
+
+    low: float
+    high: float
+    closed: bool = False
+
+    def contains(self, values: FloatArray) -> NDArray[np.bool_]:
+        """Which of the values are finite and inside."""
+        if self.closed:
+            inside = (values >= self.low) & (values <= self.high)
+        else:
+            inside = (values > self.low) & (values < self.high)
+        return np.asarray(np.isfinite(values) & inside)
+
+    def covers(self, other: Interval) -> bool:
+        """Whether the other interval lies inside this one."""
+        return self.low <= other.low and other.high <= self.high
+
+    def __str__(self) -> str:
+        left, right = ("[", "]") if self.closed else ("(", ")")
+        return f"{left}{self.low:g}, {self.high:g}{right}"
+
+
+REAL_LINE = Interval(-math.inf, math.inf)
+POSITIVE = Interval(0.0, math.inf)
+UNIT = Interval(0.0, 1.0, closed=True)
+
+
+class Family(Protocol):
+    """A reward model with its prior; beliefs have shape (D, ...), everything else follows (...).
+
+    `parameters` names what the likelihood depends on: the mean and, in some families, a nuisance
+    parameter that the belief covers too.  The mean is what policies sample, bound and rank.
+    """
+
+    name: ClassVar[str]
+    parameters: ClassVar[tuple[str, ...]]
+
+    @property
+    def means(self) -> Interval:
+        """Where the means of arms may lie."""
+
+    @property
+    def rewards(self) -> Interval:
+        """Where rewards may lie for a belief to learn from them."""
+
+    def prior(self) -> FloatArray:
+        """The prior's coordinates, (D,)."""
+
+    def statistic(self, rewards: FloatArray) -> FloatArray:
+        """What one observation adds to the coordinates at learning rate 1: (...) -> (D, ...)."""
+
+    def posterior_mean(self, belief: FloatArray) -> FloatArray:
+        """The posterior expectation of the mean: (D, ...) -> (...)."""
+
+    def sample_mean(self, belief: FloatArray, generator: Randomness) -> FloatArray:
+        """One posterior sample of the mean for each entry: (D, ...) -> (...)."""
+
+    def mean_quantile(self, belief: FloatArray, level: Numbers) -> FloatArray:
+        """The posterior quantile of the mean at a level in [0, 1]: (D, ...) -> (...)."""
+
+    def mean_cdf(self, belief: FloatArray, mean: Numbers) -> FloatArray:
+        """The posterior probability that the mean is at most this: (D, ...) -> (...)."""
+
+    def log_density(self, belief: FloatArray, mean: Numbers, *nuisance: Numbers) -> FloatArray:
+        """The normalised log-density at a mean; joint where a nuisance parameter is given."""
+
+    def reward_log_density(self, rewards: Numbers, mean: Numbers, *nuisance: Numbers) -> FloatArray:
+        """The log-likelihood of rewards, up to a term free of the parameters."""
+
+    def draw_rewards(self, means: FloatArray, generator: Randomness) -> FloatArray:
+        """Rewards of arms with these means: (...) -> (...).
+
+        One variate each whatever the mean (inverse CDF or location-scale, no rejection), so that
+        algorithms can be compared under common random numbers.
+        """
+
+
+def check_means(family: Family, means: ArrayLike) -> FloatArray:
+    """The means (..., K) as an array of floats, refused unless each lies in the family's range."""
+    try:
+        values = np.asarray(means, dtype=float)
+    except (TypeError, ValueError):
+        raise ValueError(f"means must be numbers, got {means!r}") from None
+    if values.ndim not in (1, 2) or values.shape[-1] < 2:
+        raise ValueError(
+            f"means must hold at least 2 arms, as (K,) or (runs, K), got shape {values.shape}"
+        )
+    outside = ~family.means.contains(values)
+    if outside.any():
+        index = tuple(int(i) for i in np.argwhere(outside)[0])
+        where = f"arm {index[-1]}" + (f" of run {index[0]}" if len(index) > 1 else "")
+        raise ValueError(
+            f"means: {where} has mean {float(values[index])!r}, "
+            f"but {family.name} means must be numbers in {family.means}"
+        )
+    return values

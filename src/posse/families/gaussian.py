@@ -1,0 +1,85 @@
+"""Gaussian rewards of known variance with a Gaussian belief about the mean (Lemma 2)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from posse import checks
+from posse.families.family import REAL_LINE, Interval
+from posse.randomness import FloatArray, Numbers, Randomness
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """N(m, sigma^2) rewards, prior N(prior_mean, prior_sd^2); coordinates (m L, L), L = precision.
+
+    In these coordinates the merge is eqs. `sigma_merge` and `mu_merge` of Lemma 2.
+    """
+
+    name: ClassVar[str] = "gaussian"
+    parameters: ClassVar[tuple[str, ...]] = ("mean",)
+    means: ClassVar[Interval] = REAL_LINE
+    rewards: ClassVar[Interval] = REAL_LINE
+
+    sigma: float = 1.0
+    prior_mean: float = 0.0
+    prior_sd: float = 1.0
+
+    def __post_init__(self) -> None:
+        checks.number("sigma", self.sigma, above=0)
+        checks.number("prior_mean", self.prior_mean)
+        checks.number("prior_sd", self.prior_sd, above=0)
+
+    def prior(self) -> FloatArray:
+        """(prior_mean / prior_sd^2, 1 / prior_sd^2): (2,)."""
+        return np.array([self.prior_mean, 1.0]) / self.prior_sd**2
+
+    def statistic(self, rewards: FloatArray) -> FloatArray:
+        """(y, 1) / sigma^2: (...) -> (2, ...)."""
+        return np.stack([rewards, np.ones_like(rewards)]) / self.sigma**2
+
+    def posterior_mean(self, belief: FloatArray) -> FloatArray:
+        """Shift over precision."""
+        shift, precision = belief
+        return np.asarray(shift / precision)
+
+    def sample_mean(self, belief: FloatArray, generator: Randomness) -> FloatArray:
+        """A normal variate."""
+        shift, precision = belief
+        # x = mean + sd z, as (shift / sd + z) sd would round worse; in place, since this is hot
+        sample = np.asarray(generator.standard_normal(precision.shape))
+        sample /= np.sqrt(precision)
+        sample += shift / precision
+        return sample
+
+    def mean_quantile(self, belief: FloatArray, level: Numbers) -> FloatArray:
+        """mean + sd ndtri(level)."""
+        from scipy.special import ndtri
+
+        shift, precision = belief
+        return np.asarray(shift / precision + ndtri(level) / np.sqrt(precision))
+
+    def mean_cdf(self, belief: FloatArray, mean: Numbers) -> FloatArray:
+        """ndtr of the standardised mean."""
+        from scipy.special import ndtr
+
+        shift, precision = belief
+        return np.asarray(ndtr((mean - shift / precision) * np.sqrt(precision)))
+
+    def log_density(self, belief: FloatArray, mean: Numbers, *nuisance: Numbers) -> FloatArray:
+        """The normal log-density."""
+        shift, precision = belief
+        squares = precision * (mean - shift / precision) ** 2
+        return np.asarray((np.log(precision / (2 * math.pi)) - squares) / 2)
+
+    def reward_log_density(self, rewards: Numbers, mean: Numbers, *nuisance: Numbers) -> FloatArray:
+        """-(y - m)^2 / (2 sigma^2)."""
+        return np.asarray(-(((np.asarray(rewards) - np.asarray(mean)) / self.sigma) ** 2) / 2)
+
+    def draw_rewards(self, means: FloatArray, generator: Randomness) -> FloatArray:
+        """mean + sigma z."""
+        return np.asarray(means + self.sigma * generator.standard_normal(means.shape))

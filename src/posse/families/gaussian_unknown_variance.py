@@ -1,0 +1,123 @@
+"""Gaussian rewards of unknown variance with a Normal-Gamma belief about mean and precision."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from posse import checks
+from posse.families.family import REAL_LINE, Interval
+from posse.randomness import FloatArray, Numbers, Randomness
+
+
+@dataclass(frozen=True)
+class NormalGamma:
+    """precision ~ Gamma(shape, rate), mean | precision ~ N(location, 1 / (count precision))."""
+
+    location: FloatArray
+    count: FloatArray
+    shape: FloatArray
+    rate: FloatArray
+
+    @property
+    def scale(self) -> FloatArray:
+        """The mean is location + scale * Student-t with 2 shape degrees of freedom."""
+        return np.sqrt(self.rate / (self.shape * self.count))
+
+
+@dataclass(frozen=True)
+class GaussianUnknownVariance:
+    """N(m, 1/tau) rewards, Normal-Gamma prior; `sigma` only draws rewards, the belief learns it.
+
+    Coordinates (kappa m, kappa, a, b + kappa m^2 / 2) with kappa = count, a = shape, b = rate.
+    """
+
+    name: ClassVar[str] = "gaussian-unknown-variance"
+    parameters: ClassVar[tuple[str, ...]] = ("mean", "precision")
+    means: ClassVar[Interval] = REAL_LINE
+    rewards: ClassVar[Interval] = REAL_LINE
+
+    sigma: float = 1.0
+    prior_mean: float = 0.0
+    prior_count: float = 1.0
+    shape: float = 1.0
+    rate: float = 1.0
+
+    def __post_init__(self) -> None:
+        checks.number("prior_mean", self.prior_mean)
+        for field in ("sigma", "prior_count", "rate"):
+            checks.number(field, getattr(self, field), above=0)
+        # with shape <= 1/2 the mean is Student-t with at most 1 degree of freedom: no expectation
+        checks.number("shape", self.shape, above=0.5)
+
+    def prior(self) -> FloatArray:
+        """(kappa m, kappa, a, b + kappa m^2 / 2): (4,)."""
+        count, mean = self.prior_count, self.prior_mean
+        return np.array([count * mean, count, self.shape, self.rate + count * mean**2 / 2])
+
+    def statistic(self, rewards: FloatArray) -> FloatArray:
+        """(y, 1, 1/2, y^2/2): (...) -> (4, ...)."""
+        one = np.ones_like(rewards)
+        return np.stack([rewards, one, one / 2, rewards**2 / 2])
+
+    def unpack(self, belief: FloatArray) -> NormalGamma:
+        """The Normal-Gamma parameters behind the coordinates (4, ...)."""
+        weighted_mean, count, shape, energy = belief
+        location = weighted_mean / count
+        rate = energy - weighted_mean * location / 2
+        # rate > 0 in exact arithmetic; far from 0 the subtraction can lose all its digits
+        return NormalGamma(location, count, shape, np.maximum(rate, np.finfo(float).eps * energy))
+
+    def posterior_mean(self, belief: FloatArray) -> FloatArray:
+        """The location."""
+        return self.unpack(belief).location
+
+    def sample_mean(self, belief: FloatArray, generator: Randomness) -> FloatArray:
+        """A precision from its Gamma, then a mean given the precision."""
+        q = self.unpack(belief)
+        precision = generator.standard_gamma(q.shape) / q.rate
+        normal = generator.standard_normal(q.count.shape)
+        return np.asarray(q.location + normal / np.sqrt(q.count * precision))
+
+    def mean_quantile(self, belief: FloatArray, level: Numbers) -> FloatArray:
+        """A Student-t quantile."""
+        from scipy.special import stdtrit
+
+        q = self.unpack(belief)
+        return np.asarray(q.location + q.scale * stdtrit(2 * q.shape, level))
+
+    def mean_cdf(self, belief: FloatArray, mean: Numbers) -> FloatArray:
+        """The Student-t distribution function."""
+        from scipy.special import stdtr
+
+        q = self.unpack(belief)
+        return np.asarray(stdtr(2 * q.shape, (mean - q.location) / q.scale))
+
+    def log_density(self, belief: FloatArray, mean: Numbers, *nuisance: Numbers) -> FloatArray:
+        """Student-t in the mean alone; Normal-Gamma where the precision is given too."""
+        from scipy.special import betaln, gammaln
+
+        q = self.unpack(belief)
+        squares = q.count * (mean - q.location) ** 2 / 2
+        if nuisance:
+            precision = np.asarray(nuisance[0], dtype=float)
+            log_gamma = q.shape * np.log(q.rate) - gammaln(q.shape)
+            log_normal = np.log(q.count / (2 * math.pi)) / 2
+            log_kernel = (q.shape - 0.5) * np.log(precision) - precision * (q.rate + squares)
+            return np.asarray(log_gamma + log_normal + log_kernel)
+        degrees = 2 * q.shape
+        log_norm = np.log(q.scale) + np.log(degrees) / 2 + betaln(0.5, q.shape)
+        return np.asarray(-(degrees + 1) / 2 * np.log1p(squares / q.rate) - log_norm)
+
+    def reward_log_density(self, rewards: Numbers, mean: Numbers, *nuisance: Numbers) -> FloatArray:
+        """(log tau - tau (y - m)^2) / 2."""
+        precision = np.asarray(nuisance[0], dtype=float)
+        squares = (np.asarray(rewards) - np.asarray(mean)) ** 2
+        return np.asarray((np.log(precision) - precision * squares) / 2)
+
+    def draw_rewards(self, means: FloatArray, generator: Randomness) -> FloatArray:
+        """mean + sigma z."""
+        return np.asarray(means + self.sigma * generator.standard_normal(means.shape))

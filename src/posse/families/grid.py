@@ -1,0 +1,180 @@
+"""Any one-parameter likelihood: the belief is the log-density on a grid of theta."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from posse import checks
+from posse.families.family import REAL_LINE, Interval
+from posse.randomness import FloatArray, Numbers, Randomness
+
+# (rewards, theta) -> log p(reward | theta); (theta) -> mean; (mean, uniform) -> reward.
+LogLikelihood = Callable[[Any, Any], Any]
+MeanOf = Callable[[Any], Any]
+Draw = Callable[[Any, Any], Any]
+
+
+def _bernoulli_log_likelihood(reward: Any, theta: Any) -> Any:
+    return reward * np.log(theta) + (1 - reward) * np.log1p(-theta)
+
+
+def _identity(theta: Any) -> Any:
+    return theta
+
+
+def _bernoulli_draw(mean: Any, uniform: Any) -> Any:
+    return np.asarray(uniform < mean, dtype=float)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Rewards with any likelihood of one parameter theta, with a uniform prior on its support.
+
+    The support is cut into `points` equal cells; the D = points coordinates are log-densities at
+    their centres, so eqs. `posterior_update` and `merge_posteriors` hold by the midpoint rule.
+    Inside a cell the belief about the mean is uniform: samples and quantiles interpolate there,
+    and two arms whose means lie within one cell cannot be told apart for good.
+
+    `mean(theta)` must be finite and strictly monotone on the support; `draw(mean, uniform)` gives
+    the reward of an arm at a quantile level, and is needed only to simulate such a bandit.
+    """
+
+    name: ClassVar[str] = "grid"
+    parameters: ClassVar[tuple[str, ...]] = ("mean",)
+    rewards: ClassVar[Interval] = REAL_LINE
+
+    log_likelihood: LogLikelihood
+    mean: MeanOf
+    support: tuple[float, float]
+    points: int = 512
+    draw: Draw | None = None
+
+    def __post_init__(self) -> None:
+        for field in ("log_likelihood", "mean"):
+            if not callable(getattr(self, field)):
+                raise ValueError(f"{field} must be a function, got {getattr(self, field)!r}")
+        if self.draw is not None and not callable(self.draw):
+            raise ValueError(f"draw must be a function or None, got {self.draw!r}")
+        if not isinstance(self.support, (tuple, list)) or len(self.support) != 2:
+            raise ValueError(f"support must be a pair (low, high), got {self.support!r}")
+        low = checks.number("the low end of support", self.support[0])
+        high = checks.number("the high end of support", self.support[1], above=low)
+        object.__setattr__(self, "support", (low, high))
+        checks.whole("points", self.points, at_least=2)
+        steps = np.diff(self._mean_of_theta(self._theta_edges))
+        if not (np.all(steps > 0) or np.all(steps < 0)):
+            raise ValueError("mean must be finite and strictly monotone in theta on the support")
+
+    @classmethod
+    def example(cls) -> Grid:
+        """A Bernoulli likelihood on a grid, for the law tests."""
+        return cls(_bernoulli_log_likelihood, _identity, (0.0, 1.0), draw=_bernoulli_draw)
+
+    def _mean_of_theta(self, theta: FloatArray) -> FloatArray:
+        return np.broadcast_to(np.asarray(self.mean(theta), dtype=float), theta.shape)
+
+    @property
+    def _theta_edges(self) -> FloatArray:
+        return np.linspace(*self.support, self.points + 1)
+
+    @cached_property
+    def edges(self) -> FloatArray:
+        """The means at the cells' edges, ascending: (D + 1,)."""
+        return np.sort(self._mean_of_theta(self._theta_edges))
+
+    @cached_property
+    def centres(self) -> FloatArray:
+        """The theta at the cells' centres, in the order of ascending means: (D,)."""
+        edges = self._theta_edges
+        centres = (edges[:-1] + edges[1:]) / 2
+        means = self._mean_of_theta(edges)
+        return centres if means[0] < means[-1] else centres[::-1]
+
+    @property
+    def means(self) -> Interval:
+        """The range of the mean over the support."""
+        return Interval(float(self.edges[0]), float(self.edges[-1]))
+
+    def prior(self) -> FloatArray:
+        """Uniform in theta: zeros (D,)."""
+        return np.zeros(self.points)
+
+    def statistic(self, rewards: FloatArray) -> FloatArray:
+        """log p(y | theta) at the centres: (...) -> (D, ...)."""
+        theta = self.centres.reshape(-1, *[1] * np.ndim(rewards))
+        return np.asarray(self.log_likelihood(rewards, theta), dtype=float)
+
+    def _masses(self, belief: FloatArray) -> FloatArray:
+        """The probability of each cell: (D, ...) -> (D, ...)."""
+        masses: FloatArray = np.exp(belief - belief.max(axis=0))
+        return np.asarray(masses / masses.sum(axis=0))
+
+    def posterior_mean(self, belief: FloatArray) -> FloatArray:
+        """Cell by cell, each at the middle of its means."""
+        middles = (self.edges[:-1] + self.edges[1:]) / 2
+        return np.tensordot(middles, self._masses(belief), axes=1)
+
+    def sample_mean(self, belief: FloatArray, generator: Randomness) -> FloatArray:
+        """The quantile at a uniform level."""
+        return self.mean_quantile(belief, generator.random(belief.shape[1:]))
+
+    def mean_quantile(self, belief: FloatArray, level: Numbers) -> FloatArray:
+        """The cell that holds the level, then linear inside it."""
+        masses = self._masses(belief)
+        cumulative = np.cumsum(masses, axis=0)
+        # the cumulative sum may end a rounding below 1: the last cell with mass is the limit
+        level = np.minimum(level, cumulative[-1])
+        cell = np.argmax((cumulative >= level) & (masses > 0), axis=0)
+        mass = np.take_along_axis(masses, cell[None], axis=0)[0]
+        below = np.take_along_axis(cumulative, cell[None], axis=0)[0] - mass
+        fraction = np.clip((level - below) / mass, 0.0, 1.0)
+        low, high = self.edges[cell], self.edges[cell + 1]
+        return np.asarray(low + fraction * (high - low))
+
+    def mean_cdf(self, belief: FloatArray, mean: Numbers) -> FloatArray:
+        """The mass of the cells below, and a fraction of the cell that holds the mean."""
+        mean, belief = self._aligned(belief, mean)
+        masses = self._masses(belief)
+        low = self.edges[:-1].reshape(-1, *[1] * mean.ndim)
+        high = self.edges[1:].reshape(-1, *[1] * mean.ndim)
+        fraction = np.clip((mean - low) / (high - low), 0.0, 1.0)
+        return np.asarray((masses * fraction).sum(axis=0))
+
+    def log_density(self, belief: FloatArray, mean: Numbers, *nuisance: Numbers) -> FloatArray:
+        """The log of a cell's mass over its width; -inf outside the support."""
+        mean, belief = self._aligned(belief, mean)
+        peak = belief.max(axis=0)
+        log_masses = belief - peak - np.log(np.exp(belief - peak).sum(axis=0))
+        cell = np.clip(np.searchsorted(self.edges, mean, side="right") - 1, 0, self.points - 1)
+        log_mass = np.take_along_axis(log_masses, cell[None], axis=0)[0]
+        inside = (mean >= self.edges[0]) & (mean <= self.edges[-1])
+        return np.where(inside, log_mass - np.log(np.diff(self.edges))[cell], -np.inf)
+
+    def _aligned(self, belief: FloatArray, mean: Numbers) -> tuple[FloatArray, FloatArray]:
+        """The mean and the belief broadcast against each other: (...) and (D, ...)."""
+        shape = np.broadcast_shapes(np.shape(mean), belief.shape[1:])
+        missing = len(shape) - (belief.ndim - 1)
+        belief = belief.reshape(self.points, *[1] * missing, *belief.shape[1:])
+        values = np.broadcast_to(np.asarray(mean, dtype=float), shape)
+        return values, np.broadcast_to(belief, (self.points, *shape))
+
+    def reward_log_density(self, rewards: Numbers, mean: Numbers, *nuisance: Numbers) -> FloatArray:
+        """log p(y | theta) at the theta of a mean, found by interpolating on the grid."""
+        theta_edges = self._theta_edges
+        ascending = self._mean_of_theta(theta_edges)[0] < self._mean_of_theta(theta_edges)[-1]
+        theta = np.interp(mean, self.edges, theta_edges if ascending else theta_edges[::-1])
+        return np.asarray(self.log_likelihood(rewards, theta), dtype=float)
+
+    def draw_rewards(self, means: FloatArray, generator: Randomness) -> FloatArray:
+        """The user's draw at a uniform level."""
+        if self.draw is None:
+            raise ValueError(
+                "this Grid family cannot simulate rewards: "
+                "give it draw=, a function (mean, uniform) -> reward"
+            )
+        return np.asarray(self.draw(means, generator.random(means.shape)), dtype=float)

@@ -1,0 +1,7 @@
+"""The lab: simulate, compare, store and plot."""
+
+from posse.lab.results import Comparison, Result, Summary
+from posse.lab.simulation import compare, simulate
+from posse.lab.storage import load
+
+__all__ = ["Comparison", "Result", "Summary", "compare", "load", "simulate"]

@@ -1,0 +1,40 @@
+"""Files that are whole or not there: written under a temporary name, then renamed."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Yield a temporary path in the same folder; on success it becomes `path`, else it vanishes."""
+    # a link stays a link: it is the file behind it that is replaced
+    target = Path(path).resolve()
+    if target.is_dir():
+        raise ValueError(f"{path} is a folder, not a file to write")
+    if not target.parent.is_dir():
+        raise ValueError(f"{path} cannot be written: there is no folder {target.parent}")
+    # not mkstemp, whose files only their owner may read; the suffix stays for those who look at it
+    temporary = target.parent / f".posse-{secrets.token_hex(8)}{target.suffix}"
+    try:
+        yield temporary
+        _flush(temporary)
+        temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)
+    if os.name == "posix":  # elsewhere folders cannot be flushed
+        _flush(target.parent)
+
+
+def _flush(path: Path) -> None:
+    """Wait until a file (or the names in a folder) is on the disk."""
+    # Windows only flushes what was opened for writing, POSIX opens folders for reading only
+    handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

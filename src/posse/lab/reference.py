@@ -1,0 +1,116 @@
+"""The reference engine: NumPy, vectorised over runs and agents; the definition of every result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from posse.algorithms.algorithm import Algorithm, Problem
+from posse.bandits import Bandit, take
+from posse.networks.network import Network
+from posse.randomness import FloatArray, Streams, generator
+
+# Arrays of about this many numbers stay in the processor's cache.
+_BLOCK_ELEMENTS = 65_536
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """One algorithm on one bandit and network, validated and ready to run."""
+
+    bandit: Bandit
+    network: Network
+    algorithm: Algorithm
+    horizon: int
+    seed: int
+    times: NDArray[np.int64]  # (len,) the rounds to record
+
+
+@dataclass(frozen=True)
+class Block:
+    """The outcome of some runs."""
+
+    regret: FloatArray  # (R, len)
+    pulls: NDArray[np.int32]  # (R, N, K)
+
+
+def simulate_block(
+    simulation: Simulation, runs: Sequence[int], advance: Callable[[int], None]
+) -> Block:
+    """Play some runs side by side; run r is the same in whatever block it is played."""
+    s = simulation
+    problem = Problem(
+        n_agents=s.network.n_agents,
+        n_arms=s.bandit.n_arms,
+        horizon=s.horizon,
+        family=s.bandit.family,
+        network=s.network,
+        n_runs=len(runs),
+    )
+    means, order = _true_arms(s, runs)  # (R, K) each
+    ledger = Ledger(means, problem, s.times)
+    to_policy = Streams.of(s.seed, runs, "policy")
+    to_rewards = Streams.of(s.seed, runs, "rewards")
+    to_network = Streams.of(s.seed, runs, "network")
+    draw_weights = s.network.sampler(len(runs))
+
+    state = s.algorithm.init(problem)
+    for t in range(1, s.horizon + 1):
+        arms = s.algorithm.choose(state, t, to_policy)  # (R, N)
+        rewards = s.bandit.family.draw_rewards(take(means, arms), to_rewards)  # (R, N)
+        weights = draw_weights(to_network)  # W(t)
+        state = s.algorithm.learn(state, arms, rewards, weights)
+        ledger.record(t, arms)
+        advance(len(runs))
+    return Block(ledger.regret, _in_callers_order(ledger.pulls, order))
+
+
+def _true_arms(s: Simulation, runs: Sequence[int]) -> tuple[FloatArray, NDArray[np.intp]]:
+    """Each run's means in a random order of arms, and that order, so position never matters."""
+    order = np.stack(
+        [generator(s.seed, run, "permutation").permutation(s.bandit.n_arms) for run in runs]
+    )
+    means = np.stack([s.bandit.means_of_run(run, generator(s.seed, run, "means")) for run in runs])
+    return take(means, order), order
+
+
+def _in_callers_order(pulls: NDArray[np.int32], order: NDArray[np.intp]) -> NDArray[np.int32]:
+    """Undo the relabelling of arms: (R, N, K)."""
+    position = np.argsort(order, axis=1)  # where each of the caller's arms was played
+    return np.take_along_axis(pulls, position[:, None, :], axis=2)
+
+
+class Ledger:
+    """What is kept of a run: cumulative pseudo-regret at the recorded rounds, and pulls."""
+
+    def __init__(self, means: FloatArray, problem: Problem, times: NDArray[np.int64]) -> None:
+        shape = (problem.n_runs, problem.n_agents, problem.n_arms)
+        self.gaps = means.max(axis=1, keepdims=True) - means  # (R, K)
+        self.pulls = np.zeros(shape, dtype=np.int32)
+        self.regret = np.zeros((problem.n_runs, len(times)))
+        self._so_far = np.zeros(problem.n_runs)
+        self._column = {int(t): column for column, t in enumerate(times)}
+        self._first_arm = np.arange(0, self.pulls.size, problem.n_arms)
+
+    def record(self, t: int, arms: NDArray[np.intp]) -> None:
+        """Charge round t's arms (R, N): the gaps of the arms played, averaged over agents."""
+        self._so_far += take(self.gaps, arms).mean(axis=1)
+        self.pulls.reshape(-1)[self._first_arm + arms.ravel()] += 1
+        if t in self._column:
+            self.regret[:, self._column[t]] = self._so_far
+
+
+def blocks(simulation: Simulation, runs: int) -> list[range]:
+    """The runs in blocks small enough for the cache, so memory does not grow with runs."""
+    n_coordinates = len(_family(simulation).prior())
+    per_run = simulation.network.n_agents * simulation.bandit.n_arms * -(-n_coordinates // 2)
+    size = max(1, _BLOCK_ELEMENTS // per_run)
+    return [range(first, min(first + size, runs)) for first in range(0, runs, size)]
+
+
+def _family(simulation: Simulation) -> Any:
+    return getattr(simulation.algorithm, "family", None) or simulation.bandit.family

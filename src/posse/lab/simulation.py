@@ -1,0 +1,177 @@
+"""`simulate` and `compare`: the lab's front door."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from posse import checks
+from posse.algorithms.algorithm import Algorithm
+from posse.bandits import Bandit
+from posse.lab import reference
+from posse.lab.progress import progress_bar
+from posse.lab.reference import Simulation
+from posse.lab.results import Comparison, Result
+from posse.lab.settings import to_data, versions
+from posse.networks.network import Network
+
+ENGINES = ("auto", "reference")
+
+
+def simulate(
+    bandit: Bandit,
+    network: Network,
+    algorithm: Algorithm,
+    *,
+    horizon: int,
+    runs: int = 100,
+    seed: int | None = 0,
+    engine: str = "auto",
+    threads: int | None = None,
+    record: int | ArrayLike | None = None,
+    progress: bool = False,
+) -> Result:
+    """Play one algorithm for some runs; the same seed gives the same numbers on any machine load.
+
+    record: None keeps every round, n keeps n log-spaced rounds, an array keeps those rounds.
+    seed: None draws a fresh one, which the result remembers.
+    """
+    comparison = compare(
+        bandit,
+        network,
+        {"": algorithm},
+        horizon=horizon,
+        runs=runs,
+        seed=seed,
+        engine=engine,
+        threads=threads,
+        record=record,
+        progress=progress,
+    )
+    return comparison[""]
+
+
+def compare(
+    bandit: Bandit,
+    network: Network,
+    algorithms: Mapping[str, Algorithm],
+    *,
+    horizon: int,
+    runs: int = 100,
+    seed: int | None = 0,
+    engine: str = "auto",
+    threads: int | None = None,
+    record: int | ArrayLike | None = None,
+    progress: bool = False,
+) -> Comparison:
+    """`simulate` once per algorithm with the same seed: common random numbers."""
+    _check_problem(bandit, network, algorithms)
+    horizon = checks.whole("horizon", horizon, at_least=1)
+    runs = checks.whole("runs", runs, at_least=1)
+    seed = secrets.randbits(32) if seed is None else checks.whole("seed", seed, at_least=0)
+    checks.choice("engine", engine, ENGINES)
+    threads = os.cpu_count() or 1 if threads is None else threads
+    threads = checks.whole("threads", threads, at_least=1)
+    bandit.check_runs(runs)
+    times = recorded_rounds(record, horizon)
+
+    results = {}
+    with progress_bar(algorithms, total=runs * horizon, show=progress) as advance_of:
+        for name, algorithm in algorithms.items():
+            simulation = Simulation(bandit, network, algorithm, horizon, seed, times)
+            regret, pulls = _run(simulation, runs, threads, advance_of(name))
+            results[name] = Result(
+                times=times,
+                regret=regret,
+                pulls=pulls,
+                engine="reference",
+                settings=_settings(simulation, runs),
+            )
+    return Comparison(results)
+
+
+def recorded_rounds(record: int | ArrayLike | None, horizon: int) -> NDArray[np.int64]:
+    """The rounds to record, ascending and ending at the horizon."""
+    if record is None:
+        return np.arange(1, horizon + 1)
+    if np.ndim(record) == 0:
+        points = checks.whole("record", record, at_least=1)
+        if points >= horizon:
+            return np.arange(1, horizon + 1)
+        if points == 1:
+            return np.array([horizon])
+        spaced = np.round(np.geomspace(1, horizon, points)).astype(np.int64)
+        # early rounds coincide after rounding: push each past the one before it
+        steps = np.arange(points)
+        return np.maximum.accumulate(spaced - steps) + steps
+    rounds = np.asarray(record)
+    valid = rounds.ndim == 1 and rounds.size > 0 and np.issubdtype(rounds.dtype, np.integer)
+    if not valid or np.any(np.diff(rounds) <= 0) or rounds[0] < 1 or rounds[-1] > horizon:
+        raise ValueError(
+            f"record must be a number of points, or increasing whole rounds from 1 to {horizon}"
+        )
+    ends = rounds if rounds[-1] == horizon else np.append(rounds, horizon)
+    return ends.astype(np.int64)
+
+
+def _run(
+    simulation: Simulation, runs: int, threads: int, advance: Callable[[int], None]
+) -> tuple[Any, Any]:
+    """All blocks on a pool of threads; NumPy lets go of the interpreter where time is spent."""
+    parts: Sequence[range] = reference.blocks(simulation, runs)
+
+    def play(part: range) -> reference.Block:
+        return reference.simulate_block(simulation, part, advance)
+
+    if threads == 1 or len(parts) == 1:
+        outcomes = [play(part) for part in parts]
+    else:
+        with ThreadPoolExecutor(threads) as pool:
+            outcomes = list(pool.map(play, parts))
+    regret = np.concatenate([outcome.regret for outcome in outcomes])
+    pulls = np.concatenate([outcome.pulls for outcome in outcomes])
+    return regret, pulls
+
+
+def _check_problem(bandit: Any, network: Any, algorithms: Any) -> None:
+    """Refuse what is not a bandit, a network or an algorithm, and rewards nobody can learn from."""
+    if not isinstance(bandit, Bandit):
+        raise ValueError(f"bandit must be a posse.Bandit, got {bandit!r}")
+    if not isinstance(network, Network):
+        raise ValueError(
+            f"network must be a network such as posse.networks.cycle(10), got {network!r}"
+        )
+    if not isinstance(algorithms, Mapping) or not algorithms:
+        raise ValueError(f"algorithms must be a dict of name to algorithm, got {algorithms!r}")
+    for algorithm in algorithms.values():
+        checks.capable(
+            "algorithm",
+            algorithm,
+            ["init", "choose", "learn"],
+            "posse.Decentralized(posse.ThompsonSampling())",
+        )
+        model = getattr(algorithm, "family", None) or bandit.family
+        if not model.rewards.covers(bandit.family.rewards):
+            raise ValueError(
+                f"family {model.name!r} learns from rewards in {model.rewards}, but the bandit's "
+                f"{bandit.family.name!r} rewards lie in {bandit.family.rewards}"
+            )
+
+
+def _settings(simulation: Simulation, runs: int) -> dict[str, Any]:
+    s = simulation
+    return {
+        "bandit": to_data(s.bandit),
+        "network": to_data(s.network),
+        "algorithm": to_data(s.algorithm),
+        "horizon": s.horizon,
+        "runs": runs,
+        "seed": s.seed,
+        "versions": versions(),
+    }

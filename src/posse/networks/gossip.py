@@ -1,0 +1,51 @@
+"""Gossip: one random pair of neighbours a round."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from posse.networks.operators import Operator, Pairs
+from posse.networks.static import STATIC
+from posse.networks.weights import DEFAULT_RULE, FloatArray
+from posse.randomness import Randomness
+
+if TYPE_CHECKING:
+    from posse.networks.dynamics import Sampler
+    from posse.networks.network import Network
+
+
+@dataclass(frozen=True)
+class Gossip:
+    """Each round a uniformly drawn link (i, j) averages: W(t) = I - (e_i - e_j)(e_i - e_j)^T / 2.
+
+    This is eq. `gossip`; on the complete graph the pair is uniform among all pairs.
+    """
+
+    def check(self, network: Network) -> None:
+        """Gossip has no use for a weight rule."""
+        if network.rule != DEFAULT_RULE:
+            raise ValueError(
+                f"weights {network.rule!r} have no effect under gossip, where a pair of agents "
+                "takes its plain average: leave out .weighted()"
+            )
+
+    def expected_links(self, network: Network) -> FloatArray:
+        """The links (E,) of E[W(t)] = I - (D - A) / (1^T A 1)."""
+        n_links = len(network.edges)
+        return np.full(n_links, 1 / (2 * n_links) if n_links else 0.0)
+
+    def sampler(self, network: Network, n_runs: int) -> Sampler:
+        """One uniform a run and round picks the link."""
+        first, second = network.edges.T.copy()
+        n_links = len(first)
+        if n_links == 0:  # one agent alone
+            return STATIC.sampler(network, n_runs)
+
+        def sample(randomness: Randomness) -> Operator:
+            drawn = (randomness.random((n_runs, 1))[:, 0] * n_links).astype(np.int64)
+            return Pairs(first[drawn], second[drawn])
+
+        return sample

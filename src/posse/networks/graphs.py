@@ -1,0 +1,233 @@
+"""Graphs: builders that return the undirected links between agents, as a plain array.
+
+Structured graphs are built by NumPy alone, so a million agents cost no more than their links.
+Adding a graph is one builder and one line of `_BUILDERS` (and its typed name in `__init__.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from posse import checks
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+IntArray = NDArray[np.int64]
+
+
+class Graph(NamedTuple):
+    """An undirected simple graph: `edges` (E, 2) holds each link once, i < j, in sorted order."""
+
+    n_agents: int
+    edges: IntArray
+
+
+def complete(agents: int) -> Graph:
+    """Everybody talks to everybody."""
+    n = _agents(agents)
+    return simple(n, np.triu_indices(n, k=1))
+
+
+def cycle(agents: int) -> Graph:
+    """A ring: each agent has two neighbours (`cycle(2)` is one link)."""
+    n = _agents(agents)
+    ring = np.arange(n)
+    return simple(n, (ring, (ring + 1) % n))
+
+
+def path(agents: int) -> Graph:
+    """A line: a cycle with one link cut."""
+    n = _agents(agents)
+    line = np.arange(n)
+    return simple(n, (line[:-1], line[1:]))
+
+
+def star(agents: int) -> Graph:
+    """Agent 0 in the middle, linked to all the others."""
+    n = _agents(agents)
+    leaves = np.arange(1, n)
+    return simple(n, (np.zeros_like(leaves), leaves))
+
+
+def grid(rows: int, columns: int) -> Graph:
+    """A 4-connected grid; agent `r * columns + c` sits at row r, column c."""
+    seats = _seats(rows, columns)
+    right, down = (seats[:, :-1], seats[:, 1:]), (seats[:-1], seats[1:])
+    return simple(seats.size, right, down)
+
+
+def torus(rows: int, columns: int) -> Graph:
+    """A grid whose opposite borders are joined (a side of 2 has single links, of 1 none)."""
+    seats = _seats(rows, columns)
+    right, down = (seats, np.roll(seats, -1, axis=1)), (seats, np.roll(seats, -1, axis=0))
+    return simple(seats.size, right, down)
+
+
+def regular_ring(agents: int, k: int) -> Graph:
+    """A ring where each agent is linked to the k nearest on each side (2k < agents)."""
+    n = _agents(agents)
+    k = checks.whole("k", k, at_least=1)
+    if 2 * k >= n:
+        raise ValueError(f"k must satisfy 2 k < agents (k neighbours on each side), got {k=}, {n=}")
+    ring = np.arange(n)
+    return simple(n, *((ring, (ring + step) % n) for step in range(1, k + 1)))
+
+
+def hypercube(dimension: int) -> Graph:
+    """The 2**dimension corners of a cube, linked where they differ in one coordinate."""
+    dimension = checks.whole("dimension", dimension, at_least=0, at_most=30)
+    corners = np.arange(2**dimension)
+    return simple(corners.size, *((corners, corners ^ (1 << bit)) for bit in range(dimension)))
+
+
+def erdos_renyi(agents: int, p: float, seed: int = 0) -> Graph:
+    """Each possible link is present with probability p, independently."""
+    import networkx as nx
+
+    n, p, seed = _agents(agents), checks.number("p", p, at_least=0, at_most=1), _seed(seed)
+    return from_networkx(nx.fast_gnp_random_graph(n, p, seed=seed))
+
+
+def watts_strogatz(agents: int, k: int, p: float, seed: int = 0) -> Graph:
+    """A ring of k neighbours in all (k even, k/2 on each side), each link rewired w.p. p."""
+    import networkx as nx
+
+    n = _agents(agents)
+    k = checks.whole("k", k, at_least=2)
+    if k % 2 or k >= n:
+        raise ValueError(f"k must be even and below agents={n} (k/2 on each side), got {k}")
+    p, seed = checks.number("p", p, at_least=0, at_most=1), _seed(seed)
+    return from_networkx(nx.watts_strogatz_graph(n, k, p, seed=seed))
+
+
+def barabasi_albert(agents: int, m: int, seed: int = 0) -> Graph:
+    """Agents join one by one, each linked to m earlier ones in proportion to their degrees."""
+    import networkx as nx
+
+    n = checks.whole("agents", agents, at_least=2)
+    m, seed = checks.whole("m", m, at_least=1, at_most=n - 1), _seed(seed)
+    return from_networkx(nx.barabasi_albert_graph(n, m, seed=seed))
+
+
+def random_regular(agents: int, degree: int, seed: int = 0) -> Graph:
+    """A random graph in which every agent has the same degree."""
+    import networkx as nx
+
+    n = _agents(agents)
+    degree, seed = checks.whole("degree", degree, at_least=0, at_most=n - 1), _seed(seed)
+    if n * degree % 2:
+        raise ValueError(f"agents * degree must be even, got agents={n} and {degree=}")
+    return from_networkx(nx.random_regular_graph(degree, n, seed=seed))
+
+
+def random_geometric(agents: int, radius: float, seed: int = 0) -> Graph:
+    """Agents at uniform places of the unit square, linked when no further than radius apart."""
+    import networkx as nx
+
+    n, radius, seed = _agents(agents), checks.number("radius", radius, above=0), _seed(seed)
+    return from_networkx(nx.random_geometric_graph(n, radius, seed=seed))
+
+
+def from_edges(edges: ArrayLike | checks.FrozenArray, agents: int | None = None) -> Graph:
+    """The graph of the given links (E, 2); agents defaults to the largest label plus one.
+
+    A link given twice, or in both directions, counts once.
+    """
+    try:
+        pairs = np.asarray(edges.values if isinstance(edges, checks.FrozenArray) else edges)
+    except ValueError as error:
+        raise ValueError(f"edges must be pairs of whole numbers: {error}") from None
+    if pairs.size == 0:
+        pairs = np.empty((0, 2), dtype=np.int64)
+    if pairs.ndim != 2 or pairs.shape[1] != 2 or not np.issubdtype(pairs.dtype, np.integer):
+        raise ValueError(
+            "edges must be pairs of whole numbers, an array of shape (E, 2), "
+            f"got shape {pairs.shape} of {pairs.dtype}"
+        )
+    pairs = pairs.astype(np.int64)
+    n = _agents(int(pairs.max(initial=0)) + 1 if agents is None else agents)
+    outside = (pairs < 0) | (pairs >= n)
+    if outside.any():
+        label = pairs[outside][0]
+        raise ValueError(f"edges must join agents 0 to {n - 1}, got agent {label}")
+    loops = pairs[pairs[:, 0] == pairs[:, 1]]
+    if loops.size:
+        raise ValueError(f"edges must join two different agents, got {tuple(loops[0].tolist())}")
+    return simple(n, (pairs[:, 0], pairs[:, 1]))
+
+
+def from_networkx(graph: nx.Graph[Any]) -> Graph:
+    """The links of a NetworkX graph; agent i is the i-th of `graph.nodes`, attributes are unused.
+
+    For weights of your own use `from_matrix`.
+    """
+    for unsuitable, found, advice in (
+        ("undirected", graph.is_directed(), "call .to_undirected() first"),
+        ("simple", graph.is_multigraph(), "call networkx.Graph(graph) first"),
+    ):
+        if found:
+            raise ValueError(f"graph must be {unsuitable}, got {graph}: {advice}")
+    order = {node: i for i, node in enumerate(graph.nodes)}
+    pairs = [(order[i], order[j]) for i, j in graph.edges]
+    return from_edges(np.array(pairs, dtype=np.int64).reshape(-1, 2), agents=len(order))
+
+
+def n_components(graph: Graph) -> int:
+    """The number of connected parts of a graph."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    shape = (graph.n_agents, graph.n_agents)
+    one_way = coo_array((np.ones(len(graph.edges), dtype=np.int8), graph.edges.T), shape=shape)
+    return int(connected_components(one_way, directed=False, return_labels=False))
+
+
+def simple(n_agents: int, *pairs: tuple[IntArray, IntArray]) -> Graph:
+    """A graph from arrays of ends; self-loops are dropped and double links made one."""
+    first = np.concatenate([i.ravel() for i, _ in pairs] or [np.empty(0, dtype=np.int64)])
+    second = np.concatenate([j.ravel() for _, j in pairs] or [np.empty(0, dtype=np.int64)])
+    keys = np.minimum(first, second) * n_agents + np.maximum(first, second)
+    keys = np.sort(keys[first != second])  # ten times faster here than np.unique
+    keys = keys[np.diff(keys, prepend=-1) > 0]
+    edges = np.stack(np.divmod(keys, n_agents), axis=1)
+    edges.setflags(write=False)
+    return Graph(n_agents, edges)
+
+
+def _agents(value: Any) -> int:
+    return checks.whole("agents", value, at_least=1)
+
+
+def _seed(value: Any) -> int:
+    return checks.whole("seed", value, at_least=0)
+
+
+def _seats(rows: Any, columns: Any) -> IntArray:
+    shape = checks.whole("rows", rows, at_least=1), checks.whole("columns", columns, at_least=1)
+    return np.arange(shape[0] * shape[1]).reshape(shape)
+
+
+# Each builder brings a small instance of itself, on which the law tests run.
+_BUILDERS: tuple[tuple[Callable[..., Graph], Mapping[str, Any]], ...] = (
+    (complete, {"agents": 6}),
+    (cycle, {"agents": 7}),
+    (path, {"agents": 5}),
+    (star, {"agents": 6}),
+    (grid, {"rows": 3, "columns": 4}),
+    (torus, {"rows": 3, "columns": 5}),
+    (regular_ring, {"agents": 9, "k": 2}),
+    (hypercube, {"dimension": 3}),
+    (erdos_renyi, {"agents": 12, "p": 0.4, "seed": 1}),
+    (watts_strogatz, {"agents": 12, "k": 4, "p": 0.3, "seed": 1}),
+    (barabasi_albert, {"agents": 12, "m": 2, "seed": 1}),
+    (random_regular, {"agents": 10, "degree": 3, "seed": 1}),
+    (random_geometric, {"agents": 12, "radius": 0.5, "seed": 2}),
+    (from_edges, {"edges": [(0, 1), (1, 2), (0, 2), (2, 3)], "agents": 4}),
+)
+GRAPHS: dict[str, Callable[..., Graph]] = {build.__name__: build for build, _ in _BUILDERS}
+EXAMPLES: dict[str, Mapping[str, Any]] = {build.__name__: kwargs for build, kwargs in _BUILDERS}

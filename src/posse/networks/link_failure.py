@@ -1,0 +1,94 @@
+"""Link failure: every link is down with a fixed probability, anew each round."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from posse import checks
+from posse.networks import weights as rules
+from posse.networks.operators import Operator, SparseRuns, as_operator
+from posse.networks.weights import FloatArray
+from posse.randomness import Randomness
+
+if TYPE_CHECKING:
+    from posse.networks.dynamics import Sampler
+    from posse.networks.network import Network
+
+
+@dataclass(frozen=True)
+class LinkFailure:
+    """Each link fails with probability p, independently; its weight falls back on the diagonal.
+
+    For max-degree weights W(t) = I - (D(t) - A(t)) / (d_max + 1), with d_max of the full graph;
+    `normalise="realised"` takes the largest degree among the links of the round instead.
+    """
+
+    p: float
+    normalise: str = "full"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "p", checks.number("p", self.p, at_least=0, below=1))
+        checks.choice("normalise", self.normalise, ("full", "realised"))
+
+    def check(self, network: Network) -> None:
+        """The weights must be symmetric, since a link fails for both its ends."""
+        if self.normalise == "realised" and network.rule != "max-degree":
+            raise ValueError(
+                "normalise 'realised' is defined for the weights 'max-degree' only, "
+                f"got {network.rule!r}"
+            )
+        network.link_weights  # noqa: B018 (refuses asymmetric matrices)
+
+    def expected_links(self, network: Network) -> FloatArray:
+        """The links (E,) of E[W(t)]: a link is up with probability 1 - p."""
+        if self.normalise == "realised":
+            raise ValueError(
+                "E[W(t)] has no closed form with normalise='realised', so neither have the "
+                "second eigenvalue and the spectral gap; use normalise='full'"
+            )
+        return (1 - self.p) * network.link_weights
+
+    def sampler(self, network: Network, n_runs: int) -> Sampler:
+        """One uniform a link, run and round; the positions of the entries are laid out once."""
+        from scipy.sparse import csr_array
+
+        n_agents, n_links = network.n_agents, len(network.edges)
+        realised = self.normalise == "realised"
+        links = np.ones(n_links) if realised else network.link_weights
+
+        # Which link fills each stored entry; diagonal and missing entries point to a last, zero one
+        numbers = rules.assemble(network.topology, np.arange(1.0, n_links + 1))
+        numbers.setdiag(0)
+        dense = rules.is_dense(n_agents, numbers.nnz)
+        entries = numbers.toarray().ravel() if dense else numbers.data
+        source = (entries - 1).astype(np.int64) % (n_links + 1)
+        if dense:
+            row_starts = np.arange(n_agents) * n_agents
+            diagonal = row_starts + np.arange(n_agents)
+        else:
+            row_starts = numbers.indptr[:-1]
+            diagonal = np.flatnonzero(entries == 0)
+            shifts = np.arange(n_runs)[:, None]
+            columns = (numbers.indices + shifts * n_agents).ravel()
+            starts = np.append((row_starts + shifts * numbers.nnz).ravel(), n_runs * numbers.nnz)
+            shape = (n_runs * n_agents, n_runs * n_agents)
+            blocks = csr_array((np.empty(columns.size), columns, starts), shape=shape)
+            layout = (blocks.indices, blocks.indptr)  # in the smallest integers that do
+
+        def sample(randomness: Randomness) -> Operator:
+            up = np.zeros((n_runs, n_links + 1))
+            up[:, :-1] = links * (randomness.random((n_runs, n_links)) >= self.p)
+            values = up.take(source, axis=1)
+            sums = np.add.reduceat(values, row_starts, axis=1)
+            if realised:  # links have weight 1 so far: row sums are the degrees of the round
+                scale = 1 / (1 + sums.max(axis=1, keepdims=True))
+                values, sums = values * scale, sums * scale
+            values[:, diagonal] = 1 - sums
+            if dense:
+                return as_operator(values.reshape(n_runs, n_agents, n_agents))
+            return SparseRuns(csr_array((values.ravel(), *layout), shape=shape))
+
+        return sample

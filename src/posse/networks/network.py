@@ -1,0 +1,222 @@
+"""A network: who talks to whom, how much, and when; a recipe with its matrices computed on demand.
+
+Networks print, compare and hash by recipe, and travel as plain data (TOML, JSON).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from posse import checks
+from posse.networks import graphs, recipes, spectrum
+from posse.networks import weights as rules
+from posse.networks.dynamics import Dynamics, Sampler
+from posse.networks.gossip import Gossip
+from posse.networks.graphs import GRAPHS, Graph, IntArray
+from posse.networks.link_failure import LinkFailure
+from posse.networks.static import STATIC
+from posse.networks.weights import DEFAULT_RULE, WEIGHT_RULES, FloatArray, Matrix
+
+
+@dataclass(frozen=True, repr=False)
+class Network:
+    """N agents, the links between them, their weights W and the dynamics of W(t).
+
+    `arguments` are those of the graph's builder, as (name, value) pairs; `rule` is the name of a
+    weight rule or a matrix.
+    """
+
+    graph: str
+    arguments: recipes.Arguments
+    rule: str | Matrix = DEFAULT_RULE
+    dynamics: Dynamics = STATIC
+
+    def __post_init__(self) -> None:
+        checks.choice("graph", self.graph, GRAPHS)
+        object.__setattr__(self, "arguments", self._plain_arguments())
+        if isinstance(self.rule, Matrix):  # connected by its own check, if any
+            self._refuse_foreign_links(self.rule.graph())
+        else:
+            checks.choice("weights", self.rule, WEIGHT_RULES)
+            self._refuse_disconnected()
+        self.dynamics.check(self)
+
+    def weighted(self, rule: Any) -> Network:
+        """The same graph with other weights: the name of a rule, or a matrix (N, N)."""
+        named = isinstance(rule, (str, Matrix))
+        return dataclasses.replace(self, rule=rule if named else Matrix.of(rule))
+
+    def gossip(self) -> Network:
+        """The same graph where one random link a round averages its two agents, eq. `gossip`."""
+        return self._with(Gossip())
+
+    def failing(self, p: float, normalise: str = "full") -> Network:
+        """The same network where each link fails with probability p each round, independently."""
+        return self._with(LinkFailure(p, normalise))
+
+    def sampler(self, n_runs: int) -> Sampler:
+        """A function to call once a round with the randomness of R = n_runs runs, for their W(t).
+
+        What it returns mixes agents by `weights @ x` for x of shape (..., R, N, K).
+        """
+        return self.dynamics.sampler(self, checks.whole("n_runs", n_runs, at_least=1))
+
+    def to_data(self) -> dict[str, Any]:
+        """The recipe as plain data, without what is left at its default."""
+        return recipes.write(self)
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Network:
+        """The network of plain data, as from `to_data` or a TOML table."""
+        return cls(**recipes.read(data))
+
+    @functools.cached_property
+    def topology(self) -> Graph:
+        """The graph itself: the number of agents and the links."""
+        return GRAPHS[self.graph](**dict(self.arguments))
+
+    @property
+    def n_agents(self) -> int:
+        """N."""
+        return self.topology.n_agents
+
+    @property
+    def edges(self) -> IntArray:
+        """The links (E, 2), each once, i < j, sorted, read-only."""
+        return self.topology.edges
+
+    @functools.cached_property
+    def degrees(self) -> IntArray:
+        """The number of neighbours of each agent, (N,)."""
+        return rules.degrees(self.topology)
+
+    @property
+    def max_degree(self) -> int:
+        """The largest number of neighbours."""
+        return int(self.degrees.max())
+
+    def neighbours(self, agent: int) -> IntArray:
+        """The agents linked to this one, in order; unlike the paper's N(i), without itself."""
+        agent = checks.whole("agent", agent, at_least=0, at_most=self.n_agents - 1)
+        starts, others = self._adjacency
+        return others[starts[agent] : starts[agent + 1]]
+
+    @functools.cached_property
+    def link_weights(self) -> FloatArray:
+        """The weight of each link, (E,): all there is to know of symmetric weights."""
+        if not isinstance(self.rule, Matrix):
+            return WEIGHT_RULES[self.rule](self.topology)
+        matrix = self.rule.csr()
+        if not (self.is_stochastic and rules.is_symmetric(matrix)):
+            raise ValueError(
+                "matrix must be symmetric and doubly stochastic for links to fail (a link fails "
+                f"for both its ends), got {self.rule!r}"
+            )
+        i, j = self.edges.T
+        return np.asarray(matrix[i, j], dtype=np.float64).ravel()
+
+    @functools.cached_property
+    def weights(self) -> Any:
+        """W (N, N), read-only: an ndarray when small or dense, else a CSR array."""
+        if isinstance(self.rule, Matrix):
+            return rules.stored(self.rule.csr())
+        return rules.stored(rules.assemble(self.topology, self.link_weights))
+
+    @functools.cached_property
+    def expected_weights(self) -> Any:
+        """E[W(t)] (N, N), dense or sparse like `weights`."""
+        if self.dynamics == STATIC:
+            return self.weights
+        return rules.stored(rules.assemble(self.topology, self.dynamics.expected_links(self)))
+
+    @functools.cached_property
+    def spectral_gap(self) -> float:
+        """1 - lambda_2 of `expected_weights` (1 for one agent): the larger, the faster it mixes."""
+        return spectrum.spectral_gap(self)
+
+    @property
+    def second_eigenvalue(self) -> float:
+        """lambda_2: the second largest absolute eigenvalue of `expected_weights`."""
+        return 1 - self.spectral_gap
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether W is known to be 1/N everywhere, so that a merge is a mean."""
+        complete = 2 * len(self.edges) == self.n_agents * (self.n_agents - 1)
+        return complete and self.rule in ("max-degree", "metropolis")
+
+    @functools.cached_property
+    def is_stochastic(self) -> bool:
+        """Whether W is doubly stochastic, as all but unchecked matrices are."""
+        if not isinstance(self.rule, Matrix) or self.rule.check:
+            return True
+        sums = [self.rule.csr().sum(axis=axis) for axis in (0, 1)]
+        return bool(abs(np.array(sums) - 1).max() <= rules.TOLERANCE)
+
+    def __repr__(self) -> str:
+        words = [f"{name}={value!r}" for name, value in self.arguments]
+        if self.rule != DEFAULT_RULE:
+            words.append(f"weights={self.rule!r}")
+        if self.dynamics != STATIC:
+            words.append(f"dynamics={self.dynamics!r}")
+        return f"{self.graph}({', '.join(words)})"
+
+    @functools.cached_property
+    def _adjacency(self) -> tuple[IntArray, IntArray]:
+        """Where each agent's neighbours begin (N + 1,), and all neighbours (2 E,) in order."""
+        ends = np.concatenate([self.edges, self.edges[:, ::-1]])
+        others = ends[np.lexsort((ends[:, 1], ends[:, 0])), 1]
+        others.setflags(write=False)
+        return np.concatenate([[0], np.cumsum(self.degrees)]), others
+
+    def _plain_arguments(self) -> recipes.Arguments:
+        """The arguments, checked by building the graph, in one plain form that compares well."""
+        build = GRAPHS[self.graph]
+        given = recipes.bind(build, dict(self.arguments), self.graph)
+        graph = build(**given)
+        # The graph is in hand: keep it, under the name of the cached property
+        self.__dict__["topology"] = graph
+        plain = {
+            name: {"int": int, "float": float}.get(p.annotation, lambda value: value)(given[name])
+            for name, p in inspect.signature(build).parameters.items()
+        }
+        if "edges" in plain:
+            plain |= {"edges": checks.FrozenArray(graph.edges), "agents": graph.n_agents}
+        return tuple(plain.items())
+
+    def _with(self, dynamics: Dynamics) -> Network:
+        if self.dynamics != STATIC:
+            raise ValueError(
+                f"dynamics do not chain: {self} cannot have {dynamics!r} as well, "
+                "so start from the static network"
+            )
+        return dataclasses.replace(self, dynamics=dynamics)
+
+    def _refuse_disconnected(self) -> None:
+        parts = graphs.n_components(self.topology)
+        if parts > 1:
+            names = [name for name, _ in self.arguments]
+            # Of every random graph the second argument is the one that makes it denser
+            advice = f"raise {names[1]} or try another seed" if "seed" in names else "add links"
+            raise ValueError(f"{self} must be connected, but has {parts} components: {advice}")
+
+    def _refuse_foreign_links(self, support: Graph) -> None:
+        if support.n_agents != self.n_agents:
+            raise ValueError(
+                f"matrix must be of shape ({self.n_agents}, {self.n_agents}) for "
+                f"{self.graph}, got {(support.n_agents, support.n_agents)}"
+            )
+        key = np.array([self.n_agents, 1])
+        foreign = support.edges[~np.isin(support.edges @ key, self.edges @ key)]
+        if len(foreign):
+            raise ValueError(
+                f"matrix must be zero where {self.graph} has no link, but agents "
+                f"{foreign[0, 0]} and {foreign[0, 1]} are not linked"
+            )

@@ -1,0 +1,163 @@
+"""The spectrum of a network: how fast beliefs mix, 1 - lambda_2 in Theorem 1.
+
+Where all links weigh c, W = I - c Lap, and structured graphs know the eigenvalues of Lap; an
+eigenvalue l of Lap costs a gap of 1 - |1 - c l| = min(c l, 2 - c l), exact however small.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from posse.networks.weights import FloatArray, Matrix, is_symmetric
+
+if TYPE_CHECKING:
+    from posse.networks.network import Network
+
+DENSE_LIMIT = 1000  # agents up to which a dense eigen-solver is quicker
+THIN = 1e-4  # graphs with a smaller gap are long and thin, so that their sparse factors stay sparse
+
+
+def _path(agents: int) -> FloatArray:
+    return np.asarray(4 * np.sin(np.pi * np.arange(agents) / (2 * agents)) ** 2)
+
+
+def _cycle(agents: int) -> FloatArray:
+    # Two agents share one link, not two
+    return _path(2) if agents == 2 else 4 * np.sin(np.pi * np.arange(agents) / agents) ** 2
+
+
+def _ring(agents: int, k: int) -> FloatArray:
+    turns = np.pi * np.arange(agents) / agents
+    return np.asarray(sum(4 * np.sin(turns * step) ** 2 for step in range(1, k + 1)))
+
+
+def _product(first: FloatArray, second: FloatArray) -> FloatArray:
+    # The Laplacian of a Cartesian product of graphs is the Kronecker sum of theirs
+    return np.add.outer(first, second).ravel()
+
+
+# Eigenvalues of the Laplacian D - A, each at least once, the zero of the constant vector first
+LAPLACIANS: dict[str, Callable[..., FloatArray]] = {
+    "complete": lambda agents: np.array([0.0, agents]),
+    "cycle": _cycle,
+    "path": _path,
+    "star": lambda agents: np.array([0.0, agents] if agents == 2 else [0.0, 1.0, agents]),
+    "grid": lambda rows, columns: _product(_path(rows), _path(columns)),
+    "torus": lambda rows, columns: _product(_cycle(rows), _cycle(columns)),
+    "regular_ring": _ring,
+    "hypercube": lambda dimension: 2.0 * np.arange(dimension + 1),
+}
+
+
+def spectral_gap(network: Network) -> float:
+    """1 - lambda_2 of E[W(t)], lambda_2 its second largest absolute eigenvalue."""
+    if network.n_agents == 1:
+        return 1.0
+    if network.graph in LAPLACIANS and not isinstance(network.rule, Matrix):
+        links = network.dynamics.expected_links(network)
+        if np.ptp(links) == 0:
+            steps = links[0] * LAPLACIANS[network.graph](**dict(network.arguments))[1:]
+            return float(np.minimum(steps, 2 - steps).min())
+    return matrix_gap(network.expected_weights, network.is_stochastic)
+
+
+def matrix_gap(weights: Any, stochastic: bool = True) -> float:
+    """1 - the second largest absolute eigenvalue of a dense or sparse matrix (N, N).
+
+    `stochastic` says that rows and columns sum to 1, so that the largest eigenvalue is 1 and
+    belongs to the constant vector.
+    """
+    symmetric = is_symmetric(weights)
+    if weights.shape[0] <= DENSE_LIMIT:
+        dense = weights if isinstance(weights, np.ndarray) else weights.toarray()
+        values = np.linalg.eigvalsh(dense) if symmetric else np.linalg.eigvals(dense)
+        return float(1 - np.sort(abs(values))[-2])
+    if symmetric and stochastic:
+        return _large_gap(weights)
+    return _arnoldi_gap(weights, stochastic)
+
+
+def _deflated(weights: Any) -> Any:
+    """W minus its projection on the constant vector, as a linear operator: no N x N matrix."""
+    from scipy.sparse.linalg import LinearOperator
+
+    return LinearOperator(
+        weights.shape, matvec=lambda v: weights @ v - v.mean(), dtype=np.dtype(np.float64)
+    )
+
+
+def _start(n_agents: int) -> FloatArray:
+    """A fixed generic vector, so that the same network always gives the same digits."""
+    return np.random.default_rng(0).standard_normal(n_agents)
+
+
+def _large_gap(weights: Any) -> float:
+    """The gap of a large symmetric doubly stochastic matrix, by Lanczos."""
+    from scipy.sparse.linalg import ArpackNoConvergence
+
+    try:
+        if _lanczos_gap(weights, tolerance=1e-4) > THIN:
+            return _lanczos_gap(weights, tolerance=1e-10)
+    except ArpackNoConvergence:
+        pass
+    return _inverse_gap(weights)
+
+
+def _lanczos_gap(weights: Any, tolerance: float) -> float:
+    from scipy.sparse.linalg import eigsh
+
+    (value,) = eigsh(
+        _deflated(weights),
+        k=1,
+        v0=_start(weights.shape[0]),
+        ncv=32,
+        maxiter=1000,
+        tol=tolerance,
+        return_eigenvectors=False,
+    )
+    return float(1 - abs(value))
+
+
+def _inverse_gap(weights: Any) -> float:
+    """A tiny gap, where Lanczos is slow: from the largest eigenvalue of the inverse of I - W."""
+    from scipy.sparse import csc_array, eye_array
+    from scipy.sparse.linalg import LinearOperator, eigsh, splu
+
+    n_agents = weights.shape[0]
+    # I - W is singular along the constant vector only: fix one agent at 0, then centre
+    solve = splu(csc_array(eye_array(n_agents) - weights)[:-1, :-1]).solve
+
+    def inverse(v: FloatArray) -> FloatArray:
+        v = v.ravel()
+        u: FloatArray = np.append(solve((v - v.mean())[:-1]), 0.0)
+        return np.asarray(u - u.mean())
+
+    operator = LinearOperator((n_agents, n_agents), matvec=inverse, dtype=np.dtype(np.float64))
+    start = _start(n_agents)
+    (value,) = eigsh(operator, k=1, which="LA", v0=start, return_eigenvectors=False)
+    gap = float(1 / value)
+    # Gershgorin: no eigenvalue is below 2 min W_ii - 1, which settles the negative end if far off
+    if gap > 2 * weights.diagonal().min():
+        (least,) = eigsh(weights, k=1, which="SA", v0=start, return_eigenvectors=False)
+        gap = min(gap, float(1 + least))
+    return gap
+
+
+def _arnoldi_gap(weights: Any, stochastic: bool) -> float:
+    """The gap of a large matrix that is not symmetric, or not doubly stochastic."""
+    from scipy.sparse.linalg import ArpackNoConvergence, eigs
+
+    k, operator = (1, _deflated(weights)) if stochastic else (2, weights)
+    try:
+        values = eigs(
+            operator, k=k, which="LM", v0=_start(weights.shape[0]), return_eigenvectors=False
+        )
+    except ArpackNoConvergence as error:
+        raise RuntimeError(
+            f"the second eigenvalue of this {weights.shape[0]}-agent matrix did not converge: "
+            "its spectral gap is too small to find iteratively"
+        ) from error
+    return float(1 - abs(values).min())

@@ -1,0 +1,38 @@
+"""Static networks: W(t) = W, the same every round."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from posse.networks.operators import Operator, Uniform, as_operator
+from posse.networks.weights import FloatArray
+from posse.randomness import Randomness
+
+if TYPE_CHECKING:
+    from posse.networks.dynamics import Sampler
+    from posse.networks.network import Network
+
+
+@dataclass(frozen=True)
+class Static:
+    """The same weights every round; draws nothing."""
+
+    def check(self, network: Network) -> None:
+        """Any weights will do."""
+
+    def expected_links(self, network: Network) -> FloatArray:
+        """The weight of each link (E,)."""
+        return network.link_weights
+
+    def sampler(self, network: Network, n_runs: int) -> Sampler:
+        """The network's own weights, whatever the randomness."""
+        operator = Uniform() if network.is_uniform else as_operator(network.weights)
+
+        def sample(randomness: Randomness) -> Operator:
+            return operator
+
+        return sample
+
+
+STATIC = Static()

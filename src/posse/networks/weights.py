@@ -1,0 +1,214 @@
+"""Weights: how much each agent listens to its neighbours; doubly stochastic matrices.
+
+A symmetric doubly stochastic W is one number per link, w_ij, with the diagonal taking the rest:
+W = I - sum over links of w_ij (e_i - e_j)(e_i - e_j)^T.  So a rule maps a graph to (E,) weights.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from posse.checks import FrozenArray
+from posse.networks.graphs import Graph, IntArray, simple
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+FloatArray = NDArray[np.float64]
+DEFAULT_RULE = "max-degree"
+TOLERANCE = 1e-9
+
+
+def max_degree(graph: Graph) -> FloatArray:
+    """W = I - (D - A) / (d_max + 1), the matrices of the paper's simulations."""
+    return np.full(len(graph.edges), 1 / (degrees(graph).max() + 1))
+
+
+def metropolis(graph: Graph) -> FloatArray:
+    """W_ij = 1 / (1 + max(d_i, d_j)): needs only what two neighbours know of each other."""
+    return np.asarray(1 / (1 + degrees(graph)[graph.edges].max(axis=1)), dtype=np.float64)
+
+
+def lazy(graph: Graph) -> FloatArray:
+    """Half of max-degree, W = (I + W_max-degree) / 2: no negative eigenvalue."""
+    return max_degree(graph) / 2
+
+
+WEIGHT_RULES: dict[str, Callable[[Graph], FloatArray]] = {
+    "max-degree": max_degree,
+    "metropolis": metropolis,
+    "lazy": lazy,
+}
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Custom weights, checked to be doubly stochastic and connected unless check is False.
+
+    `content` is the matrix (N, N), or when mostly zeros its entries (row, column, weight), sorted.
+    """
+
+    content: FrozenArray
+    check: bool = True
+
+    @classmethod
+    def of(cls, matrix: Any, check: bool = True) -> Matrix:
+        """The recipe of a dense or sparse matrix (N, N), refused with the reason if unsuitable."""
+        weights = _csr(matrix)
+        if check:
+            _refuse_unless_doubly_stochastic(weights)
+        else:
+            warnings.warn(
+                "this matrix is not checked to be doubly stochastic: the paper's guarantees "
+                "may not hold",
+                UserWarning,
+                stacklevel=3,
+            )
+        kept = stored(weights)
+        return cls(FrozenArray(kept if isinstance(kept, np.ndarray) else _entries(kept)), check)
+
+    @classmethod
+    def from_entries(cls, entries: Any, check: bool = True) -> Matrix:
+        """The recipe of a sparse matrix from its rows [row, column, weight]."""
+        from scipy.sparse import coo_array
+
+        table = np.asarray(entries, dtype=np.float64)
+        if table.ndim != 2 or table.shape[1] != 3 or not len(table):
+            raise ValueError(f"entries must be rows [row, column, weight], got {table.shape=}")
+        places = table[:, :2].astype(np.int64)
+        if (places < 0).any() or (places != table[:, :2]).any():
+            raise ValueError("entries must be rows [row, column, weight] with whole indices >= 0")
+        n_agents = int(places.max()) + 1
+        return cls.of(coo_array((table[:, 2], places.T), shape=(n_agents, n_agents)), check)
+
+    def csr(self) -> csr_array[Any, tuple[int, int]]:
+        """The matrix (N, N), sparse."""
+        from scipy.sparse import coo_array, csr_array
+
+        content = self.content.values
+        if content.ndim == 2:
+            return csr_array(content)
+        n_agents = int(content["row"][-1]) + 1
+        places = content["row"], content["column"]
+        return csr_array(coo_array((content["weight"], places), shape=(n_agents, n_agents)))
+
+    def graph(self) -> Graph:
+        """The links with a positive weight in either direction."""
+        weights = self.csr().tocoo()
+        i, j = (ends[weights.data > 0].astype(np.int64) for ends in weights.coords)
+        return simple(weights.shape[0], (i, j))
+
+    def to_data(self) -> dict[str, Any]:
+        """Plain data: {"matrix": rows} or {"entries": rows}, and "check" when it is off."""
+        key = "matrix" if self.content.values.ndim == 2 else "entries"
+        rows = [list(row) for row in self.content.values.tolist()]
+        return {key: rows} | ({} if self.check else {"check": False})
+
+
+def degrees(graph: Graph) -> IntArray:
+    """The number of neighbours of each agent, (N,)."""
+    return np.bincount(graph.edges.ravel(), minlength=graph.n_agents)
+
+
+def assemble(graph: Graph, links: FloatArray) -> csr_array[Any, tuple[int, int]]:
+    """The symmetric W (N, N) with the given weight on each link (E,) and the rest on the diagonal.
+
+    Diagonal entries are always stored, even when zero.
+    """
+    from scipy.sparse import coo_array, csr_array
+
+    i, j = graph.edges.T
+    given = np.bincount(graph.edges.ravel(), np.repeat(links, 2), minlength=graph.n_agents)
+    agents = np.arange(graph.n_agents)
+    places = np.concatenate([i, j, agents]), np.concatenate([j, i, agents])
+    values = np.concatenate([links, links, 1 - given])
+    return csr_array(coo_array((values, places), shape=(graph.n_agents, graph.n_agents)))
+
+
+def is_dense(n_agents: int, n_entries: int) -> bool:
+    """Whether a matrix is better kept dense: a dense product is some ten times faster per entry."""
+    return 10 * n_entries > n_agents**2
+
+
+def stored(weights: csr_array[Any, tuple[int, int]]) -> Any:
+    """The matrix as a read-only ndarray when small or dense, else as CSR with read-only values."""
+    n_agents: int = weights.shape[0]
+    if is_dense(n_agents, weights.nnz):
+        dense = weights.toarray()
+        dense.setflags(write=False)
+        return dense
+    weights.data.setflags(write=False)
+    return weights
+
+
+def is_symmetric(weights: Any) -> bool:
+    """Whether a dense or sparse matrix equals its transpose up to the tolerance."""
+    return bool(abs(weights - weights.T).max() <= TOLERANCE)
+
+
+def _csr(matrix: Any) -> csr_array[Any, tuple[int, int]]:
+    """A copy as CSR of floats with summed duplicates, square, finite and non-negative."""
+    from scipy.sparse import coo_array, csr_array, issparse
+
+    try:
+        values = matrix if issparse(matrix) else np.asarray(matrix, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"matrix must be an array of numbers: {error}") from None
+    if len(values.shape) != 2 or values.shape[0] != values.shape[1] or not values.shape[0]:
+        raise ValueError(f"matrix must be square, (agents, agents), got shape {values.shape}")
+    weights = csr_array(values, dtype=np.float64, copy=True)
+    weights.sum_duplicates()
+    weights.eliminate_zeros()
+    for wrong, allowed in (
+        (~np.isfinite(weights.data), "finite"),
+        (weights.data < 0, "non-negative"),
+    ):
+        if wrong.any():
+            entries = coo_array(weights)
+            row, column, value = (part[wrong][0] for part in (*entries.coords, entries.data))
+            raise ValueError(
+                f"matrix must be {allowed}, got {value:g} at row {row}, column {column}"
+            )
+    return weights
+
+
+def _refuse_unless_doubly_stochastic(weights: csr_array[Any, tuple[int, int]]) -> None:
+    from scipy.sparse.csgraph import connected_components
+
+    for line, axis in (("row", 1), ("column", 0)):
+        sums = np.asarray(weights.sum(axis=axis)).ravel()
+        worst = int(abs(sums - 1).argmax())
+        if abs(sums[worst] - 1) > TOLERANCE:
+            raise ValueError(
+                f"matrix must be doubly stochastic to {TOLERANCE:g}, but {line} {worst} sums to "
+                f"{sums[worst]:.12g}, off by {sums[worst] - 1:.3g}"
+            )
+    parts = connected_components(weights, directed=True, connection="strong", return_labels=False)
+    if parts > 1:
+        raise ValueError(
+            f"matrix must be connected, but it falls into {parts} parts: "
+            "agents of different parts could never agree; add links between them"
+        )
+
+
+def _entries(weights: csr_array[Any, tuple[int, int]]) -> NDArray[np.void]:
+    """The entries (row, column, weight) of a sparse matrix, sorted; the last row is always there.
+
+    (An explicit zero in the last corner keeps N, whatever the matrix.)
+    """
+    table = weights.tocoo()
+    corner = weights.shape[0] - 1
+    rows, columns, values = table.row, table.col, table.data
+    if weights.indptr[-1] == weights.indptr[-2] or columns[-1] != corner:
+        rows, columns = np.append(rows, corner), np.append(columns, corner)
+        values = np.append(values, 0.0)
+    fields = [("row", np.int64), ("column", np.int64), ("weight", np.float64)]
+    entries = np.empty(len(values), dtype=fields)
+    entries["row"], entries["column"], entries["weight"] = rows, columns, values
+    return entries

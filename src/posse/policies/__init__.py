@@ -1,0 +1,16 @@
+"""Policies: how one agent turns its belief into an arm; POLICIES lists them by name."""
+
+from typing import Any
+
+from posse.policies.bayes_ucb import BayesUCB
+from posse.policies.greedy import Greedy
+from posse.policies.policy import Policy, argmax, choose
+from posse.policies.thompson import ThompsonSampling
+
+POLICIES: dict[str, Any] = {
+    "thompson-sampling": ThompsonSampling,
+    "bayes-ucb": BayesUCB,
+    "greedy": Greedy,
+}
+
+__all__ = ["POLICIES", "BayesUCB", "Greedy", "Policy", "ThompsonSampling", "argmax", "choose"]

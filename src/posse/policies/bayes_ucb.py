@@ -1,0 +1,45 @@
+"""Bayes-UCB: play the arm whose posterior quantile is highest (Alg. 3)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from posse import checks
+from posse.families.family import Family
+from posse.randomness import FloatArray, Randomness
+
+
+@dataclass(frozen=True)
+class BayesUCB:
+    """The index is the quantile at level 1 - 1/(t (log T)^log_power) (Alg. `decent_bayesUCB`)."""
+
+    name: ClassVar[str] = "bayes-ucb"
+
+    log_power: float = 0.0
+
+    def __post_init__(self) -> None:
+        checks.number("log_power", self.log_power, at_least=0)
+
+    def level(self, t: int, horizon: int | None) -> float:
+        """The quantile level of round t; 0 where the formula would be negative, and for T = 1."""
+        if self.log_power == 0:
+            return 1.0 - 1.0 / t
+        if horizon is None:
+            raise ValueError(
+                "BayesUCB with log_power above 0 needs a horizon: give one, or use log_power=0"
+            )
+        scale = t * math.log(horizon) ** self.log_power
+        return max(0.0, 1.0 - 1.0 / scale) if scale > 0 else 0.0
+
+    def scores(
+        self,
+        belief: FloatArray,
+        family: Family,
+        t: int,
+        horizon: int | None,
+        generator: Randomness,
+    ) -> FloatArray:
+        """The quantile of each mean: (D, ..., K) -> (..., K)."""
+        return family.mean_quantile(belief, self.level(t, horizon))

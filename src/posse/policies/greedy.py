@@ -1,0 +1,27 @@
+"""Greedy: play the arm with the highest posterior mean, without exploring."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from posse.families.family import Family
+from posse.randomness import FloatArray, Randomness
+
+
+@dataclass(frozen=True)
+class Greedy:
+    """The posterior mean alone: the control that shows what exploring is worth."""
+
+    name: ClassVar[str] = "greedy"
+
+    def scores(
+        self,
+        belief: FloatArray,
+        family: Family,
+        t: int,
+        horizon: int | None,
+        generator: Randomness,
+    ) -> FloatArray:
+        """The posterior mean of each arm: (D, ..., K) -> (..., K)."""
+        return family.posterior_mean(belief)

@@ -1,0 +1,58 @@
+"""What every policy supplies: a score per arm; the highest is played, ties broken at random."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from posse.families.family import Family
+from posse.randomness import FloatArray, Randomness
+
+
+class Policy(Protocol):
+    """The paper's Bayes_MAB (Alg. 1): how an agent chooses an arm from its belief."""
+
+    name: ClassVar[str]
+
+    def scores(
+        self,
+        belief: FloatArray,
+        family: Family,
+        t: int,
+        horizon: int | None,
+        generator: Randomness,
+    ) -> FloatArray:
+        """One score per arm at round t = 1, 2, ...: belief (D, ..., K) -> (..., K)."""
+
+
+def argmax(scores: FloatArray, generator: Randomness) -> NDArray[np.intp]:
+    """The arm with the highest score, ties broken uniformly at random: (..., K) -> (...).
+
+    Never by position: indices start equal, and all agents would move together.
+    """
+    # drawn whether needed or not, so that a tie in one run never shifts another run's stream
+    uniform = generator.random(scores.shape[:-1])
+    arms = np.asarray(scores.argmax(axis=-1))
+    best = np.take_along_axis(scores, arms[..., None], axis=-1)
+    tied = scores == best
+    n_tied = np.count_nonzero(tied, axis=-1)
+    contested = n_tied > 1
+    if np.any(contested):
+        nth = np.floor(uniform * n_tied)[..., None]
+        drawn = (np.cumsum(tied, axis=-1) > nth).argmax(axis=-1)
+        arms = np.where(contested, drawn, arms)
+    return arms
+
+
+def choose(
+    policy: Policy,
+    belief: FloatArray,
+    family: Family,
+    t: int,
+    horizon: int | None,
+    generator: Randomness,
+) -> NDArray[np.intp]:
+    """The arms a policy plays: belief (D, ..., K) -> (...)."""
+    return argmax(policy.scores(belief, family, t, horizon, generator), generator)

@@ -1,0 +1,267 @@
+"""What the paper proves, as numbers: divergences, Lai-Robbins, Theorem 1, mixing, the lemmas.
+
+The spectral gap and the second eigenvalue that several functions take are properties of a
+network: `Network.spectral_gap` and `Network.second_eigenvalue`. For the symmetric weights used
+here the paper's lambda_2 (Theorem 1) and sigma_2 (its proof) are the same number.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from posse.checks import number, numbers, whole
+from posse.divergences import Divergence as Divergence
+from posse.divergences import divergence as divergence
+from posse.divergences import kl_bernoulli as kl_bernoulli
+from posse.divergences import kl_exponential as kl_exponential
+from posse.divergences import kl_gaussian as kl_gaussian
+from posse.divergences import kl_gaussian_unknown_variance as kl_gaussian_unknown_variance
+from posse.divergences import kl_poisson as kl_poisson
+from posse.randomness import FloatArray
+
+# Regret --------------------------------------------------------------------------------------
+
+
+class HasMeans(Protocol):
+    """A bandit, as far as the theory looks at it."""
+
+    @property
+    def family(self) -> Any:
+        """The reward family."""
+
+    @property
+    def means(self) -> ArrayLike:
+        """Mean rewards (K,)."""
+
+
+def lai_robbins_constant(
+    means: ArrayLike, n_agents: int, divergence: Divergence = kl_bernoulli
+) -> float:
+    """Least limit of per-agent regret / log T (remark Optimality): sum of gap / (N d(mean, best)).
+
+    Arms tied with the best cost nothing and contribute 0.
+    """
+    means, gaps = _means_and_gaps(means)
+    agents = whole("n_agents", n_agents, at_least=1)
+    worse = gaps > 0
+    return float(np.sum(gaps[worse] / divergence(means[worse], means.max()))) / agents
+
+
+def lai_robbins(bandit: HasMeans, n_agents: int) -> float:
+    """`lai_robbins_constant` of a bandit, with the divergence of its own reward family."""
+    return lai_robbins_constant(bandit.means, n_agents, divergence(bandit.family))
+
+
+@dataclass(frozen=True)
+class Theorem1:
+    """The terms of Theorem 1, which by themselves are NOT a finite-time bound on the regret.
+
+    The theorem adds a term O(epsilon^-n_tilde) without its constant; `log10_omitted` is the
+    power of ten of epsilon^-n_tilde, astronomical for epsilon < 1.
+    """
+
+    epsilon: float
+    leading: float
+    network: float
+    explicit: float
+    n_tilde: float
+    log10_omitted: float
+    omitted: str = "O(1/epsilon^N-tilde), constant not given"
+
+    def describe(self) -> str:
+        """One sentence with every term, and the warning."""
+        return (
+            f"Theorem 1 at epsilon = {self.epsilon:g}: leading {self.leading:.4g} + network "
+            f"{self.network:.4g} = {self.explicit:.4g}, plus {self.omitted} "
+            f"(epsilon^-N-tilde = 10^{self.log10_omitted:.4g}): the explicit terms are not a "
+            f"finite-time bound by themselves"
+        )
+
+
+def theorem_1(
+    means: ArrayLike, n_agents: int, spectral_gap: float, horizon: int, epsilon: float
+) -> Theorem1:
+    """Compute the explicit terms of Theorem 1 (Bernoulli arms, learning rate N, prior Beta(1, 1)).
+
+    They are NOT a finite-time bound: see `Theorem1`. As in the theorem, N-tilde is
+    N log N / (1 - lambda_2); the appendix has 4 N log N / (1 - sigma_2). The theorem allows every
+    epsilon > 0, its proof takes epsilon <= 1.
+    """
+    means, gaps = _means_and_gaps(numbers("means", means, 0, 1))
+    agents = whole("n_agents", n_agents, at_least=1)
+    spectral_gap = number("spectral_gap", spectral_gap, above=0, at_most=1)
+    horizon = whole("horizon", horizon, at_least=1)
+    epsilon = number("epsilon", epsilon, above=0)
+
+    constant = lai_robbins_constant(means, agents)
+    leading = (1 + epsilon) ** 2 * math.log(agents * horizon) * constant
+    network = 3 * (1 + 8 / epsilon) * math.log(agents) / spectral_gap * float(gaps.sum())
+    n_tilde = agents * math.log(agents) / spectral_gap
+    return Theorem1(
+        epsilon=epsilon,
+        leading=leading,
+        network=network,
+        explicit=leading + network,
+        n_tilde=n_tilde,
+        log10_omitted=n_tilde * math.log10(1 / epsilon),
+    )
+
+
+# Mixing --------------------------------------------------------------------------------------
+
+
+def mixing_time(n_agents: int, second_eigenvalue: float, accuracy: float = 0.01) -> int | float:
+    """How many rounds spread an observation evenly over all agents, to the accuracy.
+
+    The smallest t with sqrt(N)/2 lambda_2^t <= accuracy, which bounds the total variation distance
+    of every row of W^t to 1/N for symmetric doubly stochastic W. Infinite if lambda_2 = 1.
+    """
+    agents = whole("n_agents", n_agents, at_least=1)
+    second = number("second_eigenvalue", second_eigenvalue, at_least=0, at_most=1)
+    accuracy = number("accuracy", accuracy, above=0, below=1)
+    start = math.sqrt(agents) / 2
+    if agents == 1 or start <= accuracy:
+        return 0
+    if second == 0:
+        return 1
+    if second == 1:
+        return math.inf
+    return math.ceil(math.log(accuracy / start) / math.log(second))
+
+
+class ConsensusDeviation(NamedTuple):
+    """Both sides of Fact `W_sum_conv`: the sum at the worst agent, and its bound."""
+
+    largest: float
+    bound: float
+
+
+def consensus_deviation(weights: ArrayLike, rounds: int) -> ConsensusDeviation:
+    """Sum over tau = 1..rounds and j of |W^(rounds - tau)_ij - 1/N|, largest over i.
+
+    The bound is 4 log N / (1 - sigma_2) for doubly stochastic W (N, N) (Fact `W_sum_conv`).
+    """
+    weights = _square(weights)
+    rounds = whole("rounds", rounds, at_least=1)
+    agents = len(weights)
+    power, deviation = np.eye(agents), np.zeros(agents)
+    for _ in range(rounds):
+        deviation += np.abs(power - 1 / agents).sum(axis=1)
+        power = power @ weights
+    return ConsensusDeviation(float(deviation.max()), _consensus_bound(weights))
+
+
+# Lemmas on the Beta posterior ----------------------------------------------------------------
+
+
+class BetaBounds(NamedTuple):
+    """Lower and upper bounds on the parameters of a Beta posterior, valid at every agent."""
+
+    alpha_low: FloatArray
+    alpha_high: FloatArray
+    beta_low: FloatArray
+    beta_high: FloatArray
+
+
+def alpha_beta_bounds(
+    successes: ArrayLike,
+    pulls: ArrayLike,
+    n_agents: int,
+    spectral_gap: float,
+    learning_rate: float | None = None,
+) -> BetaBounds:
+    """Lemma `alpha_beta_bounds`: how far any agent's Beta posterior is from the pooled one.
+
+    successes (sum of rewards S_k) and pulls (n_k) count what the whole network has seen, per arm
+    (any shape); prior Beta(1, 1), learning rate N unless given. The lower bounds are the lemma's:
+    they may fall below 1, where the parameters themselves never go.
+    """
+    successes, pulls = numbers("successes", successes, 0), numbers("pulls", pulls, 0)
+    agents = whole("n_agents", n_agents, at_least=1)
+    spectral_gap = number("spectral_gap", spectral_gap, above=0, at_most=1)
+    rate = number("learning_rate", agents if learning_rate is None else learning_rate, above=0)
+    if np.any(successes > pulls):
+        raise ValueError(f"successes must be at most pulls = {pulls}, got {successes}")
+    slack = rate * 4 * math.log(agents) / spectral_gap
+    alpha = rate / agents * successes + 1
+    beta = rate / agents * (pulls - successes) + 1
+    return BetaBounds(alpha - slack, alpha + slack, beta - slack, beta + slack)
+
+
+class BetaParameters(NamedTuple):
+    """Parameters of the Beta posteriors, each (N, K)."""
+
+    alpha: FloatArray
+    beta: FloatArray
+
+
+def posterior_closed_form(
+    arms: ArrayLike, rewards: ArrayLike, weights: ArrayLike, learning_rate: float, n_arms: int
+) -> BetaParameters:
+    """Lemma `posterior_closed_form`: the Beta posteriors at time t from the whole history.
+
+    arms and rewards are (t-1, N), oldest first, and weights W is (N, N); prior Beta(1, 1). The
+    observations of round tau arrive through the matrix power W^(t - tau).
+    """
+    weights = _square(weights)
+    agents = len(weights)
+    played, rewards = np.asarray(arms), numbers("rewards", rewards, 0, 1)
+    rate = number("learning_rate", learning_rate, above=0)
+    n_arms = whole("n_arms", n_arms, at_least=1)
+    if played.ndim != 2 or played.shape[1] != agents or played.shape != rewards.shape:
+        raise ValueError(
+            f"arms and rewards must both have shape (rounds, {agents}), "
+            f"got {played.shape} and {rewards.shape}"
+        )
+    if not np.isin(played, np.arange(n_arms)).all():
+        raise ValueError(f"arms must be whole numbers from 0 to {n_arms - 1}, got {played}")
+
+    successes, pulls = np.zeros((agents, n_arms)), np.zeros((agents, n_arms))
+    power = weights
+    for arm, reward in zip(played[::-1], rewards[::-1], strict=True):
+        chosen = (arm[:, None] == np.arange(n_arms)).astype(float)
+        successes += power @ (reward[:, None] * chosen)
+        pulls += power @ chosen
+        power = power @ weights
+    return BetaParameters(1 + rate * successes, 1 + rate * (pulls - successes))
+
+
+# Inside --------------------------------------------------------------------------------------
+
+
+def _consensus_bound(weights: FloatArray) -> float:
+    """Bound of Fact `W_sum_conv`, infinite where W does not mix."""
+    agents = len(weights)
+    if agents == 1:
+        return 0.0
+    gap = 1 - float(np.linalg.svd(weights, compute_uv=False)[1])
+    # a disconnected W has gap 0 up to the rounding of the singular values
+    return 4 * math.log(agents) / gap if gap > 1e-12 else math.inf
+
+
+def _means_and_gaps(means: ArrayLike) -> tuple[FloatArray, FloatArray]:
+    """Means (K,), checked, and their gaps to the best."""
+    values = numbers("means", means)
+    if values.ndim != 1 or values.size == 0:
+        raise ValueError(f"means must be a list of at least one number, got {means!r}")
+    return values, values.max() - values
+
+
+def _square(weights: Any) -> FloatArray:
+    """Doubly stochastic weights (N, N), checked and dense."""
+    dense = weights.toarray() if hasattr(weights, "toarray") else weights
+    values = numbers("weights", dense, 0)
+    if values.ndim != 2 or values.shape[0] != values.shape[1] or values.size == 0:
+        raise ValueError(f"weights must be a square matrix, got shape {values.shape}")
+    sums = np.concatenate([values.sum(axis=0), values.sum(axis=1)])
+    if np.abs(sums - 1).max() > 1e-9:
+        raise ValueError(
+            f"weights must be doubly stochastic, got row and column sums from {sums.min():g} "
+            f"to {sums.max():g}"
+        )
+    return values

@@ -1,0 +1,158 @@
+"""What many tests need: an example of every registered thing, and beliefs that have learnt."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from posse import beliefs
+from posse.families import FAMILIES
+from posse.policies import POLICIES
+
+
+def _example_of(cls: Any) -> Any:
+    return cls.example() if hasattr(cls, "example") else cls()
+
+
+@pytest.fixture(scope="session")
+def example_of() -> Callable[[Any], Any]:
+    """The class's own test instance, or its defaults."""
+    return _example_of
+
+
+@pytest.fixture(scope="session", params=FAMILIES)
+def family(request: pytest.FixtureRequest) -> Any:
+    """Every registered family in turn."""
+    return _example_of(FAMILIES[request.param])
+
+
+@pytest.fixture(scope="session", params=POLICIES)
+def policy(request: pytest.FixtureRequest) -> Any:
+    """Every registered policy in turn."""
+    return _example_of(POLICIES[request.param])
+
+
+@pytest.fixture(scope="session")
+def with_random_prior() -> Callable[..., Any]:
+    """The family with every float field redrawn on (1.1, 5), which all families allow."""
+
+    def redrawn(family: Any, generator: np.random.Generator) -> Any:
+        fields = [field.name for field in dataclasses.fields(family) if field.type == "float"]
+        return dataclasses.replace(
+            family, **{name: float(generator.uniform(1.1, 5.0)) for name in fields}
+        )
+
+    return redrawn
+
+
+@pytest.fixture(scope="session")
+def typical_means() -> Callable[..., np.ndarray]:
+    """Random means well inside the family's range, of the given shape."""
+
+    def draw(family: Any, generator: np.random.Generator, shape: Any) -> np.ndarray:
+        low, high = family.means.low, family.means.high
+        if np.isfinite(high):
+            return generator.uniform(low + 0.1 * (high - low), high - 0.1 * (high - low), shape)
+        if np.isfinite(low):
+            return low + generator.uniform(0.3, 3.0, shape)
+        return generator.uniform(-2.0, 2.0, shape)
+
+    return draw
+
+
+@pytest.fixture(scope="session")
+def mean_grid() -> Callable[..., np.ndarray]:
+    """Means across the family's range, (G,); a family on cells is asked at their centres."""
+
+    def points(family: Any) -> np.ndarray:
+        if hasattr(family, "edges"):
+            return ((family.edges[:-1] + family.edges[1:]) / 2)[:: family.points // 16]
+        low, high = family.means.low, family.means.high
+        if np.isfinite(high):
+            return low + (high - low) * np.linspace(0.02, 0.98, 25)
+        if np.isfinite(low):
+            return low + np.geomspace(0.05, 20.0, 25)
+        return np.linspace(-5.0, 5.0, 25)
+
+    return points
+
+
+@pytest.fixture(scope="session")
+def learnt(typical_means: Any) -> Callable[..., np.ndarray]:
+    """A belief (D, *shape) after `pulls` rewards of random means for each entry."""
+
+    def belief(
+        family: Any, generator: np.random.Generator, shape: tuple[int, ...], pulls: int = 12
+    ) -> np.ndarray:
+        means = np.broadcast_to(typical_means(family, generator, shape), (pulls, *shape))
+        evidence = family.statistic(family.draw_rewards(means, generator)).sum(axis=1)
+        prior = family.prior()
+        return prior.reshape(-1, *[1] * len(shape)) + evidence
+
+    return belief
+
+
+@pytest.fixture(scope="session")
+def doubly_stochastic() -> Callable[..., np.ndarray]:
+    """A random doubly stochastic matrix, not symmetric: a mixture of permutations (Birkhoff)."""
+
+    def matrix(generator: np.random.Generator, n_agents: int) -> np.ndarray:
+        shares = generator.dirichlet(np.ones(2 * n_agents))
+        permutations = [np.eye(n_agents)[generator.permutation(n_agents)] for _ in shares]
+        return np.tensordot(shares, permutations, axes=1)
+
+    return matrix
+
+
+@pytest.fixture(scope="session")
+def race() -> Callable[..., tuple[np.ndarray, np.ndarray]]:
+    """P(arm is best), (K,), and E[best mean - mean of arm], (K,), from distribution functions only.
+
+    Stieltjes sums over cells 1/500 of a standard score wide for every arm: each cell's mass of arm
+    k times the others' mean chance of lying below, and the integral of F_k (1 - others).
+    """
+
+    def exact(family: Any, belief: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        from scipy.special import ndtr
+
+        levels = ndtr(np.linspace(-8.0, 8.0, 8001))
+        edges = np.unique(family.mean_quantile(belief[:, None, :], levels[:, None]))
+        if hasattr(family, "edges"):
+            edges = np.unique(np.concatenate([edges, family.edges]))
+        below = family.mean_cdf(belief[:, None, :], edges[:, None])  # (edges, K)
+        n_arms = belief.shape[-1]
+        others = np.stack(
+            [np.delete(below, arm, axis=1).prod(axis=1) for arm in range(n_arms)], axis=1
+        )
+        middle = (others[1:] + others[:-1]) / 2
+        best = (np.diff(below, axis=0) * middle).sum(axis=0)
+        behind = below * (1.0 - others)
+        loss = (np.diff(edges)[:, None] * (behind[1:] + behind[:-1]) / 2).sum(axis=0)
+        return best, loss
+
+    return exact
+
+
+@pytest.fixture(scope="session")
+def pull_randomly() -> Callable[..., Any]:
+    """One round of random arms and their rewards, observed and merged; and what was seen."""
+
+    def round_of(
+        family: Any,
+        belief: np.ndarray,
+        means: np.ndarray,
+        weights: np.ndarray,
+        learning_rate: float,
+        generator: np.random.Generator,
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        n_agents, n_arms = belief.shape[1:]
+        arms = generator.integers(n_arms, size=n_agents)
+        rewards = family.draw_rewards(means[arms], generator)
+        updated = beliefs.observe(belief, arms, rewards, family, learning_rate)
+        return beliefs.merge(updated, weights), arms, rewards
+
+    return round_of

@@ -1,0 +1,112 @@
+"""Intervals against scipy.stats, which the library itself is too impatient to import."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from posse.lab.results import Result
+from posse.lab.statistics import mean_interval, paired_difference
+
+
+def result(final, horizon=10):
+    final = np.asarray(final, dtype=float)
+    regret = final[:, None] * np.array([0.5, 1.0])
+    pulls = np.full((len(final), 1, 2), horizon // 2)
+    return Result([1, horizon], regret, pulls, "reference", {})
+
+
+@pytest.mark.parametrize("level", [0.5, 0.9, 0.95, 0.999])
+@pytest.mark.parametrize("runs", [2, 3, 30, 500])
+def test_mean_interval_is_the_student_t_interval(level, runs):
+    values = np.random.default_rng(runs).gamma(2.0, 3.0, size=runs)
+    mean, error, low, high = mean_interval(values, level=level)
+    assert mean == pytest.approx(sum(values) / runs, rel=1e-12)
+    assert error == pytest.approx(stats.sem(values), rel=1e-12)
+    expected = stats.t.interval(level, runs - 1, loc=np.mean(values), scale=stats.sem(values))
+    assert (low, high) == pytest.approx(expected, rel=1e-9)
+
+
+@given(
+    runs=st.integers(2, 8),
+    length=st.integers(1, 5),
+    scale=st.floats(1e-6, 1e6),
+    axis=st.sampled_from([0, 1, -1]),
+)
+@settings(deadline=None, max_examples=50)
+def test_every_column_is_treated_alone(runs, length, scale, axis):
+    values = scale * np.random.default_rng(runs * length).normal(size=(runs, length))
+    along = values if axis == 0 else values.T
+    interval = mean_interval(along, axis=axis)
+    for column in range(length):
+        alone = mean_interval(values[:, column])
+        for whole, part in zip(interval, alone, strict=True):
+            np.testing.assert_allclose(whole[column], part, rtol=1e-9, atol=1e-12 * scale)
+
+
+def test_interval_names_its_parts():
+    interval = mean_interval([1.0, 3.0])
+    assert interval._fields == ("mean", "standard_error", "low", "high")
+    assert (interval.mean, interval.standard_error) == (2.0, 1.0)
+    # Student t with one degree of freedom is Cauchy, whose quantile is a tangent
+    margin = math.tan(math.pi * (0.975 - 0.5))
+    assert (interval.low, interval.high) == pytest.approx((2.0 - margin, 2.0 + margin))
+
+
+def test_the_interval_covers_the_truth_as_often_as_it_says():
+    sample = np.random.default_rng(1).normal(5.0, 2.0, size=(6, 20_000))
+    _, _, low, high = mean_interval(sample, level=0.9)
+    covered = np.mean((low < 5.0) & (high > 5.0))
+    assert covered == pytest.approx(0.9, abs=5 * math.sqrt(0.09 / 20_000))
+
+
+def test_one_run_has_a_mean_but_no_interval():
+    mean, *rest = mean_interval([[1.0, 2.0]])
+    np.testing.assert_array_equal(mean, [1.0, 2.0])
+    np.testing.assert_array_equal(rest, np.full((3, 2), np.nan))
+
+
+@pytest.mark.parametrize("values", [[], np.empty((0, 3)), 3.0])
+def test_no_runs_are_refused(values):
+    with pytest.raises(ValueError, match="at least one run"):
+        mean_interval(values)
+
+
+@pytest.mark.parametrize("level", [0, 1, 95, -0.1, float("nan"), "0.9"])
+def test_levels_lie_between_0_and_1(level):
+    with pytest.raises(ValueError, match="level must be"):
+        mean_interval([1.0, 2.0], level=level)
+
+
+def test_paired_difference_is_the_paired_t_interval():
+    rng = np.random.default_rng(3)
+    shared = rng.gamma(5.0, 10.0, size=40)
+    a, b = shared + rng.normal(3.0, 1.0, size=40), shared
+    difference = paired_difference(result(a), result(b), level=0.9)
+    expected = stats.ttest_rel(a, b).confidence_interval(0.9)
+    assert difference.mean == pytest.approx(np.mean(a) - np.mean(b))
+    assert difference.standard_error == pytest.approx(stats.sem(a - b))
+    assert (difference.low, difference.high) == pytest.approx((expected.low, expected.high))
+    assert all(type(part) is float for part in difference)
+
+
+def test_common_random_numbers_make_the_difference_sharper():
+    rng = np.random.default_rng(4)
+    shared = rng.gamma(5.0, 10.0, size=40)
+    a, b = result(shared + rng.normal(3.0, 1.0, size=40)), result(shared)
+    apart = math.hypot(a.summary().standard_error, b.summary().standard_error)
+    assert paired_difference(a, b).standard_error < apart / 10
+
+
+def test_a_result_does_not_differ_from_itself():
+    same = result([1.0, 2.0, 4.0])
+    assert tuple(paired_difference(same, same)) == (0.0, 0.0, 0.0, 0.0)
+
+
+@pytest.mark.parametrize("other", [result([1.0, 2.0]), result([1.0, 2.0, 3.0], horizon=12)])
+def test_only_results_of_the_same_size_are_paired(other):
+    with pytest.raises(ValueError, match="same runs and horizon"):
+        paired_difference(result([1.0, 2.0, 3.0]), other)
