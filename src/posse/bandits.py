@@ -31,7 +31,7 @@ class UniformMeans:
     high: float = 1.0
 
     def __post_init__(self) -> None:
-        checks.whole("n_arms", self.n_arms, at_least=2)
+        object.__setattr__(self, "n_arms", checks.whole("n_arms", self.n_arms, at_least=2))
         checks.number("low", self.low)
         checks.number("high", self.high, above=self.low)
 

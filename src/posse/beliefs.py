@@ -18,7 +18,7 @@ from posse.randomness import FloatArray
 
 def prior(family: Family, n_agents: int | tuple[int, ...], n_arms: int) -> FloatArray:
     """The prior q_0 of every agent and arm: (D, N, K); for runs too, n_agents is (R, N)."""
-    between = (n_agents,) if isinstance(n_agents, int) else n_agents
+    between = n_agents if isinstance(n_agents, tuple) else (n_agents,)
     coordinates = family.prior()  # (D,)
     shape = (len(coordinates), *between, n_arms)
     return np.broadcast_to(coordinates.reshape(-1, *[1] * (len(shape) - 1)), shape).copy()

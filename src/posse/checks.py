@@ -82,7 +82,7 @@ def choice(name: str, value: Any, allowed: Iterable[str]) -> str:
     options = list(allowed)
     if value in options:
         return str(value)
-    near = difflib.get_close_matches(str(value), options, n=1)
+    near = difflib.get_close_matches(str(value), options, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}? " if near else ""
     raise ValueError(f"{name} {value!r} is unknown: {hint}allowed are {', '.join(options)}")
 

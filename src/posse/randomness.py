@@ -57,25 +57,31 @@ class Streams:
     def random(self, size: tuple[int, ...]) -> FloatArray:
         """Uniforms of shape (R, ...)."""
         out = np.empty(size)
-        for row, stream in zip(out, self.generators, strict=True):
-            stream.random(out=row)
+        for run, stream in zip(_rows(out), self.generators, strict=True):
+            stream.random(out=run)
         return out
 
     def standard_normal(self, size: tuple[int, ...]) -> FloatArray:
         """Standard normal variates of shape (R, ...)."""
         out = np.empty(size)
-        for row, stream in zip(out, self.generators, strict=True):
-            stream.standard_normal(out=row)
+        for run, stream in zip(_rows(out), self.generators, strict=True):
+            stream.standard_normal(out=run)
         return out
 
     def standard_gamma(self, shape: FloatArray) -> FloatArray:
         """Gamma variates, one for each entry of shape (R, ...)."""
         out = np.empty(shape.shape)
-        for row, stream, a in zip(out, self.generators, shape, strict=True):
-            stream.standard_gamma(a, out=row)
+        rows = zip(_rows(out), self.generators, _rows(shape), strict=True)
+        for run, stream, a in rows:
+            stream.standard_gamma(a, out=run)
         return out
 
     def beta(self, a: FloatArray, b: FloatArray) -> FloatArray:
         """Beta variates, one for each entry of a and b (R, ...)."""
         rows = zip(self.generators, a, b, strict=True)
         return np.stack([stream.beta(a_row, b_row) for stream, a_row, b_row in rows])
+
+
+def _rows(values: FloatArray) -> FloatArray:
+    """An array (R, ...) whose rows are arrays, even where each holds one number: views."""
+    return values if values.ndim > 1 else values[:, None]

@@ -31,14 +31,13 @@ class ArmSummary:
 
 def summarise(family: Family, belief: FloatArray) -> ArmSummary:
     """The summary of one agent's belief (D, K)."""
-    mean = family.posterior_mean(belief)
-    probability_best, best_mean = _race(family, belief)
+    probability_best, expected_loss = _race(family, belief)
     return ArmSummary(
-        mean=mean,
+        mean=family.posterior_mean(belief),
         low=family.mean_quantile(belief, 0.025),
         high=family.mean_quantile(belief, 0.975),
         probability_best=probability_best,
-        expected_loss=np.maximum(best_mean - mean, 0.0),
+        expected_loss=expected_loss,
     )
 
 
@@ -47,27 +46,35 @@ def probability_best(family: Family, belief: FloatArray) -> FloatArray:
     return _race(family, belief)[0]
 
 
-def _race(family: Family, belief: FloatArray) -> tuple[FloatArray, float]:
-    """P(arm k is the best), (K,), and the expected mean of the best arm.
+def _race(family: Family, belief: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """P(arm k is the best) and E[mean of the best - mean of k], each (K,).
 
-    P(k is best) is the integral of f_k times the product of the other arms' F_j, by Gauss-Legendre
-    in every cell of the union of all arms' quantiles.
+    The first is the integral of f_k times the product of the other arms' F_j, the second that of
+    F_k (1 - product): by Gauss-Legendre in every cell of the union of all arms' quantiles.
     """
     from scipy.special import ndtr
 
     quantiles = [family.mean_quantile(belief, level) for level in ndtr(_SCORES)]
-    edges = np.unique(quantiles)
+    # a family on cells has jumps at their edges
+    edges = np.unique(np.concatenate([*quantiles, getattr(family, "edges", [])]))
     edges = edges[np.isfinite(edges)]
     middle, half = (edges[1:] + edges[:-1]) / 2, (edges[1:] - edges[:-1]) / 2
     x = (middle[:, None] + half[:, None] * _NODES).ravel()  # (nodes,)
     width = (half[:, None] * _NODE_WEIGHTS).ravel()  # (nodes,)
+    # a node beside an end of the range may round to it, where a density may be infinite
+    low, high = family.means.low, family.means.high
+    x = np.clip(x, np.nextafter(low, high), np.nextafter(high, low))
 
     density = np.exp(family.log_density(belief[:, None, :], x[:, None]))  # (nodes, K)
     below = family.mean_cdf(belief[:, None, :], x[:, None])  # (nodes, K)
     others = _product_of_others(below)
-    first = width[:, None] * density * others  # where arm k comes first at x
-    total = first.sum()
-    return first.sum(axis=0) / total, float((x[:, None] * first).sum() / total)
+    first = (width[:, None] * density * others).sum(axis=0)  # where arm k comes first at x
+    behind = (width[:, None] * below * (1.0 - others)).sum(axis=0)
+    if first.sum() < 0.5:  # arms known to the last digit: their quantiles are one number
+        mean = family.posterior_mean(belief)
+        leads = mean == mean.max()
+        return leads / leads.sum(), mean.max() - mean
+    return first / first.sum(), behind
 
 
 def _product_of_others(factors: FloatArray) -> FloatArray:

@@ -181,5 +181,7 @@ class TestLarge:
             raise linalg.ArpackNoConvergence("no", np.empty(0), np.empty(0))
 
         monkeypatch.setattr(linalg, "eigs", give_up)
-        with pytest.raises(RuntimeError, match="30-agent matrix did not converge"):
-            spectrum._arnoldi_gap(sp.eye_array(30, format="csr"), True)
+        monkeypatch.setattr(linalg, "eigsh", give_up)
+        for stochastic in (True, False):
+            with pytest.raises(RuntimeError, match="1001-agent matrix did not converge"):
+                spectrum.matrix_gap(networks.cycle(1001).weights, stochastic)

@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except KeyboardInterrupt:
         code = INTERRUPTED
     if code == INTERRUPTED:
-        print("posse: interrupted, nothing was written", file=sys.stderr)
+        print("posse: interrupted", file=sys.stderr)
     sys.exit(code)
 
 

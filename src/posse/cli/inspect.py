@@ -81,7 +81,7 @@ def inspect(
             network = network.gossip()
         if failing is not None:
             network = network.failing(failing)
-        theory = _theory(network, _numbers(means), horizon, epsilon) if means else ()
+        theory = _theory(network, _numbers(means), horizon, epsilon) if means is not None else ()
     _print(network, theory)
 
 

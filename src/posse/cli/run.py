@@ -23,15 +23,15 @@ posse run experiments/demo.toml
 
 posse run experiments/demo.toml --runs 10 --horizon 500 --output /tmp/quick"""
 
+RESULTS = Path("results")
+
 
 def run(
     file: Annotated[Path, typer.Argument(metavar="FILE.toml", help="The experiment.")],
     runs: Annotated[int | None, typer.Option(help="Runs, in place of the file's.")] = None,
     horizon: Annotated[int | None, typer.Option(help="Rounds, in place of the file's.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed, in place of the file's.")] = None,
-    output: Annotated[Path, typer.Option(help="Folder for FILE.nc and FILE.png.")] = Path(
-        "results"
-    ),
+    output: Annotated[Path, typer.Option(help="Folder of FILE.nc and FILE.png.")] = RESULTS,
     plot: Annotated[bool, typer.Option("--plot/--no-plot", help="Draw FILE.png.")] = True,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print only the paths.")] = False,
 ) -> None:
@@ -47,7 +47,7 @@ def run(
         # before the hours of work, not after them
         output.mkdir(parents=True, exist_ok=True)
     _refuse_too_large(experiment)
-    with mistakes():
+    with mistakes():  # such as a family that cannot learn from the bandit's rewards
         comparison = experiment.run(progress=not quiet)
     if not quiet:
         Console().print(_table(experiment.title or file.stem, comparison, experiment.seed))
@@ -63,12 +63,12 @@ def run(
 
 def _refuse_too_large(experiment: Experiment) -> None:
     """Refuse at once what could not be saved at the end."""
-    from posse.lab.simulation import recorded_rounds
     from posse.lab.storage import LARGEST_ARRAY
 
     e = experiment
     rows = len(e.algorithms) * e.runs
-    rounds = len(recorded_rounds(e.record, e.horizon))
+    # counted without listing them, which alone could take all memory
+    rounds = len(e.record) if isinstance(e.record, tuple) else min(e.record or e.horizon, e.horizon)
     if 8 * rows * rounds > LARGEST_ARRAY:
         raise Mistake(
             f"the curves of {rows} runs at {rounds} rounds do not fit into a result file of 2 GB: "

@@ -52,16 +52,16 @@ class Exponential:
         from scipy.special import gammainccinv
 
         shape, rate = belief
-        return np.asarray(rate / gammainccinv(shape, level))
+        with np.errstate(divide="ignore"):  # at level 1 the mean is infinite
+            return np.asarray(rate / gammainccinv(shape, level))
 
     def mean_cdf(self, belief: FloatArray, mean: Numbers) -> FloatArray:
         """P(1/mean >= 1/m)."""
         from scipy.special import gammaincc
 
         shape, rate = belief
-        mean = np.asarray(mean, dtype=float)
-        positive = np.maximum(mean, np.finfo(float).tiny)
-        return np.where(mean > 0, gammaincc(shape, rate / positive), 0.0)
+        with np.errstate(divide="ignore", over="ignore"):  # 0 at and below a mean of 0
+            return np.asarray(gammaincc(shape, rate / np.maximum(mean, 0.0)))
 
     def log_density(self, belief: FloatArray, mean: Numbers, *nuisance: Numbers) -> FloatArray:
         """The inverse-Gamma log-density."""

@@ -28,7 +28,12 @@ class Interval(NamedTuple):
 
     def covers(self, other: Interval) -> bool:
         """Whether the other interval lies inside this one."""
-        return self.low <= other.low and other.high <= self.high
+        ends = self.closed or not other.closed  # an open interval lacks the ends of a closed one
+        low = self.low < other.low or (self.low == other.low and (ends or math.isinf(self.low)))
+        high = other.high < self.high or (
+            other.high == self.high and (ends or math.isinf(self.high))
+        )
+        return low and high
 
     def __str__(self) -> str:
         left, right = ("[", "]") if self.closed else ("(", ")")
@@ -93,10 +98,12 @@ class Family(Protocol):
 def check_means(family: Family, means: ArrayLike) -> FloatArray:
     """The means (..., K) as an array of floats, refused unless each lies in the family's range."""
     try:
+        if np.asarray(means).dtype.kind not in "iuf":  # NumPy would read "0.5" as a number
+            raise TypeError
         values = np.asarray(means, dtype=float)
     except (TypeError, ValueError):
         raise ValueError(f"means must be numbers, got {means!r}") from None
-    if values.ndim not in (1, 2) or values.shape[-1] < 2:
+    if values.ndim not in (1, 2) or values.shape[-1] < 2 or not values.size:
         raise ValueError(
             f"means must hold at least 2 arms, as (K,) or (runs, K), got shape {values.shape}"
         )

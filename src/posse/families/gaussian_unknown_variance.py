@@ -87,7 +87,9 @@ class GaussianUnknownVariance:
         from scipy.special import stdtrit
 
         q = self.unpack(belief)
-        return np.asarray(q.location + q.scale * stdtrit(2 * q.shape, level))
+        # SciPy's stdtrit returns +inf at level 0
+        student = np.where(np.asarray(level) > 0, stdtrit(2 * q.shape, level), -np.inf)
+        return np.asarray(q.location + q.scale * student)
 
     def mean_cdf(self, belief: FloatArray, mean: Numbers) -> FloatArray:
         """The Student-t distribution function."""

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from posse import checks
 from posse.families.family import REAL_LINE, Interval
@@ -29,6 +30,11 @@ def _identity(theta: Any) -> Any:
 
 def _bernoulli_draw(mean: Any, uniform: Any) -> Any:
     return np.asarray(uniform < mean, dtype=float)
+
+
+def _of_cell(values: FloatArray, cell: NDArray[np.intp]) -> FloatArray:
+    """The value at a cell: (D, ...) and (...) -> (...), broadcast."""
+    return np.asarray(np.take_along_axis(values, cell[None], axis=0)[0])
 
 
 @dataclass(frozen=True)
@@ -65,7 +71,7 @@ class Grid:
         low = checks.number("the low end of support", self.support[0])
         high = checks.number("the high end of support", self.support[1], above=low)
         object.__setattr__(self, "support", (low, high))
-        checks.whole("points", self.points, at_least=2)
+        object.__setattr__(self, "points", checks.whole("points", self.points, at_least=2))
         steps = np.diff(self._mean_of_theta(self._theta_edges))
         if not (np.all(steps > 0) or np.all(steps < 0)):
             raise ValueError("mean must be finite and strictly monotone in theta on the support")
@@ -125,13 +131,14 @@ class Grid:
 
     def mean_quantile(self, belief: FloatArray, level: Numbers) -> FloatArray:
         """The cell that holds the level, then linear inside it."""
+        level, belief = self._aligned(belief, level)
         masses = self._masses(belief)
         cumulative = np.cumsum(masses, axis=0)
         # the cumulative sum may end a rounding below 1: the last cell with mass is the limit
         level = np.minimum(level, cumulative[-1])
         cell = np.argmax((cumulative >= level) & (masses > 0), axis=0)
-        mass = np.take_along_axis(masses, cell[None], axis=0)[0]
-        below = np.take_along_axis(cumulative, cell[None], axis=0)[0] - mass
+        mass = _of_cell(masses, cell)
+        below = _of_cell(cumulative, cell) - mass
         fraction = np.clip((level - below) / mass, 0.0, 1.0)
         low, high = self.edges[cell], self.edges[cell + 1]
         return np.asarray(low + fraction * (high - low))
@@ -140,28 +147,35 @@ class Grid:
         """The mass of the cells below, and a fraction of the cell that holds the mean."""
         mean, belief = self._aligned(belief, mean)
         masses = self._masses(belief)
-        low = self.edges[:-1].reshape(-1, *[1] * mean.ndim)
-        high = self.edges[1:].reshape(-1, *[1] * mean.ndim)
-        fraction = np.clip((mean - low) / (high - low), 0.0, 1.0)
-        return np.asarray((masses * fraction).sum(axis=0))
+        cell = self._cell(mean)
+        mass = _of_cell(masses, cell)
+        below = _of_cell(np.cumsum(masses, axis=0) - masses, cell)
+        low, high = self.edges[cell], self.edges[cell + 1]
+        return np.asarray(below + mass * np.clip((mean - low) / (high - low), 0.0, 1.0))
 
     def log_density(self, belief: FloatArray, mean: Numbers, *nuisance: Numbers) -> FloatArray:
         """The log of a cell's mass over its width; -inf outside the support."""
         mean, belief = self._aligned(belief, mean)
         peak = belief.max(axis=0)
         log_masses = belief - peak - np.log(np.exp(belief - peak).sum(axis=0))
-        cell = np.clip(np.searchsorted(self.edges, mean, side="right") - 1, 0, self.points - 1)
-        log_mass = np.take_along_axis(log_masses, cell[None], axis=0)[0]
+        cell = self._cell(mean)
         inside = (mean >= self.edges[0]) & (mean <= self.edges[-1])
-        return np.where(inside, log_mass - np.log(np.diff(self.edges))[cell], -np.inf)
+        log_density = _of_cell(log_masses, cell) - np.log(np.diff(self.edges))[cell]
+        return np.where(inside, log_density, -np.inf)
 
-    def _aligned(self, belief: FloatArray, mean: Numbers) -> tuple[FloatArray, FloatArray]:
-        """The mean and the belief broadcast against each other: (...) and (D, ...)."""
-        shape = np.broadcast_shapes(np.shape(mean), belief.shape[1:])
+    def _cell(self, mean: FloatArray) -> NDArray[np.intp]:
+        """The cell that holds a mean, the nearest for one outside the support."""
+        return np.clip(np.searchsorted(self.edges, mean, side="right") - 1, 0, self.points - 1)
+
+    def _aligned(self, belief: FloatArray, values: Numbers) -> tuple[FloatArray, FloatArray]:
+        """Values of the common shape (...), and the belief with as many axes: (D, ...).
+
+        The belief is not repeated along the values: its D coordinates are the larger part.
+        """
+        shape = np.broadcast_shapes(np.shape(values), belief.shape[1:])
         missing = len(shape) - (belief.ndim - 1)
         belief = belief.reshape(self.points, *[1] * missing, *belief.shape[1:])
-        values = np.broadcast_to(np.asarray(mean, dtype=float), shape)
-        return values, np.broadcast_to(belief, (self.points, *shape))
+        return np.broadcast_to(np.asarray(values, dtype=float), shape), belief
 
     def reward_log_density(self, rewards: Numbers, mean: Numbers, *nuisance: Numbers) -> FloatArray:
         """log p(y | theta) at the theta of a mean, found by interpolating on the grid."""

@@ -78,11 +78,15 @@ class Poisson:
 
     def draw_rewards(self, means: FloatArray, generator: Randomness) -> FloatArray:
         """A Poisson count, by inversion."""
-        from scipy.special import pdtr, pdtrik
+        from scipy.special import ndtri, pdtr, pdtrik
 
         level = generator.random(means.shape)
         # pdtrik is the inverse in continuous k; its ceiling may be one too high by rounding,
         # and it is undefined where the level lies below P(0)
         count = np.nan_to_num(np.ceil(pdtrik(level, means)))
         one_less = np.maximum(count - 1, 0.0)
-        return np.asarray(np.where(pdtr(one_less, means) >= level, one_less, count))
+        count = np.where(pdtr(one_less, means) >= level, one_less, count)
+        # beyond 1e10 pdtrik gives up (NaN); there the Cornish-Fisher quantile is as good
+        score = ndtri(np.maximum(level, 2.0**-54))
+        far = np.rint(means + np.sqrt(means) * score + (score**2 - 1) / 6)
+        return np.asarray(np.where(means > 1e9, far, count))

@@ -2,6 +2,16 @@
 
 from posse.lab.results import Comparison, Result, Summary
 from posse.lab.simulation import compare, simulate
+from posse.lab.statistics import mean_interval, paired_difference
 from posse.lab.storage import load
 
-__all__ = ["Comparison", "Result", "Summary", "compare", "load", "simulate"]
+__all__ = [
+    "Comparison",
+    "Result",
+    "Summary",
+    "compare",
+    "load",
+    "mean_interval",
+    "paired_difference",
+    "simulate",
+]

@@ -48,7 +48,8 @@ class Experiment:
             if not isinstance(name, str) or not name.strip() or not name.isprintable():
                 raise ValueError(f"algorithms must have printable names, got {name!r}")
         horizon = checks.whole("horizon", self.horizon, at_least=1)
-        recorded_rounds(self.record, horizon)
+        if self.record is not None:
+            recorded_rounds(self.record, horizon)
         runs = checks.whole("runs", self.runs, at_least=1)
         self.bandit.check_runs(runs)
         fields = {

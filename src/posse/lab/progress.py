@@ -31,7 +31,7 @@ def progress_bar(
     )
 
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),  # a label such as "[x]" is no style
         BarColumn(),
         TaskProgressColumn(),
         TimeRemainingColumn(elapsed_when_finished=True),

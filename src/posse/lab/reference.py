@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from posse.algorithms.algorithm import Algorithm, Problem
 from posse.bandits import Bandit, take
+from posse.families.family import Family
 from posse.networks.network import Network
 from posse.randomness import FloatArray, Streams, generator
 
@@ -29,6 +29,32 @@ class Simulation:
     seed: int
     times: NDArray[np.int64]  # (len,) the rounds to record
 
+    @property
+    def model(self) -> Family:
+        """The family that the algorithm believes in: its own, else the bandit's."""
+        return getattr(self.algorithm, "family", None) or self.bandit.family
+
+    def problem(self, n_runs: int) -> Problem:
+        """What the algorithm is told, for a block of runs."""
+        return Problem(
+            n_agents=self.network.n_agents,
+            n_arms=self.bandit.n_arms,
+            horizon=self.horizon,
+            family=self.bandit.family,
+            network=self.network,
+            n_runs=n_runs,
+        )
+
+    def true_arms(self, runs: Sequence[int]) -> tuple[FloatArray, NDArray[np.intp]]:
+        """Each run's means in a random order of arms, and that order: (R, K) each.
+
+        So position never matters, however ties are broken.
+        """
+        n_arms = self.bandit.n_arms
+        orders = [generator(self.seed, run, "permutation").permutation(n_arms) for run in runs]
+        means = [self.bandit.means_of_run(run, generator(self.seed, run, "means")) for run in runs]
+        return take(np.stack(means), np.stack(orders)), np.stack(orders)
+
 
 @dataclass(frozen=True)
 class Block:
@@ -43,15 +69,8 @@ def simulate_block(
 ) -> Block:
     """Play some runs side by side; run r is the same in whatever block it is played."""
     s = simulation
-    problem = Problem(
-        n_agents=s.network.n_agents,
-        n_arms=s.bandit.n_arms,
-        horizon=s.horizon,
-        family=s.bandit.family,
-        network=s.network,
-        n_runs=len(runs),
-    )
-    means, order = _true_arms(s, runs)  # (R, K) each
+    problem = s.problem(len(runs))
+    means, order = s.true_arms(runs)  # (R, K) each
     ledger = Ledger(means, problem, s.times)
     to_policy = Streams.of(s.seed, runs, "policy")
     to_rewards = Streams.of(s.seed, runs, "rewards")
@@ -66,19 +85,10 @@ def simulate_block(
         state = s.algorithm.learn(state, arms, rewards, weights)
         ledger.record(t, arms)
         advance(len(runs))
-    return Block(ledger.regret, _in_callers_order(ledger.pulls, order))
+    return Block(ledger.regret, in_callers_order(ledger.pulls, order))
 
 
-def _true_arms(s: Simulation, runs: Sequence[int]) -> tuple[FloatArray, NDArray[np.intp]]:
-    """Each run's means in a random order of arms, and that order, so position never matters."""
-    order = np.stack(
-        [generator(s.seed, run, "permutation").permutation(s.bandit.n_arms) for run in runs]
-    )
-    means = np.stack([s.bandit.means_of_run(run, generator(s.seed, run, "means")) for run in runs])
-    return take(means, order), order
-
-
-def _in_callers_order(pulls: NDArray[np.int32], order: NDArray[np.intp]) -> NDArray[np.int32]:
+def in_callers_order(pulls: NDArray[np.int32], order: NDArray[np.intp]) -> NDArray[np.int32]:
     """Undo the relabelling of arms: (R, N, K)."""
     position = np.argsort(order, axis=1)  # where each of the caller's arms was played
     return np.take_along_axis(pulls, position[:, None, :], axis=2)
@@ -106,11 +116,7 @@ class Ledger:
 
 def blocks(simulation: Simulation, runs: int) -> list[range]:
     """The runs in blocks small enough for the cache, so memory does not grow with runs."""
-    n_coordinates = len(_family(simulation).prior())
+    n_coordinates = len(simulation.model.prior())
     per_run = simulation.network.n_agents * simulation.bandit.n_arms * -(-n_coordinates // 2)
     size = max(1, _BLOCK_ELEMENTS // per_run)
     return [range(first, min(first + size, runs)) for first in range(0, runs, size)]
-
-
-def _family(simulation: Simulation) -> Any:
-    return getattr(simulation.algorithm, "family", None) or simulation.bandit.family

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -125,15 +126,25 @@ def _run(
 ) -> tuple[Any, Any]:
     """All blocks on a pool of threads; NumPy lets go of the interpreter where time is spent."""
     parts: Sequence[range] = reference.blocks(simulation, runs)
+    stopped = threading.Event()
+
+    def go_on(steps: int) -> None:
+        if stopped.is_set():
+            raise KeyboardInterrupt  # leave the block: nobody waits for it any more
+        advance(steps)
 
     def play(part: range) -> reference.Block:
-        return reference.simulate_block(simulation, part, advance)
+        return reference.simulate_block(simulation, part, go_on)
 
     if threads == 1 or len(parts) == 1:
         outcomes = [play(part) for part in parts]
     else:
         with ThreadPoolExecutor(threads) as pool:
-            outcomes = list(pool.map(play, parts))
+            try:
+                outcomes = list(pool.map(play, parts))
+            except BaseException:
+                stopped.set()
+                raise
     regret = np.concatenate([outcome.regret for outcome in outcomes])
     pulls = np.concatenate([outcome.pulls for outcome in outcomes])
     return regret, pulls
@@ -149,9 +160,9 @@ def _check_problem(bandit: Any, network: Any, algorithms: Any) -> None:
         )
     if not isinstance(algorithms, Mapping) or not algorithms:
         raise ValueError(f"algorithms must be a dict of name to algorithm, got {algorithms!r}")
-    for algorithm in algorithms.values():
+    for name, algorithm in algorithms.items():
         checks.capable(
-            "algorithm",
+            f"algorithm {name!r}" if name else "algorithm",
             algorithm,
             ["init", "choose", "learn"],
             "posse.Decentralized(posse.ThompsonSampling())",

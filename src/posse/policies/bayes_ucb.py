@@ -20,7 +20,7 @@ class BayesUCB:
     log_power: float = 0.0
 
     def __post_init__(self) -> None:
-        checks.number("log_power", self.log_power, at_least=0)
+        checks.number("log_power", self.log_power, at_least=0, at_most=100)
 
     def level(self, t: int, horizon: int | None) -> float:
         """The quantile level of round t; 0 where the formula would be negative, and for T = 1."""

@@ -1,0 +1,113 @@
+"""`posse inspect`: the numbers against the library, and which options a graph takes."""
+
+import pytest
+
+from posse import networks, theory
+from posse.cli import inspect, main
+from posse.networks import EXAMPLES, GRAPHS
+
+
+@pytest.fixture(autouse=True)
+def wide(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "300")
+
+
+@pytest.fixture
+def shown(capsys):
+    """A function from arguments to the exit code and what was printed."""
+
+    def call(*arguments):
+        with pytest.raises(SystemExit) as done:
+            main(["inspect", *map(str, arguments)])
+        out, err = capsys.readouterr()
+        return done.value.code or 0, out, err
+
+    return call
+
+
+def options_of(name):
+    return [
+        word
+        for key, value in EXAMPLES[name].items()
+        for word in (f"--{inspect.OPTIONS.get(key, key)}", value)
+    ]
+
+
+def test_the_names_in_the_help_are_those_of_the_registry():
+    assert set(inspect.NAMES) == set(GRAPHS) - {"from_edges"}  # whose links no option can hold
+
+
+@pytest.mark.parametrize("name", inspect.NAMES)
+def test_every_graph_can_be_inspected(name, shown):
+    network = networks.Network(name, tuple(EXAMPLES[name].items()))
+    code, out, err = shown(name, *options_of(name))
+    assert (code, err) == (0, "")
+    facts = dict(line.split("  ", 1) for line in out.splitlines())
+    facts = {key: value.strip() for key, value in facts.items()}
+    assert facts["network"] == repr(network)
+    assert int(facts["agents"]) == network.n_agents
+    assert int(facts["edges"]) == len(network.edges)
+    assert facts["degree"].startswith(f"{network.degrees.min()} to {network.degrees.max()}, ")
+    assert float(facts["spectral gap"]) == pytest.approx(network.spectral_gap, rel=1e-4)
+    assert float(facts["second eigenvalue"]) == pytest.approx(network.second_eigenvalue, abs=1e-9)
+    mixing = theory.mixing_time(network.n_agents, network.second_eigenvalue)
+    assert facts["mixing time"].startswith(f"{mixing} rounds")
+    assert "Theorem" not in out
+
+
+def test_weights_and_dynamics(shown):
+    for options, network in (
+        (["--weights", "metropolis"], networks.star(5).weighted("metropolis")),
+        (["--gossip"], networks.star(5).gossip()),
+        (["--failing", 0.3], networks.star(5).failing(0.3)),
+    ):
+        code, out, _ = shown("star", "--agents", 5, *options)
+        assert code == 0
+        assert repr(network) in out
+        assert f"{network.spectral_gap:.6g}" in out
+
+
+def test_hyphens_will_do(shown):
+    assert shown("regular-ring", "--agents", 9, "--k", 2)[0] == 0
+
+
+def test_the_theory_of_given_means(shown):
+    options = ("--means", "0.5,0.1,0.1", "--horizon", 500, "--epsilon", 0.25)
+    code, out, _ = shown("cycle", "--agents", 10, *options)
+    assert code == 0
+    gap = networks.cycle(10).spectral_gap
+    assert theory.theorem_1([0.5, 0.1, 0.1], 10, gap, 500, 0.25).describe() in out
+    assert f"{theory.lai_robbins_constant([0.5, 0.1, 0.1], 10):.4g} per agent" in out
+    assert "not a finite-time bound by themselves" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["cycle"], "cycle needs --agents"),
+        (["grid"], "grid needs --rows and --columns"),
+        (["erdos_renyi"], "erdos_renyi needs --agents and --p"),
+        (["watts_strogatz"], "watts_strogatz needs --agents, --k and --p"),
+        (["cycle", "--agents", 5, "--k", 2], "cycle has no use for --k: it takes --agents"),
+        (
+            ["star", "--agents", 5, "--graph-seed", 2, "--p", 0.1],
+            "star has no use for --p and --graph-seed: it takes --agents",
+        ),
+        (["cycel"], "graph 'cycel' is unknown: did you mean 'cycle'? allowed are complete, "),
+        (["from_edges"], "graph 'from_edges' is unknown: "),
+        (["cycle", "--agents", 0], "agents must be a whole number at least 1, got 0"),
+        (["star", "--agents", 5, "--weights", "metro"], "weights 'metro' is unknown: did you mean"),
+        (["star", "--agents", 5, "--gossip", "--failing", 0.1], "dynamics do not chain"),
+        (["star", "--agents", 5, "--failing", 1], "p must be a finite number"),
+        (["star", "--agents", 5, "--means", "a,b"], "--means must be numbers with commas"),
+        (["star", "--agents", 5, "--means", ""], "--means must be numbers with commas"),
+        (["star", "--agents", 5, "--means", "1,2"], "means must be finite numbers at least 0"),
+        (["star", "--agents", 5, "--means", "1,0", "--epsilon", 0], "epsilon must be"),
+        (["erdos_renyi", "--agents", 30, "--p", 0.01], "erdos_renyi(agents=30, p=0.01"),
+    ],
+)
+def test_mistakes(arguments, sentence, shown):
+    code, out, err = shown(*arguments)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"posse: {sentence}")
+    assert err.count("\n") == 1

@@ -1,0 +1,144 @@
+"""The command line as a whole: help, version, mistakes, laziness, Ctrl-C."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import posse
+from posse.cli import app, main
+
+ROOT = Path(__file__).parents[2]
+COMMANDS = [command.name or command.callback.__name__ for command in app.registered_commands]
+HEAVY = {"numpy", "scipy", "pandas", "matplotlib", "networkx", "xarray"}
+
+
+def start(*arguments, **options):
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "src"), "TERM": "dumb"}
+    return subprocess.Popen(
+        [sys.executable, *arguments],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **options,
+    )
+
+
+def shell(*arguments):
+    process = start("-m", "posse", *arguments)
+    out, err = process.communicate(timeout=60)
+    return process.returncode, out, err
+
+
+def help_of(*command):
+    result = CliRunner().invoke(app, [*command, "--help"], env={"COLUMNS": "200"})
+    assert result.exit_code == 0
+    return result.output
+
+
+def test_version():
+    code, out, err = shell("--version")
+    assert (code, out, err) == (0, f"posse {posse.__version__}\n", "")
+
+
+def test_nothing_given_shows_the_help(capsys):
+    with pytest.raises(SystemExit) as done:
+        main([])
+    assert done.value.code == 0
+    shown = capsys.readouterr().out
+    assert "Usage: posse" in shown
+    assert all(command in shown for command in COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_is_explained(command):
+    shown = help_of(command)
+    assert f"posse {command} " in shown.split("Examples:")[1]
+    assert f"posse {command}" in (ROOT / "README.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "heavy"),
+    [
+        (["--help"], HEAVY | {"pydantic"}),
+        (["--version"], HEAVY | {"pydantic"}),
+        # typer itself reads the options of a command with pydantic
+        *(([command, "--help"], HEAVY) for command in COMMANDS),
+    ],
+)
+def test_help_imports_nothing_heavy(arguments, heavy):
+    code = f"""
+import sys
+from posse.cli import main
+try:
+    main({arguments!r})
+except SystemExit as done:
+    assert done.code == 0, done.code
+print("loaded:", *({heavy!r} & sys.modules.keys()))
+"""
+    process = start("-c", code)
+    out, err = process.communicate(timeout=60)
+    assert out.endswith("loaded:\n"), err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["runn"], "No such command 'runn'. Did you mean 'run'?"),
+        (["run"], "Missing argument 'FILE.toml'."),
+        (["run", "no.toml"], "there is no file no.toml"),
+        (["run", "x.toml", "--run", "3"], "No such option: --run"),
+        (["run", "x.toml", "--runs", "ten"], "Invalid value for '--runs'"),
+        (["inspect"], "Missing argument 'GRAPH'."),
+        (["inspect", "cycel"], "graph 'cycel' is unknown: did you mean 'cycle'?"),
+    ],
+)
+def test_mistakes_get_one_line_and_exit_code_2(arguments, sentence, capsys):
+    with pytest.raises(SystemExit) as done:
+        main(arguments)
+    out, err = capsys.readouterr()
+    assert done.value.code == 2
+    assert out == ""
+    assert err.startswith(f"posse: {sentence}")
+    assert err.count("\n") == 1
+
+
+def test_mistakes_show_no_traceback_in_a_shell():
+    code, out, err = shell("inspect", "grid")
+    assert (code, out, err) == (2, "", "posse: grid needs --rows and --columns\n")
+
+
+def test_bugs_keep_their_traceback(monkeypatch):
+    def broken(*_):
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr("posse.cli.inspect.build", broken)
+    with pytest.raises(RuntimeError, match="a bug"):
+        main(["inspect", "cycle"])
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT to send")
+def test_interrupting_exits_130_with_one_line(tmp_path):
+    text = (ROOT / "experiments" / "demo.toml").read_text()
+    (tmp_path / "long.toml").write_text(text)
+    process = start(
+        # many short blocks: the block at work is finished before the command ends
+        *("-m", "posse", "run", "long.toml", "--horizon", "100", "--runs", "5000", "--quiet"),
+        cwd=tmp_path,
+        # a test runner in the background ignores SIGINT, and its children would inherit that
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    deadline = time.monotonic() + 30
+    while not (tmp_path / "results").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (130, "", "posse: interrupted\n")
+    assert list((tmp_path / "results").iterdir()) == []

@@ -1,0 +1,115 @@
+"""`posse run`: the table, the files, the options, and nothing half-written."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import posse
+from posse.cli import main
+from posse.lab.experiments import experiment_of, read_experiment
+
+FILE = """
+title = "Two [arms]"
+horizon = 30
+runs = 5
+seed = 3
+
+[bandit]
+family = "bernoulli"
+means = [0.8, 0.2]
+
+[network]
+graph = "cycle"
+agents = 3
+
+[algorithms.dec-TS]
+name = "decentralized"
+policy = "thompson-sampling"
+
+[algorithms."[alone]"]
+name = "isolated"
+policy = "greedy"
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """A folder of one's own, with the experiment in it."""
+    (tmp_path / "two.toml").write_text(FILE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "120")
+    return tmp_path
+
+
+def posse_run(*arguments):
+    with pytest.raises(SystemExit) as done:
+        main(["run", *map(str, arguments)])
+    return done.value.code
+
+
+def test_a_run_prints_and_writes(capsys):
+    assert not posse_run("two.toml")
+    out, err = capsys.readouterr()
+    assert "Two [arms]" in out
+    assert "regret per agent at round 30; 5 runs, seed 3" in out
+    assert out.endswith("results/two.nc\nresults/two.png\n")
+    assert out.index("dec-TS") < out.index("[alone]")
+    assert "dec-TS" in err  # the progress bars
+    assert sorted(path.name for path in Path("results").iterdir()) == ["two.nc", "two.png"]
+    assert Path("results/two.png").read_bytes().startswith(b"\x89PNG")
+
+    loaded = posse.load("results/two.nc")
+    expected = read_experiment("two.toml").run()
+    for name in expected:
+        np.testing.assert_array_equal(loaded[name].regret, expected[name].regret)
+        assert f"{expected[name].summary().mean:.1f}" in out
+    assert experiment_of(loaded).algorithms == read_experiment("two.toml").algorithms
+
+
+def test_options_override_the_file(capsys):
+    options = ("--runs", 2, "--horizon", 7, "--seed", 9, "--output", "a/b", "--no-plot", "--quiet")
+    assert not posse_run("two.toml", *options)
+    out, err = capsys.readouterr()
+    assert (out, err) == ("a/b/two.nc\n", "")
+    assert [path.name for path in Path("a/b").iterdir()] == ["two.nc"]
+    result = posse.load("a/b/two.nc")["dec-TS"]
+    assert (result.runs, result.horizon, result.settings["seed"]) == (2, 7, 9)
+
+
+def test_one_run_has_no_interval(capsys):
+    assert not posse_run("two.toml", "--runs", 1, "--no-plot")
+    assert "nan" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "sentence"),
+    [
+        (
+            ("greedy", "gredy"),
+            (),
+            "two.toml: algorithms.\"[alone]\".policy: 'gredy' is unknown: did",
+        ),
+        (("runs = 5", "runs 5"), (), "two.toml: this is not TOML: Expected '=' after a key"),
+        (("", ""), ("--runs", 0), "runs must be a whole number at least 1, got 0"),
+        (("", ""), ("--output", "two.toml"), "two.toml: File exists"),
+        (("", ""), ("--horizon", 10**9), "the curves of 10 runs at 1000000000 rounds do not fit"),
+        (("", ""), ("--runs", 5 * 10**7, "--horizon", 1), "the pulls of 100000000 runs, 3 agents"),
+    ],
+)
+def test_mistakes_leave_nothing_behind(change, options, sentence, capsys):
+    Path("two.toml").write_text(FILE.replace(*change))
+    assert posse_run("two.toml", *options) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith(f"posse: {sentence}")
+    assert err.count("\n") == 1
+    assert not list(Path().glob("results/*"))
+
+
+def test_a_family_that_cannot_learn_is_a_mistake(capsys):
+    gaussian = FILE.replace('"bernoulli"', '"gaussian"')
+    Path("two.toml").write_text(gaussian + 'family = "bernoulli"\n')
+    assert posse_run("two.toml") == 2
+    assert "family 'bernoulli' learns from rewards in [0, 1]" in capsys.readouterr().err
+    assert not list(Path().glob("results/*"))

@@ -1,0 +1,147 @@
+"""Laws of every registered policy, on every family: fair to arms, to agents and to runs.
+
+Seeds are fixed; a correct policy fails a statistical test with probability below 1e-6.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from posse import beliefs
+from posse.policies import POLICIES, choose
+from posse.randomness import Streams
+
+HORIZON = 100
+
+
+class Relabelled:
+    """A generator for relabelled arms (axis 1) or agents (axis 0): the same noise, moved alike."""
+
+    def __init__(self, generator, order, axis):
+        self.generator, self.order, self.axis = generator, order, axis
+
+    def moved(self, values, order):
+        # what is drawn once per agent, to break ties, does not move with the arms
+        return values if values.ndim <= self.axis else np.take(values, order, axis=self.axis)
+
+    def before(self, values):
+        return self.moved(np.asarray(values), np.argsort(self.order))
+
+    def random(self, size):
+        return self.moved(self.generator.random(size), self.order)
+
+    def standard_normal(self, size):
+        return self.moved(self.generator.standard_normal(size), self.order)
+
+    def standard_gamma(self, shape):
+        return self.moved(self.generator.standard_gamma(self.before(shape)), self.order)
+
+    def beta(self, a, b):
+        return self.moved(self.generator.beta(self.before(a), self.before(b)), self.order)
+
+
+@pytest.mark.parametrize("t", [2, 50])
+def test_relabelling_arms_relabels_the_choice(policy, family, learnt, t):
+    belief = learnt(family, np.random.default_rng(1), (40, 5), pulls=7)
+    order = np.array([3, 0, 4, 1, 2])
+    arms = choose(policy, belief, family, t, HORIZON, np.random.default_rng(2))
+    noise = Relabelled(np.random.default_rng(2), order, axis=1)
+    relabelled = choose(policy, belief[..., order], family, t, HORIZON, noise)
+    scores = policy.scores(belief, family, t, HORIZON, np.random.default_rng(2))
+    contested = (scores == scores.max(axis=-1, keepdims=True)).sum(axis=-1) > 1
+    assert contested.mean() < 0.5
+    np.testing.assert_array_equal(order[relabelled][~contested], arms[~contested])
+    assert len(set(arms)) == 5
+
+
+def test_relabelling_agents_relabels_the_choice(policy, family, learnt):
+    belief = learnt(family, np.random.default_rng(3), (6, 4))
+    belief[:, :, 1] = belief[:, :, 0]  # ties too
+    order = np.array([5, 2, 0, 1, 4, 3])
+    arms = choose(policy, belief, family, 9, HORIZON, np.random.default_rng(4))
+    noise = Relabelled(np.random.default_rng(4), order, axis=0)
+    relabelled = choose(policy, belief[:, order], family, 9, HORIZON, noise)
+    np.testing.assert_array_equal(relabelled, arms[order])
+
+
+@pytest.mark.parametrize("t", [1, 2, 30])
+def test_arms_of_equal_belief_are_equally_likely(policy, family, learnt, t):
+    """The first round above all; positional ties would play arm 0 alone."""
+    n_arms = 5
+    n_agents = min(20_000, 1_000_000 // len(family.prior()))
+    if t == 1:
+        belief = beliefs.prior(family, n_agents, n_arms)
+    else:
+        one = learnt(family, np.random.default_rng(5), (1, 1))
+        belief = np.broadcast_to(one, (len(one), n_agents, n_arms))
+    arms = choose(policy, belief, family, t, HORIZON, np.random.default_rng(6))
+    assert stats.chisquare(np.bincount(arms, minlength=n_arms)).pvalue > 1e-6
+
+
+def test_an_arm_known_to_be_best_is_played_and_a_hopeless_one_is_not(policy, family):
+    """Unlike the position, what was learnt decides: the best arm last, certain beyond doubt."""
+    means = np.array([0.3, 0.5, 0.9])
+    rewards = family.draw_rewards(np.broadcast_to(means, (4000, 3)), np.random.default_rng(7))
+    belief = family.prior()[:, None] + 10 * family.statistic(rewards).sum(axis=1)
+    arms = [choose(policy, belief, family, 50, HORIZON, np.random.default_rng(s)) for s in range(9)]
+    assert {int(arm) for arm in arms} == {2}
+
+
+@pytest.mark.parametrize("shape", [(4,), (3, 4), (2, 3, 4)])
+def test_scores_and_arms_follow_the_shape_of_the_belief(policy, family, learnt, shape):
+    belief = learnt(family, np.random.default_rng(8), shape)
+    scores = policy.scores(belief, family, 3, HORIZON, np.random.default_rng(9))
+    arms = choose(policy, belief, family, 3, HORIZON, np.random.default_rng(9))
+    assert scores.shape == shape
+    assert np.shape(arms) == shape[:-1]
+    assert np.issubdtype(np.asarray(arms).dtype, np.integer)
+
+
+def test_a_run_does_not_notice_the_other_runs_of_its_block(policy, family, learnt):
+    """Three rounds; runs 0 and 2 begin with ties, run 1 does not."""
+    belief = learnt(family, np.random.default_rng(10), (3, 4, 5))
+    belief[:, [0, 2]] = belief[:, [0, 2], :, :1]
+    together = Streams.of(11, [0, 1, 2], "policy")
+    alone = [Streams.of(11, [run], "policy") for run in range(3)]
+    for t in (1, 2, 3):
+        arms = choose(policy, belief, family, t, HORIZON, together)
+        for run in range(3):
+            np.testing.assert_array_equal(
+                arms[run], choose(policy, belief[:, [run]], family, t, HORIZON, alone[run])[0]
+            )
+        belief = beliefs.observe(belief, arms, np.full(arms.shape, 0.5), family, 1.0 + t)
+
+
+def test_breaking_a_tie_takes_no_more_of_the_stream_than_having_none(policy, family, learnt):
+    distinct = learnt(family, np.random.default_rng(12), (4, 5))
+    tied = np.broadcast_to(distinct[..., :1], distinct.shape)
+    # samples may take more variates for one belief than for another, but then never tie
+    scores = policy.scores(tied, family, 4, HORIZON, np.random.default_rng(13))
+    if (scores == scores[:, :1]).all():
+        after = []
+        for belief in (distinct, tied):
+            stream = np.random.default_rng(14)
+            choose(policy, belief, family, 4, HORIZON, stream)
+            after.append(stream.random())
+        assert after[0] == after[1]
+
+
+def test_beliefs_are_left_as_they_were(policy, family, learnt):
+    belief = learnt(family, np.random.default_rng(15), (3, 4))
+    copy = belief.copy()
+    belief.setflags(write=False)
+    choose(policy, belief, family, 2, HORIZON, np.random.default_rng(16))
+    np.testing.assert_array_equal(belief, copy)
+
+
+def test_policies_are_values(policy):
+    copy = dataclasses.replace(policy)
+    assert copy == policy
+    assert hash(copy) == hash(policy)
+    assert POLICIES[policy.name] is type(policy)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        policy.name = "other"
