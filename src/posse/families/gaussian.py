@@ -50,11 +50,9 @@ class Gaussian:
     def sample_mean(self, belief: FloatArray, generator: Randomness) -> FloatArray:
         """A normal variate."""
         shift, precision = belief
-        # x = mean + sd z, as (shift / sd + z) sd would round worse; in place, since this is hot
-        sample = np.asarray(generator.standard_normal(precision.shape))
-        sample /= np.sqrt(precision)
-        sample += shift / precision
-        return sample
+        sd = 1.0 / np.sqrt(precision)
+        # mean + sd z = (shift sd + z) sd: one division for each, since this is hot
+        return np.asarray((shift * sd + generator.standard_normal(precision.shape)) * sd)
 
     def mean_quantile(self, belief: FloatArray, level: Numbers) -> FloatArray:
         """mean + sd ndtri(level)."""

@@ -34,16 +34,11 @@ def argmax(scores: FloatArray, generator: Randomness) -> NDArray[np.intp]:
     """
     # drawn whether needed or not, so that a tie in one run never shifts another run's stream
     uniform = generator.random(scores.shape[:-1])
-    arms = np.asarray(scores.argmax(axis=-1))
-    best = np.take_along_axis(scores, arms[..., None], axis=-1)
-    tied = scores == best
-    n_tied = np.count_nonzero(tied, axis=-1)
-    contested = n_tied > 1
-    if np.any(contested):
-        nth = np.floor(uniform * n_tied)[..., None]
-        drawn = (np.cumsum(tied, axis=-1) > nth).argmax(axis=-1)
-        arms = np.where(contested, drawn, arms)
-    return arms
+    tied = scores == scores.max(axis=-1, keepdims=True)
+    if np.count_nonzero(tied) > uniform.size:  # else every best score is alone
+        nth = np.floor(uniform * np.count_nonzero(tied, axis=-1))[..., None]
+        return np.asarray((np.cumsum(tied, axis=-1) > nth).argmax(axis=-1))
+    return np.asarray(tied.argmax(axis=-1))
 
 
 def choose(
