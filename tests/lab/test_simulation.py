@@ -50,36 +50,43 @@ def slow_run(bandit, weights, horizon, seed, run):
 
 
 def test_a_run_equals_the_slow_plain_version():
-    result = posse.simulate(BANDIT, NETWORK, DEC_TS, horizon=60, runs=3, seed=5)
+    result = posse.simulate(BANDIT, NETWORK, DEC_TS, horizon=60, runs=3, seed=5, engine="reference")
     for run in range(3):
         regret, pulls = slow_run(BANDIT, np.asarray(NETWORK.weights), 60, 5, run)
         np.testing.assert_allclose(result.regret[run], regret, rtol=1e-12)
         np.testing.assert_array_equal(result.pulls[run], pulls)
 
 
+@pytest.mark.parametrize("engine", ["reference", "compiled"])
 @pytest.mark.parametrize("network", DYNAMICS.values(), ids=DYNAMICS)
 class TestDeterminism:
-    def simulate(self, network, runs=9, **options):
-        return posse.simulate(BANDIT, network, DEC_TS, horizon=25, runs=runs, seed=3, **options)
+    def simulate(self, network, engine, runs=9, seed=3, **options):
+        return posse.simulate(
+            BANDIT, network, DEC_TS, horizon=25, runs=runs, seed=seed, engine=engine, **options
+        )
 
     def same(self, a, b):
         np.testing.assert_array_equal(a.regret, b.regret)
         np.testing.assert_array_equal(a.pulls, b.pulls)
 
-    def test_the_same_for_any_number_of_threads_and_any_blocks(self, network, monkeypatch):
-        whole = self.simulate(network, threads=1)
-        monkeypatch.setattr(reference, "_BLOCK_ELEMENTS", 40)  # 2 runs a block
-        self.same(whole, self.simulate(network, threads=1))
-        self.same(whole, self.simulate(network, threads=2))
+    def test_the_same_for_any_number_of_threads_and_any_blocks(self, network, engine, monkeypatch):
+        from posse.lab.compiled import engine as compiled
 
-    def test_run_r_does_not_depend_on_the_number_of_runs(self, network):
-        few, many = self.simulate(network, runs=4), self.simulate(network, runs=40)
+        whole = self.simulate(network, engine, threads=1)
+        monkeypatch.setattr(reference, "_BLOCK_ELEMENTS", 40)  # 2 runs a block
+        monkeypatch.setattr(compiled, "_BLOCK_ROWS", 10)
+        self.same(whole, self.simulate(network, engine, threads=1))
+        self.same(whole, self.simulate(network, engine, threads=2))
+
+    def test_run_r_does_not_depend_on_the_number_of_runs(self, network, engine):
+        few = self.simulate(network, engine, runs=4)
+        many = self.simulate(network, engine, runs=40)
         np.testing.assert_array_equal(few.regret, many.regret[:4])
         np.testing.assert_array_equal(few.pulls, many.pulls[:4])
 
-    def test_another_seed_gives_another_result(self, network):
-        other = posse.simulate(BANDIT, network, DEC_TS, horizon=25, runs=9, seed=4)
-        assert not np.array_equal(self.simulate(network).regret, other.regret)
+    def test_another_seed_gives_another_result(self, network, engine):
+        other = self.simulate(network, engine, seed=4)
+        assert not np.array_equal(self.simulate(network, engine).regret, other.regret)
 
 
 def test_runs_differ():
@@ -101,7 +108,7 @@ def test_compare_is_simulate_once_per_algorithm():
     for name, algorithm in {"dec-TS": DEC_TS, "alone": alone}.items():
         result = posse.simulate(BANDIT, NETWORK, algorithm, horizon=20, runs=5, seed=2)
         np.testing.assert_array_equal(comparison[name].regret, result.regret)
-    assert comparison.engine == "reference"
+    assert comparison.engine == "compiled"
 
 
 def test_algorithms_meet_the_same_means_rewards_and_order_of_arms():
@@ -122,7 +129,8 @@ def test_algorithms_meet_the_same_means_rewards_and_order_of_arms():
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("dynamics", DYNAMICS)
-def test_every_combination_runs_and_its_books_balance(family, policy, dynamics):
+@pytest.mark.parametrize("engine", ["reference", "auto"])
+def test_every_combination_runs_and_its_books_balance(family, policy, dynamics, engine):
     model = FAMILIES[family]
     model = model.example() if hasattr(model, "example") else model()
     means = np.array([0.3, 0.7, 0.45])
@@ -133,6 +141,7 @@ def test_every_combination_runs_and_its_books_balance(family, policy, dynamics):
         horizon=30,
         runs=3,
         seed=1,
+        engine=engine,
     )
     assert (result.pulls.sum(axis=2) == 30).all()
     assert (np.diff(result.regret, axis=1) >= -1e-12).all()

@@ -1,5 +1,6 @@
 """The lab: simulate, compare, store and plot."""
 
+from posse.lab.compiled.plan import compiled_parts
 from posse.lab.results import Comparison, Result, Summary
 from posse.lab.simulation import compare, simulate
 from posse.lab.statistics import mean_interval, paired_difference
@@ -10,6 +11,7 @@ __all__ = [
     "Result",
     "Summary",
     "compare",
+    "compiled_parts",
     "load",
     "mean_interval",
     "paired_difference",

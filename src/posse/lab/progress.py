@@ -5,21 +5,56 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 Advance = Callable[[int], None]
 
 
-def _ignore(steps: int) -> None:
-    """Advance nothing."""
+class Bars:
+    """What a simulation tells of its progress; this one keeps it to itself."""
+
+    def advance_of(self, name: str) -> Advance:
+        """What advances the bar of a name, which starts now."""
+        return lambda steps: None
+
+    @contextmanager
+    def compiling(self, cached: bool) -> Iterator[None]:
+        """While kernels are compiled, or read from the cache."""
+        yield
+
+
+class RichBars(Bars):
+    """One bar a name."""
+
+    def __init__(self, bars: Progress, names: Iterable[str], total: int) -> None:
+        self._bars, self._total = bars, total
+        self._tasks = {
+            name: bars.add_task(name or "simulating", total=total, start=False) for name in names
+        }
+
+    def advance_of(self, name: str) -> Advance:
+        """What advances the bar of a name, which starts now."""
+        task = self._tasks[name]
+        self._bars.start_task(task)
+        return _in_steps(lambda steps: self._bars.advance(task, steps), self._total)
+
+    @contextmanager
+    def compiling(self, cached: bool) -> Iterator[None]:
+        """A line of its own for the half minute that the first use ever takes."""
+        task = None if cached else self._bars.add_task("compiling (once)", total=None)
+        yield
+        if task is not None:
+            self._bars.remove_task(task)
 
 
 @contextmanager
-def progress_bar(
-    names: Iterable[str], total: int, show: bool
-) -> Iterator[Callable[[str], Advance]]:
-    """One bar per name; yields a function from a name to what advances its bar."""
+def progress_bar(names: Iterable[str], total: int, show: bool) -> Iterator[Bars]:
+    """One bar per name, where they are to be shown."""
     if not show:
-        yield lambda name: _ignore
+        yield Bars()
         return
     from rich.console import Console
     from rich.progress import (
@@ -38,15 +73,7 @@ def progress_bar(
     )
     # on standard error, so that tables on standard output can be piped
     with Progress(*columns, console=Console(stderr=True)) as bars:
-        tasks = {
-            name: bars.add_task(name or "simulating", total=total, start=False) for name in names
-        }
-
-        def advance_of(name: str) -> Advance:
-            bars.start_task(tasks[name])
-            return _in_steps(lambda steps: bars.advance(tasks[name], steps), total)
-
-        yield advance_of
+        yield RichBars(bars, names, total)
 
 
 def _in_steps(advance: Advance, total: int) -> Advance:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -120,3 +122,43 @@ def blocks(simulation: Simulation, runs: int) -> list[range]:
     per_run = simulation.network.n_agents * simulation.bandit.n_arms * -(-n_coordinates // 2)
     size = max(1, _BLOCK_ELEMENTS // per_run)
     return [range(first, min(first + size, runs)) for first in range(0, runs, size)]
+
+
+def run(
+    simulation: Simulation, runs: int, threads: int, advance: Callable[[int], None]
+) -> tuple[FloatArray, NDArray[np.int32]]:
+    """All runs in blocks on some threads: regret (runs, len) and pulls (runs, N, K)."""
+    return play_blocks(
+        lambda block, go_on: simulate_block(simulation, block, go_on),
+        blocks(simulation, runs),
+        threads,
+        advance,
+    )
+
+
+def play_blocks(
+    play: Callable[[range, Callable[[int], None]], Block],
+    parts: Sequence[range],
+    threads: int,
+    advance: Callable[[int], None],
+) -> tuple[FloatArray, NDArray[np.int32]]:
+    """Blocks on a pool of threads; kernels let go of the interpreter where time is spent."""
+    stopped = threading.Event()
+
+    def go_on(steps: int) -> None:
+        if stopped.is_set():
+            raise KeyboardInterrupt  # leave the block: nobody waits for it any more
+        advance(steps)
+
+    if threads == 1 or len(parts) == 1:
+        outcomes = [play(part, go_on) for part in parts]
+    else:
+        with ThreadPoolExecutor(threads) as pool:
+            try:
+                outcomes = list(pool.map(play, parts, [go_on] * len(parts)))
+            except BaseException:
+                stopped.set()
+                raise
+    regret = np.concatenate([outcome.regret for outcome in outcomes])
+    pulls = np.concatenate([outcome.pulls for outcome in outcomes])
+    return regret, pulls

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
-import threading
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -16,13 +14,15 @@ from posse import checks
 from posse.algorithms.algorithm import Algorithm
 from posse.bandits import Bandit
 from posse.lab import reference
-from posse.lab.progress import progress_bar
+from posse.lab.compiled import plan
+from posse.lab.progress import Bars, progress_bar
 from posse.lab.reference import Simulation
 from posse.lab.results import Comparison, Result
 from posse.lab.settings import to_data, versions
 from posse.networks.network import Network
+from posse.randomness import FloatArray
 
-ENGINES = ("auto", "reference")
+ENGINES = ("auto", "compiled", "reference")
 
 
 def simulate(
@@ -82,19 +82,47 @@ def compare(
     bandit.check_runs(runs)
     times = recorded_rounds(record, horizon)
 
+    simulations = {
+        name: Simulation(bandit, network, algorithm, horizon, seed, times)
+        for name, algorithm in algorithms.items()
+    }
+    engine = _engine_for(engine, simulations)
     results = {}
-    with progress_bar(algorithms, total=runs * horizon, show=progress) as advance_of:
-        for name, algorithm in algorithms.items():
-            simulation = Simulation(bandit, network, algorithm, horizon, seed, times)
-            regret, pulls = _run(simulation, runs, threads, advance_of(name))
+    with progress_bar(simulations, total=runs * horizon, show=progress) as bars:
+        run = _runner(engine, bars)
+        for name, simulation in simulations.items():
+            regret, pulls = run(simulation, runs, threads, bars.advance_of(name))
             results[name] = Result(
                 times=times,
                 regret=regret,
                 pulls=pulls,
-                engine="reference",
+                engine=engine,
                 settings=_settings(simulation, runs),
             )
     return Comparison(results)
+
+
+def _engine_for(engine: str, simulations: Mapping[str, Simulation]) -> str:
+    """One engine for all: the compiled one where every part of every simulation has a kernel."""
+    if engine == "reference":
+        return engine
+    lacking = {name: plan.missing(simulation) for name, simulation in simulations.items()}
+    reasons = [f"{name}: {what}".removeprefix(": ") for name, what in lacking.items() if what]
+    if reasons and engine == "compiled":
+        raise ValueError(
+            f"engine 'compiled' has no kernel for {'; '.join(reasons)}: "
+            "use 'auto' or 'reference', or see posse.lab.compiled_parts()"
+        )
+    return "reference" if reasons else "compiled"
+
+
+def _runner(engine: str, bars: Bars) -> Callable[..., tuple[FloatArray, NDArray[np.int32]]]:
+    """The engine's `run`; the first use ever of the compiled one takes a while."""
+    if engine == "reference":
+        return reference.run
+    with bars.compiling(plan.is_compiled()):
+        from posse.lab.compiled import engine as compiled
+    return compiled.run
 
 
 def recorded_rounds(record: int | ArrayLike | None, horizon: int) -> NDArray[np.int64]:
@@ -119,35 +147,6 @@ def recorded_rounds(record: int | ArrayLike | None, horizon: int) -> NDArray[np.
         )
     ends = rounds if rounds[-1] == horizon else np.append(rounds, horizon)
     return ends.astype(np.int64)
-
-
-def _run(
-    simulation: Simulation, runs: int, threads: int, advance: Callable[[int], None]
-) -> tuple[Any, Any]:
-    """All blocks on a pool of threads; NumPy lets go of the interpreter where time is spent."""
-    parts: Sequence[range] = reference.blocks(simulation, runs)
-    stopped = threading.Event()
-
-    def go_on(steps: int) -> None:
-        if stopped.is_set():
-            raise KeyboardInterrupt  # leave the block: nobody waits for it any more
-        advance(steps)
-
-    def play(part: range) -> reference.Block:
-        return reference.simulate_block(simulation, part, go_on)
-
-    if threads == 1 or len(parts) == 1:
-        outcomes = [play(part) for part in parts]
-    else:
-        with ThreadPoolExecutor(threads) as pool:
-            try:
-                outcomes = list(pool.map(play, parts))
-            except BaseException:
-                stopped.set()
-                raise
-    regret = np.concatenate([outcome.regret for outcome in outcomes])
-    pulls = np.concatenate([outcome.pulls for outcome in outcomes])
-    return regret, pulls
 
 
 def _check_problem(bandit: Any, network: Any, algorithms: Any) -> None:

@@ -1,0 +1,116 @@
+"""The loop of Algorithm 1 over compiled parts: merge, choose, play, update, round after round."""
+
+from __future__ import annotations
+
+from numba import njit, types
+
+from posse.lab.compiled.random import U64
+from posse.lab.compiled.signatures import (
+    BYTES,
+    CHOOSE,
+    COUNTS,
+    FLOATS,
+    INDICES,
+    MERGE,
+    REWARD,
+    TALLY,
+    WORDS,
+)
+from posse.lab.compiled.thompson import settle
+
+
+@njit(error_model="numpy")
+def update(rows, shared, rate, arms, rewards, pulls, tally, first, last, n_agents, n_arms):
+    """Eq. `posterior_update`: count += rate, total += rate * reward; and the books."""
+    width = U64(2) * n_arms
+    for slot in range(first // n_agents, (last - U64(1)) // n_agents + U64(1)):
+        start = max(first, slot * n_agents)
+        for i in range(start, min(last, (slot + U64(1)) * n_agents)):
+            arm = U64(arms[i])
+            cell = (slot if shared else i) * width + arm
+            rows[cell] += rate
+            rows[cell + n_arms] += rate * rewards[i]
+            pulls[i * n_arms + arm] += 1
+            tally[slot * n_arms + arm] += 1
+
+
+@njit
+def record(tally, gaps, regret, column, n_columns, n_agents, n_arms, n_runs):
+    """The regret of each run so far, from how often each arm was played: exact in any order."""
+    for slot in range(n_runs):
+        total = 0.0
+        for k in range(slot * n_arms, (slot + U64(1)) * n_arms):
+            total += gaps[k] * tally[k]
+        regret[slot * U64(n_columns) + U64(column)] = total / n_agents
+
+
+_SIGNATURE = types.boolean(
+    types.FunctionType(MERGE), types.FunctionType(CHOOSE), types.FunctionType(CHOOSE),
+    types.FunctionType(REWARD),
+    FLOATS, FLOATS, types.boolean, types.boolean,  # state, other, flipped, shared
+    TALLY, TALLY, FLOATS, INDICES, FLOATS, BYTES,  # W
+    types.uint64, FLOATS, FLOATS, types.float64,  # belief, levels, thresholds, rate
+    FLOATS, types.float64,  # means, parameter
+    INDICES, INDICES, BYTES, COUNTS, FLOATS, FLOATS, WORDS,  # arms ... stream
+    COUNTS, TALLY, TALLY, FLOATS, FLOATS,  # pulls, tally, times, gaps, regret
+    *(types.uint64,) * 6,  # lo, hi, tile, n_agents, n_arms, first_run
+    *(types.uint64,) * 4, types.boolean,  # t0, t1, key0, key1, alone
+)  # fmt: skip
+
+
+@njit(_SIGNATURE, cache=True, nogil=True, error_model="numpy")
+def play(
+    merge, choose, choose_eagerly, draw_rewards,
+    state, other, flipped, shared,
+    offsets, neighbours, weights, links, failure, alive,
+    belief, levels, thresholds, rate, means, parameter,
+    arms, pivots, eager, close, rewards, scratch, stream,
+    pulls, tally, times, gaps, regret,
+    lo, hi, tile, n_agents, n_arms, first_run,
+    t0, t1, key0, key1, alone,
+):  # fmt: skip
+    """Rounds t0 to t1 - 1 of the rows lo to hi; returns which buffer then holds the state.
+
+    state, other: (rows, 2 arms) each, the two buffers; `flipped` says the state is in `other`.
+    A row holds the counts of all arms, then their totals.  Rows are worked on a tile at a time,
+    from merge to update, while they are in the cache.  `alone` says that these rows are whole runs,
+    so that a round can be closed here; else the caller does it when all its threads are done.
+    """
+    n_runs = (hi - lo) // n_agents
+    column = 0
+    while alone and times[column] < t0:
+        column += 1
+    for t in range(t0, t1):
+        now, out = (other, state) if flipped else (state, other)
+        moved = False
+        for first in range(lo, hi, tile):
+            last = min(first + tile, hi)
+            # merge: what the neighbours sent after the last round
+            moved = t > 1 and merge(
+                out, now, offsets, neighbours, weights, links, failure, alive,
+                first, last, n_agents, n_arms, first_run, t, key0, key1,
+            )  # fmt: skip
+            rows = out if moved else now
+            # choose: each run by one of the two
+            choose_eagerly(
+                rows, shared, belief, levels[t - U64(1)], thresholds, arms, pivots, eager, close,
+                scratch, stream, first, last, n_agents, n_arms, first_run, t, key0, key1,
+            )  # fmt: skip
+            choose(
+                rows, shared, belief, levels[t - U64(1)], thresholds, arms, pivots, eager, close,
+                scratch, stream, first, last, n_agents, n_arms, first_run, t, key0, key1,
+            )  # fmt: skip
+            # play
+            draw_rewards(
+                means, parameter, arms, rewards,
+                first, last, n_agents, n_arms, first_run, t, key0, key1,
+            )  # fmt: skip
+            update(rows, shared, rate, arms, rewards, pulls, tally, first, last, n_agents, n_arms)
+        if moved:
+            flipped = not flipped
+        if alone:
+            settle(eager, close, belief, t, n_agents, n_arms, n_runs)
+            if times[column] == t:
+                record(tally, gaps, regret, column, times.size, n_agents, n_arms, n_runs)
+                column += 1
+    return flipped

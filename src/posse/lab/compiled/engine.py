@@ -1,0 +1,256 @@
+"""The compiled engine: blocks of runs on a pool of threads, or the tiles of one big network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from posse.lab.compiled import beliefs, driver, indices, merge, rewards, thompson
+from posse.lab.compiled.plan import Plan, levels_for, plan_for
+from posse.lab.compiled.random import U64, key_of
+from posse.lab.reference import Block, Simulation, in_callers_order, play_blocks
+from posse.networks.link_failure import LinkFailure
+from posse.networks.network import Network
+from posse.randomness import FloatArray
+
+Advance = Callable[[int], None]
+
+# Rows of a block that one call of the driver works on: enough to hide the cost of calls through
+# pointers, few enough for the cache.
+_BLOCK_ROWS = 256
+# A network of more agents is cut into tiles of this many, even so that pairs stay together.
+_TILE_ROWS = 2048
+_BIG_NETWORK = 32_768
+# Agent-steps between two looks at the progress bar and at Ctrl-C.
+_STEPS_PER_CALL = 2_000_000
+
+
+@dataclass
+class Links:
+    """W as the merge kernels take it."""
+
+    offsets: Any
+    neighbours: Any
+    weights: Any
+    links: Any
+    failure: Any
+    alive: Any
+
+
+@dataclass
+class Rows:
+    """The state of some runs, and the kernels' working memory."""
+
+    simulation: Simulation
+    plan: Plan
+    runs: Sequence[int]
+    drawing: int = int(thompson.EAGER)
+    flipped: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        s, plan = self.simulation, self.plan
+        n_agents, n_arms, n_runs = s.network.n_agents, s.bandit.n_arms, len(self.runs)
+        rows = n_runs * n_agents
+        count, total = plan.prior
+        state = np.empty((n_runs if plan.shared else rows, 2, n_arms))
+        state[:, 0], state[:, 1] = count, total
+        self.state = state.reshape(-1)
+        moves = plan.merge in ("merge_static", "merge_failing")
+        self.other = np.empty(self.state.size if moves else 0)
+        means, self.order = s.true_arms(self.runs)
+        self.means = means.reshape(-1)
+        self.gaps = (means.max(axis=1, keepdims=True) - means).reshape(-1)
+        self.arms = np.zeros(rows, np.uint32)
+        self.pivots = np.zeros(rows, np.uint32)
+        self.rewards = np.empty(rows + 2)
+        self.pulls = np.zeros(rows * n_arms, np.int32)
+        self.eager = np.full(n_runs, self.drawing, np.uint8)
+        self.regret = np.zeros((n_runs, len(s.times)))
+
+    def block(self) -> Block:
+        """The outcome, in the caller's order of arms."""
+        n_agents, n_arms = self.simulation.network.n_agents, self.simulation.bandit.n_arms
+        pulls = self.pulls.reshape(len(self.runs), n_agents, n_arms)
+        return Block(self.regret, in_callers_order(pulls, self.order))
+
+
+class Engine:
+    """One simulation, ready to be played on some threads."""
+
+    def __init__(self, simulation: Simulation, drawing: int = int(thompson.EAGER)) -> None:
+        self.simulation = simulation
+        self.drawing = drawing
+        self.plan = plan_for(simulation)
+        self.links = links_of(simulation.network, self.plan)
+        self.levels = levels_for(simulation)
+        belief, n_arms = getattr(beliefs, self.plan.belief), U64(simulation.bandit.n_arms)
+        self.thresholds = thompson.thresholds_for(belief, thompson.OUTRIGHT, n_arms)
+        lazily = self.plan.choose == "choose_thompson"
+        self.choose = (
+            (thompson.choose_thompson, thompson.choose_thompson_eagerly)
+            if lazily
+            else (getattr(indices, self.plan.choose), indices.choose_nothing)
+        )
+        self.key = key_of(simulation.seed)
+
+    def run(
+        self, runs: int, threads: int, advance: Advance
+    ) -> tuple[FloatArray, NDArray[np.int32]]:
+        """All runs: regret (runs, len) and pulls (runs, N, K)."""
+        n_agents = self.simulation.network.n_agents
+        if n_agents >= _BIG_NETWORK and self._splits():
+            with ThreadPoolExecutor(threads) as pool:
+                return play_blocks(
+                    lambda block, go_on: self._play_tiles(block, pool, threads, go_on),
+                    [range(run, run + 1) for run in range(runs)],
+                    1,
+                    advance,
+                )
+        size = max(1, min(_BLOCK_ROWS // n_agents, -(-runs // threads)))
+        blocks = [range(r, min(r + size, runs)) for r in range(0, runs, size)]
+        return play_blocks(self._play_block, blocks, threads, advance)
+
+    def _splits(self) -> bool:
+        """Whether a tile can be played without waiting for the round's other tiles."""
+        return self.plan.merge in ("merge_static", "merge_nothing") and not self.plan.shared
+
+    def _play_block(self, runs: Sequence[int], advance: Advance) -> Block:
+        """Some whole runs on one thread."""
+        rows = Rows(self.simulation, self.plan, runs, self.drawing)
+        n_rows, horizon = len(rows.arms), self.simulation.horizon
+        work = Work(rows, n_rows)
+        rounds = max(1, _STEPS_PER_CALL // n_rows)
+        for t in range(1, horizon + 1, rounds):
+            following = min(t + rounds, horizon + 1)
+            rows.flipped = self._play(rows, work, 0, n_rows, n_rows, t, following, alone=True)
+            advance(len(runs) * (following - t))
+        return rows.block()
+
+    def _play_tiles(
+        self, runs: Sequence[int], pool: ThreadPoolExecutor, threads: int, advance: Advance
+    ) -> Block:
+        """One run of a big network, its agents shared out among the threads in every round."""
+        s = self.simulation
+        rows = Rows(s, self.plan, runs, self.drawing)
+        n_rows = len(rows.arms)
+        n_tiles = -(-n_rows // _TILE_ROWS)
+        cuts = [min(n_rows, n_tiles * i // threads * _TILE_ROWS) for i in range(threads)]
+        parts = list(zip(cuts, [*cuts[1:], n_rows], strict=True))
+        works = [Work(rows, _TILE_ROWS) for _ in parts]
+        columns = {int(t): column for column, t in enumerate(s.times)}
+        for t in range(1, s.horizon + 1):
+            played = [
+                pool.submit(self._play, rows, work, lo, hi, _TILE_ROWS, t, t + 1, alone=False)
+                for work, (lo, hi) in zip(works, parts, strict=True)
+            ]
+            flipped = [future.result() for future in played]
+            rows.flipped = flipped[0]  # alike in all
+            # integers, so that the sum does not depend on how the agents were shared out
+            close = np.sum([work.close for work in works], axis=0, dtype=np.int32)
+            for work in works:
+                work.close[:] = 0
+            thompson.settle(
+                rows.eager, close, getattr(beliefs, self.plan.belief), U64(t), U64(n_rows),
+                U64(s.bandit.n_arms), 1,
+            )  # fmt: skip
+            if t in columns:
+                tally = np.sum([work.tally for work in works], axis=0)
+                rows.regret[0, columns[t]] = (rows.gaps * tally).sum() / n_rows
+            advance(1)
+        return rows.block()
+
+    def _play(
+        self, rows: Rows, work: Work, lo: int, hi: int, tile: int, t: int, end: int, alone: bool
+    ) -> bool:
+        """Call the driver: rounds t to end - 1 of the rows lo to hi."""
+        s, plan, links = self.simulation, self.plan, self.links
+        return bool(
+            driver.play(
+                getattr(merge, plan.merge),
+                *self.choose,
+                getattr(rewards, plan.draw_rewards),
+                rows.state, rows.other, rows.flipped, plan.shared,
+                links.offsets, links.neighbours, links.weights,
+                links.links, links.failure, work.alive(links),
+                getattr(beliefs, plan.belief), self.levels, self.thresholds, plan.rate,
+                rows.means, plan.parameter,
+                rows.arms, rows.pivots, rows.eager, work.close,
+                rows.rewards, work.scratch, work.stream,
+                rows.pulls, work.tally, s.times, rows.gaps, rows.regret.reshape(-1),
+                lo, hi, tile, s.network.n_agents, s.bandit.n_arms, rows.runs[0],
+                t, end, *self.key, alone,
+            )
+        )  # fmt: skip
+
+
+def run(
+    simulation: Simulation, runs: int, threads: int, advance: Advance
+) -> tuple[FloatArray, NDArray[np.int32]]:
+    """All runs of a simulation: regret (runs, len) and pulls (runs, N, K)."""
+    return Engine(simulation).run(runs, threads, advance)
+
+
+class Work:
+    """The working memory of one thread."""
+
+    def __init__(self, rows: Rows, tile: int) -> None:
+        n_arms = rows.simulation.bandit.n_arms
+        agents = min(tile, rows.simulation.network.n_agents)
+        self.scratch = np.empty((agents + 2) * max(8, 3 * (n_arms + 1)))
+        self.stream = np.zeros(8, np.uint64)
+        self.close = np.zeros(len(rows.runs), np.int32)
+        self.tally = np.zeros(len(rows.runs) * n_arms, np.int64)
+        self._alive: Any = None
+
+    def alive(self, links: Links) -> Any:
+        """Room for one flag a link."""
+        if self._alive is None:
+            self._alive = np.zeros(links.alive, np.uint8)
+        return self._alive
+
+
+def links_of(network: Network, plan: Plan) -> Links:
+    """W in CSR form with the agents' own weights, and the list of links where it is needed."""
+    from scipy.sparse import csr_array
+
+    none = np.zeros(0, np.uint32)
+    offsets = neighbours = np.zeros(0, np.int64)
+    weights = np.zeros(0)
+    if plan.merge in ("merge_static", "merge_failing"):
+        matrix = csr_array(network.weights)
+        offsets, weights = matrix.indptr.astype(np.int64), matrix.data.astype(float)
+        agents = np.repeat(np.arange(network.n_agents), np.diff(offsets))
+        neighbours = matrix.indices.astype(np.int64) - agents
+    ends, failure, flags = none, np.zeros(8), 0
+    if plan.merge == "merge_static":
+        ends = _stretches(offsets, neighbours, weights)
+    if plan.merge in ("merge_gossip", "merge_failing"):
+        ends = network.edges.astype(np.uint32).reshape(-1)
+    if isinstance(network.dynamics, LinkFailure) and plan.merge == "merge_failing":
+        realised = network.dynamics.normalise == "realised"
+        failure[:3] = network.dynamics.p, realised, network.is_uniform
+        failure = np.concatenate([failure, network.link_weights])
+        flags = len(network.edges) + 4
+    return Links(offsets, neighbours, weights, ends, failure, flags)
+
+
+def _stretches(offsets: Any, neighbours: Any, weights: Any) -> Any:
+    """How many agents from each one on have its (relative) neighbours and weights: (N,)."""
+    n_agents = len(offsets) - 1
+    degrees = np.diff(offsets)
+    alike = np.zeros(n_agents, bool)  # to the agent before
+    alike[1:] = degrees[1:] == degrees[:-1]
+    agent = np.repeat(np.arange(n_agents), degrees)
+    before = np.arange(len(neighbours)) - degrees[agent]
+    compare = np.flatnonzero(alike[agent])
+    there = before[compare]
+    same = (neighbours[compare] == neighbours[there]) & (weights[compare] == weights[there])
+    alike[agent[compare[~same]]] = False
+    breaks = np.flatnonzero(np.append(~alike, True))
+    following = breaks[np.searchsorted(breaks, np.arange(n_agents), side="right")]
+    return (following - np.arange(n_agents)).astype(np.uint32)

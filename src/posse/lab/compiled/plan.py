@@ -1,0 +1,148 @@
+"""Which kernels a simulation needs: the table of what is compiled."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from posse import algorithms, families, policies
+from posse.lab.reference import Simulation
+from posse.networks.gossip import Gossip
+from posse.networks.link_failure import LinkFailure
+from posse.networks.static import Static
+
+# Families as beliefs: the kind, and where (count, total) are among the family's own coordinates.
+BELIEFS: dict[type, tuple[str, Callable[[Any], tuple[float, float]]]] = {
+    families.Gaussian: ("GAUSSIAN", lambda prior: (prior[1], prior[0])),
+    families.Bernoulli: ("BETA", lambda prior: (prior[0] + prior[1], prior[0])),
+    families.Bounded: ("BETA", lambda prior: (prior[0] + prior[1], prior[0])),
+    families.Poisson: ("GAMMA", lambda prior: (prior[1], prior[0])),
+    families.Exponential: ("INVERSE_GAMMA", lambda prior: (prior[0], prior[1])),
+}
+# Families as bandits: the reward kernel, and its parameter.
+REWARDS: dict[type, tuple[str, Callable[[Any], float]]] = {
+    families.Gaussian: ("draw_gaussian", lambda family: family.sigma),
+    families.Bernoulli: ("draw_bernoulli", lambda family: 0.0),
+    families.Bounded: ("draw_bounded", lambda family: family.concentration),
+    families.Poisson: ("draw_poisson", lambda family: 0.0),
+    families.Exponential: ("draw_exponential", lambda family: 0.0),
+}
+POLICIES = {
+    policies.ThompsonSampling: "choose_thompson",
+    policies.BayesUCB: "choose_bayes_ucb",
+    policies.Greedy: "choose_greedy",
+}
+MERGES = {Static: "merge_static", Gossip: "merge_gossip", LinkFailure: "merge_failing"}
+ALGORITHMS = (algorithms.Decentralized, algorithms.Isolated, algorithms.Centralized)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The kernels of a simulation by name, and the numbers they are given."""
+
+    merge: str
+    choose: str
+    draw_rewards: str
+    belief: str
+    prior: tuple[float, float]  # (count, total)
+    rate: float  # what one observation adds to the count
+    parameter: float  # of the rewards
+    shared: bool  # whether all agents of a run hold one belief
+
+
+def missing(simulation: Simulation) -> str | None:
+    """What has no kernel, in words; None where everything has one."""
+    algorithm: Any = simulation.algorithm
+    if type(algorithm) not in ALGORITHMS:
+        return f"algorithm {type(algorithm).__name__}"
+    if type(algorithm.policy) not in POLICIES:
+        return f"policy {type(algorithm.policy).__name__}"
+    if type(simulation.model) not in BELIEFS:
+        return f"family {type(simulation.model).__name__}"
+    if type(simulation.bandit.family) not in REWARDS:
+        return f"rewards of family {type(simulation.bandit.family).__name__}"
+    if type(simulation.network.dynamics) not in MERGES:
+        return f"dynamics {type(simulation.network.dynamics).__name__}"
+    return None
+
+
+def plan_for(simulation: Simulation) -> Plan:
+    """The kernels of a simulation for which nothing is missing."""
+    algorithm: Any = simulation.algorithm
+    model, rewards, network = simulation.model, simulation.bandit.family, simulation.network
+    belief, pair = BELIEFS[type(model)]
+    draw, parameter = REWARDS[type(rewards)]
+    # one observation adds (weight, weight * y) to (count, total), at learning rate 1
+    weight = 1.0 / model.sigma**2 if isinstance(model, families.Gaussian) else 1.0
+
+    rate = algorithm.rate(simulation.problem(1))
+    merge, shared = MERGES[type(network.dynamics)], False
+    if isinstance(algorithm, algorithms.Isolated):
+        merge = "merge_nothing"
+    elif isinstance(algorithm, algorithms.Centralized):
+        merge, shared = "merge_nothing", True
+    elif merge == "merge_static" and network.is_uniform:
+        # the average of N rows, each with its own observation at this rate
+        merge, shared, rate = "merge_nothing", True, rate / network.n_agents
+    return Plan(
+        merge=merge,
+        choose=POLICIES[type(algorithm.policy)],
+        draw_rewards=draw,
+        belief=belief,
+        prior=pair(model.prior()),
+        rate=rate * weight,
+        parameter=float(parameter(rewards)),
+        shared=shared,
+    )
+
+
+def levels_for(simulation: Simulation) -> Any:
+    """A number for each round that the policy's kernel takes: (T,)."""
+    from posse.lab.compiled.thompson import OUTRIGHT
+
+    algorithm: Any = simulation.algorithm
+    horizon = simulation.horizon
+    if isinstance(algorithm.policy, policies.BayesUCB):
+        # the upper tail
+        return np.array([1.0 - algorithm.policy.level(t, horizon) for t in range(1, horizon + 1)])
+    return np.full(horizon, OUTRIGHT)
+
+
+def compiled_parts() -> dict[str, list[str]]:
+    """What has a kernel, by kind; a simulation made of such parts runs on the compiled engine."""
+    return {
+        "algorithms": [cls.__name__ for cls in ALGORITHMS],
+        "policies": [cls.__name__ for cls in POLICIES],
+        "families": [cls.__name__ for cls in BELIEFS],
+        "rewards": [cls.__name__ for cls in REWARDS],
+        "dynamics": [cls.__name__ for cls in MERGES],
+    }
+
+
+def is_compiled() -> bool:
+    """Whether the kernels of exactly this source are in the cache on disk.
+
+    Numba notices changes of the file a kernel is in, not of files it imports from, so the cache is
+    emptied when any file of this folder has changed.
+    """
+    folder = Path(__file__).parent
+    source = b"".join(path.read_bytes() for path in sorted(folder.glob("*.py")))
+    digest = hashlib.sha256(source).hexdigest()
+    cache = folder / "__pycache__"
+    stamp = cache / "kernels.sha256"
+    kernels = [*cache.glob("*.nbi"), *cache.glob("*.nbc")]
+    if stamp.exists() and stamp.read_text() == digest:
+        return any(kernel.name.startswith("driver") for kernel in kernels)
+    try:
+        for kernel in kernels:
+            kernel.unlink(missing_ok=True)
+        cache.mkdir(exist_ok=True)
+        stamp.write_text(digest)
+    except OSError:  # an installation that cannot be written to does not change either
+        pass
+    return False

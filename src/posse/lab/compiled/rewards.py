@@ -1,0 +1,130 @@
+"""Reward kernels: one variate per run, agent and round whatever the arm (common random numbers)."""
+
+from __future__ import annotations
+
+import math
+
+from numba import njit
+
+from posse.lab.compiled.beliefs import BETA, upper_quantile
+from posse.lab.compiled.random import FAST, U64, fill_normals, fill_uniforms
+from posse.lab.compiled.random import REWARD as PURPOSE
+from posse.lab.compiled.signatures import REWARD
+from posse.lab.compiled.special import gamma_tails, normal_score
+
+_OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": FAST}
+
+
+@njit(error_model="numpy")
+def _levels(rewards, lo, hi, n_agents, first_run, t, key0, key1):
+    """A uniform for every agent of the tile, in the place of its reward."""
+    row = lo
+    while row < hi:
+        slot = row // n_agents
+        end = min(hi, (slot + U64(1)) * n_agents)
+        first_agent = row - slot * n_agents
+        fill_uniforms(
+            rewards, row, end - row, first_agent, t, first_run + slot, PURPOSE, key0, key1
+        )
+        row = end
+
+
+@njit
+def poisson_quantile(mean, u):
+    """The smallest k with P(K <= k) >= u: from a normal guess, then step by step."""
+    k = 0.0
+    if mean > 30.0:
+        k = math.floor(max(0.0, mean - normal_score(u) * math.sqrt(mean)))
+        below = gamma_tails(k + 1.0, mean)[1]  # P(K <= k) = P(Gamma(k + 1) > mean)
+    else:
+        below = math.exp(-mean)
+    weight = math.exp(k * math.log(mean) - mean - math.lgamma(k + 1.0))
+    if below >= u:
+        while k > 0.0 and below - weight >= u:
+            below -= weight
+            weight *= k / mean
+            k -= 1.0
+        return k
+    while below < u:
+        k += 1.0
+        weight *= mean / k
+        if weight < 1e-17 * u:  # u is beyond what the sum can reach in floats
+            return k
+        below += weight
+    return k
+
+
+@njit
+def beta_quantile(a, b, u):
+    """The x with P(Beta(a, b) <= x) = u, from the nearer tail."""
+    if u < 0.5:
+        return 1.0 - upper_quantile(BETA, a + b, b, u, b / (a + b))
+    return upper_quantile(BETA, a + b, a, 1.0 - u, a / (a + b))
+
+
+@njit(REWARD, **_OPTIONS)
+def draw_gaussian(
+    means, parameter, arms, rewards, lo, hi, n_agents, n_arms, first_run, t, key0, key1
+):
+    """mean + sigma z; the parameter is sigma."""
+    row = lo
+    while row < hi:
+        slot = row // n_agents
+        end = min(hi, (slot + U64(1)) * n_agents)
+        first_agent = row - slot * n_agents
+        fill_normals(rewards, row, end - row, first_agent, t, first_run + slot, PURPOSE, key0, key1)
+        for i in range(row, end):
+            rewards[i] = means[slot * n_arms + U64(arms[i])] + parameter * rewards[i]
+        row = end
+
+
+@njit(REWARD, **_OPTIONS)
+def draw_bernoulli(
+    means, parameter, arms, rewards, lo, hi, n_agents, n_arms, first_run, t, key0, key1
+):
+    """1 with probability mean, else 0."""
+    _levels(rewards, lo, hi, n_agents, first_run, t, key0, key1)
+    for slot in range(lo // n_agents, (hi - U64(1)) // n_agents + U64(1)):
+        start, end = max(lo, slot * n_agents), min(hi, (slot + U64(1)) * n_agents)
+        for i in range(start, end):
+            mean = means[slot * n_arms + U64(arms[i])]
+            rewards[i] = 1.0 if rewards[i] < mean else 0.0
+
+
+@njit(REWARD, **_OPTIONS)
+def draw_exponential(
+    means, parameter, arms, rewards, lo, hi, n_agents, n_arms, first_run, t, key0, key1
+):
+    """-mean log(1 - u)."""
+    _levels(rewards, lo, hi, n_agents, first_run, t, key0, key1)
+    for slot in range(lo // n_agents, (hi - U64(1)) // n_agents + U64(1)):
+        start, end = max(lo, slot * n_agents), min(hi, (slot + U64(1)) * n_agents)
+        for i in range(start, end):
+            mean = means[slot * n_arms + U64(arms[i])]
+            rewards[i] = -mean * math.log1p(-rewards[i])
+
+
+@njit(REWARD, **_OPTIONS)
+def draw_poisson(
+    means, parameter, arms, rewards, lo, hi, n_agents, n_arms, first_run, t, key0, key1
+):
+    """The smallest count whose distribution function reaches u."""
+    _levels(rewards, lo, hi, n_agents, first_run, t, key0, key1)
+    for slot in range(lo // n_agents, (hi - U64(1)) // n_agents + U64(1)):
+        start, end = max(lo, slot * n_agents), min(hi, (slot + U64(1)) * n_agents)
+        for i in range(start, end):
+            mean = means[slot * n_arms + U64(arms[i])]
+            rewards[i] = poisson_quantile(mean, rewards[i])
+
+
+@njit(REWARD, **_OPTIONS)
+def draw_bounded(
+    means, parameter, arms, rewards, lo, hi, n_agents, n_arms, first_run, t, key0, key1
+):
+    """The Beta(c m, c (1 - m)) quantile at u; the parameter is c."""
+    _levels(rewards, lo, hi, n_agents, first_run, t, key0, key1)
+    for slot in range(lo // n_agents, (hi - U64(1)) // n_agents + U64(1)):
+        start, end = max(lo, slot * n_agents), min(hi, (slot + U64(1)) * n_agents)
+        for i in range(start, end):
+            mean = means[slot * n_arms + U64(arms[i])]
+            rewards[i] = beta_quantile(parameter * mean, parameter * (1.0 - mean), rewards[i])

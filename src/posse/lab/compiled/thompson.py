@@ -1,0 +1,403 @@
+"""Thompson Sampling without drawing K variates: the exact argmax of samples, found lazily.
+
+Thompson Sampling needs the arm with the largest of K posterior samples, not the samples.  Draw
+only the sample x of a *pivot*, the arm that led so far.  Every other arm k beats x with probability
+p_k <= b_k, a cheap bound (`beliefs`).  One uniform v decides about all of them: unless v is below
+the sum of the b_k, none beats x, and the pivot is played without a division, an exp or a draw.
+
+(Only the first 10 bits of v are at hand, left over from drawing x; the others are drawn if needed.)
+
+Else (the contested agents) arms with b_k above OUTRIGHT are sampled outright.  The others are
+*thinned*: walking through them, with u = 1 - v and c the product of the (1 - b_j) so far, arm k is
+a candidate once u > c (1 - b_k), which happens with probability b_k; a candidate beats the largest
+sample so far with probability p_k / b_k, and then takes a value from its tail above it.  After a
+candidate u is fresh again.  Each arm thus exceeds the running maximum with its own probability and
+law, which is what sampling it and comparing would do: the choice is exact in law.  It needs only
+that no b_k of the walk exceeds the bound of the quick test, since the walk is skipped where the
+test finds v large.
+
+While arms are still hard to tell apart the walk costs more than plain vectorised draws.  A run
+therefore starts *eager*, with all K variates, and changes over as its agents settle; what decides
+is the past or the belief, never this round's random numbers, so the choice stays exact.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+from posse.lab.compiled.beliefs import (
+    BETA,
+    GAMMA,
+    GAUSSIAN,
+    factor,
+    sample,
+    sample_tail,
+    spread,
+    tail,
+    tail_bound,
+)
+from posse.lab.compiled.random import (
+    ALL_ARMS,
+    CONTEST,
+    FAST,
+    PIVOT,
+    PIVOT_AGAIN,
+    TIE,
+    U64,
+    fill_normals,
+    fill_normals_and_bits,
+    log,
+    next_uniform,
+    normals,
+    open_stream,
+    philox,
+    pick_tied,
+    uniform,
+)
+from posse.lab.compiled.signatures import CHOOSE
+
+OUTRIGHT = 1e-2
+# A draw of the walk costs about as much as so many vectorised ones, so a run is eager while more
+# than this fraction of its arms are close to the leader; an eager run asks a few of its agents
+# every fourth round.
+_GAUSSIAN_WORTH, _GAMMA_WORTH = 12, 3
+_PROBES = U64(16)
+_PROBE_EVERY = U64(4)
+# How a run draws: changing over by itself, or held to one way (benchmarks, tests).
+LAZY, EAGER, ALWAYS_LAZY, ALWAYS_EAGER = (np.uint8(i) for i in range(4))
+_OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": FAST}
+
+
+@njit
+def settle(eager, close, belief, t, n_agents, n_arms, n_runs):
+    """After a round: how each run draws in the next one, from the number of close arms."""
+    worth = _GAUSSIAN_WORTH if belief == GAUSSIAN else _GAMMA_WORTH
+    for slot in range(n_runs):
+        asked = n_agents if eager[slot] == LAZY else min(_PROBES, n_agents)
+        many = U64(close[slot] * worth) > asked * n_arms
+        if eager[slot] == LAZY or (eager[slot] == EAGER and t % _PROBE_EVERY == U64(0)):
+            eager[slot] = EAGER if many else LAZY
+        close[slot] = 0
+
+
+@njit(error_model="numpy", fastmath=FAST)
+def _contest(state, row, belief, level, pivot, x, u, n_arms, stream):
+    """The arm whose sample is largest, given the pivot's sample x; and the pivot of next time."""
+    best, top, n_thinned = pivot, x, 0
+    leader, leading_mean = pivot, state[row + n_arms + pivot] / state[row + pivot]
+    least = 2.0 * math.log(factor(belief) / level) * spread(belief, x)
+    for k in range(U64(0), n_arms):  # outright
+        if k != pivot:
+            count, total = state[row + k], state[row + n_arms + k]
+            d = x * count - total
+            if d * abs(d) > least * count:
+                n_thinned += 1
+            else:
+                drawn = sample(belief, count, total, stream)
+                if drawn > top:
+                    best, top = k, drawn
+                if total > leading_mean * count:
+                    leader, leading_mean = k, total / count
+    if n_thinned == 0 or u <= 1.0 - n_thinned * level:
+        return best, leader
+    c = 1.0
+    for k in range(U64(0), n_arms):  # thinned
+        if k != pivot:
+            count, total = state[row + k], state[row + n_arms + k]
+            d = x * count - total
+            if d * abs(d) > least * count:
+                bound = tail_bound(belief, count, total, top)
+                if u > c * (1.0 - bound):
+                    beats = tail(belief, count, total, top)
+                    if next_uniform(stream) * bound < beats:
+                        best, top = k, sample_tail(belief, count, total, top, stream)
+                    u, c = next_uniform(stream), 1.0
+                else:
+                    c *= 1.0 - bound
+    return best, leader
+
+
+@njit(error_model="numpy", fastmath=FAST)
+def _test(state, start, step, pivots, x, threshold, unclear, n_arms):
+    """The quick test: how many arms fail d = x count - total > 0, d^2 > threshold * count."""
+    for i in range(U64(0), U64(pivots.size)):
+        row = start + i * step
+        pivot = U64(pivots[i])
+        xi, ci = x[i], threshold[i]
+        close = 0
+        for k in range(U64(0), n_arms):
+            count = state[row + k]
+            d = xi * count - state[row + n_arms + k]
+            close += (d * abs(d) <= ci * count) & (k != pivot)
+        unclear[i] = close
+
+
+@njit(inline="always")
+def _attempt_gamma(shape, z, u):
+    """One try at a Gamma(shape) variate: its value, and 1.0 if it is to be rejected."""
+    d = shape - 1.0 / 3.0
+    safe = max(d, 0.5)
+    v = 1.0 + z / math.sqrt(9.0 * safe)
+    v = max(v, 1e-30)
+    cube = v * v * v
+    excess = log(u) - (0.5 * z * z + safe * (1.0 - cube + log(cube)))
+    bad = 1.0 if (excess >= 0.0) or (v <= 1e-30) or (shape < 1.0) else 0.0
+    return safe * cube, bad
+
+
+@njit(error_model="numpy", fastmath=FAST)
+def _sample_pivots(
+    state, start, step, belief, pivots, x, spare, scratch, stream,
+    n_arms, agent, run, t, key0, key1,
+):  # fmt: skip
+    """A posterior sample of each agent's pivot, vectorised; and 10 random bits to spare."""
+    n = U64(pivots.size)
+    if belief == GAUSSIAN:
+        fill_normals_and_bits(x, spare, n, agent, t, run, PIVOT, key0, key1)
+        counts, totals = scratch[:n], scratch[n : n + n]
+        for i in range(U64(0), n):
+            at = start + i * step + U64(pivots[i])
+            counts[i], totals[i] = state[at], state[at + n_arms]
+        for i in range(U64(0), n):
+            x[i] = (totals[i] + x[i] * math.sqrt(counts[i])) / counts[i]
+        return
+    # one or two Gamma variates an agent: a first attempt for all (Marsaglia & Tsang), and what it
+    # rejects (about 2%, and shapes below 1) again one by one
+    first, second, rejected = scratch[:n], scratch[n : n + n], scratch[n + n : n + n + n]
+    for i in range(U64(0), n):
+        at = start + i * step + U64(pivots[i])
+        count, total = state[at], state[at + n_arms]
+        first[i] = count if belief > GAMMA else total
+        second[i] = count - total if belief == BETA else 2.0
+    for i in range(U64(0), n):
+        a, b = philox(agent + i, t, run, PIVOT, key0, key1)
+        c, d = philox(agent + i, t, run, PIVOT + U64(16), key0, key1)
+        spare[i] = np.uint32(a & U64(0x3FF))
+        z, y = normals(a, b)
+        first[i], bad = _attempt_gamma(first[i], z, uniform(c))
+        second[i], bad_too = _attempt_gamma(second[i], y, uniform(d))
+        rejected[i] = max(bad, bad_too)
+    for i in range(U64(0), n):
+        at = start + i * step + U64(pivots[i])
+        count, total = state[at], state[at + n_arms]
+        if rejected[i] != 0.0:
+            open_stream(stream, agent + i, t, run, PIVOT_AGAIN, key0, key1)
+            x[i] = sample(belief, count, total, stream)
+        elif belief == BETA:
+            x[i] = first[i] / (first[i] + second[i])
+        elif belief == GAMMA:
+            x[i] = first[i] / count
+        else:
+            x[i] = total / first[i]
+
+
+@njit(error_model="numpy", fastmath=FAST)
+def _choose_lazily(
+    state, start, step, belief, level, arms, pivots, thresholds, spare, scratch, stream,
+    n_arms, agent, run, t, key0, key1,
+):  # fmt: skip
+    """The agents of one run; returns how many of their arms were too close for the quick test."""
+    n = U64(arms.size)
+    size = n + U64(2)
+    x, threshold = scratch[:size], scratch[size : U64(2) * size]
+    unclear = scratch[U64(2) * size : U64(3) * size]
+    least_v = spare[:size]  # v lies between this and one more, in 1024ths
+    _sample_pivots(
+        state, start, step, belief, pivots, x, least_v, scratch[U64(3) * size :], stream,
+        n_arms, agent, run, t, key0, key1,
+    )  # fmt: skip
+    for i in range(U64(0), n):
+        threshold[i] = thresholds[least_v[i]]
+    if belief != GAUSSIAN:
+        for i in range(U64(0), n):
+            threshold[i] *= spread(belief, x[i])
+    _test(state, start, step, pivots, x, threshold, unclear, n_arms)
+    n_close = 0
+    for i in range(U64(0), n):
+        if unclear[i] != 0.0:
+            n_close += int(unclear[i])
+            open_stream(stream, agent + i, t, run, CONTEST, key0, key1)
+            v = (least_v[i] + next_uniform(stream)) / 1024.0
+            arms[i], pivots[i] = _contest(
+                state, start + i * step, belief, level, U64(pivots[i]), x[i], 1.0 - v, n_arms,
+                stream,
+            )  # fmt: skip
+        else:
+            arms[i] = pivots[i]
+    return n_close
+
+
+@njit(error_model="numpy", fastmath=FAST)
+def _sample_all(
+    state, start, step, belief, samples, scratch, stream, n, n_arms, agent, run, t, key0, key1
+):
+    """Every arm of every agent, vectorised: samples[i * stride + k]."""
+    stride = (n_arms + U64(1)) & ~U64(1)  # even, so that an agent's variates are whole pairs
+    size = n * stride
+    if belief == GAUSSIAN:
+        fill_normals(samples, U64(0), size, agent * stride, t, run, ALL_ARMS, key0, key1)
+        for i in range(U64(0), n):
+            row, at = start + i * step, i * stride
+            for k in range(U64(0), n_arms):
+                count, total = state[row + k], state[row + n_arms + k]
+                samples[at + k] = (total + samples[at + k] * math.sqrt(count)) / count
+        return
+    # Gamma variates as in `_sample_pivots`
+    second, rejected = scratch[:size], scratch[size : size + size]
+    for i in range(U64(0), n):
+        row, at = start + i * step, i * stride
+        for k in range(U64(0), stride):
+            arm = min(k, n_arms - U64(1))
+            count, total = state[row + arm], state[row + n_arms + arm]
+            samples[at + k] = count if belief > GAMMA else total
+            second[at + k] = count - total if belief == BETA else 2.0
+    for j in range(U64(0), size):
+        a, b = philox(agent * stride + j, t, run, ALL_ARMS, key0, key1)
+        c, d = philox(agent * stride + j, t, run, ALL_ARMS + U64(16), key0, key1)
+        z, y = normals(a, b)
+        samples[j], bad = _attempt_gamma(samples[j], z, uniform(c))
+        second[j], bad_too = _attempt_gamma(second[j], y, uniform(d))
+        rejected[j] = max(bad, bad_too)
+    for i in range(U64(0), n):
+        row, at = start + i * step, i * stride
+        opened = False
+        for k in range(U64(0), n_arms):
+            count, total = state[row + k], state[row + n_arms + k]
+            if rejected[at + k] != 0.0:
+                if not opened:
+                    open_stream(stream, agent + i, t, run, CONTEST, key0, key1)
+                    opened = True
+                samples[at + k] = sample(belief, count, total, stream)
+            elif belief == BETA:
+                samples[at + k] = samples[at + k] / (samples[at + k] + second[at + k])
+            elif belief == GAMMA:
+                samples[at + k] = samples[at + k] / count
+            else:
+                samples[at + k] = total / samples[at + k]
+
+
+@njit(error_model="numpy", fastmath=FAST)
+def _choose_eagerly(
+    state, start, step, belief, arms, pivots, scratch, stream, n_arms, agent, run, t, key0, key1
+):
+    """The agents of one run, each with all its samples."""
+    n = U64(arms.size)
+    stride = (n_arms + U64(1)) & ~U64(1)
+    samples = scratch[: n * stride]
+    _sample_all(
+        state, start, step, belief, samples, scratch[n * stride :], stream,
+        n, n_arms, agent, run, t, key0, key1,
+    )  # fmt: skip
+    for i in range(U64(0), n):
+        at = i * stride
+        top = samples[at]
+        for k in range(U64(1), n_arms):
+            top = max(top, samples[at + k])
+        best = n_best = U64(0)
+        for k in range(U64(0), n_arms):  # without a branch that nobody can predict
+            is_best = U64(samples[at + k] == top)
+            best += k * is_best
+            n_best += is_best
+        if n_best != U64(1):  # samples at the end of their range
+            open_stream(stream, agent + i, t, run, TIE, key0, key1)
+            best = pick_tied(samples[at : at + n_arms], top, n_best, stream)
+        arms[i] = best
+        pivots[i] = best
+
+
+@njit(error_model="numpy", fastmath=FAST)
+def _probe(state, start, step, belief, level, pivots, n_arms, agent, n_agents):
+    """How many arms of a few agents are close to a rather low sample of their leading arm."""
+    apart = max(U64(1), n_agents // _PROBES)
+    threshold = 2.0 * math.log(max(factor(belief) / level, 2.0 * n_arms * factor(belief)))
+    n_close = 0
+    for probe in range(U64(0), min(_PROBES, n_agents)):
+        if agent <= probe * apart < agent + U64(pivots.size):
+            i = probe * apart - agent
+            row = start + i * step
+            leader = U64(0)
+            for k in range(U64(1), n_arms):
+                here, there = row + n_arms + k, row + n_arms + leader
+                if state[here] * state[row + leader] > state[there] * state[row + k]:
+                    leader = k
+            pivots[i] = leader
+            x = state[row + n_arms + leader] / state[row + leader]
+            x -= math.sqrt(spread(belief, x) / state[row + leader])
+            for k in range(U64(0), n_arms):
+                count = state[row + k]
+                d = x * count - state[row + n_arms + k]
+                n_close += (d * abs(d) <= threshold * spread(belief, x) * count) & (k != leader)
+    return n_close
+
+
+@njit(error_model="numpy")
+def thresholds_for(belief, level, n_arms):
+    """For each lower bound of v, in 1024ths, the threshold of the quick test.
+
+    The sum of all bounds is at most (n_arms - 1) factor exp(-threshold/2), which is v then; and
+    no bound may exceed the level above which arms are drawn outright.
+    """
+    thresholds = np.empty(1024)
+    least = 2.0 * math.log(factor(belief) / level)
+    thresholds[0] = math.inf
+    for i in range(1, 1024):
+        all_bounds = (n_arms - U64(1)) * factor(belief)
+        thresholds[i] = max(least, 2.0 * math.log(all_bounds * 1024.0 / i))
+    return thresholds
+
+
+# Two kernels, not one: each leaves the other's runs alone, and stays small enough to be compiled
+# well.
+
+
+@njit(CHOOSE, **_OPTIONS)
+def choose_thompson(
+    state, shared, belief, level, thresholds, arms, pivots, eager, close, scratch, stream,
+    lo, hi, n_agents, n_arms, first_run, t, key0, key1,
+):  # fmt: skip
+    """Thompson Sampling (Alg. `decent_ts`), lazily, for the runs that are not eager.
+
+    Arms whose bound exceeds `level` are drawn outright.
+    """
+    width = U64(2) * n_arms
+    spare = np.empty(min(hi - lo, n_agents) + U64(2), np.uint32)
+    row = lo
+    while row < hi:  # one run at a time: its agents' rows start at `start`, `step` apart
+        slot = row // n_agents
+        end = min(hi, (slot + U64(1)) * n_agents)
+        if eager[slot] == LAZY or eager[slot] == ALWAYS_LAZY:
+            start, step = (slot * width, U64(0)) if shared else (row * width, width)
+            close[slot] += _choose_lazily(
+                state, start, step, belief, level, arms[row:end], pivots[row:end], thresholds,
+                spare, scratch, stream, n_arms, row - slot * n_agents, first_run + slot, t,
+                key0, key1,
+            )  # fmt: skip
+        row = end
+
+
+@njit(CHOOSE, **_OPTIONS)
+def choose_thompson_eagerly(
+    state, shared, belief, level, thresholds, arms, pivots, eager, close, scratch, stream,
+    lo, hi, n_agents, n_arms, first_run, t, key0, key1,
+):  # fmt: skip
+    """Thompson Sampling (Alg. `decent_ts`) with all K samples, for the runs that are eager."""
+    width = U64(2) * n_arms
+    row = lo
+    while row < hi:
+        slot = row // n_agents
+        end = min(hi, (slot + U64(1)) * n_agents)
+        if eager[slot] == EAGER or eager[slot] == ALWAYS_EAGER:
+            start, step = (slot * width, U64(0)) if shared else (row * width, width)
+            agent, leaders = row - slot * n_agents, pivots[row:end]
+            _choose_eagerly(
+                state, start, step, belief, arms[row:end], leaders, scratch, stream,
+                n_arms, agent, first_run + slot, t, key0, key1,
+            )  # fmt: skip
+            if t % _PROBE_EVERY == U64(0):
+                close[slot] += _probe(
+                    state, start, step, belief, level, leaders, n_arms, agent, n_agents
+                )
+        row = end
