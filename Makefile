@@ -19,6 +19,7 @@ demo: $(READY) ## 100 agents on a cycle: a table, and a plot in results/
 	$(BIN)/posse run experiments/demo.toml
 
 test: $(READY) ## the test suite, on all cores
+	@echo "compiling the kernels (once)"; $(BIN)/python -c "import posse.lab.compiled.engine"
 	$(BIN)/python -m pytest -n auto --dist worksteal
 
 lint: $(READY) ## ruff, mypy --strict and the layer rules

@@ -1,6 +1,7 @@
 """`make bench`: how fast the engines are, as ratios measured interleaved in one run.
 
-Absolute times depend on the machine and its mood; ratios of runs taken in turns do not.
+Absolute times depend on the machine and its mood; ratios of runs taken in turns do not. Each row
+says what it compares; README.md in this folder explains them.
 """
 
 from __future__ import annotations
@@ -9,16 +10,25 @@ import argparse
 import json
 import os
 import platform
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from plain_numpy import cycle_weights, gaussian_thompson
+from growth import measure_growth, plot_growth
+from plain_numpy import bernoulli, cycle_weights, failing_complete, gaussian_thompson
 
 import posse
+from posse.lab.compiled import thompson
+from posse.lab.compiled.engine import Engine
+from posse.lab.reference import Simulation
 
-AGENTS, ARMS, HORIZON, RUNS = 100, 17, 300, 32
+MEANS = np.array([0.5] + [0.1] * 16)
+DEC_TS = posse.Decentralized(posse.ThompsonSampling())
+DEC_UCB = posse.Decentralized(posse.BayesUCB())
+Row = dict[str, object]
 
 
 def interleaved(contenders: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
@@ -33,35 +43,139 @@ def interleaved(contenders: dict[str, Callable[[], object]], rounds: int) -> dic
     return best
 
 
-def gaussian_row(rounds: int) -> dict[str, object]:
-    """posse.simulate against the plain loop: 17 Gaussian arms, cycle of 100, one thread."""
-    means = np.array([0.5] + [0.1] * (ARMS - 1))
-    weights = cycle_weights(AGENTS)
-    bandit = posse.Bandit.gaussian(means)
-    network = posse.networks.cycle(AGENTS)
-    dec_ts = posse.Decentralized(posse.ThompsonSampling())
-    times = interleaved(
-        {
-            "plain": lambda: gaussian_thompson(means, weights, HORIZON, RUNS, seed=1),
-            "posse": lambda: posse.simulate(
-                bandit, network, dec_ts, horizon=HORIZON, runs=RUNS, seed=1, threads=1
-            ),
-        },
-        rounds,
+def simulating(bandit, network, algorithm, horizon, runs, threads=1, engine="auto"):
+    return lambda: posse.simulate(
+        bandit, network, algorithm, horizon=horizon, runs=runs, threads=threads, engine=engine
     )
-    steps = AGENTS * HORIZON * RUNS / 1e6
+
+
+def drawing(horizon, runs, how):
+    """The compiled engine held to one way of drawing."""
+    times = np.array([horizon])
+    bandit, network = posse.Bandit.gaussian(MEANS), posse.networks.cycle(100)
+    simulation = Simulation(bandit, network, DEC_TS, horizon, 1, times)
+    return lambda: Engine(simulation, int(how)).run(runs, 1, lambda steps: None)
+
+
+def ratio(
+    what: str, must: float, stretch: float | None, times: dict[str, tuple[float, float]]
+) -> Row:
+    """A row from the time and the agent-steps of two contenders, the yardstick first."""
+    (slow, slow_steps), (fast, fast_steps) = times.values()
     return {
-        "what": f"Gaussian TS, cycle N={AGENTS}, K={ARMS}, T={HORIZON}, {RUNS} runs, one thread",
-        "ratio": times["plain"] / times["posse"],
-        "must": 0.7,
-        "million_agent_steps_per_second": {name: steps / t for name, t in times.items()},
+        "what": what,
+        "ratio": (slow / slow_steps) / (fast / fast_steps),
+        "must": must,
+        "stretch": stretch,
+        "ns_per_agent_step": {name: 1e9 * t / steps for name, (t, steps) in times.items()},
     }
 
 
-def machine() -> dict[str, object]:
-    """What the figures were measured on."""
+def against(what, must, stretch, rounds, plain, ours) -> Row:
+    """A row from two contenders, each (function, agent-steps)."""
+    best = interleaved({"plain": plain[0], "posse": ours[0]}, rounds)
+    return ratio(
+        what,
+        must,
+        stretch,
+        {"plain": (best["plain"], plain[1]), "posse": (best["posse"], ours[1])},
+    )
+
+
+def rows(rounds: int) -> list[Row]:
+    """The table, but for what needs a process of its own."""
+    gaussian, bern = posse.Bandit.gaussian(MEANS), posse.Bandit.bernoulli(MEANS)
+    cycle, weights = posse.networks.cycle(100), cycle_weights(100)
+    failing = posse.networks.complete(64).failing(0.3)
+    return [
+        against(
+            "reference engine: Gaussian TS, N=100 K=17 T=300, against plain NumPy",
+            0.7, None, rounds,
+            (lambda: gaussian_thompson(MEANS, weights, 300, 32, 1), 32 * 30_000),
+            (simulating(gaussian, cycle, DEC_TS, 300, 32, engine="reference"), 32 * 30_000),
+        ),
+        against(
+            "Gaussian TS, N=100 K=17 T=1000, one thread, against plain NumPy",
+            8, 12, rounds,
+            (lambda: gaussian_thompson(MEANS, weights, 1000, 16, 1), 16 * 100_000),
+            (simulating(gaussian, cycle, DEC_TS, 1000, 32), 32 * 100_000),
+        ),
+        against(
+            "Bernoulli TS, the same",
+            16, 28, rounds,
+            (lambda: bernoulli(MEANS, weights, 1000, 4, 1), 4 * 100_000),
+            (simulating(bern, cycle, DEC_TS, 1000, 32), 32 * 100_000),
+        ),
+        against(
+            "two threads against one, Gaussian TS",
+            1.75, 1.95, rounds,
+            (simulating(gaussian, cycle, DEC_TS, 1000, 64), 64 * 100_000),
+            (simulating(gaussian, cycle, DEC_TS, 1000, 64, threads=2), 64 * 100_000),
+        ),
+        against(
+            "T=50, Gaussian TS, against drawing all K variates in the same code",
+            0.97, 1.2, rounds,
+            (drawing(50, 128, thompson.ALWAYS_EAGER), 128 * 5000),
+            (drawing(50, 128, thompson.EAGER), 128 * 5000),
+        ),
+        against(
+            "Bernoulli Bayes-UCB, T=1000, against betaincinv on all arms",
+            100, 500, 1,
+            (lambda: bernoulli(MEANS, weights, 1000, 1, 1, "bayes-ucb"), 100_000),
+            (simulating(bern, cycle, DEC_UCB, 1000, 16), 16 * 100_000),
+        ),
+        against(
+            "link failure p=0.3 on complete N=64, Gaussian TS, against plain NumPy",
+            3, 8, rounds,
+            (lambda: failing_complete(MEANS, 64, 0.3, 1000, 4, 1), 4 * 64_000),
+            (simulating(gaussian, failing, DEC_TS, 1000, 16), 16 * 64_000),
+        ),
+    ]  # fmt: skip
+
+
+def growth_row(points) -> Row:
+    """How the cost of an agent-step grows from a thousand to a million agents on a cycle."""
+    small, large = points[0][1], points[-1][1]
     return {
-        "processor": platform.processor() or platform.machine(),
+        "what": "cost of an agent-step, cycle, N = 1e3 -> 1e6 (K=10, one thread)",
+        "ratio": large / small,
+        "at_most": 1.5,
+        "stretch": 1.1,
+        "ns_per_agent_step": {f"N={n}": cost for n, cost in points},
+    }
+
+
+def in_a_process(code: str) -> dict[str, float]:
+    """Run code in a fresh interpreter; what it prints last is JSON."""
+    start = time.perf_counter()
+    shown = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout
+    elapsed = time.perf_counter() - start
+    return {"seconds": elapsed, **(json.loads(shown) if shown.strip() else {})}
+
+
+MILLION = """
+import json, resource, posse, numpy as np
+posse.simulate(posse.Bandit.gaussian(np.linspace(0, 1, 10)), posse.networks.cycle(1_000_000),
+               posse.Decentralized(posse.ThompsonSampling()), horizon=1000, runs=1, record=50)
+print(json.dumps({"gigabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6}))
+"""
+FIRST = """
+import posse
+posse.simulate(posse.Bandit.gaussian([0.5, 0.1]), posse.networks.cycle(10),
+               posse.Decentralized(posse.ThompsonSampling()), horizon=10, runs=1)
+"""
+
+
+def machine() -> Row:
+    """What the figures were measured on."""
+    model = platform.processor() or platform.machine()
+    if Path("/proc/cpuinfo").exists():
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        model = next((x.split(":")[1].strip() for x in lines if x.startswith("model name")), model)
+    return {
+        "processor": model,
         "cores": os.cpu_count(),
         "python": platform.python_version(),
         "numpy": np.__version__,
@@ -69,22 +183,54 @@ def machine() -> dict[str, object]:
     }
 
 
+def show(row: Row) -> str:
+    """One line for people."""
+    if "ratio" not in row:
+        return f"       {row['what']}: {row['measured']} (must: {row['must']})"
+    bound = row.get("must", row.get("at_most"))
+    holds = row["ratio"] >= bound if "must" in row else row["ratio"] <= bound
+    costs = ", ".join(f"{name} {ns:.0f} ns" for name, ns in row["ns_per_agent_step"].items())
+    word = "must" if "must" in row else "at most"
+    verdict = "ok    " if holds else "BELOW "
+    return f"{verdict} {row['ratio']:7.2f}x ({word} {bound}x)  {row['what']}  [{costs}]"
+
+
 def main() -> None:
-    """Measure, print, and write the JSON."""
+    """Measure, print, and write the JSON and the plots."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5, help="times each contender runs")
-    parser.add_argument("--output", type=Path, default=Path("results/bench.json"))
+    parser.add_argument("--output", type=Path, default=Path("results"))
     options = parser.parse_args()
+    options.output.mkdir(parents=True, exist_ok=True)
 
-    rows = [gaussian_row(options.rounds)]
-    for row in rows:
-        verdict = "ok" if row["ratio"] >= row["must"] else "BELOW"
-        print(f"{row['what']}: {row['ratio']:.2f}x (must {row['must']}x) {verdict}")
-        for name, rate in row["million_agent_steps_per_second"].items():
-            print(f"    {name:8s} {rate:6.2f} million agent-steps a second")
-    options.output.parent.mkdir(parents=True, exist_ok=True)
-    options.output.write_text(json.dumps({"machine": machine(), "rows": rows}, indent=2) + "\n")
-    print(f"written to {options.output}")
+    table = []
+    for row in rows(options.rounds):
+        table.append(row)
+        print(show(row), flush=True)
+    growth = measure_growth()
+    table.append(growth_row(growth["agents (K=10)"]))
+    print(show(table[-1]), flush=True)
+    in_a_process(FIRST)
+    first = min(in_a_process(FIRST)["seconds"] for _ in range(3))
+    million = in_a_process(MILLION)
+    table += [
+        {
+            "what": "start to first result, kernels cached",
+            "measured": f"{first:.2f} s",
+            "must": "1.5 s",
+        },
+        {
+            "what": "1e6 agents x 10 arms x 1000 rounds",
+            "measured": f"{million['seconds']:.0f} s, {million['gigabytes']:.2f} GB",
+            "must": "under 1 GB",
+        },
+    ]
+    for row in table[-2:]:
+        print(show(row), flush=True)
+    result = {"machine": machine(), "rows": table, "growth": growth}
+    (options.output / "bench.json").write_text(json.dumps(result, indent=2) + "\n")
+    plot_growth(growth, options.output / "bench-growth.png")
+    print(f"written to {options.output}/bench.json and {options.output}/bench-growth.png")
 
 
 if __name__ == "__main__":

@@ -1,12 +1,13 @@
-"""The yardstick: Algorithm 1 as a plain, well-written, vectorised NumPy loop.
+"""The yardsticks: the paper's algorithms as plain, well-written, vectorised NumPy loops.
 
-Fixed on purpose: engines are measured against it, so it must not improve.
+Fixed on purpose: engines are measured against them, so they must not improve.
 """
 
 from __future__ import annotations
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.special import betaincinv
 
 
 def cycle_weights(n_agents: int) -> sp.csr_array:
@@ -33,5 +34,62 @@ def gaussian_thompson(
         shift[agent, run, arms] += n_agents * rewards
         precision = (weights @ precision.reshape(n_agents, -1)).reshape(precision.shape)
         shift = (weights @ shift.reshape(n_agents, -1)).reshape(shift.shape)
+        regret[t] = (means.max() - means[arms]).mean()
+    return regret.cumsum()
+
+
+def bernoulli(
+    means: np.ndarray,
+    weights: sp.csr_array,
+    horizon: int,
+    runs: int,
+    seed: int,
+    policy: str = "thompson",
+) -> np.ndarray:
+    """The same on Bernoulli arms, by Thompson Sampling or by Bayes-UCB with SciPy's quantiles."""
+    n_agents, n_arms = weights.shape[0], len(means)
+    rng = np.random.default_rng(seed)
+    agent, run = np.arange(n_agents)[:, None], np.arange(runs)
+    alpha = np.ones((n_agents, runs, n_arms))
+    beta = np.ones((n_agents, runs, n_arms))
+    regret = np.zeros(horizon)
+    for t in range(horizon):
+        if policy == "thompson":
+            scores = rng.beta(alpha, beta)
+        else:
+            scores = betaincinv(alpha, beta, 1 - 1 / (t + 1))
+        arms = scores.argmax(axis=-1)
+        rewards = rng.random(arms.shape) < means[arms]
+        alpha[agent, run, arms] += n_agents * rewards
+        beta[agent, run, arms] += n_agents * (1 - rewards)
+        alpha = (weights @ alpha.reshape(n_agents, -1)).reshape(alpha.shape)
+        beta = (weights @ beta.reshape(n_agents, -1)).reshape(beta.shape)
+        regret[t] = (means.max() - means[arms]).mean()
+    return regret.cumsum()
+
+
+def failing_complete(
+    means: np.ndarray, n_agents: int, p: float, horizon: int, runs: int, seed: int
+) -> np.ndarray:
+    """dec-TS on N(mean, 1) arms over a complete graph whose links fail with probability p: (T,)."""
+    n_arms = len(means)
+    rng = np.random.default_rng(seed)
+    run, agent = np.arange(runs)[:, None], np.arange(n_agents)
+    upper = np.triu_indices(n_agents, 1)
+    shift = np.zeros((runs, n_agents, n_arms))
+    precision = np.ones((runs, n_agents, n_arms))
+    regret = np.zeros(horizon)
+    for t in range(horizon):
+        noise = rng.standard_normal(shift.shape)
+        arms = (shift / precision + noise / np.sqrt(precision)).argmax(axis=-1)
+        rewards = means[arms] + rng.standard_normal(arms.shape)
+        precision[run, agent, arms] += n_agents
+        shift[run, agent, arms] += n_agents * rewards
+        weights = np.zeros((runs, n_agents, n_agents))
+        weights[:, upper[0], upper[1]] = rng.random((runs, len(upper[0]))) >= p
+        weights += weights.transpose(0, 2, 1)
+        weights /= n_agents
+        weights[:, agent, agent] = 1 - weights.sum(axis=2)
+        precision, shift = weights @ precision, weights @ shift
         regret[t] = (means.max() - means[arms]).mean()
     return regret.cumsum()

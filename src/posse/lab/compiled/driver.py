@@ -48,7 +48,7 @@ _SIGNATURE = types.boolean(
     types.FunctionType(MERGE), types.FunctionType(CHOOSE), types.FunctionType(CHOOSE),
     types.FunctionType(REWARD),
     FLOATS, FLOATS, types.boolean, types.boolean,  # state, other, flipped, shared
-    TALLY, TALLY, FLOATS, INDICES, FLOATS, BYTES,  # W
+    TALLY, TALLY, FLOATS, INDICES, FLOATS, WORDS,  # W
     types.uint64, FLOATS, FLOATS, types.float64,  # belief, levels, thresholds, rate
     FLOATS, types.float64,  # means, parameter
     INDICES, INDICES, BYTES, COUNTS, FLOATS, FLOATS, WORDS,  # arms ... stream
@@ -62,7 +62,7 @@ _SIGNATURE = types.boolean(
 def play(
     merge, choose, choose_eagerly, draw_rewards,
     state, other, flipped, shared,
-    offsets, neighbours, weights, links, failure, alive,
+    offsets, neighbours, weights, links, failure, words,
     belief, levels, thresholds, rate, means, parameter,
     arms, pivots, eager, close, rewards, scratch, stream,
     pulls, tally, times, gaps, regret,
@@ -87,7 +87,7 @@ def play(
             last = min(first + tile, hi)
             # merge: what the neighbours sent after the last round
             moved = t > 1 and merge(
-                out, now, offsets, neighbours, weights, links, failure, alive,
+                out, now, offsets, neighbours, weights, links, failure, words,
                 first, last, n_agents, n_arms, first_run, t, key0, key1,
             )  # fmt: skip
             rows = out if moved else now

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from posse.lab.compiled import beliefs, driver, indices, merge, rewards, thompson
 from posse.lab.compiled.plan import Plan, levels_for, plan_for
-from posse.lab.compiled.random import U64, key_of
+from posse.lab.compiled.random import ROOM, U64, key_of
 from posse.lab.reference import Block, Simulation, in_callers_order, play_blocks
 from posse.networks.link_failure import LinkFailure
 from posse.networks.network import Network
@@ -22,8 +22,8 @@ Advance = Callable[[int], None]
 
 # Rows of a block that one call of the driver works on: enough to hide the cost of calls through
 # pointers, few enough for the cache.
-_BLOCK_ROWS = 256
-# A network of more agents is cut into tiles of this many, even so that pairs stay together.
+_BLOCK_ROWS = 1024
+# A network of more agents is cut into tiles of this many, a multiple of 16.
 _TILE_ROWS = 2048
 _BIG_NETWORK = 32_768
 # Agent-steps between two looks at the progress bar and at Ctrl-C.
@@ -39,7 +39,7 @@ class Links:
     weights: Any
     links: Any
     failure: Any
-    alive: Any
+    n_words: int  # of random bits a round, for links that may fail
 
 
 @dataclass
@@ -67,7 +67,7 @@ class Rows:
         self.gaps = (means.max(axis=1, keepdims=True) - means).reshape(-1)
         self.arms = np.zeros(rows, np.uint32)
         self.pivots = np.zeros(rows, np.uint32)
-        self.rewards = np.empty(rows + 2)
+        self.rewards = np.empty(rows + ROOM)
         self.pulls = np.zeros(rows * n_arms, np.int32)
         self.eager = np.full(n_runs, self.drawing, np.uint8)
         self.regret = np.zeros((n_runs, len(s.times)))
@@ -123,7 +123,7 @@ class Engine:
         """Some whole runs on one thread."""
         rows = Rows(self.simulation, self.plan, runs, self.drawing)
         n_rows, horizon = len(rows.arms), self.simulation.horizon
-        work = Work(rows, n_rows)
+        work = Work(rows, n_rows, self.links.n_words)
         rounds = max(1, _STEPS_PER_CALL // n_rows)
         for t in range(1, horizon + 1, rounds):
             following = min(t + rounds, horizon + 1)
@@ -141,7 +141,7 @@ class Engine:
         n_tiles = -(-n_rows // _TILE_ROWS)
         cuts = [min(n_rows, n_tiles * i // threads * _TILE_ROWS) for i in range(threads)]
         parts = list(zip(cuts, [*cuts[1:], n_rows], strict=True))
-        works = [Work(rows, _TILE_ROWS) for _ in parts]
+        works = [Work(rows, _TILE_ROWS, self.links.n_words) for _ in parts]
         columns = {int(t): column for column, t in enumerate(s.times)}
         for t in range(1, s.horizon + 1):
             played = [
@@ -176,7 +176,7 @@ class Engine:
                 getattr(rewards, plan.draw_rewards),
                 rows.state, rows.other, rows.flipped, plan.shared,
                 links.offsets, links.neighbours, links.weights,
-                links.links, links.failure, work.alive(links),
+                links.links, links.failure, work.words,
                 getattr(beliefs, plan.belief), self.levels, self.thresholds, plan.rate,
                 rows.means, plan.parameter,
                 rows.arms, rows.pivots, rows.eager, work.close,
@@ -198,20 +198,14 @@ def run(
 class Work:
     """The working memory of one thread."""
 
-    def __init__(self, rows: Rows, tile: int) -> None:
+    def __init__(self, rows: Rows, tile: int, n_words: int) -> None:
         n_arms = rows.simulation.bandit.n_arms
         agents = min(tile, rows.simulation.network.n_agents)
-        self.scratch = np.empty((agents + 2) * max(8, 3 * (n_arms + 1)))
+        self.scratch = np.empty((agents + 2) * max(8, 3 * (n_arms + 1)) + ROOM)
         self.stream = np.zeros(8, np.uint64)
         self.close = np.zeros(len(rows.runs), np.int32)
         self.tally = np.zeros(len(rows.runs) * n_arms, np.int64)
-        self._alive: Any = None
-
-    def alive(self, links: Links) -> Any:
-        """Room for one flag a link."""
-        if self._alive is None:
-            self._alive = np.zeros(links.alive, np.uint8)
-        return self._alive
+        self.words = np.zeros(n_words, np.uint64)
 
 
 def links_of(network: Network, plan: Plan) -> Links:
@@ -226,17 +220,18 @@ def links_of(network: Network, plan: Plan) -> Links:
         offsets, weights = matrix.indptr.astype(np.int64), matrix.data.astype(float)
         agents = np.repeat(np.arange(network.n_agents), np.diff(offsets))
         neighbours = matrix.indices.astype(np.int64) - agents
-    ends, failure, flags = none, np.zeros(8), 0
+    ends, failure, n_words = none, np.zeros(8), 0
     if plan.merge == "merge_static":
         ends = _stretches(offsets, neighbours, weights)
     if plan.merge in ("merge_gossip", "merge_failing"):
         ends = network.edges.astype(np.uint32).reshape(-1)
     if isinstance(network.dynamics, LinkFailure) and plan.merge == "merge_failing":
         realised = network.dynamics.normalise == "realised"
-        failure[:3] = network.dynamics.p, realised, network.is_uniform
+        alike = realised or len(np.unique(network.link_weights)) == 1
+        failure[:4] = network.dynamics.p, realised, network.is_uniform, alike
         failure = np.concatenate([failure, network.link_weights])
-        flags = len(network.edges) + 4
-    return Links(offsets, neighbours, weights, ends, failure, flags)
+        n_words = len(network.edges) // 2 + 2
+    return Links(offsets, neighbours, weights, ends, failure, n_words)
 
 
 def _stretches(offsets: Any, neighbours: Any, weights: Any) -> Any:

@@ -13,58 +13,79 @@ from posse.lab.compiled.random import FAST, NETWORK, U64, next_uniform, open_str
 from posse.lab.compiled.signatures import MERGE
 
 # Rows merged in one stretch, few enough to stay in the cache between two passes over them.
-_STRETCH = U64(32)
+_STRETCH = U64(64)
 _OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": FAST}
 
 
 @njit(MERGE, **_OPTIONS)
 def merge_nothing(
-    out, state, offsets, neighbours, weights, links, scratch, alive,
+    out, state, offsets, neighbours, weights, links, scratch, words,
     lo, hi, n_agents, n_arms, first_run, t, key0, key1,
 ):  # fmt: skip
     """Isolated agents, and agents that share one row."""
     return False
 
 
-@njit(error_model="numpy", fastmath=FAST)
-def _add_neighbours(out, target, state, source, length, e, end, shifts, weights, width):
-    """out[target + j] = sum over the links e to end of weight * state[source + shift + j].
+@njit(inline="always")
+def _place(source, shifts, weights, e, width):
+    """Where the row of a link starts, and its weight."""
+    return source + U64(shifts[e]) * width, weights[e]
 
-    Five links at a time, then three, then one: what is in a register need not be stored.
+
+@njit(error_model="numpy", fastmath=FAST)
+def _add_neighbours(out, target, state, source, length, e, end, shifts, weights, width, fresh):
+    """out[target + j] += sum over the links e to end of weight * state[source + shift + j].
+
+    `fresh` says that out holds nothing yet.  Ten links at a time, then five, three, one: every
+    pass over the row costs as much as several links.
     """
-    fresh = True
     while e < end:
-        a, u = source + U64(shifts[e]) * width, weights[e]
-        if end - e >= U64(5):
-            b, v = source + U64(shifts[e + U64(1)]) * width, weights[e + U64(1)]
-            c, w = source + U64(shifts[e + U64(2)]) * width, weights[e + U64(2)]
-            d, x = source + U64(shifts[e + U64(3)]) * width, weights[e + U64(3)]
-            f, y = source + U64(shifts[e + U64(4)]) * width, weights[e + U64(4)]
+        left = end - e
+        a, p = _place(source, shifts, weights, e, width)
+        if left >= U64(3):
+            b, q = _place(source, shifts, weights, e + U64(1), width)
+            c, r = _place(source, shifts, weights, e + U64(2), width)
+        if left >= U64(5):
+            d, s = _place(source, shifts, weights, e + U64(3), width)
+            f, t = _place(source, shifts, weights, e + U64(4), width)
+        if left >= U64(10):
+            g, u = _place(source, shifts, weights, e + U64(5), width)
+            h, v = _place(source, shifts, weights, e + U64(6), width)
+            k, w = _place(source, shifts, weights, e + U64(7), width)
+            m, x = _place(source, shifts, weights, e + U64(8), width)
+            n, y = _place(source, shifts, weights, e + U64(9), width)
             for j in range(U64(0), length):
                 kept = 0.0 if fresh else out[target + j]
-                near = u * state[a + j] + v * state[b + j] + w * state[c + j]
-                out[target + j] = kept + near + x * state[d + j] + y * state[f + j]
+                five = p * state[a + j] + q * state[b + j] + r * state[c + j]
+                five += s * state[d + j] + t * state[f + j]
+                more = u * state[g + j] + v * state[h + j] + w * state[k + j]
+                more += x * state[m + j] + y * state[n + j]
+                out[target + j] = kept + five + more
+            e += U64(10)
+        elif left >= U64(5):
+            for j in range(U64(0), length):
+                kept = 0.0 if fresh else out[target + j]
+                five = p * state[a + j] + q * state[b + j] + r * state[c + j]
+                out[target + j] = kept + five + s * state[d + j] + t * state[f + j]
             e += U64(5)
-        elif end - e >= U64(3):
-            b, v = source + U64(shifts[e + U64(1)]) * width, weights[e + U64(1)]
-            c, w = source + U64(shifts[e + U64(2)]) * width, weights[e + U64(2)]
+        elif left >= U64(3):
             if fresh:
                 for j in range(U64(0), length):
-                    out[target + j] = u * state[a + j] + v * state[b + j] + w * state[c + j]
+                    out[target + j] = p * state[a + j] + q * state[b + j] + r * state[c + j]
             else:
                 for j in range(U64(0), length):
-                    out[target + j] += u * state[a + j] + v * state[b + j] + w * state[c + j]
+                    out[target + j] += p * state[a + j] + q * state[b + j] + r * state[c + j]
             e += U64(3)
         else:
             for j in range(U64(0), length):
-                out[target + j] = (0.0 if fresh else out[target + j]) + u * state[a + j]
+                out[target + j] = (0.0 if fresh else out[target + j]) + p * state[a + j]
             e += U64(1)
         fresh = False
 
 
 @njit(MERGE, **_OPTIONS)
 def merge_static(
-    out, state, offsets, neighbours, weights, links, scratch, alive,
+    out, state, offsets, neighbours, weights, links, scratch, words,
     lo, hi, n_agents, n_arms, first_run, t, key0, key1,
 ):  # fmt: skip
     """Any fixed W.
@@ -81,7 +102,7 @@ def merge_static(
         alike = min(min(U64(links[agent]), hi - row), _STRETCH)
         _add_neighbours(
             out, row * width, state, row * width, alike * width,
-            U64(offsets[agent]), U64(offsets[agent + U64(1)]), neighbours, weights, width,
+            U64(offsets[agent]), U64(offsets[agent + U64(1)]), neighbours, weights, width, True,
         )  # fmt: skip
         row += alike
     return True
@@ -89,7 +110,7 @@ def merge_static(
 
 @njit(MERGE, **_OPTIONS)
 def merge_gossip(
-    out, state, offsets, neighbours, weights, links, scratch, alive,
+    out, state, offsets, neighbours, weights, links, scratch, words,
     lo, hi, n_agents, n_arms, first_run, t, key0, key1,
 ):  # fmt: skip
     """One uniformly drawn link a run and round: both ends take their average (eq. `gossip`)."""
@@ -108,25 +129,23 @@ def merge_gossip(
     return False
 
 
-@njit(error_model="numpy", fastmath=FAST)
-def _draw_links(alive, n_links, threshold, t, run, key0, key1):
-    """Which links live, four to a Philox call: alive where 32 random bits reach the threshold."""
+@njit(error_model="numpy")
+def _draw_links(changed, words, n_links, threshold, failed, t, run, key0, key1):
+    """List the links that failed, or those that did not; returns how many.
+
+    A link fails where its 32 random bits are below the threshold; four to a Philox call.
+    """
     for call in range(U64(0), (n_links + U64(3)) >> U64(2)):
         a, b = philox(call, t, run, NETWORK, key0, key1)
-        at = call << U64(2)
-        alive[at] = (a >> U64(32)) >= threshold
-        alive[at + U64(1)] = (a & U64(0xFFFFFFFF)) >= threshold
-        alive[at + U64(2)] = (b >> U64(32)) >= threshold
-        alive[at + U64(3)] = (b & U64(0xFFFFFFFF)) >= threshold
-
-
-@njit(error_model="numpy", fastmath=FAST)
-def _exchange(out, state, a, b, weight, width):
-    """Move weight times their difference between the two ends of a link."""
-    for j in range(U64(0), width):
-        flow = weight * (state[b + j] - state[a + j])
-        out[a + j] += flow
-        out[b + j] -= flow
+        words[call << U64(1)] = a
+        words[(call << U64(1)) + U64(1)] = b
+    bits = words.view(np.uint32)
+    limit = np.uint32(threshold)
+    n_changed = U64(0)
+    for link in range(U64(0), n_links):  # without a branch that nobody can predict
+        changed[n_changed] = link
+        n_changed += U64((bits[link] < limit) == failed)
+    return n_changed
 
 
 @njit(error_model="numpy", fastmath=FAST)
@@ -149,25 +168,25 @@ def _average(out, state, base, n_agents, width):
 
 
 @njit
-def _largest_degree(alive, links, n_links, n_agents):
-    """The largest number of living links of any agent."""
+def _largest_degree(changed, n_changed, links, n_agents):
+    """The largest number of links of any agent, of those listed."""
     degrees = np.zeros(n_agents, np.int64)
-    for link in range(n_links):
-        if alive[link]:
-            degrees[links[2 * link]] += 1
-            degrees[links[2 * link + 1]] += 1
+    for c in range(n_changed):
+        degrees[links[2 * changed[c]]] += 1
+        degrees[links[2 * changed[c] + 1]] += 1
     return degrees.max()
 
 
 @njit(MERGE, **_OPTIONS)
 def merge_failing(
-    out, state, offsets, neighbours, weights, links, scratch, alive,
+    out, state, offsets, neighbours, weights, links, scratch, words,
     lo, hi, n_agents, n_arms, first_run, t, key0, key1,
 ):  # fmt: skip
     """Every link fails on its own with some probability; what it carried stays where it was.
 
     scratch: failure probability, whether to divide by the realised largest degree + 1, whether W
-    is a plain average (complete graph); then, from 8 on, the weight of each link.  Where most
+    is a plain average (complete graph), whether all links have one weight; then, from 8 on, the
+    weight of each link.  Where most
     links live, the full merge is corrected for the failed ones; else the living ones are added up.
     """
     width = U64(2) * n_arms
@@ -175,29 +194,56 @@ def merge_failing(
     threshold = U64(scratch[0] * 4294967296.0)
     realised, uniform = scratch[1] != 0.0, scratch[2] != 0.0
     mostly_alive = scratch[0] < 0.5 and not realised
+    sign, alike = -1.0 if mostly_alive else 1.0, scratch[3] != 0.0
+    changed = np.empty(n_links + U64(1), np.uint32)
+    # for each agent the neighbours that its changed links lead to, itself last
+    shifts, amounts = np.empty(neighbours.size, np.int64), np.empty(neighbours.size)
+    ends, own = np.empty(n_agents, np.int64), np.empty(n_agents)
     for slot in range(lo // n_agents, hi // n_agents):
         base = slot * n_agents * width
-        _draw_links(alive, n_links, threshold, t, first_run + slot, key0, key1)
-        correction = 1.0
+        n_changed = _draw_links(
+            changed, words, n_links, threshold, mostly_alive, t, first_run + slot, key0, key1
+        )
+        scale = 1.0
+        if realised:
+            scale = 1.0 / (1.0 + _largest_degree(changed, n_changed, links, n_agents))
+        for agent in range(U64(0), n_agents):
+            ends[agent] = offsets[agent]
+            own[agent] = 0.0
+        for c in range(U64(0), n_changed):
+            link = U64(changed[c])
+            a, b = U64(links[U64(2) * link]), U64(links[U64(2) * link + U64(1)])
+            at_a, at_b = ends[a], ends[b]
+            shift = np.int64(b) - np.int64(a)
+            shifts[at_a], shifts[at_b] = shift, -shift
+            ends[a], ends[b] = at_a + 1, at_b + 1
+            if not alike:
+                amount = sign * scratch[U64(8) + link]
+                amounts[at_a] = amounts[at_b] = amount
+                own[a] -= amount
+                own[b] -= amount
+        if alike:  # all links carry the same
+            amount = sign * (scale if realised else scratch[8])
+            for j in range(amounts.size):
+                amounts[j] = amount
+            for agent in range(U64(0), n_agents):
+                own[agent] = -amount * (ends[agent] - offsets[agent])
         if mostly_alive and uniform:
             _average(out, state, base, n_agents, width)
-        elif mostly_alive:
-            for agent in range(U64(0), n_agents):
-                row = base + agent * width
+        for agent in range(U64(0), n_agents):
+            row = base + agent * width
+            first, last = U64(offsets[agent]), U64(ends[agent])
+            shifts[last] = 0
+            amounts[last] = own[agent]
+            if not mostly_alive:
+                amounts[last] += 1.0
+            elif not uniform:
+                end = U64(offsets[agent + U64(1)])
                 _add_neighbours(
-                    out, row, state, row, width,
-                    U64(offsets[agent]), U64(offsets[agent + U64(1)]), neighbours, weights, width,
-                )  # fmt: skip
-        else:
-            for j in range(base, base + n_agents * width):
-                out[j] = state[j]
-            if realised:
-                correction = 1.0 / (1.0 + _largest_degree(alive, links, n_links, n_agents))
-        sign = -1.0 if mostly_alive else 1.0
-        for link in range(U64(0), n_links):
-            if (alive[link] == 0) == mostly_alive:
-                a = base + U64(links[U64(2) * link]) * width
-                b = base + U64(links[U64(2) * link + U64(1)]) * width
-                weight = correction if realised else sign * scratch[U64(8) + link]
-                _exchange(out, state, a, b, weight, width)
+                    out, row, state, row, width, first, end, neighbours, weights, width, True
+                )
+            _add_neighbours(
+                out, row, state, row, width, first, last + U64(1), shifts, amounts, width,
+                not mostly_alive,
+            )  # fmt: skip
     return True

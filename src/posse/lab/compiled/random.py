@@ -22,6 +22,9 @@ _ONE_TO_TWO = U64(0x3FF0000000000000)  # the exponent bits of floats in [1, 2)
 # Purposes: the last word of an address; a second, third ... call for the same purpose adds 16.
 REWARD, NETWORK, PIVOT, PIVOT_AGAIN, ALL_ARMS, CONTEST, TIE = (U64(i) for i in range(7))
 
+# Numbers that the fill functions may write beyond what they are asked for.
+ROOM = 16
+
 # Reassociation would change results with the vector width; the rest only rounds differently.
 FAST = {"contract", "nsz", "arcp", "nnan", "ninf"}
 
@@ -51,17 +54,13 @@ def philox(agent, t, run, purpose, key0, key1):
     """Two 64-bit words for an address."""
     c0, c1, c2, c3 = agent, t, run, purpose
     for _ in range(10):
-        p0 = c0 * U64(0xD2511F53)
-        p1 = c2 * U64(0xCD9E8D57)
-        c0, c1, c2, c3 = (
-            (p1 >> U64(32)) ^ c1 ^ key0,
-            p1 & _LOW,
-            (p0 >> U64(32)) ^ c3 ^ key1,
-            p0 & _LOW,
-        )
+        # 32-bit words in 64-bit lanes; masked only where they are multiplied, which is free
+        p0 = (c0 & _LOW) * U64(0xD2511F53)
+        p1 = (c2 & _LOW) * U64(0xCD9E8D57)
+        c0, c1, c2, c3 = (p1 >> U64(32)) ^ c1 ^ key0, p1, (p0 >> U64(32)) ^ c3 ^ key1, p0
         key0 = (key0 + U64(0x9E3779B9)) & _LOW
         key1 = (key1 + U64(0xBB67AE85)) & _LOW
-    return (c0 << U64(32)) | c1, (c2 << U64(32)) | c3
+    return (c0 << U64(32)) | (c1 & _LOW), (c2 << U64(32)) | (c3 & _LOW)
 
 
 @njit(inline="always")
@@ -117,15 +116,22 @@ def normals(word0, word1):
     return radius * a, radius * b
 
 
+@njit(inline="always")
+def _pairs(agents):
+    """Pairs of agents, rounded up to whole vectors: a loop's last passes are dear one by one."""
+    return ((agents + U64(15)) >> U64(4)) << U64(3)
+
+
 @njit(fastmath=FAST, error_model="numpy")
 def fill_uniforms(out, start, agents, first_agent, t, run, purpose, key0, key1):
     """One uniform per agent: out[start : start + agents], one Philox call for two of them.
 
-    The first agent of a tile is even, so a pair never straddles two tiles; where the number of
-    agents is odd, one number more is written than asked for.
+    The first agent of a tile is even, so a pair never straddles two tiles.  Up to 15 numbers more
+    are written than asked for: arrays have so much room at their end, and tiles are multiples of
+    16, so that what is overwritten is never another thread's.
     """
     half = first_agent >> U64(1)
-    for pair in range(U64(0), (agents + U64(1)) >> U64(1)):
+    for pair in range(U64(0), _pairs(agents)):
         a, b = philox(half + pair, t, run, purpose, key0, key1)
         out[start + (pair << U64(1))] = uniform(a)
         out[start + (pair << U64(1)) + U64(1)] = uniform(b)
@@ -135,7 +141,7 @@ def fill_uniforms(out, start, agents, first_agent, t, run, purpose, key0, key1):
 def fill_normals_and_bits(out, spare, agents, first_agent, t, run, purpose, key0, key1):
     """`fill_normals`, and for each agent 10 further random bits that a normal leaves unused."""
     half = first_agent >> U64(1)
-    for pair in range(U64(0), (agents + U64(1)) >> U64(1)):
+    for pair in range(U64(0), _pairs(agents)):
         a, b = philox(half + pair, t, run, purpose, key0, key1)
         x, y = normals(a, b)
         out[pair << U64(1)] = x
@@ -148,7 +154,7 @@ def fill_normals_and_bits(out, spare, agents, first_agent, t, run, purpose, key0
 def fill_normals(out, start, agents, first_agent, t, run, purpose, key0, key1):
     """One standard normal per agent, addressed as in `fill_uniforms`."""
     half = first_agent >> U64(1)
-    for pair in range(U64(0), (agents + U64(1)) >> U64(1)):
+    for pair in range(U64(0), _pairs(agents)):
         a, b = philox(half + pair, t, run, purpose, key0, key1)
         x, y = normals(a, b)
         out[start + (pair << U64(1))] = x

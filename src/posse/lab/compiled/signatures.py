@@ -23,8 +23,8 @@ TALLY = types.int64[::1]
 _WHERE = (U64,) * 8
 
 # Merge the state of the last round: returns whether the result is in `out` (else in place).
-#   out, state, offsets, neighbours, weights, links, scratch, alive
-MERGE = types.boolean(FLOATS, FLOATS, TALLY, TALLY, FLOATS, INDICES, FLOATS, BYTES, *_WHERE)
+#   out, state, offsets, neighbours, weights, links, scratch, words
+MERGE = types.boolean(FLOATS, FLOATS, TALLY, TALLY, FLOATS, INDICES, FLOATS, WORDS, *_WHERE)
 
 # Choose an arm for every agent from its row of the state.
 #   state, shared (whether all agents of a run share one row), belief, level, thresholds, arms,

@@ -45,17 +45,18 @@ from posse.lab.compiled.random import (
     FAST,
     PIVOT,
     PIVOT_AGAIN,
+    ROOM,
     TIE,
     U64,
     fill_normals,
     fill_normals_and_bits,
+    fill_uniforms,
     log,
     next_uniform,
     normals,
     open_stream,
     philox,
     pick_tied,
-    uniform,
 )
 from posse.lab.compiled.signatures import CHOOSE
 
@@ -64,7 +65,7 @@ OUTRIGHT = 1e-2
 # than this fraction of its arms are close to the leader; an eager run asks a few of its agents
 # every fourth round.
 _GAUSSIAN_WORTH, _GAMMA_WORTH = 12, 3
-_PROBES = U64(16)
+_PROBES = U64(8)
 _PROBE_EVERY = U64(4)
 # How a run draws: changing over by itself, or held to one way (benchmarks, tests).
 LAZY, EAGER, ALWAYS_LAZY, ALWAYS_EAGER = (np.uint8(i) for i in range(4))
@@ -84,199 +85,211 @@ def settle(eager, close, belief, t, n_agents, n_arms, n_runs):
 
 
 @njit(error_model="numpy", fastmath=FAST)
-def _contest(state, row, belief, level, pivot, x, u, n_arms, stream):
-    """The arm whose sample is largest, given the pivot's sample x; and the pivot of next time."""
-    best, top, n_thinned = pivot, x, 0
+def _contest(state, row, belief, level, pivot, x, threshold, u, n_arms, stream):
+    """The arm whose sample is largest, given the pivot's sample x; and the pivot of next time.
+
+    Arms beyond the threshold of the quick test need no look unless one that is not is thinned.
+    """
+    best, top, n_near = pivot, x, 0
     leader, leading_mean = pivot, state[row + n_arms + pivot] / state[row + pivot]
     least = 2.0 * math.log(factor(belief) / level) * spread(belief, x)
     for k in range(U64(0), n_arms):  # outright
-        if k != pivot:
-            count, total = state[row + k], state[row + n_arms + k]
-            d = x * count - total
+        count, total = state[row + k], state[row + n_arms + k]
+        d = x * count - total
+        if d * abs(d) <= threshold * count and k != pivot:
             if d * abs(d) > least * count:
-                n_thinned += 1
+                n_near += 1
             else:
                 drawn = sample(belief, count, total, stream)
                 if drawn > top:
                     best, top = k, drawn
                 if total > leading_mean * count:
                     leader, leading_mean = k, total / count
-    if n_thinned == 0 or u <= 1.0 - n_thinned * level:
+    if n_near == 0:
         return best, leader
     c = 1.0
     for k in range(U64(0), n_arms):  # thinned
-        if k != pivot:
-            count, total = state[row + k], state[row + n_arms + k]
-            d = x * count - total
-            if d * abs(d) > least * count:
-                bound = tail_bound(belief, count, total, top)
-                if u > c * (1.0 - bound):
-                    beats = tail(belief, count, total, top)
-                    if next_uniform(stream) * bound < beats:
-                        best, top = k, sample_tail(belief, count, total, top, stream)
-                    u, c = next_uniform(stream), 1.0
-                else:
-                    c *= 1.0 - bound
+        count, total = state[row + k], state[row + n_arms + k]
+        d = x * count - total
+        if d * abs(d) > least * count and k != pivot:
+            bound = tail_bound(belief, count, total, top)
+            if u > c * (1.0 - bound):
+                beats = tail(belief, count, total, top)
+                if next_uniform(stream) * bound < beats:
+                    best, top = k, sample_tail(belief, count, total, top, stream)
+                u, c = next_uniform(stream), 1.0
+            else:
+                c *= 1.0 - bound
     return best, leader
 
 
 @njit(error_model="numpy", fastmath=FAST)
-def _test(state, start, step, pivots, x, threshold, unclear, n_arms):
-    """The quick test: how many arms fail d = x count - total > 0, d^2 > threshold * count."""
-    for i in range(U64(0), U64(pivots.size)):
-        row = start + i * step
-        pivot = U64(pivots[i])
-        xi, ci = x[i], threshold[i]
+def _test(state, start, step, pivots, row, scratch, size, n, n_arms):
+    """The quick test: how many arms fail d = x count - total > 0, d^2 > threshold * count.
+
+    scratch: x, thresholds and the answer, `size` apart.
+    """
+    for i in range(U64(0), n):
+        at = start + i * step
+        pivot = U64(pivots[row + i])
+        x, threshold = scratch[i], scratch[size + i]
         close = 0
         for k in range(U64(0), n_arms):
-            count = state[row + k]
-            d = xi * count - state[row + n_arms + k]
-            close += (d * abs(d) <= ci * count) & (k != pivot)
-        unclear[i] = close
+            count = state[at + k]
+            d = x * count - state[at + n_arms + k]
+            close += (d * abs(d) <= threshold * count) & (k != pivot)
+        scratch[size + size + i] = close
 
 
 @njit(inline="always")
-def _attempt_gamma(shape, z, u):
-    """One try at a Gamma(shape) variate: its value, and 1.0 if it is to be rejected."""
-    d = shape - 1.0 / 3.0
-    safe = max(d, 0.5)
-    v = 1.0 + z / math.sqrt(9.0 * safe)
-    v = max(v, 1e-30)
+def _cube_root_gamma(shape, z):
+    """Marsaglia & Tsang's proposal for a Gamma(shape) variate, and the log of its acceptance."""
+    d = max(shape - 1.0 / 3.0, 0.5)
+    v = max(1.0 + z / math.sqrt(9.0 * d), 1e-30)
     cube = v * v * v
-    excess = log(u) - (0.5 * z * z + safe * (1.0 - cube + log(cube)))
-    bad = 1.0 if (excess >= 0.0) or (v <= 1e-30) or (shape < 1.0) else 0.0
-    return safe * cube, bad
+    accept = 0.5 * z * z + d * (1.0 - cube + log(cube))
+    return d * cube, accept if (v > 1e-30) & (shape >= 1.0) else -1e300
+
+
+@njit(error_model="numpy", fastmath=FAST)
+def _attempt_gammas(
+    columns, first, second, rejected, spare, two, n, index, t, run, purpose, key0, key1
+):
+    """One try at Gamma variates, whose shapes are in the first column, and if `two` the second.
+
+    Both are accepted or rejected together, which takes one uniform and is as exact.  Rejected are
+    about 2% a variate, and all shapes below 1.  `spare` gets 10 random bits each.
+    """
+    fill_uniforms(columns, rejected, n, index, t, run, purpose + U64(16), key0, key1)
+    for i in range(U64(0), n):
+        a, b = philox(index + i, t, run, purpose, key0, key1)
+        z, y = normals(a, b)
+        columns[first + i], accept = _cube_root_gamma(columns[first + i], z)
+        if two:
+            columns[second + i], accept_too = _cube_root_gamma(columns[second + i], y)
+            accept += accept_too
+        spare[i] = np.uint32(a & U64(0x3FF))
+        columns[rejected + i] = 1.0 if log(columns[rejected + i]) >= accept else 0.0
 
 
 @njit(error_model="numpy", fastmath=FAST)
 def _sample_pivots(
-    state, start, step, belief, pivots, x, spare, scratch, stream,
-    n_arms, agent, run, t, key0, key1,
+    state, start, step, belief, pivots, row, scratch, size, spare, stream,
+    n, n_arms, agent, run, t, key0, key1,
 ):  # fmt: skip
-    """A posterior sample of each agent's pivot, vectorised; and 10 random bits to spare."""
-    n = U64(pivots.size)
+    """A posterior sample of each agent's pivot, vectorised; and 10 random bits to spare.
+
+    scratch: the samples, and from three sizes on three more columns to work in.
+    """
+    first, second, rejected = U64(3) * size, U64(4) * size, U64(5) * size
+    for i in range(U64(0), n):
+        at = start + i * step + U64(pivots[row + i])
+        scratch[first + i], scratch[second + i] = state[at], state[at + n_arms]
     if belief == GAUSSIAN:
-        fill_normals_and_bits(x, spare, n, agent, t, run, PIVOT, key0, key1)
-        counts, totals = scratch[:n], scratch[n : n + n]
+        fill_normals_and_bits(scratch, spare, n, agent, t, run, PIVOT, key0, key1)
         for i in range(U64(0), n):
-            at = start + i * step + U64(pivots[i])
-            counts[i], totals[i] = state[at], state[at + n_arms]
-        for i in range(U64(0), n):
-            x[i] = (totals[i] + x[i] * math.sqrt(counts[i])) / counts[i]
+            count, total = scratch[first + i], scratch[second + i]
+            scratch[i] = (total + scratch[i] * math.sqrt(count)) / count
         return
-    # one or two Gamma variates an agent: a first attempt for all (Marsaglia & Tsang), and what it
-    # rejects (about 2%, and shapes below 1) again one by one
-    first, second, rejected = scratch[:n], scratch[n : n + n], scratch[n + n : n + n + n]
+    # one or two Gamma variates an agent: a try for all, and what it rejects again one by one
     for i in range(U64(0), n):
-        at = start + i * step + U64(pivots[i])
+        count, total = scratch[first + i], scratch[second + i]
+        scratch[first + i] = count if belief > GAMMA else total
+        scratch[second + i] = count - total
+    _attempt_gammas(
+        scratch, first, second, rejected, spare, belief == BETA, n, agent, t, run, PIVOT,
+        key0, key1,
+    )  # fmt: skip
+    for i in range(U64(0), n):
+        at = start + i * step + U64(pivots[row + i])
         count, total = state[at], state[at + n_arms]
-        first[i] = count if belief > GAMMA else total
-        second[i] = count - total if belief == BETA else 2.0
-    for i in range(U64(0), n):
-        a, b = philox(agent + i, t, run, PIVOT, key0, key1)
-        c, d = philox(agent + i, t, run, PIVOT + U64(16), key0, key1)
-        spare[i] = np.uint32(a & U64(0x3FF))
-        z, y = normals(a, b)
-        first[i], bad = _attempt_gamma(first[i], z, uniform(c))
-        second[i], bad_too = _attempt_gamma(second[i], y, uniform(d))
-        rejected[i] = max(bad, bad_too)
-    for i in range(U64(0), n):
-        at = start + i * step + U64(pivots[i])
-        count, total = state[at], state[at + n_arms]
-        if rejected[i] != 0.0:
+        if scratch[rejected + i] != 0.0:
             open_stream(stream, agent + i, t, run, PIVOT_AGAIN, key0, key1)
-            x[i] = sample(belief, count, total, stream)
+            scratch[i] = sample(belief, count, total, stream)
         elif belief == BETA:
-            x[i] = first[i] / (first[i] + second[i])
+            scratch[i] = scratch[first + i] / (scratch[first + i] + scratch[second + i])
         elif belief == GAMMA:
-            x[i] = first[i] / count
+            scratch[i] = scratch[first + i] / count
         else:
-            x[i] = total / first[i]
+            scratch[i] = total / scratch[first + i]
 
 
 @njit(error_model="numpy", fastmath=FAST)
 def _choose_lazily(
-    state, start, step, belief, level, arms, pivots, thresholds, spare, scratch, stream,
-    n_arms, agent, run, t, key0, key1,
+    state, start, step, belief, level, arms, pivots, row, thresholds, spare, scratch, stream,
+    n, n_arms, agent, run, t, key0, key1,
 ):  # fmt: skip
-    """The agents of one run; returns how many of their arms were too close for the quick test."""
-    n = U64(arms.size)
+    """The n agents from `row` on; returns how many of their arms failed the quick test."""
     size = n + U64(2)
-    x, threshold = scratch[:size], scratch[size : U64(2) * size]
-    unclear = scratch[U64(2) * size : U64(3) * size]
-    least_v = spare[:size]  # v lies between this and one more, in 1024ths
     _sample_pivots(
-        state, start, step, belief, pivots, x, least_v, scratch[U64(3) * size :], stream,
-        n_arms, agent, run, t, key0, key1,
+        state, start, step, belief, pivots, row, scratch, size, spare, stream,
+        n, n_arms, agent, run, t, key0, key1,
     )  # fmt: skip
-    for i in range(U64(0), n):
-        threshold[i] = thresholds[least_v[i]]
+    for i in range(U64(0), n):  # v lies between spare and one more, in 1024ths
+        scratch[size + i] = thresholds[spare[i]]
     if belief != GAUSSIAN:
         for i in range(U64(0), n):
-            threshold[i] *= spread(belief, x[i])
-    _test(state, start, step, pivots, x, threshold, unclear, n_arms)
+            scratch[size + i] *= spread(belief, scratch[i])
+    _test(state, start, step, pivots, row, scratch, size, n, n_arms)
     n_close = 0
     for i in range(U64(0), n):
-        if unclear[i] != 0.0:
-            n_close += int(unclear[i])
+        close = scratch[size + size + i]
+        if close != 0.0:
+            n_close += int(close)
             open_stream(stream, agent + i, t, run, CONTEST, key0, key1)
-            v = (least_v[i] + next_uniform(stream)) / 1024.0
-            arms[i], pivots[i] = _contest(
-                state, start + i * step, belief, level, U64(pivots[i]), x[i], 1.0 - v, n_arms,
-                stream,
+            v = (spare[i] + next_uniform(stream)) / 1024.0
+            arms[row + i], pivots[row + i] = _contest(
+                state, start + i * step, belief, level, U64(pivots[row + i]), scratch[i],
+                scratch[size + i], 1.0 - v, n_arms, stream,
             )  # fmt: skip
         else:
-            arms[i] = pivots[i]
+            arms[row + i] = pivots[row + i]
     return n_close
 
 
 @njit(error_model="numpy", fastmath=FAST)
-def _sample_all(
-    state, start, step, belief, samples, scratch, stream, n, n_arms, agent, run, t, key0, key1
-):
-    """Every arm of every agent, vectorised: samples[i * stride + k]."""
+def _sample_all(state, start, step, belief, scratch, stream, n, n_arms, agent, run, t, key0, key1):
+    """Every arm of every agent, vectorised: sample k of agent i goes to scratch[i * stride + k]."""
     stride = (n_arms + U64(1)) & ~U64(1)  # even, so that an agent's variates are whole pairs
     size = n * stride
     if belief == GAUSSIAN:
-        fill_normals(samples, U64(0), size, agent * stride, t, run, ALL_ARMS, key0, key1)
+        fill_normals(scratch, U64(0), size, agent * stride, t, run, ALL_ARMS, key0, key1)
         for i in range(U64(0), n):
             row, at = start + i * step, i * stride
             for k in range(U64(0), n_arms):
                 count, total = state[row + k], state[row + n_arms + k]
-                samples[at + k] = (total + samples[at + k] * math.sqrt(count)) / count
+                scratch[at + k] = (total + scratch[at + k] * math.sqrt(count)) / count
         return
     # Gamma variates as in `_sample_pivots`
-    second, rejected = scratch[:size], scratch[size : size + size]
     for i in range(U64(0), n):
         row, at = start + i * step, i * stride
         for k in range(U64(0), stride):
             arm = min(k, n_arms - U64(1))
             count, total = state[row + arm], state[row + n_arms + arm]
-            samples[at + k] = count if belief > GAMMA else total
-            second[at + k] = count - total if belief == BETA else 2.0
-    for j in range(U64(0), size):
-        a, b = philox(agent * stride + j, t, run, ALL_ARMS, key0, key1)
-        c, d = philox(agent * stride + j, t, run, ALL_ARMS + U64(16), key0, key1)
-        z, y = normals(a, b)
-        samples[j], bad = _attempt_gamma(samples[j], z, uniform(c))
-        second[j], bad_too = _attempt_gamma(second[j], y, uniform(d))
-        rejected[j] = max(bad, bad_too)
+            scratch[at + k] = count if belief > GAMMA else total
+            scratch[size + at + k] = count - total
+    unused = np.empty(size, np.uint32)
+    _attempt_gammas(
+        scratch, U64(0), size, size + size, unused, belief == BETA, size, agent * stride, t, run,
+        ALL_ARMS, key0, key1,
+    )  # fmt: skip
     for i in range(U64(0), n):
         row, at = start + i * step, i * stride
         opened = False
         for k in range(U64(0), n_arms):
             count, total = state[row + k], state[row + n_arms + k]
-            if rejected[at + k] != 0.0:
+            drawn = scratch[at + k]
+            if scratch[size + size + at + k] != 0.0:
                 if not opened:
                     open_stream(stream, agent + i, t, run, CONTEST, key0, key1)
                     opened = True
-                samples[at + k] = sample(belief, count, total, stream)
+                scratch[at + k] = sample(belief, count, total, stream)
             elif belief == BETA:
-                samples[at + k] = samples[at + k] / (samples[at + k] + second[at + k])
+                scratch[at + k] = drawn / (drawn + scratch[size + at + k])
             elif belief == GAMMA:
-                samples[at + k] = samples[at + k] / count
+                scratch[at + k] = drawn / count
             else:
-                samples[at + k] = total / samples[at + k]
+                scratch[at + k] = total / drawn
 
 
 @njit(error_model="numpy", fastmath=FAST)
@@ -286,24 +299,20 @@ def _choose_eagerly(
     """The agents of one run, each with all its samples."""
     n = U64(arms.size)
     stride = (n_arms + U64(1)) & ~U64(1)
-    samples = scratch[: n * stride]
-    _sample_all(
-        state, start, step, belief, samples, scratch[n * stride :], stream,
-        n, n_arms, agent, run, t, key0, key1,
-    )  # fmt: skip
+    _sample_all(state, start, step, belief, scratch, stream, n, n_arms, agent, run, t, key0, key1)
     for i in range(U64(0), n):
         at = i * stride
-        top = samples[at]
+        top = scratch[at]
         for k in range(U64(1), n_arms):
-            top = max(top, samples[at + k])
+            top = max(top, scratch[at + k])
         best = n_best = U64(0)
         for k in range(U64(0), n_arms):  # without a branch that nobody can predict
-            is_best = U64(samples[at + k] == top)
+            is_best = U64(scratch[at + k] == top)
             best += k * is_best
             n_best += is_best
         if n_best != U64(1):  # samples at the end of their range
             open_stream(stream, agent + i, t, run, TIE, key0, key1)
-            best = pick_tied(samples[at : at + n_arms], top, n_best, stream)
+            best = pick_tied(scratch[at : at + n_arms], top, n_best, stream)
         arms[i] = best
         pivots[i] = best
 
@@ -342,7 +351,7 @@ def thresholds_for(belief, level, n_arms):
     """
     thresholds = np.empty(1024)
     least = 2.0 * math.log(factor(belief) / level)
-    thresholds[0] = math.inf
+    thresholds[0] = 1e200  # nothing passes; infinity is not for kernels compiled without it
     for i in range(1, 1024):
         all_bounds = (n_arms - U64(1)) * factor(belief)
         thresholds[i] = max(least, 2.0 * math.log(all_bounds * 1024.0 / i))
@@ -363,7 +372,7 @@ def choose_thompson(
     Arms whose bound exceeds `level` are drawn outright.
     """
     width = U64(2) * n_arms
-    spare = np.empty(min(hi - lo, n_agents) + U64(2), np.uint32)
+    spare = np.empty(min(hi - lo, n_agents) + U64(ROOM), np.uint32)
     row = lo
     while row < hi:  # one run at a time: its agents' rows start at `start`, `step` apart
         slot = row // n_agents
@@ -371,9 +380,8 @@ def choose_thompson(
         if eager[slot] == LAZY or eager[slot] == ALWAYS_LAZY:
             start, step = (slot * width, U64(0)) if shared else (row * width, width)
             close[slot] += _choose_lazily(
-                state, start, step, belief, level, arms[row:end], pivots[row:end], thresholds,
-                spare, scratch, stream, n_arms, row - slot * n_agents, first_run + slot, t,
-                key0, key1,
+                state, start, step, belief, level, arms, pivots, row, thresholds, spare, scratch,
+                stream, end - row, n_arms, row - slot * n_agents, first_run + slot, t, key0, key1,
             )  # fmt: skip
         row = end
 
