@@ -126,7 +126,11 @@ class Bandit:
             )
 
     def _draw(self, generator: np.random.Generator) -> FloatArray:
-        drawn = check_means(self.family, self.means(generator))
+        try:
+            means = self.means(generator)
+        except Exception as error:  # whatever a user's function may raise
+            raise ValueError(f"means: drawing them by {self.means!r} failed: {error}") from error
+        drawn = check_means(self.family, means)
         if drawn.ndim != 1:
             raise ValueError(f"a function of means must draw (K,) numbers, got {drawn.shape}")
         return drawn

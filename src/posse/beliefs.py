@@ -32,6 +32,7 @@ def observe(
     learning_rate: float,
 ) -> FloatArray:
     """The tempered posterior of the arms played (eq. `posterior_update`), as a new belief."""
+    _check_observation(np.asarray(arms), np.asarray(rewards), family, belief.shape)
     evidence = learning_rate * family.statistic(np.asarray(rewards, dtype=float))  # (D, ...)
     n_coordinates, n_arms = belief.shape[0], belief.shape[-1]
     updated = belief.copy()
@@ -39,6 +40,23 @@ def observe(
     played = np.arange(0, cells.shape[1], n_arms) + np.ravel(arms)
     cells[:, played] += evidence.reshape(n_coordinates, -1)
     return updated
+
+
+def _check_observation(
+    arms: NDArray[Any], rewards: NDArray[Any], family: Family, shape: tuple[int, ...]
+) -> None:
+    """Refuse what would end up in another agent's belief, or spoil one for good."""
+    if arms.shape != shape[1:-1] or rewards.shape != shape[1:-1]:
+        raise ValueError(
+            f"arms and rewards must have the shape {shape[1:-1]} of the agents, "
+            f"got {arms.shape} and {rewards.shape}"
+        )
+    if arms.dtype.kind not in "iu" or np.any(arms < 0) or np.any(arms >= shape[-1]):
+        raise ValueError(f"arms must be whole numbers from 0 to {shape[-1] - 1}")
+    if not family.rewards.contains(rewards).all():
+        raise ValueError(
+            f"rewards must be finite numbers in {family.rewards} for family {family.name!r}"
+        )
 
 
 def merge(belief: FloatArray, weights: Any) -> FloatArray:

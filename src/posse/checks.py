@@ -12,6 +12,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 
+def shown(value: Any) -> str:
+    """A value in one short line."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 100 else f"{text[:97]}..."
+
+
 def number(
     name: str,
     value: Any,
@@ -26,7 +32,7 @@ def number(
     if isinstance(value, (bool, np.bool_)) or not isinstance(
         value, (int, float, np.integer, np.floating)
     ):
-        raise ValueError(f"{name} must be a number, got {value!r}")
+        raise ValueError(f"{name} must be a number, got {shown(value)}")
     bounds = [
         (value > above, above, "above"),
         (value >= at_least, at_least, "at least"),
@@ -37,14 +43,16 @@ def number(
         allowed = " and ".join(
             f"{word} {bound:g}" for _, bound, word in bounds if math.isfinite(bound)
         )
-        raise ValueError(f"{name} must be a finite number {allowed}".rstrip() + f", got {value!r}")
+        raise ValueError(
+            f"{name} must be a finite number {allowed}".rstrip() + f", got {shown(value)}"
+        )
     return float(value)
 
 
 def whole(name: str, value: Any, *, at_least: int, at_most: int | None = None) -> int:
     """An integer within the given bounds (2.0 counts as 2)."""
     allowed = f"at least {at_least}" + (f" and at most {at_most}" if at_most is not None else "")
-    message = f"{name} must be a whole number {allowed}, got {value!r}"
+    message = f"{name} must be a whole number {allowed}, got {shown(value)}"
     if isinstance(value, (bool, np.bool_)) or not isinstance(
         value, (int, float, np.integer, np.floating)
     ):
@@ -68,12 +76,12 @@ def numbers(
     try:
         array = np.asarray(values, dtype=float)
     except (TypeError, ValueError):
-        raise ValueError(f"{name} must be numbers, got {values!r}") from None
+        raise ValueError(f"{name} must be numbers, got {shown(values)}") from None
     above_low = array > low if open_low else array >= low
     if not np.all(np.isfinite(array) & above_low & (array <= high)):
         lower = f" {'above' if open_low else 'at least'} {low:g}" if math.isfinite(low) else ""
         upper = f" and at most {high:g}" if math.isfinite(high) else ""
-        raise ValueError(f"{name} must be finite numbers{lower}{upper}, got {values!r}")
+        raise ValueError(f"{name} must be finite numbers{lower}{upper}, got {shown(values)}")
     return array
 
 
@@ -90,7 +98,7 @@ def choice(name: str, value: Any, allowed: Iterable[str]) -> str:
 def capable(name: str, value: Any, methods: Iterable[str], example: str) -> None:
     """An object with these methods; a class given in place of an object is the usual slip."""
     if isinstance(value, type) or not all(callable(getattr(value, m, None)) for m in methods):
-        raise ValueError(f"{name} must be one such as {example}, got {value!r}")
+        raise ValueError(f"{name} must be one such as {example}, got {shown(value)}")
 
 
 class FrozenArray:

@@ -31,6 +31,10 @@ class ArmSummary:
 
 def summarise(family: Family, belief: FloatArray) -> ArmSummary:
     """The summary of one agent's belief (D, K)."""
+    if belief.ndim != 2 or not np.isfinite(belief).all():
+        raise ValueError(
+            f"belief must be one agent's, finite numbers of shape (D, K), got {belief.shape}"
+        )
     probability_best, expected_loss = _race(family, belief)
     return ArmSummary(
         mean=family.posterior_mean(belief),

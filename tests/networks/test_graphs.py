@@ -173,15 +173,23 @@ def test_a_million_agents_cost_memory_in_proportion_to_links() -> None:
 @pytest.mark.parametrize(
     ("name", "arguments", "message"),
     [
-        ("cycle", {"agents": 0}, "agents must be a whole number at least 1, got 0"),
-        ("complete", {"agents": 2.5}, "agents must be a whole number at least 1, got 2.5"),
-        ("path", {"agents": "7"}, "agents must be a whole number at least 1, got '7'"),
+        ("cycle", {"agents": 0}, "agents must be a whole number at least 1 and at most 1.*, got 0"),
+        (
+            "complete",
+            {"agents": 2.5},
+            "agents must be a whole number at least 1 and at most 1.*, got 2.5",
+        ),
+        (
+            "path",
+            {"agents": "7"},
+            "agents must be a whole number at least 1 and at most 1.*, got '7'",
+        ),
         ("star", {"agents": True}, "agents must be a whole number"),
         ("grid", {"rows": 0, "columns": 3}, "rows must be"),
         ("torus", {"rows": 3, "columns": -1}, "columns must be"),
         ("regular_ring", {"agents": 6, "k": 3}, "k must satisfy 2 k < agents"),
         ("regular_ring", {"agents": 6, "k": 0}, "k must be a whole number at least 1"),
-        ("hypercube", {"dimension": 31}, "dimension must be .* at most 30"),
+        ("hypercube", {"dimension": 31}, "dimension must be .* at most 20"),
         ("erdos_renyi", {"agents": 5, "p": 1.1}, "p must be .* at most 1, got 1.1"),
         ("erdos_renyi", {"agents": 5, "p": 0.9, "seed": -1}, "seed must be"),
         ("watts_strogatz", {"agents": 9, "k": 3, "p": 0.1}, "k must be even and below agents=9"),

@@ -20,6 +20,8 @@ def mistakes() -> Iterator[None]:
         yield
     except ValueError as error:
         raise Mistake(str(error)) from None
+    except MemoryError:
+        raise Mistake("this does not fit into the memory of this machine") from None
     except OSError as error:
         raise Mistake(
             f"{error.filename}: {error.strerror}" if error.filename else str(error)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -46,6 +47,11 @@ def run(
         experiment = dataclasses.replace(read_experiment(file), **given)
         # before the hours of work, not after them
         output.mkdir(parents=True, exist_ok=True)
+        for target in (output / f"{file.stem}.nc", output / f"{file.stem}.png"):
+            if target.is_dir():
+                raise ValueError(f"{target} is a folder, and a result is to be written there")
+        if not os.access(output, os.W_OK):
+            raise ValueError(f"{output} cannot be written to")
     _refuse_too_large(experiment)
     with mistakes():  # such as a family that cannot learn from the bandit's rewards
         comparison = experiment.run(progress=not quiet)

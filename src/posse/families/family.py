@@ -36,10 +36,12 @@ class Interval(NamedTuple):
         return low and high
 
     def __str__(self) -> str:
-        left, right = ("[", "]") if self.closed else ("(", ")")
+        left = "[" if self.closed and math.isfinite(self.low) else "("
+        right = "]" if self.closed and math.isfinite(self.high) else ")"
         return f"{left}{self.low:g}, {self.high:g}{right}"
 
 
+LARGEST_MEAN = 1e30  # so that no square of a mean times a precision overflows
 REAL_LINE = Interval(-math.inf, math.inf)
 POSITIVE = Interval(0.0, math.inf)
 UNIT = Interval(0.0, 1.0, closed=True)
@@ -107,12 +109,12 @@ def check_means(family: Family, means: ArrayLike) -> FloatArray:
         raise ValueError(
             f"means must hold at least 2 arms, as (K,) or (runs, K), got shape {values.shape}"
         )
-    outside = ~family.means.contains(values)
+    outside = ~family.means.contains(values) | (np.abs(values) > LARGEST_MEAN)
     if outside.any():
         index = tuple(int(i) for i in np.argwhere(outside)[0])
         where = f"arm {index[-1]}" + (f" of run {index[0]}" if len(index) > 1 else "")
         raise ValueError(
             f"means: {where} has mean {float(values[index])!r}, "
-            f"but {family.name} means must be numbers in {family.means}"
+            f"but {family.name} means must be numbers in {family.means} of size 1e30 at most"
         )
     return values

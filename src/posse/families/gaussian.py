@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from posse import checks
-from posse.families.family import REAL_LINE, Interval
+from posse.families.family import LARGEST_MEAN, REAL_LINE, Interval
 from posse.randomness import FloatArray, Numbers, Randomness
 
 
@@ -30,9 +30,9 @@ class Gaussian:
     prior_sd: float = 1.0
 
     def __post_init__(self) -> None:
-        checks.number("sigma", self.sigma, above=0)
-        checks.number("prior_mean", self.prior_mean)
-        checks.number("prior_sd", self.prior_sd, above=0)
+        checks.number("sigma", self.sigma, at_least=1e-30, at_most=1e30)
+        checks.number("prior_mean", self.prior_mean, at_least=-LARGEST_MEAN, at_most=LARGEST_MEAN)
+        checks.number("prior_sd", self.prior_sd, at_least=1e-30, at_most=1e30)
 
     def prior(self) -> FloatArray:
         """(prior_mean / prior_sd^2, 1 / prior_sd^2): (2,)."""

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from posse import checks
-from posse.families.family import REAL_LINE, Interval
+from posse.families.family import LARGEST_MEAN, REAL_LINE, Interval
 from posse.randomness import FloatArray, Numbers, Randomness
 
 
@@ -47,9 +47,9 @@ class GaussianUnknownVariance:
     rate: float = 1.0
 
     def __post_init__(self) -> None:
-        checks.number("prior_mean", self.prior_mean)
+        checks.number("prior_mean", self.prior_mean, at_least=-LARGEST_MEAN, at_most=LARGEST_MEAN)
         for field in ("sigma", "prior_count", "rate"):
-            checks.number(field, getattr(self, field), above=0)
+            checks.number(field, getattr(self, field), at_least=1e-30, at_most=1e30)
         # with shape <= 1/2 the mean is Student-t with at most 1 degree of freedom: no expectation
         checks.number("shape", self.shape, above=0.5)
 

@@ -74,9 +74,11 @@ def draw_comparison(axes: Axes, comparison: Comparison, title: str | None = None
     for name, result in comparison.items():
         draw_result(axes, result, label=name)
     # long handles: a short one does not show which line style it is
-    axes.legend(frameon=False, handlelength=3)
+    legend = axes.legend(frameon=False, handlelength=3)
+    for text in legend.get_texts():  # a name with dollar signs is no formula
+        text.set_parse_math(False)
     if title is not None:
-        axes.set_title(title)
+        axes.set_title(title, parse_math=False)
 
 
 def save_figure(figure: Figure, path: str | os.PathLike[str], dpi: float = 200) -> None:

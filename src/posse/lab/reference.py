@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,6 +56,8 @@ class Simulation:
         n_arms = self.bandit.n_arms
         orders = [generator(self.seed, run, "permutation").permutation(n_arms) for run in runs]
         means = [self.bandit.means_of_run(run, generator(self.seed, run, "means")) for run in runs]
+        if any(len(drawn) != n_arms for drawn in means):
+            raise ValueError(f"means: every run must have {n_arms} arms, as the first draw had")
         return take(np.stack(means), np.stack(orders)), np.stack(orders)
 
 
@@ -82,12 +85,24 @@ def simulate_block(
     state = s.algorithm.init(problem)
     for t in range(1, s.horizon + 1):
         arms = s.algorithm.choose(state, t, to_policy)  # (R, N)
+        _check_arms(s.algorithm, arms, (len(runs), problem.n_agents), problem.n_arms)
         rewards = s.bandit.family.draw_rewards(take(means, arms), to_rewards)  # (R, N)
         weights = draw_weights(to_network)  # W(t)
         state = s.algorithm.learn(state, arms, rewards, weights)
         ledger.record(t, arms)
         advance(len(runs))
     return Block(ledger.regret, in_callers_order(ledger.pulls, order))
+
+
+def _check_arms(algorithm: Any, arms: Any, shape: tuple[int, int], n_arms: int) -> None:
+    """Refuse arms that do not exist, which an algorithm of the user's may play."""
+    array = np.asarray(arms)
+    whole = array.shape == shape and np.issubdtype(array.dtype, np.integer)
+    if not whole or array.min() < 0 or array.max() >= n_arms:
+        raise ValueError(
+            f"algorithm {type(algorithm).__name__} must choose whole numbers from 0 to "
+            f"{n_arms - 1} in shape {shape} (runs, agents), got {array.dtype} {array.shape}"
+        )
 
 
 def in_callers_order(pulls: NDArray[np.int32], order: NDArray[np.intp]) -> NDArray[np.int32]:
@@ -153,7 +168,7 @@ def play_blocks(
     if threads == 1 or len(parts) == 1:
         outcomes = [play(part, go_on) for part in parts]
     else:
-        with ThreadPoolExecutor(threads) as pool:
+        with ThreadPoolExecutor(min(threads, len(parts))) as pool:
             try:
                 outcomes = list(pool.map(play, parts, [go_on] * len(parts)))
             except BaseException:

@@ -73,8 +73,9 @@ def compare(
 ) -> Comparison:
     """`simulate` once per algorithm with the same seed: common random numbers."""
     _check_problem(bandit, network, algorithms)
-    horizon = checks.whole("horizon", horizon, at_least=1)
+    horizon = checks.whole("horizon", horizon, at_least=1, at_most=2**31 - 1)
     runs = checks.whole("runs", runs, at_least=1)
+    _check_size(record, horizon, runs, network.n_agents * bandit.n_arms)
     seed = secrets.randbits(32) if seed is None else checks.whole("seed", seed, at_least=0)
     checks.choice("engine", engine, ENGINES)
     threads = os.cpu_count() or 1 if threads is None else threads
@@ -100,6 +101,18 @@ def compare(
                 settings=_settings(simulation, runs),
             )
     return Comparison(results)
+
+
+def _check_size(record: Any, horizon: int, runs: int, cells: int) -> None:
+    """Refuse at once what no memory could hold at the end."""
+    points = horizon if record is None else record if np.ndim(record) == 0 else np.size(record)
+    points = points if isinstance(points, int) and points < horizon else horizon
+    gigabytes = runs * (8 * points + 4 * cells) / 1e9
+    if gigabytes > 100:
+        raise ValueError(
+            f"runs is {runs}, whose curves and pulls take {gigabytes:.3g} GB: "
+            "take fewer runs, or keep fewer rounds with record="
+        )
 
 
 def _engine_for(engine: str, simulations: Mapping[str, Simulation]) -> str:
@@ -160,6 +173,8 @@ def _check_problem(bandit: Any, network: Any, algorithms: Any) -> None:
     if not isinstance(algorithms, Mapping) or not algorithms:
         raise ValueError(f"algorithms must be a dict of name to algorithm, got {algorithms!r}")
     for name, algorithm in algorithms.items():
+        if not isinstance(name, str) or not name.isprintable():
+            raise ValueError(f"algorithm names must be printable text, got {name!r}")
         checks.capable(
             f"algorithm {name!r}" if name else "algorithm",
             algorithm,

@@ -27,9 +27,13 @@ class Graph(NamedTuple):
     edges: IntArray
 
 
+# More would not fit into the memory of most machines.
+_MOST_AGENTS = 100_000_000
+
+
 def complete(agents: int) -> Graph:
     """Everybody talks to everybody."""
-    n = _agents(agents)
+    n = checks.whole("agents", agents, at_least=1, at_most=10_000)  # 50 million links
     return simple(n, np.triu_indices(n, k=1))
 
 
@@ -80,7 +84,7 @@ def regular_ring(agents: int, k: int) -> Graph:
 
 def hypercube(dimension: int) -> Graph:
     """The 2**dimension corners of a cube, linked where they differ in one coordinate."""
-    dimension = checks.whole("dimension", dimension, at_least=0, at_most=30)
+    dimension = checks.whole("dimension", dimension, at_least=0, at_most=20)
     corners = np.arange(2**dimension)
     return simple(corners.size, *((corners, corners ^ (1 << bit)) for bit in range(dimension)))
 
@@ -200,7 +204,7 @@ def simple(n_agents: int, *pairs: tuple[IntArray, IntArray]) -> Graph:
 
 
 def _agents(value: Any) -> int:
-    return checks.whole("agents", value, at_least=1)
+    return checks.whole("agents", value, at_least=1, at_most=_MOST_AGENTS)
 
 
 def _seed(value: Any) -> int:
@@ -209,6 +213,7 @@ def _seed(value: Any) -> int:
 
 def _seats(rows: Any, columns: Any) -> IntArray:
     shape = checks.whole("rows", rows, at_least=1), checks.whole("columns", columns, at_least=1)
+    checks.whole("rows x columns", shape[0] * shape[1], at_least=1, at_most=_MOST_AGENTS)
     return np.arange(shape[0] * shape[1]).reshape(shape)
 
 

@@ -34,7 +34,10 @@ def argmax(scores: FloatArray, generator: Randomness) -> NDArray[np.intp]:
     """
     # drawn whether needed or not, so that a tie in one run never shifts another run's stream
     uniform = generator.random(scores.shape[:-1])
-    tied = scores == scores.max(axis=-1, keepdims=True)
+    best = scores.max(axis=-1, keepdims=True)
+    if np.isnan(best).any():
+        raise ValueError("a policy gave a score that is not a number (NaN)")
+    tied = scores == best
     if np.count_nonzero(tied) > uniform.size:  # else every best score is alone
         nth = np.floor(uniform * np.count_nonzero(tied, axis=-1))[..., None]
         return np.asarray((np.cumsum(tied, axis=-1) > nth).argmax(axis=-1))

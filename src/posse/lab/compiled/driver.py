@@ -93,11 +93,11 @@ def play(
             rows = out if moved else now
             # choose: each run by one of the two
             choose_eagerly(
-                rows, shared, belief, levels[t - U64(1)], thresholds, arms, pivots, eager, close,
+                rows, shared, belief, levels[t - t0], thresholds, arms, pivots, eager, close,
                 scratch, stream, first, last, n_agents, n_arms, first_run, t, key0, key1,
             )  # fmt: skip
             choose(
-                rows, shared, belief, levels[t - U64(1)], thresholds, arms, pivots, eager, close,
+                rows, shared, belief, levels[t - t0], thresholds, arms, pivots, eager, close,
                 scratch, stream, first, last, n_agents, n_arms, first_run, t, key0, key1,
             )  # fmt: skip
             # play

@@ -14,6 +14,7 @@ from posse.lab.compiled import beliefs, driver, indices, merge, rewards, thompso
 from posse.lab.compiled.plan import Plan, levels_for, plan_for
 from posse.lab.compiled.random import ROOM, U64, key_of
 from posse.lab.reference import Block, Simulation, in_callers_order, play_blocks
+from posse.networks import weights as rules
 from posse.networks.link_failure import LinkFailure
 from posse.networks.network import Network
 from posse.randomness import FloatArray
@@ -87,7 +88,6 @@ class Engine:
         self.drawing = drawing
         self.plan = plan_for(simulation)
         self.links = links_of(simulation.network, self.plan)
-        self.levels = levels_for(simulation)
         belief, n_arms = getattr(beliefs, self.plan.belief), U64(simulation.bandit.n_arms)
         self.thresholds = thompson.thresholds_for(belief, thompson.OUTRIGHT, n_arms)
         lazily = self.plan.choose == "choose_thompson"
@@ -177,7 +177,7 @@ class Engine:
                 rows.state, rows.other, rows.flipped, plan.shared,
                 links.offsets, links.neighbours, links.weights,
                 links.links, links.failure, work.words,
-                getattr(beliefs, plan.belief), self.levels, self.thresholds, plan.rate,
+                getattr(beliefs, plan.belief), levels_for(s, t, end), self.thresholds, plan.rate,
                 rows.means, plan.parameter,
                 rows.arms, rows.pivots, rows.eager, work.close,
                 rows.rewards, work.scratch, work.stream,
@@ -216,7 +216,13 @@ def links_of(network: Network, plan: Plan) -> Links:
     offsets = neighbours = np.zeros(0, np.int64)
     weights = np.zeros(0)
     if plan.merge in ("merge_static", "merge_failing"):
-        matrix = csr_array(network.weights)
+        # of a failing network the diagonal is stored even where it is zero: links fall back on it
+        failing = plan.merge == "merge_failing"
+        matrix = (
+            rules.assemble(network.topology, network.link_weights)
+            if failing
+            else csr_array(network.weights)
+        )
         offsets, weights = matrix.indptr.astype(np.int64), matrix.data.astype(float)
         agents = np.repeat(np.arange(network.n_agents), np.diff(offsets))
         neighbours = matrix.indices.astype(np.int64) - agents

@@ -82,8 +82,8 @@ def plan_for(simulation: Simulation) -> Plan:
 
     rate = algorithm.rate(simulation.problem(1))
     merge, shared = MERGES[type(network.dynamics)], False
-    if isinstance(algorithm, algorithms.Isolated):
-        merge = "merge_nothing"
+    if isinstance(algorithm, algorithms.Isolated) or len(network.edges) == 0:
+        merge = "merge_nothing"  # nobody to listen to
     elif isinstance(algorithm, algorithms.Centralized):
         merge, shared = "merge_nothing", True
     elif merge == "merge_static" and network.is_uniform:
@@ -101,16 +101,15 @@ def plan_for(simulation: Simulation) -> Plan:
     )
 
 
-def levels_for(simulation: Simulation) -> Any:
-    """A number for each round that the policy's kernel takes: (T,)."""
+def levels_for(simulation: Simulation, t: int, end: int) -> Any:
+    """A number for each of the rounds t to end - 1 that the policy's kernel takes."""
     from posse.lab.compiled.thompson import OUTRIGHT
 
     algorithm: Any = simulation.algorithm
-    horizon = simulation.horizon
-    if isinstance(algorithm.policy, policies.BayesUCB):
-        # the upper tail
-        return np.array([1.0 - algorithm.policy.level(t, horizon) for t in range(1, horizon + 1)])
-    return np.full(horizon, OUTRIGHT)
+    if isinstance(algorithm.policy, policies.BayesUCB):  # the upper tail
+        level = algorithm.policy.level
+        return np.array([1.0 - level(round_, simulation.horizon) for round_ in range(t, end)])
+    return np.full(end - t, OUTRIGHT)
 
 
 def compiled_parts() -> dict[str, list[str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 from numba import njit
 
 from posse.lab.compiled.beliefs import BETA, upper_quantile
@@ -32,6 +33,9 @@ def _levels(rewards, lo, hi, n_agents, first_run, t, key0, key1):
 @njit
 def poisson_quantile(mean, u):
     """The smallest k with P(K <= k) >= u: from a normal guess, then step by step."""
+    if mean > 1e9:  # the Cornish-Fisher quantile is as good as any there
+        score = -normal_score(u)
+        return np.rint(mean + math.sqrt(mean) * score + (score * score - 1.0) / 6.0)
     k = 0.0
     if mean > 30.0:
         k = math.floor(max(0.0, mean - normal_score(u) * math.sqrt(mean)))
