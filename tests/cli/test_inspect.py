@@ -95,7 +95,10 @@ def test_the_theory_of_given_means(shown):
         ),
         (["cycel"], "graph 'cycel' is unknown: did you mean 'cycle'? allowed are complete, "),
         (["from_edges"], "graph 'from_edges' is unknown: "),
-        (["cycle", "--agents", 0], "agents must be a whole number at least 1, got 0"),
+        (
+            ["cycle", "--agents", 0],
+            "agents must be a whole number at least 1 and at most 100000000, got 0",
+        ),
         (["star", "--agents", 5, "--weights", "metro"], "weights 'metro' is unknown: did you mean"),
         (["star", "--agents", 5, "--gossip", "--failing", 0.1], "dynamics do not chain"),
         (["star", "--agents", 5, "--failing", 1], "p must be a finite number"),

@@ -63,8 +63,8 @@ MISTAKES = [
     ("agents = 4", "", "network: cycle needs agents"),
     ("[0.5, 0.1]", '"uniform"', "bandit.means.n_arms: is missing"),
     # types
-    ("agents = 4", 'agents = "ten"', "network.agents: must be a whole number at least 1, got "
-     "'ten'"),
+    ("agents = 4", 'agents = "ten"', "network.agents: must be a whole number "
+     "at least 1 and at most 100000000, got 'ten'"),
     ("horizon = 10", 'horizon = "ten"', "horizon: must be a whole number, got 'ten'"),
     ("runs = 2", "runs = true", "runs: must be a whole number, got True"),
     ('"good"', "3", "title: must be text, got 3"),
@@ -76,7 +76,7 @@ MISTAKES = [
     ("[algorithms.dec-TS]", "[algorithms]", "algorithms.name.policy: is missing"),
     # values that a constructor refuses
     (FAMILY, 'family = {name = "gaussian", sigma = -1.0}', "bandit.family.sigma: must be a finite "
-     "number above 0, got -1.0"),
+     "number at least 1e-30 and at most 1e+30, got -1.0"),
     (POLICY, POLICY + "\nlearning_rate = 0", "algorithms.dec-TS.learning_rate: must be a finite "),
     ("0.1]", "inf]", "bandit.means: arm 1 has mean inf, but gaussian means must be numbers in "),
     ("horizon = 10", "horizon = 0", "horizon: must be a whole number at least 1, got 0"),
