@@ -14,7 +14,7 @@ from posse import checks
 from posse.algorithms.algorithm import Algorithm
 from posse.bandits import Bandit
 from posse.lab import reference
-from posse.lab.compiled import plan
+from posse.lab.compiled import COMPILED_BEFORE, plan
 from posse.lab.progress import Bars, progress_bar
 from posse.lab.reference import Simulation
 from posse.lab.results import Comparison, Result
@@ -133,7 +133,7 @@ def _runner(engine: str, bars: Bars) -> Callable[..., tuple[FloatArray, NDArray[
     """The engine's `run`; the first use ever of the compiled one takes a while."""
     if engine == "reference":
         return reference.run
-    with bars.compiling(plan.is_compiled()):
+    with bars.compiling(COMPILED_BEFORE):
         from posse.lab.compiled import engine as compiled
     return compiled.run
 

@@ -206,6 +206,8 @@ def upper_quantile(belief, count, total, level, start):
             # f = log tail - target: f''/f' = log_slope + hazard
             damping = 1.0 + 0.5 * step * (log_slope + hazard)
             following = x + step / min(max(damping, 0.5), 2.0)
+            if high == math.inf:  # from far below, where the density is tiny, a step is huge
+                following = min(following, 2.0 * x)
             if abs(following - x) <= 1e-6 * min(x, high - x) and low <= following <= high:
                 return following  # cubic convergence: the next step would be below rounding
         if not low < following < high:

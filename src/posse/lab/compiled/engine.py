@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -140,7 +141,7 @@ class Engine:
         n_rows = len(rows.arms)
         n_tiles = -(-n_rows // _TILE_ROWS)
         cuts = [min(n_rows, n_tiles * i // threads * _TILE_ROWS) for i in range(threads)]
-        parts = list(zip(cuts, [*cuts[1:], n_rows], strict=True))
+        parts = [(lo, hi) for lo, hi in pairwise([*cuts, n_rows]) if lo < hi]
         works = [Work(rows, _TILE_ROWS, self.links.n_words) for _ in parts]
         columns = {int(t): column for column, t in enumerate(s.times)}
         for t in range(1, s.horizon + 1):
@@ -160,7 +161,10 @@ class Engine:
             )  # fmt: skip
             if t in columns:
                 tally = np.sum([work.tally for work in works], axis=0)
-                rows.regret[0, columns[t]] = (rows.gaps * tally).sum() / n_rows
+                driver.record(
+                    tally, rows.gaps, rows.regret.reshape(-1), columns[t], len(s.times),
+                    U64(n_rows), U64(s.bandit.n_arms), 1,
+                )  # fmt: skip
             advance(1)
         return rows.block()
 

@@ -99,7 +99,8 @@ def _largest_quantile(state, row, belief, level, score, pivot, n_arms):
                     continue
             if tail(belief, count, total, quantile) > level:
                 winner = k
-                quantile = upper_quantile(belief, count, total, level, quantile)
+                near = max(quantile, start(belief, count, total, score))
+                quantile = upper_quantile(belief, count, total, level, near)
     return winner
 
 

@@ -177,6 +177,18 @@ def _largest_degree(changed, n_changed, links, n_agents):
     return degrees.max()
 
 
+@njit(error_model="numpy", fastmath=FAST)
+def _comparable(state, base, n_agents, n_arms):
+    """Whether all counts of a run are within four orders of magnitude of each other."""
+    lowest = highest = state[base]
+    for agent in range(U64(0), n_agents):
+        row = base + agent * U64(2) * n_arms
+        for k in range(U64(0), n_arms):
+            lowest = min(lowest, state[row + k])
+            highest = max(highest, state[row + k])
+    return highest < 1e4 * lowest
+
+
 @njit(MERGE, **_OPTIONS)
 def merge_failing(
     out, state, offsets, neighbours, weights, links, scratch, words,
@@ -193,14 +205,17 @@ def merge_failing(
     n_links = U64(links.size // 2)
     threshold = U64(scratch[0] * 4294967296.0)
     realised, uniform = scratch[1] != 0.0, scratch[2] != 0.0
-    mostly_alive = scratch[0] < 0.5 and not realised
-    sign, alike = -1.0 if mostly_alive else 1.0, scratch[3] != 0.0
+    alike = scratch[3] != 0.0
     changed = np.empty(n_links + U64(1), np.uint32)
     # for each agent the neighbours that its changed links lead to, itself last
     shifts, amounts = np.empty(neighbours.size, np.int64), np.empty(neighbours.size)
     ends, own = np.empty(n_agents, np.int64), np.empty(n_agents)
     for slot in range(lo // n_agents, hi // n_agents):
         base = slot * n_agents * width
+        # taking away from the full merge loses digits where beliefs differ by orders of magnitude
+        mostly_alive = scratch[0] < 0.5 and not realised
+        mostly_alive = mostly_alive and _comparable(state, base, n_agents, n_arms)
+        sign = -1.0 if mostly_alive else 1.0
         n_changed = _draw_links(
             changed, words, n_links, threshold, mostly_alive, t, first_run + slot, key0, key1
         )

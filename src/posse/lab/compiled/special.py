@@ -37,7 +37,13 @@ def beta_prefix(a, b, x):
         exponent = a * _log1p_minus(off / mean) + b * _log1p_minus(-off / (1.0 - mean))
         exponent += _stirling(n) - _stirling(a) - _stirling(b)
         return math.exp(exponent) * math.sqrt(a * (b / n) / (2.0 * math.pi))
-    log_beta = math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
+    small, large = min(a, b), max(a, b)
+    if large >= 10.0:  # the difference of two large lgammas would lose their digits
+        n = a + b
+        rise = (large - 0.5) * math.log1p(small / large) + small * math.log(n) - small
+        log_beta = math.lgamma(small) - (rise + _stirling(n) - _stirling(large))
+    else:
+        log_beta = math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
     return math.exp(a * math.log(x) + b * math.log1p(-x) - log_beta)
 
 

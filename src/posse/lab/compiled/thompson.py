@@ -182,11 +182,12 @@ def _sample_pivots(
     scratch: the samples, and from three sizes on three more columns to work in.
     """
     first, second, rejected = U64(3) * size, U64(4) * size, U64(5) * size
+    if belief == GAUSSIAN:  # first, since it may write a little beyond its column
+        fill_normals_and_bits(scratch, spare, n, agent, t, run, PIVOT, key0, key1)
     for i in range(U64(0), n):
         at = start + i * step + U64(pivots[row + i])
         scratch[first + i], scratch[second + i] = state[at], state[at + n_arms]
     if belief == GAUSSIAN:
-        fill_normals_and_bits(scratch, spare, n, agent, t, run, PIVOT, key0, key1)
         for i in range(U64(0), n):
             count, total = scratch[first + i], scratch[second + i]
             scratch[i] = (total + scratch[i] * math.sqrt(count)) / count

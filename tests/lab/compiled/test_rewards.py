@@ -1,0 +1,123 @@
+"""Reward kernels: the family's law, from one variate an agent and round whatever the arm.
+
+Statistical tests reject with probability 1e-5 each if all is well.
+"""
+
+import numpy as np
+import pytest
+from scipy import special, stats
+
+from posse.families import Bernoulli, Bounded, Exponential, Gaussian, Poisson
+from posse.lab.compiled import rewards
+from posse.lab.compiled.plan import REWARDS
+from posse.lab.compiled.random import U64, key_of
+
+ERROR_RATE = 1e-5
+FAMILIES = [
+    (Gaussian(sigma=2.5), [-3.0, 0.4, 1e3]),
+    (Bernoulli(), [0.001, 0.4, 0.97]),
+    (Bounded(concentration=5.0), [0.02, 0.4, 0.9]),
+    (Bounded(concentration=0.4), [0.02, 0.4, 0.9]),
+    (Poisson(), [0.02, 3.0, 500.0]),
+    (Exponential(), [0.02, 1.0, 1e4]),
+]
+
+
+def draw(family, means, arms, t=1, first_run=0):
+    """Rewards of arms (runs, N) with means (runs, K)."""
+    name, parameter = REWARDS[type(family)]
+    n_agents = arms.shape[1]
+    out = np.empty(arms.size + 32)  # room for whole vectors
+    getattr(rewards, name)(
+        np.asarray(means, float).reshape(-1), float(parameter(family)),
+        arms.astype(np.uint32).reshape(-1), out,
+        U64(0), U64(arms.size), U64(n_agents), U64(np.shape(means)[1]),
+        U64(first_run), U64(t), *key_of(11),
+    )  # fmt: skip
+    return out[: arms.size].reshape(arms.shape)
+
+
+def law_of(family, mean):
+    if isinstance(family, Gaussian):
+        return stats.norm(mean, family.sigma)
+    if isinstance(family, Bernoulli):
+        return stats.bernoulli(mean)
+    if isinstance(family, Bounded):
+        return stats.beta(family.concentration * mean, family.concentration * (1 - mean))
+    return stats.poisson(mean) if isinstance(family, Poisson) else stats.expon(scale=mean)
+
+
+@pytest.mark.parametrize(("family", "means"), FAMILIES, ids=lambda value: str(value)[:30])
+class TestRewards:
+    def test_have_the_law_of_the_family(self, family, means):
+        n = 100_001
+        for arm, mean in enumerate(means):
+            got, law = draw(family, [means], np.full((1, n), arm))[0], law_of(family, mean)
+            if isinstance(family, (Bernoulli, Poisson)):
+                edges = np.unique(law.ppf(np.linspace(0.001, 0.999, 40)))
+                cells = np.concatenate([[-np.inf], edges, [np.inf]])
+                counts = np.histogram(got, np.concatenate([[-1], edges + 0.5, [1e9]]))[0]
+                expected = n * np.diff(law.cdf(cells))
+                enough = expected > 5
+                if enough.sum() > 1:
+                    scale = counts[enough].sum() / expected[enough].sum()
+                    p = stats.chisquare(counts[enough], expected[enough] * scale).pvalue
+                    assert p > ERROR_RATE
+                assert abs(got.mean() - mean) < 5 * law.std() / n**0.5
+            elif isinstance(family, Bounded):  # known to 1e-16, so the ends are told apart so far
+                low, high = 1e-12, 1 - 1e-12
+                for n_there, chance in (((got < low).sum(), law.cdf(low)),
+                                        ((got > high).sum(), law.sf(high))):  # fmt: skip
+                    assert stats.binomtest(int(n_there), n, chance).pvalue > ERROR_RATE
+                inside = law.cdf(got[(got >= low) & (got <= high)])
+                span = law.cdf(high) - law.cdf(low)
+                inside = (inside - law.cdf(low)) / span
+                assert stats.kstest(inside, "uniform").pvalue > ERROR_RATE
+            else:
+                assert stats.kstest(got, law.cdf).pvalue > ERROR_RATE
+
+    def test_use_the_same_random_number_whatever_the_arm(self, family, means):
+        """Common random numbers: the levels at which rewards lie in their laws are equal."""
+        shape = (3, 7)
+        rows = [means] * 3
+        first, last = (draw(family, rows, np.full(shape, arm)) for arm in (0, 2))
+        if isinstance(family, Gaussian):
+            np.testing.assert_allclose(first - means[0], last - means[2], rtol=0, atol=1e-12 * 1e3)
+        elif isinstance(family, Exponential):
+            np.testing.assert_allclose(first / means[0], last / means[2], rtol=1e-12)
+        elif isinstance(family, Bounded):
+            c = family.concentration
+            levels = [
+                special.betainc(c * m, c * (1 - m), y)
+                for m, y in ((means[0], first), (means[2], last))
+            ]
+            inside = (first > 1e-12) & (last < 1 - 1e-12)
+            np.testing.assert_allclose(levels[0][inside], levels[1][inside], rtol=1e-3)
+        else:  # counts: quantiles at one level are ordered like the means
+            assert np.all(first <= last)
+        mixed = np.random.default_rng(0).integers(0, 3, shape)
+        by_arm = np.stack([draw(family, rows, np.full(shape, arm)) for arm in range(3)])
+        expected = np.take_along_axis(by_arm, mixed[None], axis=0)[0]
+        np.testing.assert_array_equal(draw(family, rows, mixed), expected)
+
+    def test_runs_have_their_own_means_and_numbers(self, family, means):
+        """Odd numbers of agents too: nothing spills from one run into the next."""
+        reversed_means = means[::-1]
+        arms = np.zeros((2, 5), int)
+        both = draw(family, [means, reversed_means], arms)
+        np.testing.assert_array_equal(both[:1], draw(family, [means], arms[:1]))
+        np.testing.assert_array_equal(
+            both[1:], draw(family, [reversed_means], arms[1:], first_run=1)
+        )
+
+    def test_rounds_differ(self, family, means):
+        arms = np.full((1, 400), 1)
+        a, b = (draw(family, [means], arms, t=t)[0] for t in (1, 2))
+        assert not np.array_equal(a, b)
+        assert abs(np.corrcoef(a, b)[0, 1]) < 5 / 400**0.5
+
+
+def test_probabilities_of_zero_and_one_are_certain():
+    arms = np.tile([0, 1], (1, 5_000))
+    got = draw(Bernoulli(), [[0.0, 1.0]], arms)
+    np.testing.assert_array_equal(got, arms)
