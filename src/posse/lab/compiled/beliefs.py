@@ -22,6 +22,7 @@ import math
 import numpy as np
 from numba import njit
 
+from posse.lab.compiled.jit import helper
 from posse.lab.compiled.random import next_gamma, next_normal, next_uniform
 from posse.lab.compiled.special import (
     beta_prefix,
@@ -50,7 +51,7 @@ def spread(belief, x):
     return x if belief == GAMMA else x * x
 
 
-@njit
+@helper
 def sample(belief, count, total, stream):
     """One draw of the mean."""
     if belief == GAUSSIAN:
@@ -65,7 +66,7 @@ def sample(belief, count, total, stream):
     return total / next_gamma(stream, count)
 
 
-@njit
+@helper
 def tail_bound(belief, count, total, x):
     """An upper bound of P(mean > x) for x above total/count, at most the common one."""
     if belief == GAUSSIAN:
@@ -87,7 +88,7 @@ def tail_bound(belief, count, total, x):
     return math.exp(count - w + count * math.log(w / count))
 
 
-@njit
+@helper
 def tail(belief, count, total, x):
     """P(mean > x)."""
     if belief == GAUSSIAN:
@@ -101,7 +102,7 @@ def tail(belief, count, total, x):
     return gamma_tails(count, total / x)[0]
 
 
-@njit
+@helper
 def sample_tail(belief, count, total, x, stream):
     """One draw of the mean given that it is above x, where x is beyond the mode.
 
@@ -140,7 +141,7 @@ def sample_tail(belief, count, total, x, stream):
                 return total / (w - excess)
 
 
-@njit
+@helper
 def _sample_beta_tail(a, b, x, stream):
     """Beta(a, b) given that it is above x."""
     slope = (b - 1.0) / (1.0 - x) - (a - 1.0) / x
@@ -159,7 +160,7 @@ def _sample_beta_tail(a, b, x, stream):
             return z
 
 
-@njit
+@helper
 def _density(belief, count, total, x):
     """The density of the mean at x, and the slope of its logarithm."""
     if belief == BETA:
@@ -171,7 +172,7 @@ def _density(belief, count, total, x):
     return gamma_prefix(count, w) / x, (w - (count + 1.0)) / x
 
 
-@njit
+@helper
 def start(belief, count, total, score):
     """A point near the quantile of a standard normal score, from which to look for it."""
     mean = total / count
@@ -180,7 +181,7 @@ def start(belief, count, total, score):
     return mean * math.exp(score / math.sqrt(total if belief == GAMMA else count))
 
 
-@njit
+@helper
 def upper_quantile(belief, count, total, level, start):
     """The x with P(mean > x) = level.
 

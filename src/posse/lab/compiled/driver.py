@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from numba import njit, types
 
+from posse.lab.compiled.jit import KERNEL, helper
 from posse.lab.compiled.random import U64
 from posse.lab.compiled.signatures import (
     BYTES,
@@ -19,7 +20,7 @@ from posse.lab.compiled.signatures import (
 from posse.lab.compiled.thompson import settle
 
 
-@njit(error_model="numpy")
+@helper
 def update(rows, shared, rate, arms, rewards, pulls, tally, first, last, n_agents, n_arms):
     """Eq. `posterior_update`: count += rate, total += rate * reward; and the books."""
     width = U64(2) * n_arms
@@ -34,7 +35,7 @@ def update(rows, shared, rate, arms, rewards, pulls, tally, first, last, n_agent
             tally[slot * n_arms + arm] += 1
 
 
-@njit
+@helper
 def record(tally, gaps, regret, column, n_columns, n_agents, n_arms, n_runs):
     """The regret of each run so far, from how often each arm was played: exact in any order."""
     for slot in range(n_runs):
@@ -51,20 +52,20 @@ _SIGNATURE = types.boolean(
     TALLY, TALLY, FLOATS, INDICES, FLOATS, WORDS,  # W
     types.uint64, FLOATS, FLOATS, types.float64,  # belief, levels, thresholds, rate
     FLOATS, types.float64,  # means, parameter
-    INDICES, INDICES, BYTES, COUNTS, FLOATS, FLOATS, WORDS,  # arms ... stream
+    INDICES, INDICES, BYTES, COUNTS, FLOATS, FLOATS, INDICES, WORDS,  # arms ... stream
     COUNTS, TALLY, TALLY, FLOATS, FLOATS,  # pulls, tally, times, gaps, regret
     *(types.uint64,) * 6,  # lo, hi, tile, n_agents, n_arms, first_run
     *(types.uint64,) * 4, types.boolean,  # t0, t1, key0, key1, alone
 )  # fmt: skip
 
 
-@njit(_SIGNATURE, cache=True, nogil=True, error_model="numpy")
+@njit(_SIGNATURE, **KERNEL)
 def play(
     merge, choose, choose_eagerly, draw_rewards,
     state, other, flipped, shared,
     offsets, neighbours, weights, links, failure, words,
     belief, levels, thresholds, rate, means, parameter,
-    arms, pivots, eager, close, rewards, scratch, stream,
+    arms, pivots, eager, close, rewards, scratch, spare, stream,
     pulls, tally, times, gaps, regret,
     lo, hi, tile, n_agents, n_arms, first_run,
     t0, t1, key0, key1, alone,
@@ -94,11 +95,11 @@ def play(
             # choose: each run by one of the two
             choose_eagerly(
                 rows, shared, belief, levels[t - t0], thresholds, arms, pivots, eager, close,
-                scratch, stream, first, last, n_agents, n_arms, first_run, t, key0, key1,
+                scratch, spare, stream, first, last, n_agents, n_arms, first_run, t, key0, key1,
             )  # fmt: skip
             choose(
                 rows, shared, belief, levels[t - t0], thresholds, arms, pivots, eager, close,
-                scratch, stream, first, last, n_agents, n_arms, first_run, t, key0, key1,
+                scratch, spare, stream, first, last, n_agents, n_arms, first_run, t, key0, key1,
             )  # fmt: skip
             # play
             draw_rewards(

@@ -41,7 +41,7 @@ class Links:
     weights: Any
     links: Any
     failure: Any
-    n_words: int  # of random bits a round, for links that may fail
+    n_words: int  # of random bits for the links of a round
 
 
 @dataclass
@@ -184,7 +184,7 @@ class Engine:
                 getattr(beliefs, plan.belief), levels_for(s, t, end), self.thresholds, plan.rate,
                 rows.means, plan.parameter,
                 rows.arms, rows.pivots, rows.eager, work.close,
-                rows.rewards, work.scratch, work.stream,
+                rows.rewards, work.scratch, work.spare, work.stream,
                 rows.pulls, work.tally, s.times, rows.gaps, rows.regret.reshape(-1),
                 lo, hi, tile, s.network.n_agents, s.bandit.n_arms, rows.runs[0],
                 t, end, *self.key, alone,
@@ -206,6 +206,7 @@ class Work:
         n_arms = rows.simulation.bandit.n_arms
         agents = min(tile, rows.simulation.network.n_agents)
         self.scratch = np.empty((agents + 2) * max(8, 3 * (n_arms + 1)) + ROOM)
+        self.spare = np.empty(agents * (n_arms + 1) + ROOM, np.uint32)
         self.stream = np.zeros(8, np.uint64)
         self.close = np.zeros(len(rows.runs), np.int32)
         self.tally = np.zeros(len(rows.runs) * n_arms, np.int64)
@@ -230,7 +231,7 @@ def links_of(network: Network, plan: Plan) -> Links:
         offsets, weights = matrix.indptr.astype(np.int64), matrix.data.astype(float)
         agents = np.repeat(np.arange(network.n_agents), np.diff(offsets))
         neighbours = matrix.indices.astype(np.int64) - agents
-    ends, failure, n_words = none, np.zeros(8), 0
+    ends, failure, n_words = none, np.zeros(8), 8
     if plan.merge == "merge_static":
         ends = _stretches(offsets, neighbours, weights)
     if plan.merge in ("merge_gossip", "merge_failing"):

@@ -16,6 +16,7 @@ from posse.lab.compiled.beliefs import (
     tail_bound,
     upper_quantile,
 )
+from posse.lab.compiled.jit import KERNEL, helper
 from posse.lab.compiled.random import TIE, U64, open_stream, pick_tied
 from posse.lab.compiled.signatures import CHOOSE
 from posse.lab.compiled.special import normal_score
@@ -24,7 +25,7 @@ from posse.lab.compiled.special import normal_score
 _MEAN_IS_BELOW = 0.36
 
 
-@njit(error_model="numpy")
+@helper
 def _play_best(scores, stream, agent, t, run, key0, key1):
     """The arm with the largest score."""
     arm, best, n_tied = U64(0), scores[0], 1
@@ -39,18 +40,18 @@ def _play_best(scores, stream, agent, t, run, key0, key1):
     return arm
 
 
-@njit(CHOOSE, cache=True, nogil=True)
+@njit(CHOOSE, **KERNEL)
 def choose_nothing(
-    state, shared, belief, level, thresholds, arms, pivots, eager, close, scratch, stream,
-    lo, hi, n_agents, n_arms, first_run, t, key0, key1,
+    state, shared, belief, level, thresholds, arms, pivots, eager, close, scratch, spare,
+    stream, lo, hi, n_agents, n_arms, first_run, t, key0, key1,
 ):  # fmt: skip
     """For policies without an eager kernel."""
 
 
-@njit(CHOOSE, cache=True, nogil=True, error_model="numpy")
+@njit(CHOOSE, **KERNEL)
 def choose_greedy(
-    state, shared, belief, level, thresholds, arms, pivots, eager, close, scratch, stream,
-    lo, hi, n_agents, n_arms, first_run, t, key0, key1,
+    state, shared, belief, level, thresholds, arms, pivots, eager, close, scratch, spare,
+    stream, lo, hi, n_agents, n_arms, first_run, t, key0, key1,
 ):  # fmt: skip
     """The largest posterior mean."""
     scores = scratch[:n_arms]
@@ -64,7 +65,7 @@ def choose_greedy(
         arms[i] = _play_best(scores, stream, agent, t, run, key0, key1)
 
 
-@njit(error_model="numpy")
+@helper
 def _largest_quantile(state, row, belief, level, score, pivot, n_arms):
     """The arm with the largest quantile, computing as few quantiles as possible.
 
@@ -104,10 +105,10 @@ def _largest_quantile(state, row, belief, level, score, pivot, n_arms):
     return winner
 
 
-@njit(CHOOSE, cache=True, nogil=True, error_model="numpy")
+@njit(CHOOSE, **KERNEL)
 def choose_bayes_ucb(
-    state, shared, belief, level, thresholds, arms, pivots, eager, close, scratch, stream,
-    lo, hi, n_agents, n_arms, first_run, t, key0, key1,
+    state, shared, belief, level, thresholds, arms, pivots, eager, close, scratch, spare,
+    stream, lo, hi, n_agents, n_arms, first_run, t, key0, key1,
 ):  # fmt: skip
     """The largest posterior quantile (Alg. `decent_bayesUCB`); `level` is the upper tail 1/t ..."""
     scores = scratch[:n_arms]

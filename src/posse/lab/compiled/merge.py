@@ -9,15 +9,15 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from posse.lab.compiled.random import FAST, NETWORK, U64, next_uniform, open_stream, philox
+from posse.lab.compiled.jit import FAST_KERNEL, helper, use_wide_vectors, vectorised
+from posse.lab.compiled.random import NETWORK, U64, next_uniform, open_stream, philox
 from posse.lab.compiled.signatures import MERGE
 
 # Rows merged in one stretch, few enough to stay in the cache between two passes over them.
 _STRETCH = U64(64)
-_OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": FAST}
 
 
-@njit(MERGE, **_OPTIONS)
+@njit(MERGE, **FAST_KERNEL)
 def merge_nothing(
     out, state, offsets, neighbours, weights, links, scratch, words,
     lo, hi, n_agents, n_arms, first_run, t, key0, key1,
@@ -32,13 +32,14 @@ def _place(source, shifts, weights, e, width):
     return source + U64(shifts[e]) * width, weights[e]
 
 
-@njit(error_model="numpy", fastmath=FAST)
+@vectorised
 def _add_neighbours(out, target, state, source, length, e, end, shifts, weights, width, fresh):
     """out[target + j] += sum over the links e to end of weight * state[source + shift + j].
 
     `fresh` says that out holds nothing yet.  Ten links at a time, then five, three, one: every
     pass over the row costs as much as several links.
     """
+    use_wide_vectors()
     while e < end:
         left = end - e
         a, p = _place(source, shifts, weights, e, width)
@@ -83,7 +84,7 @@ def _add_neighbours(out, target, state, source, length, e, end, shifts, weights,
         fresh = False
 
 
-@njit(MERGE, **_OPTIONS)
+@njit(MERGE, **FAST_KERNEL)
 def merge_static(
     out, state, offsets, neighbours, weights, links, scratch, words,
     lo, hi, n_agents, n_arms, first_run, t, key0, key1,
@@ -94,6 +95,7 @@ def merge_static(
     have the same neighbours and weights, which on a cycle or a grid is most: their rows are merged
     in one stretch.
     """
+    use_wide_vectors()
     width = U64(2) * n_arms
     row = lo
     while row < hi:
@@ -108,7 +110,7 @@ def merge_static(
     return True
 
 
-@njit(MERGE, **_OPTIONS)
+@njit(MERGE, **FAST_KERNEL)
 def merge_gossip(
     out, state, offsets, neighbours, weights, links, scratch, words,
     lo, hi, n_agents, n_arms, first_run, t, key0, key1,
@@ -117,9 +119,8 @@ def merge_gossip(
     width = U64(2) * n_arms
     n_links = U64(links.size // 2)
     for slot in range(lo // n_agents, (hi + n_agents - U64(1)) // n_agents):
-        stream = np.empty(8, np.uint64)
-        open_stream(stream, U64(0), t, first_run + slot, NETWORK, key0, key1)
-        link = min(U64(next_uniform(stream) * n_links), n_links - U64(1))
+        open_stream(words, U64(0), t, first_run + slot, NETWORK, key0, key1)
+        link = min(U64(next_uniform(words) * n_links), n_links - U64(1))
         a = (slot * n_agents + U64(links[U64(2) * link])) * width
         b = (slot * n_agents + U64(links[U64(2) * link + U64(1)])) * width
         for j in range(U64(0), width):
@@ -129,7 +130,7 @@ def merge_gossip(
     return False
 
 
-@njit(error_model="numpy")
+@helper
 def _draw_links(changed, words, n_links, threshold, failed, t, run, key0, key1):
     """List the links that failed, or those that did not; returns how many.
 
@@ -148,7 +149,7 @@ def _draw_links(changed, words, n_links, threshold, failed, t, run, key0, key1):
     return n_changed
 
 
-@njit(error_model="numpy", fastmath=FAST)
+@vectorised
 def _average(out, state, base, n_agents, width):
     """Every row becomes the mean row."""
     for j in range(U64(0), width):
@@ -177,7 +178,7 @@ def _largest_degree(changed, n_changed, links, n_agents):
     return degrees.max()
 
 
-@njit(error_model="numpy", fastmath=FAST)
+@vectorised
 def _comparable(state, base, n_agents, n_arms):
     """Whether all counts of a run are within four orders of magnitude of each other."""
     lowest = highest = state[base]
@@ -189,7 +190,7 @@ def _comparable(state, base, n_agents, n_arms):
     return highest < 1e4 * lowest
 
 
-@njit(MERGE, **_OPTIONS)
+@njit(MERGE, **{**FAST_KERNEL, "_nrt": True})  # it allocates
 def merge_failing(
     out, state, offsets, neighbours, weights, links, scratch, words,
     lo, hi, n_agents, n_arms, first_run, t, key0, key1,
@@ -198,8 +199,8 @@ def merge_failing(
 
     scratch: failure probability, whether to divide by the realised largest degree + 1, whether W
     is a plain average (complete graph), whether all links have one weight; then, from 8 on, the
-    weight of each link.  Where most
-    links live, the full merge is corrected for the failed ones; else the living ones are added up.
+    weight of each link.  Where most links live, the full merge is corrected for the failed ones;
+    else the living ones are added up.
     """
     width = U64(2) * n_arms
     n_links = U64(links.size // 2)

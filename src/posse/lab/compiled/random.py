@@ -15,6 +15,8 @@ from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 
+from posse.lab.compiled.jit import helper, use_wide_vectors, vectorised
+
 U64 = np.uint64
 _LOW = U64(0xFFFFFFFF)
 _ONE_TO_TWO = U64(0x3FF0000000000000)  # the exponent bits of floats in [1, 2)
@@ -24,9 +26,6 @@ REWARD, NETWORK, PIVOT, PIVOT_AGAIN, ALL_ARMS, CONTEST, TIE = (U64(i) for i in r
 
 # Numbers that the fill functions may write beyond what they are asked for.
 ROOM = 16
-
-# Reassociation would change results with the vector width; the rest only rounds differently.
-FAST = {"contract", "nsz", "arcp", "nnan", "ninf"}
 
 
 @intrinsic
@@ -122,7 +121,7 @@ def _pairs(agents):
     return ((agents + U64(15)) >> U64(4)) << U64(3)
 
 
-@njit(fastmath=FAST, error_model="numpy")
+@vectorised
 def fill_uniforms(out, start, agents, first_agent, t, run, purpose, key0, key1):
     """One uniform per agent: out[start : start + agents], one Philox call for two of them.
 
@@ -130,6 +129,7 @@ def fill_uniforms(out, start, agents, first_agent, t, run, purpose, key0, key1):
     are written than asked for: arrays have so much room at their end, and tiles are multiples of
     16, so that what is overwritten is never another thread's.
     """
+    use_wide_vectors()
     half = first_agent >> U64(1)
     for pair in range(U64(0), _pairs(agents)):
         a, b = philox(half + pair, t, run, purpose, key0, key1)
@@ -137,9 +137,10 @@ def fill_uniforms(out, start, agents, first_agent, t, run, purpose, key0, key1):
         out[start + (pair << U64(1)) + U64(1)] = uniform(b)
 
 
-@njit(fastmath=FAST, error_model="numpy")
+@vectorised
 def fill_normals_and_bits(out, spare, agents, first_agent, t, run, purpose, key0, key1):
     """`fill_normals`, and for each agent 10 further random bits that a normal leaves unused."""
+    use_wide_vectors()
     half = first_agent >> U64(1)
     for pair in range(U64(0), _pairs(agents)):
         a, b = philox(half + pair, t, run, purpose, key0, key1)
@@ -150,9 +151,10 @@ def fill_normals_and_bits(out, spare, agents, first_agent, t, run, purpose, key0
         spare[(pair << U64(1)) + U64(1)] = np.uint32(b & U64(0x3FF))
 
 
-@njit(fastmath=FAST, error_model="numpy")
+@vectorised
 def fill_normals(out, start, agents, first_agent, t, run, purpose, key0, key1):
     """One standard normal per agent, addressed as in `fill_uniforms`."""
+    use_wide_vectors()
     half = first_agent >> U64(1)
     for pair in range(U64(0), _pairs(agents)):
         a, b = philox(half + pair, t, run, purpose, key0, key1)
@@ -205,7 +207,7 @@ def next_uniform(stream):
     return uniform(next_word(stream))
 
 
-@njit
+@helper
 def next_normal(stream):
     """The next standard normal of a scalar stream."""
     if stream[5] != U64(0):
@@ -217,7 +219,7 @@ def next_normal(stream):
     return x
 
 
-@njit
+@helper
 def next_gamma(stream, shape):
     """A Gamma(shape) variate of a scalar stream (Marsaglia & Tsang 2000)."""
     boost = 1.0
@@ -239,7 +241,7 @@ def next_gamma(stream, shape):
                 return d * v * boost
 
 
-@njit
+@helper
 def pick_tied(scores, best, n_tied, stream):
     """One of the n_tied positions at which the score is best, uniformly."""
     nth = min(U64(next_uniform(stream) * n_tied), U64(n_tied) - U64(1))

@@ -8,15 +8,14 @@ import numpy as np
 from numba import njit
 
 from posse.lab.compiled.beliefs import BETA, upper_quantile
-from posse.lab.compiled.random import FAST, U64, fill_normals, fill_uniforms
+from posse.lab.compiled.jit import FAST_KERNEL, helper
 from posse.lab.compiled.random import REWARD as PURPOSE
+from posse.lab.compiled.random import U64, fill_normals, fill_uniforms
 from posse.lab.compiled.signatures import REWARD
 from posse.lab.compiled.special import gamma_tails, normal_score
 
-_OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": FAST}
 
-
-@njit(error_model="numpy")
+@helper
 def _levels(rewards, lo, hi, n_agents, first_run, t, key0, key1):
     """A uniform for every agent of the tile, in the place of its reward."""
     row = lo
@@ -30,7 +29,7 @@ def _levels(rewards, lo, hi, n_agents, first_run, t, key0, key1):
         row = end
 
 
-@njit
+@helper
 def poisson_quantile(mean, u):
     """The smallest k with P(K <= k) >= u: from a normal guess, then step by step."""
     if mean > 1e9:  # the Cornish-Fisher quantile is as good as any there
@@ -58,7 +57,7 @@ def poisson_quantile(mean, u):
     return k
 
 
-@njit
+@helper
 def beta_quantile(a, b, u):
     """The x with P(Beta(a, b) <= x) = u, from the nearer tail."""
     if u < 0.5:
@@ -66,7 +65,7 @@ def beta_quantile(a, b, u):
     return upper_quantile(BETA, a + b, a, 1.0 - u, a / (a + b))
 
 
-@njit(REWARD, **_OPTIONS)
+@njit(REWARD, **FAST_KERNEL)
 def draw_gaussian(
     means, parameter, arms, rewards, lo, hi, n_agents, n_arms, first_run, t, key0, key1
 ):
@@ -82,7 +81,7 @@ def draw_gaussian(
         row = end
 
 
-@njit(REWARD, **_OPTIONS)
+@njit(REWARD, **FAST_KERNEL)
 def draw_bernoulli(
     means, parameter, arms, rewards, lo, hi, n_agents, n_arms, first_run, t, key0, key1
 ):
@@ -95,7 +94,7 @@ def draw_bernoulli(
             rewards[i] = 1.0 if rewards[i] < mean else 0.0
 
 
-@njit(REWARD, **_OPTIONS)
+@njit(REWARD, **FAST_KERNEL)
 def draw_exponential(
     means, parameter, arms, rewards, lo, hi, n_agents, n_arms, first_run, t, key0, key1
 ):
@@ -108,7 +107,7 @@ def draw_exponential(
             rewards[i] = -mean * math.log1p(-rewards[i])
 
 
-@njit(REWARD, **_OPTIONS)
+@njit(REWARD, **FAST_KERNEL)
 def draw_poisson(
     means, parameter, arms, rewards, lo, hi, n_agents, n_arms, first_run, t, key0, key1
 ):
@@ -121,7 +120,7 @@ def draw_poisson(
             rewards[i] = poisson_quantile(mean, rewards[i])
 
 
-@njit(REWARD, **_OPTIONS)
+@njit(REWARD, **FAST_KERNEL)
 def draw_bounded(
     means, parameter, arms, rewards, lo, hi, n_agents, n_arms, first_run, t, key0, key1
 ):

@@ -28,10 +28,10 @@ MERGE = types.boolean(FLOATS, FLOATS, TALLY, TALLY, FLOATS, INDICES, FLOATS, WOR
 
 # Choose an arm for every agent from its row of the state.
 #   state, shared (whether all agents of a run share one row), belief, level, thresholds, arms,
-#   pivots, eager, close, scratch, stream
+#   pivots, eager, close, scratch, spare, stream
 CHOOSE = types.void(
     FLOATS, types.boolean, U64, types.float64, FLOATS, INDICES, INDICES, BYTES, COUNTS,
-    FLOATS, WORDS, *_WHERE,
+    FLOATS, INDICES, WORDS, *_WHERE,
 )  # fmt: skip
 
 # Draw a reward for every agent.

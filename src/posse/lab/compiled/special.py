@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 
-from numba import njit
+from posse.lab.compiled.jit import helper
 
 _TINY = 1e-300
 
 
-@njit
+@helper
 def _stirling(a):
     """lgamma(a) - [(a - 1/2) log a - a + log(2 pi)/2], for a >= 10."""
     i = 1.0 / a
@@ -18,7 +18,7 @@ def _stirling(a):
     return i * (1 / 12 - z * (1 / 360 - z * tail))
 
 
-@njit
+@helper
 def _log1p_minus(d):
     """log(1 + d) - d, without cancellation near 0."""
     if abs(d) < 0.01:
@@ -27,7 +27,7 @@ def _log1p_minus(d):
     return math.log1p(d) - d
 
 
-@njit
+@helper
 def beta_prefix(a, b, x):
     """x^a (1 - x)^b / B(a, b), for 0 < x < 1."""
     if a >= 10.0 and b >= 10.0:
@@ -47,7 +47,7 @@ def beta_prefix(a, b, x):
     return math.exp(a * math.log(x) + b * math.log1p(-x) - log_beta)
 
 
-@njit
+@helper
 def _beta_fraction(a, b, x):
     """The continued fraction of the incomplete beta function (Lentz's method)."""
     total, above, below = a + b, a + 1.0, a - 1.0
@@ -75,7 +75,7 @@ def _beta_fraction(a, b, x):
     return h
 
 
-@njit
+@helper
 def beta_tails(a, b, x):
     """P(X <= x) and P(X > x) for X ~ Beta(a, b), each to full relative accuracy in its tail."""
     if x <= 0.0:
@@ -90,7 +90,7 @@ def beta_tails(a, b, x):
     return 1.0 - above, above
 
 
-@njit
+@helper
 def gamma_prefix(a, x):
     """x^a e^-x / Gamma(a), for x > 0."""
     if a >= 10.0:
@@ -99,7 +99,7 @@ def gamma_prefix(a, x):
     return math.exp(a * math.log(x) - x - math.lgamma(a))
 
 
-@njit
+@helper
 def gamma_tails(a, x):
     """P(X <= x) and P(X > x) for X ~ Gamma(a), each to full relative accuracy in its tail."""
     if x <= 0.0:
@@ -134,7 +134,7 @@ def gamma_tails(a, x):
     return 1.0 - above, above
 
 
-@njit
+@helper
 def normal_score(tail):
     """The standard normal quantile with this upper tail (AS 241, Wichura 1988, to 1e-15)."""
     q = 0.5 - tail

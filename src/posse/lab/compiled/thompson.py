@@ -39,13 +39,12 @@ from posse.lab.compiled.beliefs import (
     tail,
     tail_bound,
 )
+from posse.lab.compiled.jit import FAST_KERNEL, helper, use_wide_vectors, vectorised
 from posse.lab.compiled.random import (
     ALL_ARMS,
     CONTEST,
-    FAST,
     PIVOT,
     PIVOT_AGAIN,
-    ROOM,
     TIE,
     U64,
     fill_normals,
@@ -69,10 +68,9 @@ _PROBES = U64(8)
 _PROBE_EVERY = U64(4)
 # How a run draws: changing over by itself, or held to one way (benchmarks, tests).
 LAZY, EAGER, ALWAYS_LAZY, ALWAYS_EAGER = (np.uint8(i) for i in range(4))
-_OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": FAST}
 
 
-@njit
+@helper
 def settle(eager, close, belief, t, n_agents, n_arms, n_runs):
     """After a round: how each run draws in the next one, from the number of close arms."""
     worth = _GAUSSIAN_WORTH if belief == GAUSSIAN else _GAMMA_WORTH
@@ -84,7 +82,7 @@ def settle(eager, close, belief, t, n_agents, n_arms, n_runs):
         close[slot] = 0
 
 
-@njit(error_model="numpy", fastmath=FAST)
+@vectorised
 def _contest(state, row, belief, level, pivot, x, threshold, u, n_arms, stream):
     """The arm whose sample is largest, given the pivot's sample x; and the pivot of next time.
 
@@ -123,12 +121,13 @@ def _contest(state, row, belief, level, pivot, x, threshold, u, n_arms, stream):
     return best, leader
 
 
-@njit(error_model="numpy", fastmath=FAST)
+@vectorised
 def _test(state, start, step, pivots, row, scratch, size, n, n_arms):
     """The quick test: how many arms fail d = x count - total > 0, d^2 > threshold * count.
 
     scratch: x, thresholds and the answer, `size` apart.
     """
+    use_wide_vectors()
     for i in range(U64(0), n):
         at = start + i * step
         pivot = U64(pivots[row + i])
@@ -151,7 +150,7 @@ def _cube_root_gamma(shape, z):
     return d * cube, accept if (v > 1e-30) & (shape >= 1.0) else -1e300
 
 
-@njit(error_model="numpy", fastmath=FAST)
+@vectorised
 def _attempt_gammas(
     columns, first, second, rejected, spare, two, n, index, t, run, purpose, key0, key1
 ):
@@ -160,6 +159,7 @@ def _attempt_gammas(
     Both are accepted or rejected together, which takes one uniform and is as exact.  Rejected are
     about 2% a variate, and all shapes below 1.  `spare` gets 10 random bits each.
     """
+    use_wide_vectors()
     fill_uniforms(columns, rejected, n, index, t, run, purpose + U64(16), key0, key1)
     for i in range(U64(0), n):
         a, b = philox(index + i, t, run, purpose, key0, key1)
@@ -172,7 +172,7 @@ def _attempt_gammas(
         columns[rejected + i] = 1.0 if log(columns[rejected + i]) >= accept else 0.0
 
 
-@njit(error_model="numpy", fastmath=FAST)
+@vectorised
 def _sample_pivots(
     state, start, step, belief, pivots, row, scratch, size, spare, stream,
     n, n_arms, agent, run, t, key0, key1,
@@ -181,6 +181,7 @@ def _sample_pivots(
 
     scratch: the samples, and from three sizes on three more columns to work in.
     """
+    use_wide_vectors()
     first, second, rejected = U64(3) * size, U64(4) * size, U64(5) * size
     if belief == GAUSSIAN:  # first, since it may write a little beyond its column
         fill_normals_and_bits(scratch, spare, n, agent, t, run, PIVOT, key0, key1)
@@ -215,12 +216,13 @@ def _sample_pivots(
             scratch[i] = total / scratch[first + i]
 
 
-@njit(error_model="numpy", fastmath=FAST)
+@vectorised
 def _choose_lazily(
     state, start, step, belief, level, arms, pivots, row, thresholds, spare, scratch, stream,
     n, n_arms, agent, run, t, key0, key1,
 ):  # fmt: skip
     """The n agents from `row` on; returns how many of their arms failed the quick test."""
+    use_wide_vectors()
     size = n + U64(2)
     _sample_pivots(
         state, start, step, belief, pivots, row, scratch, size, spare, stream,
@@ -248,9 +250,12 @@ def _choose_lazily(
     return n_close
 
 
-@njit(error_model="numpy", fastmath=FAST)
-def _sample_all(state, start, step, belief, scratch, stream, n, n_arms, agent, run, t, key0, key1):
+@vectorised
+def _sample_all(
+    state, start, step, belief, scratch, spare, stream, n, n_arms, agent, run, t, key0, key1
+):
     """Every arm of every agent, vectorised: sample k of agent i goes to scratch[i * stride + k]."""
+    use_wide_vectors()
     stride = (n_arms + U64(1)) & ~U64(1)  # even, so that an agent's variates are whole pairs
     size = n * stride
     if belief == GAUSSIAN:
@@ -269,9 +274,8 @@ def _sample_all(state, start, step, belief, scratch, stream, n, n_arms, agent, r
             count, total = state[row + arm], state[row + n_arms + arm]
             scratch[at + k] = count if belief > GAMMA else total
             scratch[size + at + k] = count - total
-    unused = np.empty(size, np.uint32)
     _attempt_gammas(
-        scratch, U64(0), size, size + size, unused, belief == BETA, size, agent * stride, t, run,
+        scratch, U64(0), size, size + size, spare, belief == BETA, size, agent * stride, t, run,
         ALL_ARMS, key0, key1,
     )  # fmt: skip
     for i in range(U64(0), n):
@@ -293,14 +297,31 @@ def _sample_all(state, start, step, belief, scratch, stream, n, n_arms, agent, r
                 scratch[at + k] = total / drawn
 
 
-@njit(error_model="numpy", fastmath=FAST)
+@vectorised
 def _choose_eagerly(
-    state, start, step, belief, arms, pivots, scratch, stream, n_arms, agent, run, t, key0, key1
+    state,
+    start,
+    step,
+    belief,
+    arms,
+    pivots,
+    scratch,
+    spare,
+    stream,
+    n_arms,
+    agent,
+    run,
+    t,
+    key0,
+    key1,
 ):
     """The agents of one run, each with all its samples."""
+    use_wide_vectors()
     n = U64(arms.size)
     stride = (n_arms + U64(1)) & ~U64(1)
-    _sample_all(state, start, step, belief, scratch, stream, n, n_arms, agent, run, t, key0, key1)
+    _sample_all(
+        state, start, step, belief, scratch, spare, stream, n, n_arms, agent, run, t, key0, key1
+    )
     for i in range(U64(0), n):
         at = i * stride
         top = scratch[at]
@@ -318,7 +339,7 @@ def _choose_eagerly(
         pivots[i] = best
 
 
-@njit(error_model="numpy", fastmath=FAST)
+@vectorised
 def _probe(state, start, step, belief, level, pivots, n_arms, agent, n_agents):
     """How many arms of a few agents are close to a rather low sample of their leading arm."""
     apart = max(U64(1), n_agents // _PROBES)
@@ -363,17 +384,17 @@ def thresholds_for(belief, level, n_arms):
 # well.
 
 
-@njit(CHOOSE, **_OPTIONS)
+@njit(CHOOSE, **FAST_KERNEL)
 def choose_thompson(
-    state, shared, belief, level, thresholds, arms, pivots, eager, close, scratch, stream,
-    lo, hi, n_agents, n_arms, first_run, t, key0, key1,
+    state, shared, belief, level, thresholds, arms, pivots, eager, close, scratch, spare,
+    stream, lo, hi, n_agents, n_arms, first_run, t, key0, key1,
 ):  # fmt: skip
     """Thompson Sampling (Alg. `decent_ts`), lazily, for the runs that are not eager.
 
     Arms whose bound exceeds `level` are drawn outright.
     """
+    use_wide_vectors()
     width = U64(2) * n_arms
-    spare = np.empty(min(hi - lo, n_agents) + U64(ROOM), np.uint32)
     row = lo
     while row < hi:  # one run at a time: its agents' rows start at `start`, `step` apart
         slot = row // n_agents
@@ -387,12 +408,13 @@ def choose_thompson(
         row = end
 
 
-@njit(CHOOSE, **_OPTIONS)
+@njit(CHOOSE, **FAST_KERNEL)
 def choose_thompson_eagerly(
-    state, shared, belief, level, thresholds, arms, pivots, eager, close, scratch, stream,
-    lo, hi, n_agents, n_arms, first_run, t, key0, key1,
+    state, shared, belief, level, thresholds, arms, pivots, eager, close, scratch, spare,
+    stream, lo, hi, n_agents, n_arms, first_run, t, key0, key1,
 ):  # fmt: skip
     """Thompson Sampling (Alg. `decent_ts`) with all K samples, for the runs that are eager."""
+    use_wide_vectors()
     width = U64(2) * n_arms
     row = lo
     while row < hi:
@@ -402,7 +424,7 @@ def choose_thompson_eagerly(
             start, step = (slot * width, U64(0)) if shared else (row * width, width)
             agent, leaders = row - slot * n_agents, pivots[row:end]
             _choose_eagerly(
-                state, start, step, belief, arms[row:end], leaders, scratch, stream,
+                state, start, step, belief, arms[row:end], leaders, scratch, spare, stream,
                 n_arms, agent, first_run + slot, t, key0, key1,
             )  # fmt: skip
             if t % _PROBE_EVERY == U64(0):
