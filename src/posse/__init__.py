@@ -15,8 +15,13 @@ if TYPE_CHECKING:
     from posse import networks as networks
     from posse import policies as policies
     from posse import theory as theory
+    from posse.algorithms import DDUCB as DDUCB
     from posse.algorithms import Centralized as Centralized
+    from posse.algorithms import CoopUCB as CoopUCB
+    from posse.algorithms import CoopUCB2 as CoopUCB2
+    from posse.algorithms import CoopUCL as CoopUCL
     from posse.algorithms import Decentralized as Decentralized
+    from posse.algorithms import Flooding as Flooding
     from posse.algorithms import Isolated as Isolated
     from posse.bandits import Bandit as Bandit
     from posse.lab import Comparison as Comparison
@@ -37,6 +42,11 @@ _ORIGIN = {
     "BayesUCB": "posse.policies",
     "Centralized": "posse.algorithms",
     "Comparison": "posse.lab",
+    "CoopUCB": "posse.algorithms",
+    "CoopUCB2": "posse.algorithms",
+    "CoopUCL": "posse.algorithms",
+    "DDUCB": "posse.algorithms",
+    "Flooding": "posse.algorithms",
     "Decentralized": "posse.algorithms",
     "Greedy": "posse.policies",
     "Isolated": "posse.algorithms",

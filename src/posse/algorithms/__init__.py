@@ -4,13 +4,35 @@ from typing import Any
 
 from posse.algorithms.algorithm import Algorithm, Problem
 from posse.algorithms.centralized import Centralized
+from posse.algorithms.coop_ucb import CoopUCB
+from posse.algorithms.coop_ucb2 import CoopUCB2
+from posse.algorithms.coop_ucl import CoopUCL
+from posse.algorithms.dducb import DDUCB
 from posse.algorithms.decentralized import Decentralized
+from posse.algorithms.flooding import Flooding
 from posse.algorithms.isolated import Isolated
 
 ALGORITHMS: dict[str, Any] = {
     "decentralized": Decentralized,
     "isolated": Isolated,
     "centralized": Centralized,
+    "flooding": Flooding,
+    "coop-ucb": CoopUCB,
+    "coop-ucb2": CoopUCB2,
+    "coop-ucl": CoopUCL,
+    "dducb": DDUCB,
 }
 
-__all__ = ["ALGORITHMS", "Algorithm", "Centralized", "Decentralized", "Isolated", "Problem"]
+__all__ = [
+    "ALGORITHMS",
+    "DDUCB",
+    "Algorithm",
+    "Centralized",
+    "CoopUCB",
+    "CoopUCB2",
+    "CoopUCL",
+    "Decentralized",
+    "Flooding",
+    "Isolated",
+    "Problem",
+]

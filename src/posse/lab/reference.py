@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posse.algorithms.algorithm import Algorithm, Problem
+from posse.algorithms.forced import without_forced_pulls
 from posse.bandits import Bandit, take
 from posse.families.family import Family
 from posse.networks.network import Network
@@ -36,6 +37,12 @@ class Simulation:
     def model(self) -> Family:
         """The family that the algorithm believes in: its own, else the bandit's."""
         return getattr(self.algorithm, "family", None) or self.bandit.family
+
+    @property
+    def uncharged_rounds(self) -> int:
+        """How many rounds from the first on the algorithm does not want charged."""
+        uncharged = getattr(self.algorithm, "uncharged_rounds", lambda n_arms: 0)
+        return int(uncharged(self.bandit.n_arms))
 
     def problem(self, n_runs: int) -> Problem:
         """What the algorithm is told, for a block of runs."""
@@ -91,7 +98,8 @@ def simulate_block(
         state = s.algorithm.learn(state, arms, rewards, weights)
         ledger.record(t, arms)
         advance(len(runs))
-    return Block(ledger.regret, in_callers_order(ledger.pulls, order))
+    regret = without_forced_pulls(ledger.regret, s.times, ledger.gaps, s.uncharged_rounds)
+    return Block(regret, in_callers_order(ledger.pulls, order))
 
 
 def _check_arms(algorithm: Any, arms: Any, shape: tuple[int, int], n_arms: int) -> None:

@@ -1,0 +1,73 @@
+"""coop-UCB: a confidence bound that knows how well each agent's position mixes."""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from posse import checks
+from posse.algorithms.algorithm import Problem
+from posse.algorithms.consensus import Index, RunningConsensus
+from posse.algorithms.forced import check_static, noise_scale
+from posse.networks.network import Network
+from posse.randomness import FloatArray
+
+
+@dataclass(frozen=True)
+class CoopUCB(RunningConsensus):
+    """Q = s/n + sigma sqrt(2 gamma (n + eps_i)/(N n) ln t / n), gamma = `exploration`.
+
+    Landgren et al. 2016; checked against public code. The agent must know N, sigma and the whole
+    spectrum of W with its eigenvectors, so W must be static and symmetric.
+    """
+
+    name: ClassVar[str] = "coop-ucb"
+
+    exploration: float = 1.01
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        checks.number("exploration", self.exploration, above=0)
+
+    def check(self, problem: Problem) -> None:
+        """A static, symmetric W that mixes."""
+        super().check(problem)
+        check_static(problem, "CoopUCB")
+        if problem.network.second_eigenvalue > 1 - 1e-12:
+            raise ValueError(f"CoopUCB needs weights that mix, got {problem.network}")
+
+    def index(self, problem: Problem) -> Index:
+        """Slack eps_i for agent i."""
+        return Index(0.0, 0.0, 0.0, mixing_errors(problem.network))
+
+    def scale(self, problem: Problem, t: int) -> float:
+        """2 gamma sigma^2 ln t / N."""
+        sigma = noise_scale(problem.family, self.sigma)
+        return 2 * self.exploration * sigma**2 * math.log(t) / problem.n_agents
+
+
+@functools.lru_cache(maxsize=32)
+def mixing_errors(network: Network) -> FloatArray:
+    """eps_i = N sum_p sum_{j >= 2} |l_p l_j|/(1 - |l_p l_j|) a_pj(i): (N,).
+
+    It depends on the eigenvectors chosen where eigenvalues repeat: these are those of `eigh`.
+    """
+    weights = network.weights
+    dense = weights if isinstance(weights, np.ndarray) else weights.toarray()
+    values, vectors = np.linalg.eigh(dense)
+    values, vectors = values[::-1], vectors[:, ::-1]  # l_1 = 1 first
+    errors = np.zeros(network.n_agents)
+    for p, value in enumerate(values):
+        products = value * values[1:]  # l_p l_j
+        v = vectors[:, [p]] * vectors[:, 1:]  # (N, N - 1): entry i of u_p u_j
+        above = np.where(v > 0, v, 0).sum(axis=0)  # nu+
+        below = np.where(v < 0, v, 0).sum(axis=0)  # nu-
+        same = np.where(v >= 0, above * v, below * v)
+        opposite = np.maximum(-below, above) * abs(v)
+        a = np.where(products >= 0, same, opposite)
+        errors += a @ (abs(products) / (1 - abs(products)))
+    return np.asarray(network.n_agents * errors)

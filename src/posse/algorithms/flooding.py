@@ -1,0 +1,116 @@
+"""Flooding: every observation travels one hop a round, and nobody hears the same one twice."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from posse.algorithms.algorithm import Problem
+from posse.algorithms.bayesian import BayesianAlgorithm, BayesianState
+from posse.networks.operators import as_operator
+from posse.networks.static import Static
+from posse.randomness import FloatArray
+
+IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Listeners:
+    """Whom each agent of each run hears, itself among them, as rows of one list."""
+
+    sources: IntArray  # (links,) rows run * N + agent
+    starts: IntArray  # (R N,) where the sources of each row begin
+
+
+@dataclass(frozen=True)
+class FloodingState(BayesianState):
+    """Beliefs, and who knows which rounds of whom."""
+
+    known: IntArray  # (R, N, N): of agent i, the last round of agent j that has reached it
+    log: list[tuple[IntArray, FloatArray]]  # arms (R, N) and statistics (D, R, N) of rounds
+    first: int  # the round at which the log begins; what came before is known to all
+    listeners: Listeners | None  # None where the network changes
+
+
+@dataclass(frozen=True)
+class Flooding(BayesianAlgorithm):
+    """Each agent's belief is exact, at learning rate 1, for all that has reached it.
+
+    What agent j sees in round t is known to agent i from round t + max(1, d(i, j)) on. An upper
+    bound for cooperation over a network, at the price of messages that grow with N; on a complete
+    graph it is `Centralized`.
+    """
+
+    name: ClassVar[str] = "flooding"
+
+    def init(self, problem: Problem) -> FloodingState:
+        """Nothing known."""
+        start = super().init(problem)
+        n_runs, n_agents = problem.n_runs, problem.n_agents
+        static = isinstance(problem.network.dynamics, Static)
+        return FloodingState(
+            **vars(start),
+            known=np.zeros((n_runs, n_agents, n_agents), dtype=np.int64),
+            log=[],
+            first=1,
+            listeners=_listeners(problem.network.weights, n_runs, n_agents) if static else None,
+        )
+
+    def learn(
+        self, state: BayesianState, arms: NDArray[np.intp], rewards: FloatArray, weights: Any
+    ) -> FloodingState:
+        """Hear all that the neighbours know, this round's rewards included."""
+        assert isinstance(state, FloodingState)  # made by init
+        n_runs, n_agents = arms.shape
+        log = [*state.log, (arms, state.family.statistic(rewards))]
+        known = state.known.copy()
+        agents = np.arange(n_agents)
+        known[:, agents, agents] = state.first + len(log) - 1
+        listeners = state.listeners or _listeners(weights, n_runs, n_agents)
+        rows = known.reshape(-1, n_agents)[listeners.sources]
+        heard = np.maximum.reduceat(rows, listeners.starts, axis=0).reshape(known.shape)
+        belief = state.belief + _evidence(state, log, state.known, heard)
+        forgotten = max(0, int(heard.min()) + 1 - state.first)
+        return replace(
+            state,
+            belief=belief,
+            known=heard,
+            log=log[forgotten:],
+            first=state.first + forgotten,
+        )
+
+
+def _listeners(weights: Any, n_runs: int, n_agents: int) -> Listeners:
+    """Who hears whom by the positive entries of W(t)."""
+    everyone = np.broadcast_to(np.eye(n_agents), (n_runs, n_agents, n_agents))
+    hears = as_operator(weights) @ everyone > 0
+    hears = hears | (everyone > 0)  # oneself, whatever W says
+    run, agent, source = np.nonzero(hears)
+    starts = np.searchsorted(run * n_agents + agent, np.arange(n_runs * n_agents))
+    return Listeners(run * n_agents + source, starts)
+
+
+def _evidence(
+    state: FloodingState,
+    log: list[tuple[IntArray, FloatArray]],
+    known: IntArray,  # (R, N, N)
+    heard: IntArray,  # (R, N, N)
+) -> FloatArray:
+    """The sum of the statistics of all that agents hear for the first time: (D, R, N, K)."""
+    run, agent, source = np.nonzero(heard > known)
+    fresh = (heard - known)[run, agent, source]  # how many rounds of the source
+    nth = np.arange(fresh.sum()) - np.repeat(np.cumsum(fresh) - fresh, fresh)
+    run, agent, source, since = (
+        np.repeat(x, fresh) for x in (run, agent, source, known[run, agent, source])
+    )
+    place = since + 1 + nth - state.first  # in the log
+    arms = np.stack([arms for arms, _ in log])[place, run, source]
+    statistics = np.stack([statistic for _, statistic in log])[place, :, run, source]  # (n, D)
+    shape = state.belief.shape
+    cells = (run * shape[2] + agent) * shape[3] + arms
+    size = int(np.prod(shape[1:]))
+    sums = [np.bincount(cells, column, minlength=size) for column in statistics.T]
+    return np.stack(sums).astype(float).reshape(shape)
