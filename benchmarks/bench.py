@@ -18,9 +18,17 @@ from pathlib import Path
 
 import numpy as np
 from growth import measure_growth, plot_growth
-from plain_numpy import bernoulli, cycle_weights, failing_complete, gaussian_thompson
+from plain_numpy import (
+    bernoulli,
+    coop_ucb,
+    cycle_weights,
+    dducb,
+    failing_complete,
+    gaussian_thompson,
+)
 
 import posse
+from posse.algorithms.coop_ucb import mixing_errors
 from posse.lab.compiled import thompson
 from posse.lab.compiled.engine import Engine
 from posse.lab.reference import Simulation
@@ -87,6 +95,7 @@ def rows(rounds: int) -> list[Row]:
     gaussian, bern = posse.Bandit.gaussian(MEANS), posse.Bandit.bernoulli(MEANS)
     cycle, weights = posse.networks.cycle(100), cycle_weights(100)
     failing = posse.networks.complete(64).failing(0.3)
+    stage = posse.DDUCB().stage_length(cycle)
     return [
         against(
             "reference engine: Gaussian TS, N=100 K=17 T=300, against plain NumPy",
@@ -129,6 +138,18 @@ def rows(rounds: int) -> list[Row]:
             3, 8, rounds,
             (lambda: failing_complete(MEANS, 64, 0.3, 1000, 4, 1), 4 * 64_000),
             (simulating(gaussian, failing, DEC_TS, 1000, 16), 16 * 64_000),
+        ),
+        against(
+            "coop-UCB, N=100 K=17 T=1000, one thread, against plain NumPy",
+            3, 8, rounds,
+            (lambda: coop_ucb(MEANS, weights, mixing_errors(cycle), 1000, 8, 1), 8 * 100_000),
+            (simulating(gaussian, cycle, posse.CoopUCB(), 1000, 32), 32 * 100_000),
+        ),
+        against(
+            "DDUCB, the same",
+            3, 8, rounds,
+            (lambda: dducb(MEANS, weights, cycle.second_eigenvalue, stage, 1000, 8, 1), 800_000),
+            (simulating(gaussian, cycle, posse.DDUCB(), 1000, 32), 32 * 100_000),
         ),
     ]  # fmt: skip
 

@@ -93,3 +93,63 @@ def failing_complete(
         precision, shift = weights @ precision, weights @ shift
         regret[t] = (means.max() - means[arms]).mean()
     return regret.cumsum()
+
+
+def coop_ucb(
+    means: np.ndarray, weights: sp.csr_array, slack: np.ndarray, horizon: int, runs: int, seed: int
+) -> np.ndarray:
+    """coop-UCB with exploration 1.01 on N(mean, 1) arms; slack: eps_i of each agent."""
+    n_agents, n_arms = weights.shape[0], len(means)
+    rng = np.random.default_rng(seed)
+    agent, run = np.arange(n_agents)[:, None], np.arange(runs)
+    counts = np.ones((n_agents, runs, n_arms))
+    sums = means + rng.standard_normal(counts.shape)
+    regret = np.zeros(horizon)
+    for t in range(n_arms, horizon):
+        scale = 2 * 1.01 * np.log(t + 1) / n_agents
+        bound = np.sqrt(scale * (counts + slack[:, None, None])) / counts
+        arms = (sums / counts + bound).argmax(axis=-1)
+        counts[agent, run, arms] += 1
+        sums[agent, run, arms] += means[arms] + rng.standard_normal(arms.shape)
+        counts = (weights @ counts.reshape(n_agents, -1)).reshape(counts.shape)
+        sums = (weights @ sums.reshape(n_agents, -1)).reshape(sums.shape)
+        regret[t] = (means.max() - means[arms]).mean()
+    return regret.cumsum()
+
+
+def dducb(
+    means: np.ndarray,
+    weights: sp.csr_array,
+    lambda_2: float,
+    stage: int,
+    horizon: int,
+    runs: int,
+    seed: int,
+) -> np.ndarray:
+    """Accelerated DDUCB with exploration 2 on N(mean, 1) arms, stages of `stage` rounds."""
+    n_agents, n_arms = weights.shape[0], len(means)
+    rng = np.random.default_rng(seed)
+    agent, run = np.arange(n_agents)[:, None], np.arange(runs)
+    shape = (n_agents, runs, n_arms)
+    mixing = np.stack([np.ones(shape), means + rng.standard_normal(shape)], axis=1)
+    settled, total, s = mixing / n_agents, np.zeros_like(mixing), n_arms
+    regret = np.zeros(horizon)
+    for start in range(n_arms, horizon, stage):
+        bound = np.sqrt(4 * np.log(s) / (n_agents * settled[:, 0]))
+        arms = (settled[:, 1] / settled[:, 0] + bound).argmax(axis=-1)
+        gap = (means.max() - means[arms]).mean()
+        fresh, before, w0, w1 = np.zeros_like(mixing), mixing, 1.0, 1 / lambda_2
+        for step, t in enumerate(range(start, min(start + stage, horizon))):
+            fresh[agent, 0, run, arms] += 1
+            fresh[agent, 1, run, arms] += means[arms] + rng.standard_normal(arms.shape)
+            mixed = (weights @ mixing.reshape(n_agents, -1)).reshape(mixing.shape)
+            if step > 0:
+                w2 = 2 * w1 / lambda_2 - w0
+                mixed = (2 * w1 / (w2 * lambda_2)) * mixed - (w0 / w2) * before
+                w0, w1 = w1, w2
+            before, mixing = mixing, mixed
+            regret[t] = gap
+        total += mixing
+        settled, mixing = total, fresh
+        s = start * n_agents
+    return regret.cumsum()

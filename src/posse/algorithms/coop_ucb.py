@@ -52,9 +52,12 @@ class CoopUCB(RunningConsensus):
 
 @functools.lru_cache(maxsize=32)
 def mixing_errors(network: Network) -> FloatArray:
-    """eps_i = N sum_p sum_{j >= 2} |l_p l_j|/(1 - |l_p l_j|) a_pj(i): (N,).
+    """eps_i = N sum_p sum_{j >= 2} |l_p l_j|/(1 - |l_p l_j|) nu_pj |u_p u_j|_i: (N,).
 
-    It depends on the eigenvectors chosen where eigenvalues repeat: these are those of `eigh`.
+    nu_pj is the sum of the positive entries of u_p u_j. (The source tells three cases apart by
+    signs; eigenvectors being orthogonal, the positive and the negative entries have equal sums, and
+    all three are this.) It depends on the eigenvectors chosen where eigenvalues repeat, which are
+    those of `eigh`; on a 10 x 10 grid other ones change the regret by up to 2%.
     """
     weights = network.weights
     dense = weights if isinstance(weights, np.ndarray) else weights.toarray()
@@ -64,10 +67,6 @@ def mixing_errors(network: Network) -> FloatArray:
     for p, value in enumerate(values):
         products = value * values[1:]  # l_p l_j
         v = vectors[:, [p]] * vectors[:, 1:]  # (N, N - 1): entry i of u_p u_j
-        above = np.where(v > 0, v, 0).sum(axis=0)  # nu+
-        below = np.where(v < 0, v, 0).sum(axis=0)  # nu-
-        same = np.where(v >= 0, above * v, below * v)
-        opposite = np.maximum(-below, above) * abs(v)
-        a = np.where(products >= 0, same, opposite)
-        errors += a @ (abs(products) / (1 - abs(products)))
+        nu = np.where(v > 0, v, 0).sum(axis=0)  # (N - 1,)
+        errors += abs(v) @ (nu * abs(products) / (1 - abs(products)))
     return np.asarray(network.n_agents * errors)

@@ -81,4 +81,5 @@ def without_forced_pulls(
     """Cumulative regret with nothing charged for the forced rounds, if any: each arm once."""
     if n_rounds == 0:
         return regret
-    return np.where(times <= n_rounds, 0.0, regret - gaps.sum(axis=1, keepdims=True))
+    charged = np.maximum(regret - gaps.sum(axis=1, keepdims=True), 0.0)  # but for rounding
+    return np.where(times <= n_rounds, 0.0, charged)

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+import posse
 from posse import families
-from posse.lab.compiled import beliefs
+from posse.lab.compiled import beliefs, engine
 from posse.lab.compiled.random import U64, key_of
 
 FAMILY_OF_BELIEF = {
@@ -59,7 +60,7 @@ def choose() -> Any:
         arms = np.zeros(n_agents, np.uint32)
         led = np.array(np.broadcast_to(pivots, n_agents), np.uint32)
         kernel(
-            state, shared, code, float(level),
+            state, np.zeros(0), shared, code, float(level),
             np.zeros(0) if thresholds is None else thresholds,
             arms, led, np.full(1, drawing, np.uint8), np.zeros(1, np.int32),
             np.empty((n_agents + 64) * max(8, 3 * (n_arms + 1)) + 256),
@@ -69,3 +70,27 @@ def choose() -> Any:
         return arms, led
 
     return call
+
+
+@pytest.fixture
+def play(monkeypatch):
+    """Simulate three runs with seed 5, and keep the rows that the engine worked on."""
+    kept = []
+
+    class Kept(engine.Rows):
+        def __post_init__(self):
+            super().__post_init__()
+            kept.append(self)
+
+    monkeypatch.setattr(engine, "Rows", Kept)
+
+    def run(bandit, network, algorithm, horizon):
+        kept.clear()
+        result = posse.simulate(
+            bandit, network, algorithm,
+            horizon=horizon, runs=3, seed=5, engine="compiled", threads=1,
+        )  # fmt: skip
+        (rows,) = kept
+        return result, rows
+
+    return run

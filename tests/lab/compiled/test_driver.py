@@ -10,12 +10,13 @@ import pytest
 import posse
 from posse import beliefs, networks
 from posse.families import Bernoulli, Bounded, Exponential, Gaussian, Poisson
-from posse.lab.compiled import engine, merge
+from posse.lab.compiled import merge
+from posse.lab.compiled.links import links_of
 from posse.lab.compiled.plan import BELIEFS, plan_for
 from posse.lab.compiled.random import U64, key_of
 from posse.lab.reference import Simulation
 
-SEED, HORIZON, RUNS = 5, 12, 3
+SEED, HORIZON, RUNS = 5, 12, 3  # the seed and runs of the fixture `play`
 NETWORKS = {
     "cycle": networks.cycle(5),
     "star": networks.star(6).weighted("metropolis"),
@@ -40,30 +41,6 @@ BANDITS = {
 TS = posse.ThompsonSampling()
 
 
-@pytest.fixture
-def play(monkeypatch):
-    """Simulate, and keep the rows that the engine worked on."""
-    kept = []
-
-    class Kept(engine.Rows):
-        def __post_init__(self):
-            super().__post_init__()
-            kept.append(self)
-
-    monkeypatch.setattr(engine, "Rows", Kept)
-
-    def run(bandit, network, algorithm, horizon):
-        kept.clear()
-        result = posse.simulate(
-            bandit, network, algorithm,
-            horizon=horizon, runs=RUNS, seed=SEED, engine="compiled", threads=1,
-        )  # fmt: skip
-        (rows,) = kept
-        return result, rows
-
-    return run
-
-
 def belief_of(rows, family, n_agents):
     """The kernels' state in the family's coordinates: (2, runs, N, K)."""
     state = rows.other if rows.flipped else rows.state
@@ -83,13 +60,14 @@ def weights_of_round(network, t):
     if plan.merge == "merge_nothing":
         w = network.weights
         return np.broadcast_to(w, (RUNS, n_agents, n_agents))
-    links = engine.links_of(network, plan)
+    links = links_of(network, plan)
     units = np.zeros((RUNS, n_agents, n_agents + n_agents % 2))
     units[:, :, :n_agents] = np.eye(n_agents)
     state, out = units.reshape(-1).copy(), np.empty(units.size)
     moved = getattr(merge, plan.merge)(
-        out, state, links.offsets, links.neighbours, links.weights, links.links, links.failure,
-        np.zeros(links.n_words, np.uint64), U64(0), U64(RUNS * n_agents), U64(n_agents),
+        out, state, links.offsets, links.neighbours, links.weights, links.links, links.constants,
+        np.zeros(links.n_words, np.uint64), np.zeros(0, np.uint32), np.zeros(0), np.zeros(0),
+        U64(0), U64(RUNS * n_agents), U64(n_agents),
         U64(units.shape[2] // 2), U64(0), U64(t), *key_of(SEED),
     )  # fmt: skip
     return (out if moved else state).reshape(units.shape)[:, :, :n_agents]

@@ -8,6 +8,7 @@ from scipy import special
 
 import posse
 from posse import algorithms, families, lab, networks, policies
+from posse.algorithms.bayesian import BayesianAlgorithm
 from posse.families import Gaussian, GaussianUnknownVariance, Grid
 from posse.networks.dynamics import DYNAMICS
 
@@ -151,5 +152,7 @@ class TestCompiledParts:
             for policy in parts["policies"]:
                 for algorithm in parts["algorithms"]:
                     bandit = posse.Bandit(getattr(families, family)(), [0.2, 0.6])
-                    chosen = getattr(algorithms, algorithm)(getattr(policies, policy)())
+                    cls = getattr(algorithms, algorithm)
+                    bayesian = issubclass(cls, BayesianAlgorithm)
+                    chosen = cls(getattr(policies, policy)()) if bayesian else cls(sigma=1.0)
                     assert simulate(bandit, chosen, engine="compiled").engine == "compiled"

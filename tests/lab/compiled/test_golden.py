@@ -46,7 +46,18 @@ SETTINGS = {
     "isolated": (networks.cycle(3), posse.Isolated),
     "centralized": (networks.cycle(3), posse.Centralized),
 }
+BASELINES = {
+    "coop-ucb": (networks.grid(2, 3), posse.CoopUCB(1.5)),
+    "coop-ucb2": (networks.cycle(5), posse.CoopUCB2(1.5)),
+    "coop-ucb2, gossip": (networks.cycle(5).gossip(), posse.CoopUCB2(1.5)),
+    "coop-ucl, failing": (networks.complete(4).failing(0.3), posse.CoopUCL()),
+    "dducb": (networks.cycle(5), posse.DDUCB()),
+    "dducb, unaccelerated": (networks.cycle(5), posse.DDUCB(variant="unaccelerated")),
+    "dducb, practical": (networks.star(5), posse.DDUCB(variant="practical")),
+    "flooding": (networks.path(5), posse.Flooding(posse.ThompsonSampling())),
+}
 NAMES = [", ".join(names) for names in itertools.product(BANDITS, POLICIES, SETTINGS)]
+NAMES += BASELINES
 
 
 def rounded(values):
@@ -56,12 +67,15 @@ def rounded(values):
 
 def trace(name):
     """What a short run of these kernels does, as plain data."""
-    bandit, *policy, setting = name.split(", ")
-    algorithm_policy, drawing = POLICIES[", ".join(policy)]
-    network, algorithm = SETTINGS[setting]
-    simulation = Simulation(
-        BANDITS[bandit], network, algorithm(algorithm_policy), int(TIMES[-1]), SEED, TIMES
-    )
+    if name in BASELINES:
+        bandit, drawing = "gaussian", "EAGER"
+        network, algorithm = BASELINES[name]
+    else:
+        bandit, *policy, setting = name.split(", ")
+        algorithm_policy, drawing = POLICIES[", ".join(policy)]
+        network, algorithm_class = SETTINGS[setting]
+        algorithm = algorithm_class(algorithm_policy)
+    simulation = Simulation(BANDITS[bandit], network, algorithm, int(TIMES[-1]), SEED, TIMES)
     kept = []
 
     class Kept(engine.Rows):

@@ -11,7 +11,8 @@ from scipy import stats
 
 import posse
 from posse import networks
-from posse.lab.compiled import engine, merge
+from posse.lab.compiled import merge
+from posse.lab.compiled.links import links_of
 from posse.lab.compiled.plan import plan_for
 from posse.lab.compiled.random import U64, key_of
 from posse.lab.reference import Simulation
@@ -19,25 +20,26 @@ from posse.networks import EXAMPLES, WEIGHT_RULES
 
 ERROR_RATE = 1e-5
 GRAPHS = {name: getattr(networks, name)(**kwargs) for name, kwargs in EXAMPLES.items()}
-DEC = posse.Decentralized(posse.ThompsonSampling())
+TS, UCB = posse.ThompsonSampling(), posse.BayesUCB()
 
 
-def kernel_and_links(network, as_static=False):
+def kernel_and_links(network, as_static=False, policy=TS):
     bandit = posse.Bandit.gaussian([0.0, 1.0])
-    plan = plan_for(Simulation(bandit, network, DEC, 5, 0, np.array([5])))
+    algorithm = posse.Decentralized(policy)
+    plan = plan_for(Simulation(bandit, network, algorithm, 5, 0, np.array([5])))
     if as_static:  # also where the engine has a shortcut, as on complete graphs
         plan = dataclasses.replace(plan, merge="merge_static", shared=False)
-    return getattr(merge, plan.merge), engine.links_of(network, plan)
+    return getattr(merge, plan.merge), links_of(network, plan)
 
 
-def merged(network, rows, t=2, first_run=0, seed=0, as_static=False):
+def merged(network, rows, t=2, first_run=0, seed=0, as_static=False, policy=TS):
     """One call of the merge kernel on rows (runs, N, 2 K): the new rows."""
-    kernel, links = kernel_and_links(network, as_static)
+    kernel, links = kernel_and_links(network, as_static, policy)
     n_runs, n_agents, width = rows.shape
     state, out = rows.reshape(-1).copy(), np.full(rows.size, np.nan)
     moved = kernel(
-        out, state, links.offsets, links.neighbours, links.weights, links.links, links.failure,
-        np.zeros(links.n_words, np.uint64),
+        out, state, links.offsets, links.neighbours, links.weights, links.links, links.constants,
+        np.zeros(links.n_words, np.uint64), np.zeros(0, np.uint32), np.zeros(0), np.zeros(0),
         U64(0), U64(n_runs * n_agents), U64(n_agents), U64(width // 2),
         U64(first_run), U64(t), *key_of(seed),
     )  # fmt: skip
@@ -103,7 +105,8 @@ def test_any_part_of_the_rows_can_be_merged_alone():
     out = np.full(rows.size, np.nan)
     kernel(
         out, rows.reshape(-1), links.offsets, links.neighbours, links.weights, links.links,
-        links.failure, np.zeros(links.n_words, np.uint64),
+        links.constants, np.zeros(links.n_words, np.uint64), np.zeros(0, np.uint32), np.zeros(0),
+        np.zeros(0),
         U64(10), U64(30), U64(50), U64(2), U64(0), U64(2), U64(0), U64(0),
     )  # fmt: skip
     out = out.reshape(rows.shape)
@@ -234,3 +237,20 @@ def test_one_agent_merges_with_nobody():
     rows = np.random.default_rng(0).random((3, 1, 4))
     for network in (networks.complete(1), networks.cycle(1).failing(0.5), networks.path(1)):
         np.testing.assert_allclose(merged(network, rows), rows, rtol=1e-15)
+
+
+@pytest.mark.parametrize("policy", [TS, UCB])
+@pytest.mark.parametrize("p", [0.3, 0.7])
+def test_what_never_arrived_leaves_no_trace(p, policy):
+    """Agent 0 alone has tried arm 1. Whoever does not hear of it holds both arms equal, to the
+    last digit where an index is chosen by: rounding must not break its ties."""
+    network = networks.complete(7).failing(p)
+    rows = np.full((200, 7, 4), 1 / 3)
+    rows[:, 0, 1] += 7.0
+    after = merged(network, rows, policy=policy)
+    weights = matrices(network, n_runs=200, policy=policy)
+    deaf = abs(weights[:, :, 0]) < 1e-12
+    assert 100 < deaf.sum() < 1100
+    np.testing.assert_allclose(after[deaf][:, 1], after[deaf][:, 0], rtol=1e-12)
+    if policy is UCB:
+        np.testing.assert_array_equal(after[deaf][:, 1], after[deaf][:, 0])

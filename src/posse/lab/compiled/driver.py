@@ -21,9 +21,8 @@ from posse.lab.compiled.thompson import settle
 
 
 @helper
-def update(rows, shared, rate, arms, rewards, pulls, tally, first, last, n_agents, n_arms):
+def update(rows, width, shared, rate, arms, rewards, pulls, tally, first, last, n_agents, n_arms):
     """Eq. `posterior_update`: count += rate, total += rate * reward; and the books."""
-    width = U64(2) * n_arms
     for slot in range(first // n_agents, (last - U64(1)) // n_agents + U64(1)):
         start = max(first, slot * n_agents)
         for i in range(start, min(last, (slot + U64(1)) * n_agents)):
@@ -49,8 +48,9 @@ _SIGNATURE = types.boolean(
     types.FunctionType(MERGE), types.FunctionType(CHOOSE), types.FunctionType(CHOOSE),
     types.FunctionType(REWARD),
     FLOATS, FLOATS, types.boolean, types.boolean,  # state, other, flipped, shared
+    FLOATS, types.boolean, types.uint64,  # store, staged, unmixed
     TALLY, TALLY, FLOATS, INDICES, FLOATS, WORDS,  # W
-    types.uint64, FLOATS, FLOATS, types.float64,  # belief, levels, thresholds, rate
+    types.uint64, FLOATS, FLOATS, types.float64,  # belief, levels, table, rate
     FLOATS, types.float64,  # means, parameter
     INDICES, INDICES, BYTES, COUNTS, FLOATS, FLOATS, INDICES, WORDS,  # arms ... stream
     COUNTS, TALLY, TALLY, FLOATS, FLOATS,  # pulls, tally, times, gaps, regret
@@ -62,9 +62,9 @@ _SIGNATURE = types.boolean(
 @njit(_SIGNATURE, **KERNEL)
 def play(
     merge, choose, choose_eagerly, draw_rewards,
-    state, other, flipped, shared,
+    state, other, flipped, shared, store, staged, unmixed,
     offsets, neighbours, weights, links, failure, words,
-    belief, levels, thresholds, rate, means, parameter,
+    belief, levels, table, rate, means, parameter,
     arms, pivots, eager, close, rewards, scratch, spare, stream,
     pulls, tally, times, gaps, regret,
     lo, hi, tile, n_agents, n_arms, first_run,
@@ -76,6 +76,8 @@ def play(
     A row holds the counts of all arms, then their totals.  Rows are worked on a tile at a time,
     from merge to update, while they are in the cache.  `alone` says that these rows are whole runs,
     so that a round can be closed here; else the caller does it when all its threads are done.
+    There are no messages in the first `unmixed` rounds.  `staged`: what agents observe goes to the
+    store, from where the choice takes it when a stage ends.
     """
     n_runs = (hi - lo) // n_agents
     column = 0
@@ -87,18 +89,18 @@ def play(
         for first in range(lo, hi, tile):
             last = min(first + tile, hi)
             # merge: what the neighbours sent after the last round
-            moved = t > 1 and merge(
-                out, now, offsets, neighbours, weights, links, failure, words,
+            moved = t > unmixed + U64(1) and merge(
+                out, now, offsets, neighbours, weights, links, failure, words, arms, rewards, store,
                 first, last, n_agents, n_arms, first_run, t, key0, key1,
             )  # fmt: skip
             rows = out if moved else now
             # choose: each run by one of the two
             choose_eagerly(
-                rows, shared, belief, levels[t - t0], thresholds, arms, pivots, eager, close,
+                rows, store, shared, belief, levels[t - t0], table, arms, pivots, eager, close,
                 scratch, spare, stream, first, last, n_agents, n_arms, first_run, t, key0, key1,
             )  # fmt: skip
             choose(
-                rows, shared, belief, levels[t - t0], thresholds, arms, pivots, eager, close,
+                rows, store, shared, belief, levels[t - t0], table, arms, pivots, eager, close,
                 scratch, spare, stream, first, last, n_agents, n_arms, first_run, t, key0, key1,
             )  # fmt: skip
             # play
@@ -106,7 +108,10 @@ def play(
                 means, parameter, arms, rewards,
                 first, last, n_agents, n_arms, first_run, t, key0, key1,
             )  # fmt: skip
-            update(rows, shared, rate, arms, rewards, pulls, tally, first, last, n_agents, n_arms)
+            update(
+                store if staged else rows, U64(4 if staged else 2) * n_arms, shared, rate,
+                arms, rewards, pulls, tally, first, last, n_agents, n_arms,
+            )  # fmt: skip
         if moved:
             flipped = not flipped
         if alone:

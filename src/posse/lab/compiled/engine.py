@@ -11,13 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from posse.lab.compiled import beliefs, driver, indices, merge, rewards, thompson
-from posse.lab.compiled.plan import Plan, levels_for, plan_for
+from posse.algorithms.forced import without_forced_pulls
+from posse.lab.compiled import baselines, beliefs, driver, indices, merge, rewards, thompson
+from posse.lab.compiled.links import links_of
+from posse.lab.compiled.plan import Plan, levels_for, plan_for, table_for
 from posse.lab.compiled.random import ROOM, U64, key_of
 from posse.lab.reference import Block, Simulation, in_callers_order, play_blocks
-from posse.networks import weights as rules
-from posse.networks.link_failure import LinkFailure
-from posse.networks.network import Network
 from posse.randomness import FloatArray
 
 Advance = Callable[[int], None]
@@ -33,18 +32,6 @@ _STEPS_PER_CALL = 2_000_000
 
 
 @dataclass
-class Links:
-    """W as the merge kernels take it."""
-
-    offsets: Any
-    neighbours: Any
-    weights: Any
-    links: Any
-    failure: Any
-    n_words: int  # of random bits for the links of a round
-
-
-@dataclass
 class Rows:
     """The state of some runs, and the kernels' working memory."""
 
@@ -52,6 +39,7 @@ class Rows:
     plan: Plan
     runs: Sequence[int]
     drawing: int = int(thompson.EAGER)
+    store_width: int = 0
     flipped: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
@@ -62,8 +50,9 @@ class Rows:
         state = np.empty((n_runs if plan.shared else rows, 2, n_arms))
         state[:, 0], state[:, 1] = count, total
         self.state = state.reshape(-1)
-        moves = plan.merge in ("merge_static", "merge_failing")
-        self.other = np.empty(self.state.size if moves else 0)
+        moves = plan.merge in ("merge_static", "merge_failing", "merge_chebyshev")
+        self.other = np.zeros(self.state.size if moves else 0)
+        self.store = np.zeros(rows * self.store_width)
         means, self.order = s.true_arms(self.runs)
         self.means = means.reshape(-1)
         self.gaps = (means.max(axis=1, keepdims=True) - means).reshape(-1)
@@ -78,7 +67,9 @@ class Rows:
         """The outcome, in the caller's order of arms."""
         n_agents, n_arms = self.simulation.network.n_agents, self.simulation.bandit.n_arms
         pulls = self.pulls.reshape(len(self.runs), n_agents, n_arms)
-        return Block(self.regret, in_callers_order(pulls, self.order))
+        gaps, s = self.gaps.reshape(len(self.runs), n_arms), self.simulation
+        regret = without_forced_pulls(self.regret, s.times, gaps, s.uncharged_rounds)
+        return Block(regret, in_callers_order(pulls, self.order))
 
 
 class Engine:
@@ -89,14 +80,14 @@ class Engine:
         self.drawing = drawing
         self.plan = plan_for(simulation)
         self.links = links_of(simulation.network, self.plan)
-        belief, n_arms = getattr(beliefs, self.plan.belief), U64(simulation.bandit.n_arms)
-        self.thresholds = thompson.thresholds_for(belief, thompson.OUTRIGHT, n_arms)
+        self.store_width = 4 * simulation.bandit.n_arms if self.plan.staged else 0
+        if self.plan.merge == "merge_flooding":  # arm and reward of some rounds
+            self.store_width = 2 * int(self.links.constants[0])
+        self.table = table_for(simulation, self.plan)
+        self.merge = _kernel(self.plan.merge)
+        self.choose = _kernel(self.plan.choose)
         lazily = self.plan.choose == "choose_thompson"
-        self.choose = (
-            (thompson.choose_thompson, thompson.choose_thompson_eagerly)
-            if lazily
-            else (getattr(indices, self.plan.choose), indices.choose_nothing)
-        )
+        self.choose_eagerly = thompson.choose_thompson_eagerly if lazily else indices.choose_nothing
         self.key = key_of(simulation.seed)
 
     def run(
@@ -118,11 +109,12 @@ class Engine:
 
     def _splits(self) -> bool:
         """Whether a tile can be played without waiting for the round's other tiles."""
-        return self.plan.merge in ("merge_static", "merge_nothing") and not self.plan.shared
+        apart = ("merge_static", "merge_chebyshev", "merge_nothing")
+        return self.plan.merge in apart and not self.plan.shared
 
     def _play_block(self, runs: Sequence[int], advance: Advance) -> Block:
         """Some whole runs on one thread."""
-        rows = Rows(self.simulation, self.plan, runs, self.drawing)
+        rows = Rows(self.simulation, self.plan, runs, self.drawing, self.store_width)
         n_rows, horizon = len(rows.arms), self.simulation.horizon
         work = Work(rows, n_rows, self.links.n_words)
         rounds = max(1, _STEPS_PER_CALL // n_rows)
@@ -137,7 +129,7 @@ class Engine:
     ) -> Block:
         """One run of a big network, its agents shared out among the threads in every round."""
         s = self.simulation
-        rows = Rows(s, self.plan, runs, self.drawing)
+        rows = Rows(s, self.plan, runs, self.drawing, self.store_width)
         n_rows = len(rows.arms)
         n_tiles = -(-n_rows // _TILE_ROWS)
         cuts = [min(n_rows, n_tiles * i // threads * _TILE_ROWS) for i in range(threads)]
@@ -175,13 +167,15 @@ class Engine:
         s, plan, links = self.simulation, self.plan, self.links
         return bool(
             driver.play(
-                getattr(merge, plan.merge),
-                *self.choose,
-                getattr(rewards, plan.draw_rewards),
+                self.merge,
+                self.choose,
+                self.choose_eagerly,
+                _kernel(plan.draw_rewards),
                 rows.state, rows.other, rows.flipped, plan.shared,
+                rows.store, plan.staged, plan.unmixed,
                 links.offsets, links.neighbours, links.weights,
-                links.links, links.failure, work.words,
-                getattr(beliefs, plan.belief), levels_for(s, t, end), self.thresholds, plan.rate,
+                links.links, links.constants, work.words,
+                getattr(beliefs, plan.belief), levels_for(s, t, end), self.table, plan.rate,
                 rows.means, plan.parameter,
                 rows.arms, rows.pivots, rows.eager, work.close,
                 rows.rewards, work.scratch, work.spare, work.stream,
@@ -213,50 +207,7 @@ class Work:
         self.words = np.zeros(n_words, np.uint64)
 
 
-def links_of(network: Network, plan: Plan) -> Links:
-    """W in CSR form with the agents' own weights, and the list of links where it is needed."""
-    from scipy.sparse import csr_array
-
-    none = np.zeros(0, np.uint32)
-    offsets = neighbours = np.zeros(0, np.int64)
-    weights = np.zeros(0)
-    if plan.merge in ("merge_static", "merge_failing"):
-        # of a failing network the diagonal is stored even where it is zero: links fall back on it
-        failing = plan.merge == "merge_failing"
-        matrix = (
-            rules.assemble(network.topology, network.link_weights)
-            if failing
-            else csr_array(network.weights)
-        )
-        offsets, weights = matrix.indptr.astype(np.int64), matrix.data.astype(float)
-        agents = np.repeat(np.arange(network.n_agents), np.diff(offsets))
-        neighbours = matrix.indices.astype(np.int64) - agents
-    ends, failure, n_words = none, np.zeros(8), 8
-    if plan.merge == "merge_static":
-        ends = _stretches(offsets, neighbours, weights)
-    if plan.merge in ("merge_gossip", "merge_failing"):
-        ends = network.edges.astype(np.uint32).reshape(-1)
-    if isinstance(network.dynamics, LinkFailure) and plan.merge == "merge_failing":
-        realised = network.dynamics.normalise == "realised"
-        alike = realised or len(np.unique(network.link_weights)) == 1
-        failure[:4] = network.dynamics.p, realised, network.is_uniform, alike
-        failure = np.concatenate([failure, network.link_weights])
-        n_words = len(network.edges) // 2 + 2
-    return Links(offsets, neighbours, weights, ends, failure, n_words)
-
-
-def _stretches(offsets: Any, neighbours: Any, weights: Any) -> Any:
-    """How many agents from each one on have its (relative) neighbours and weights: (N,)."""
-    n_agents = len(offsets) - 1
-    degrees = np.diff(offsets)
-    alike = np.zeros(n_agents, bool)  # to the agent before
-    alike[1:] = degrees[1:] == degrees[:-1]
-    agent = np.repeat(np.arange(n_agents), degrees)
-    before = np.arange(len(neighbours)) - degrees[agent]
-    compare = np.flatnonzero(alike[agent])
-    there = before[compare]
-    same = (neighbours[compare] == neighbours[there]) & (weights[compare] == weights[there])
-    alike[agent[compare[~same]]] = False
-    breaks = np.flatnonzero(np.append(~alike, True))
-    following = breaks[np.searchsorted(breaks, np.arange(n_agents), side="right")]
-    return (following - np.arange(n_agents)).astype(np.uint32)
+def _kernel(name: str) -> Any:
+    """A merge, choose or reward kernel by its name."""
+    modules = (merge, thompson, indices, baselines, rewards)
+    return next(getattr(module, name) for module in modules if hasattr(module, name))

@@ -26,7 +26,7 @@ _MEAN_IS_BELOW = 0.36
 
 
 @helper
-def _play_best(scores, stream, agent, t, run, key0, key1):
+def play_best(scores, stream, agent, t, run, key0, key1):
     """The arm with the largest score."""
     arm, best, n_tied = U64(0), scores[0], 1
     for k in range(1, scores.size):
@@ -42,7 +42,7 @@ def _play_best(scores, stream, agent, t, run, key0, key1):
 
 @njit(CHOOSE, **KERNEL)
 def choose_nothing(
-    state, shared, belief, level, thresholds, arms, pivots, eager, close, scratch, spare,
+    state, store, shared, belief, level, table, arms, pivots, eager, close, scratch, spare,
     stream, lo, hi, n_agents, n_arms, first_run, t, key0, key1,
 ):  # fmt: skip
     """For policies without an eager kernel."""
@@ -50,7 +50,7 @@ def choose_nothing(
 
 @njit(CHOOSE, **KERNEL)
 def choose_greedy(
-    state, shared, belief, level, thresholds, arms, pivots, eager, close, scratch, spare,
+    state, store, shared, belief, level, table, arms, pivots, eager, close, scratch, spare,
     stream, lo, hi, n_agents, n_arms, first_run, t, key0, key1,
 ):  # fmt: skip
     """The largest posterior mean."""
@@ -62,7 +62,7 @@ def choose_greedy(
             count, total = state[row + k], state[row + n_arms + k]
             scores[k] = total / (count - 1.0 if belief == INVERSE_GAMMA else count)
         agent, run = i - slot * n_agents, first_run + slot
-        arms[i] = _play_best(scores, stream, agent, t, run, key0, key1)
+        arms[i] = play_best(scores, stream, agent, t, run, key0, key1)
 
 
 @helper
@@ -107,7 +107,7 @@ def _largest_quantile(state, row, belief, level, score, pivot, n_arms):
 
 @njit(CHOOSE, **KERNEL)
 def choose_bayes_ucb(
-    state, shared, belief, level, thresholds, arms, pivots, eager, close, scratch, spare,
+    state, store, shared, belief, level, table, arms, pivots, eager, close, scratch, spare,
     stream, lo, hi, n_agents, n_arms, first_run, t, key0, key1,
 ):  # fmt: skip
     """The largest posterior quantile (Alg. `decent_bayesUCB`); `level` is the upper tail 1/t ..."""
@@ -120,12 +120,12 @@ def choose_bayes_ucb(
         if level >= 1.0:  # every index is the lower end of the range
             for k in range(U64(0), n_arms):
                 scores[k] = 0.0
-            arms[i] = _play_best(scores, stream, agent, t, run, key0, key1)
+            arms[i] = play_best(scores, stream, agent, t, run, key0, key1)
         elif belief == GAUSSIAN:
             for k in range(U64(0), n_arms):
                 count, total = state[row + k], state[row + n_arms + k]
                 scores[k] = total / count + score / math.sqrt(count)
-            arms[i] = _play_best(scores, stream, agent, t, run, key0, key1)
+            arms[i] = play_best(scores, stream, agent, t, run, key0, key1)
         else:
             arms[i] = _largest_quantile(state, row, belief, level, score, U64(pivots[i]), n_arms)
             n_tied = 0  # arms of equal belief tie exactly; the noise of a solver must not decide

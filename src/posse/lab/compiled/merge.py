@@ -20,7 +20,7 @@ _STRETCH = U64(64)
 @njit(MERGE, **FAST_KERNEL)
 def merge_nothing(
     out, state, offsets, neighbours, weights, links, scratch, words,
-    lo, hi, n_agents, n_arms, first_run, t, key0, key1,
+    arms, rewards, store, lo, hi, n_agents, n_arms, first_run, t, key0, key1,
 ):  # fmt: skip
     """Isolated agents, and agents that share one row."""
     return False
@@ -84,19 +84,15 @@ def _add_neighbours(out, target, state, source, length, e, end, shifts, weights,
         fresh = False
 
 
-@njit(MERGE, **FAST_KERNEL)
-def merge_static(
-    out, state, offsets, neighbours, weights, links, scratch, words,
-    lo, hi, n_agents, n_arms, first_run, t, key0, key1,
-):  # fmt: skip
-    """Any fixed W.
+@vectorised
+def _merge_rows(out, state, offsets, neighbours, weights, links, lo, hi, n_agents, width, fresh):
+    """out (+)= W state for the rows lo to hi.
 
     neighbours: relative to the agent; links: for each agent how many rows from it on
     have the same neighbours and weights, which on a cycle or a grid is most: their rows are merged
     in one stretch.
     """
     use_wide_vectors()
-    width = U64(2) * n_arms
     row = lo
     while row < hi:
         slot = row // n_agents
@@ -104,16 +100,53 @@ def merge_static(
         alike = min(min(U64(links[agent]), hi - row), _STRETCH)
         _add_neighbours(
             out, row * width, state, row * width, alike * width,
-            U64(offsets[agent]), U64(offsets[agent + U64(1)]), neighbours, weights, width, True,
+            U64(offsets[agent]), U64(offsets[agent + U64(1)]), neighbours, weights, width, fresh,
         )  # fmt: skip
         row += alike
+
+
+@njit(MERGE, **FAST_KERNEL)
+def merge_static(
+    out, state, offsets, neighbours, weights, links, scratch, words,
+    arms, rewards, store, lo, hi, n_agents, n_arms, first_run, t, key0, key1,
+):  # fmt: skip
+    """Any fixed W."""
+    width = U64(2) * n_arms
+    _merge_rows(
+        out, state, offsets, neighbours, weights, links, lo, hi, n_agents, width, True
+    )  # fmt: skip
+    return True
+
+
+@njit(MERGE, **FAST_KERNEL)
+def merge_chebyshev(
+    out, state, offsets, neighbours, weights, links, scratch, words,
+    arms, rewards, store, lo, hi, n_agents, n_arms, first_run, t, key0, key1,
+):  # fmt: skip
+    """One step of T_n(W/lambda_2), n = 1 to C: T_n = 2 W/lambda_2 T_{n-1} - T_{n-2} (DDUCB).
+
+    `weights` are those of 2 W/lambda_2, scratch[0] is C, and `out` still holds T_{n-2}; whoever
+    ends the stage divides by T_C(1/lambda_2).
+    """
+    use_wide_vectors()
+    width = U64(2) * n_arms
+    starts = (t - n_arms - U64(2)) % U64(scratch[0]) == U64(0)
+    if not starts:
+        for j in range(lo * width, hi * width):
+            out[j] = -out[j]
+    _merge_rows(
+        out, state, offsets, neighbours, weights, links, lo, hi, n_agents, width, starts
+    )  # fmt: skip
+    if starts:  # T_1 = W/lambda_2
+        for j in range(lo * width, hi * width):
+            out[j] *= 0.5
     return True
 
 
 @njit(MERGE, **FAST_KERNEL)
 def merge_gossip(
     out, state, offsets, neighbours, weights, links, scratch, words,
-    lo, hi, n_agents, n_arms, first_run, t, key0, key1,
+    arms, rewards, store, lo, hi, n_agents, n_arms, first_run, t, key0, key1,
 ):  # fmt: skip
     """One uniformly drawn link a run and round: both ends take their average (eq. `gossip`)."""
     width = U64(2) * n_arms
@@ -193,14 +226,15 @@ def _comparable(state, base, n_agents, n_arms):
 @njit(MERGE, **{**FAST_KERNEL, "_nrt": True})  # it allocates
 def merge_failing(
     out, state, offsets, neighbours, weights, links, scratch, words,
-    lo, hi, n_agents, n_arms, first_run, t, key0, key1,
+    arms, rewards, store, lo, hi, n_agents, n_arms, first_run, t, key0, key1,
 ):  # fmt: skip
     """Every link fails on its own with some probability; what it carried stays where it was.
 
     scratch: failure probability, whether to divide by the realised largest degree + 1, whether W
-    is a plain average (complete graph), whether all links have one weight; then, from 8 on, the
-    weight of each link.  Where most links live, the full merge is corrected for the failed ones;
-    else the living ones are added up.
+    is a plain average (complete graph), whether all links have one weight, whether beliefs that are
+    equal may come out different in their last digit; then, from 8 on, the weight of each link.
+    Where most links live, the full merge is corrected for the failed ones, if that may be; else the
+    living ones are added up.
     """
     width = U64(2) * n_arms
     n_links = U64(links.size // 2)
@@ -214,7 +248,7 @@ def merge_failing(
     for slot in range(lo // n_agents, hi // n_agents):
         base = slot * n_agents * width
         # taking away from the full merge loses digits where beliefs differ by orders of magnitude
-        mostly_alive = scratch[0] < 0.5 and not realised
+        mostly_alive = scratch[0] < 0.5 and not realised and scratch[4] != 0.0
         mostly_alive = mostly_alive and _comparable(state, base, n_agents, n_arms)
         sign = -1.0 if mostly_alive else 1.0
         n_changed = _draw_links(

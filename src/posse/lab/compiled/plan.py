@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from posse import algorithms, families, policies
+from posse.algorithms.dducb import chebyshev
 from posse.lab.reference import Simulation
 from posse.networks.gossip import Gossip
 from posse.networks.link_failure import LinkFailure
@@ -36,7 +37,14 @@ POLICIES = {
     policies.Greedy: "choose_greedy",
 }
 MERGES = {Static: "merge_static", Gossip: "merge_gossip", LinkFailure: "merge_failing"}
-ALGORITHMS = (algorithms.Decentralized, algorithms.Isolated, algorithms.Centralized)
+BAYESIAN = (
+    algorithms.Decentralized,
+    algorithms.Isolated,
+    algorithms.Centralized,
+    algorithms.Flooding,
+)
+CONSENSUS = (algorithms.CoopUCB, algorithms.CoopUCB2, algorithms.CoopUCL)
+ALGORITHMS = (*BAYESIAN, *CONSENSUS, algorithms.DDUCB)
 
 
 @dataclass(frozen=True)
@@ -50,7 +58,10 @@ class Plan:
     prior: tuple[float, float]  # (count, total)
     rate: float  # what one observation adds to the count
     parameter: float  # of the rewards
-    shared: bool  # whether all agents of a run hold one belief
+    shared: bool = False  # whether all agents of a run hold one belief
+    unmixed: int = 0  # rounds without messages
+    staged: bool = False  # whether observations wait in the store for the next stage
+    stage_length: int = 1
 
 
 def missing(simulation: Simulation) -> str | None:
@@ -58,23 +69,35 @@ def missing(simulation: Simulation) -> str | None:
     algorithm: Any = simulation.algorithm
     if type(algorithm) not in ALGORITHMS:
         return f"algorithm {type(algorithm).__name__}"
-    if type(algorithm.policy) not in POLICIES:
-        return f"policy {type(algorithm.policy).__name__}"
-    if type(simulation.model) not in BELIEFS:
-        return f"family {type(simulation.model).__name__}"
     if type(simulation.bandit.family) not in REWARDS:
         return f"rewards of family {type(simulation.bandit.family).__name__}"
     if type(simulation.network.dynamics) not in MERGES:
         return f"dynamics {type(simulation.network.dynamics).__name__}"
+    if type(algorithm) not in BAYESIAN:
+        return None
+    if type(algorithm.policy) not in POLICIES:
+        return f"policy {type(algorithm.policy).__name__}"
+    if type(simulation.model) not in BELIEFS:
+        return f"family {type(simulation.model).__name__}"
+    flooding = isinstance(algorithm, algorithms.Flooding)
+    if flooding and not isinstance(simulation.network.dynamics, Static):
+        return "Flooding on a network that changes"
     return None
 
 
 def plan_for(simulation: Simulation) -> Plan:
     """The kernels of a simulation for which nothing is missing."""
-    algorithm: Any = simulation.algorithm
-    model, rewards, network = simulation.model, simulation.bandit.family, simulation.network
-    belief, pair = BELIEFS[type(model)]
+    rewards = simulation.bandit.family
     draw, parameter = REWARDS[type(rewards)]
+    bayesian = isinstance(simulation.algorithm, BAYESIAN)
+    parts = _bayesian_parts(simulation) if bayesian else _baseline_parts(simulation)
+    return Plan(draw_rewards=draw, parameter=float(parameter(rewards)), **parts)
+
+
+def _bayesian_parts(simulation: Simulation) -> dict[str, Any]:
+    algorithm: Any = simulation.algorithm
+    model, network = simulation.model, simulation.network
+    belief, pair = BELIEFS[type(model)]
     # one observation adds (weight, weight * y) to (count, total), at learning rate 1
     weight = 1.0 / model.sigma**2 if isinstance(model, families.Gaussian) else 1.0
 
@@ -84,30 +107,76 @@ def plan_for(simulation: Simulation) -> Plan:
         merge = "merge_nothing"  # nobody to listen to
     elif isinstance(algorithm, algorithms.Centralized):
         merge, shared = "merge_nothing", True
+    elif isinstance(algorithm, algorithms.Flooding):
+        merge = "merge_flooding"
     elif merge == "merge_static" and network.is_uniform:
         # the average of N rows, each with its own observation at this rate
         merge, shared, rate = "merge_nothing", True, rate / network.n_agents
-    return Plan(
-        merge=merge,
-        choose=POLICIES[type(algorithm.policy)],
-        draw_rewards=draw,
-        belief=belief,
-        prior=pair(model.prior()),
-        rate=rate * weight,
-        parameter=float(parameter(rewards)),
-        shared=shared,
-    )
+    return {
+        "merge": merge,
+        "choose": POLICIES[type(algorithm.policy)],
+        "belief": belief,
+        "prior": pair(model.prior()),
+        "rate": rate * weight,
+        "shared": shared,
+    }
+
+
+def _baseline_parts(simulation: Simulation) -> dict[str, Any]:
+    algorithm: Any = simulation.algorithm
+    algorithm.check(simulation.problem(1))
+    network, staged = simulation.network, isinstance(algorithm, algorithms.DDUCB)
+    merge = MERGES[type(network.dynamics)] if len(network.edges) else "merge_nothing"
+    if staged and algorithm.accelerates(network):
+        merge = "merge_chebyshev"
+    return {
+        "merge": merge,
+        "choose": "choose_staged" if staged else "choose_consensus",
+        "belief": "GAUSSIAN",  # of no consequence: these keep no beliefs
+        "prior": (0.0, 0.0),
+        "rate": 1.0,
+        "unmixed": simulation.bandit.n_arms,
+        "staged": staged,
+        "stage_length": algorithm.stage_length(network) if staged else 1,
+    }
 
 
 def levels_for(simulation: Simulation, t: int, end: int) -> Any:
-    """A number for each of the rounds t to end - 1 that the policy's kernel takes."""
+    """A number for each of the rounds t to end - 1 that the choice takes."""
     from posse.lab.compiled.thompson import OUTRIGHT
 
     algorithm: Any = simulation.algorithm
+    problem = simulation.problem(1)
+    if not isinstance(algorithm, BAYESIAN):  # after the forced rounds
+        forced = simulation.bandit.n_arms
+        return np.array([algorithm.scale(problem, r) if r > forced else 0.0 for r in range(t, end)])
     if isinstance(algorithm.policy, policies.BayesUCB):  # the upper tail
         level = algorithm.policy.level
         return np.array([1.0 - level(round_, simulation.horizon) for round_ in range(t, end)])
     return np.full(end - t, OUTRIGHT)
+
+
+def table_for(simulation: Simulation, plan: Plan) -> Any:
+    """The constants that the choice takes."""
+    from posse.lab.compiled import baselines, beliefs, thompson
+    from posse.lab.compiled.random import U64
+
+    algorithm: Any = simulation.algorithm
+    problem, network = simulation.problem(1), simulation.network
+    if plan.choose == "choose_consensus":
+        index = algorithm.index(problem)
+        return np.concatenate([[index.shift, index.weight, index.growing], index.slack])
+    if plan.choose == "choose_staged":
+        table = np.zeros(4)
+        table[baselines.UNACCELERATED] = algorithm.variant == "unaccelerated"
+        table[baselines.PRACTICAL] = algorithm.variant == "practical"
+        table[baselines.STAGE] = plan.stage_length
+        accelerated = plan.merge == "merge_chebyshev"
+        norm = chebyshev(network.second_eigenvalue, plan.stage_length)[1] if accelerated else 1.0
+        table[baselines.NORM] = 1.0 / norm
+        return table
+    belief = getattr(beliefs, plan.belief)
+    return thompson.thresholds_for(belief, thompson.OUTRIGHT, U64(simulation.bandit.n_arms))
 
 
 def compiled_parts() -> dict[str, list[str]]:

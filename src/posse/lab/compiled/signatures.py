@@ -23,14 +23,17 @@ TALLY = types.int64[::1]
 _WHERE = (U64,) * 8
 
 # Merge the state of the last round: returns whether the result is in `out` (else in place).
-#   out, state, offsets, neighbours, weights, links, scratch, words
-MERGE = types.boolean(FLOATS, FLOATS, TALLY, TALLY, FLOATS, INDICES, FLOATS, WORDS, *_WHERE)
+#   out, state, offsets, neighbours, weights, links, scratch, words; the last round's arms and
+#   rewards, and the algorithm's store
+MERGE = types.boolean(
+    FLOATS, FLOATS, TALLY, TALLY, FLOATS, INDICES, FLOATS, WORDS, INDICES, FLOATS, FLOATS, *_WHERE
+)
 
 # Choose an arm for every agent from its row of the state.
-#   state, shared (whether all agents of a run share one row), belief, level, thresholds, arms,
-#   pivots, eager, close, scratch, spare, stream
+#   state, store (what an algorithm keeps besides), shared (whether all agents of a run share one
+#   row), belief, level, table (constants), arms, pivots, eager, close, scratch, spare, stream
 CHOOSE = types.void(
-    FLOATS, types.boolean, U64, types.float64, FLOATS, INDICES, INDICES, BYTES, COUNTS,
+    FLOATS, FLOATS, types.boolean, U64, types.float64, FLOATS, INDICES, INDICES, BYTES, COUNTS,
     FLOATS, INDICES, WORDS, *_WHERE,
 )  # fmt: skip
 

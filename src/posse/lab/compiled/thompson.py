@@ -386,12 +386,12 @@ def thresholds_for(belief, level, n_arms):
 
 @njit(CHOOSE, **FAST_KERNEL)
 def choose_thompson(
-    state, shared, belief, level, thresholds, arms, pivots, eager, close, scratch, spare,
+    state, store, shared, belief, level, table, arms, pivots, eager, close, scratch, spare,
     stream, lo, hi, n_agents, n_arms, first_run, t, key0, key1,
 ):  # fmt: skip
     """Thompson Sampling (Alg. `decent_ts`), lazily, for the runs that are not eager.
 
-    Arms whose bound exceeds `level` are drawn outright.
+    Arms whose bound exceeds `level` are drawn outright; the table is that of `thresholds_for`.
     """
     use_wide_vectors()
     width = U64(2) * n_arms
@@ -402,7 +402,7 @@ def choose_thompson(
         if eager[slot] == LAZY or eager[slot] == ALWAYS_LAZY:
             start, step = (slot * width, U64(0)) if shared else (row * width, width)
             close[slot] += _choose_lazily(
-                state, start, step, belief, level, arms, pivots, row, thresholds, spare, scratch,
+                state, start, step, belief, level, arms, pivots, row, table, spare, scratch,
                 stream, end - row, n_arms, row - slot * n_agents, first_run + slot, t, key0, key1,
             )  # fmt: skip
         row = end
@@ -410,7 +410,7 @@ def choose_thompson(
 
 @njit(CHOOSE, **FAST_KERNEL)
 def choose_thompson_eagerly(
-    state, shared, belief, level, thresholds, arms, pivots, eager, close, scratch, spare,
+    state, store, shared, belief, level, table, arms, pivots, eager, close, scratch, spare,
     stream, lo, hi, n_agents, n_arms, first_run, t, key0, key1,
 ):  # fmt: skip
     """Thompson Sampling (Alg. `decent_ts`) with all K samples, for the runs that are eager."""

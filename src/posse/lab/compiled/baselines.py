@@ -1,0 +1,135 @@
+"""Kernels of the baselines: what they choose by, and how observations flood a network."""
+
+from __future__ import annotations
+
+import math
+
+from numba import njit
+
+from posse.lab.compiled.indices import play_best
+from posse.lab.compiled.jit import FAST_KERNEL, use_wide_vectors, vectorised
+from posse.lab.compiled.random import U64
+from posse.lab.compiled.signatures import CHOOSE, MERGE
+
+# Where DDUCB's table keeps its constants.
+UNACCELERATED, PRACTICAL, STAGE, NORM = range(4)
+# An index above all others.
+_FIRST = 1e300
+
+
+@vectorised
+def _force(arms, lo, hi, t):
+    """Round t <= K: arm t."""
+    for i in range(lo, hi):
+        arms[i] = t - U64(1)
+
+
+@njit(CHOOSE, **FAST_KERNEL)
+def choose_consensus(
+    state, store, shared, belief, level, table, arms, pivots, eager, close, scratch, spare,
+    stream, lo, hi, n_agents, n_arms, first_run, t, key0, key1,
+):  # fmt: skip
+    """The largest index of `posse.algorithms.consensus.Index`; `level` is its scale at round t.
+
+    table: shift, weight, growing, then the slack of each agent.
+    """
+    use_wide_vectors()
+    if t <= n_arms:
+        _force(arms, lo, hi, t)
+        return
+    scores = scratch[:n_arms]
+    shift, weight = table[0], table[1]
+    growing = table[2] * math.sqrt(math.log(float(t)))
+    for i in range(lo, hi):
+        slot = i // n_agents
+        agent = i - slot * n_agents
+        row = i * U64(2) * n_arms
+        slack = table[U64(3) + agent] + growing
+        for k in range(U64(0), n_arms):
+            n, s = state[row + k], state[row + n_arms + k]
+            known = weight + n
+            scores[k] = (shift + s) / known + math.sqrt(level * (n + slack) / (n * known))
+        arms[i] = play_best(scores, stream, agent, t, first_run + slot, key0, key1)
+
+
+@vectorised
+def _next_stage(state, row, store, own, table, first, adds_up, n_agents, width):
+    """Settle what was mixed, and mix what is fresh; store: fresh at `own`, then settled."""
+    use_wide_vectors()
+    settled = own + width
+    for j in range(U64(0), width):
+        fresh = store[own + j]
+        mixed = state[row + j] * table[NORM]
+        if first:  # of the forced pulls one's own are all there is, for one of N agents
+            store[settled + j] = fresh / n_agents
+            state[row + j] = fresh
+        else:
+            store[settled + j] = mixed + (store[settled + j] if adds_up else 0.0)
+            state[row + j] = fresh + (mixed if table[UNACCELERATED] != 0.0 else 0.0)
+        store[own + j] = 0.0
+
+
+@njit(CHOOSE, **FAST_KERNEL)
+def choose_staged(
+    state, store, shared, belief, level, table, arms, pivots, eager, close, scratch, spare,
+    stream, lo, hi, n_agents, n_arms, first_run, t, key0, key1,
+):  # fmt: skip
+    """DDUCB: at the start of a stage, or in every round, the largest bound from what is settled.
+
+    store: for each agent its fresh (c, gamma), then what is settled (a, alpha); `state` is what
+    is being mixed, (b, beta); `level` is 2 eta sigma^2 ln s / N.
+    """
+    use_wide_vectors()
+    if t <= n_arms:
+        _force(arms, lo, hi, t)
+        return
+    width = U64(2) * n_arms
+    past, length = t - U64(1) - n_arms, U64(table[STAGE])
+    starts, practical = past % length == U64(0), table[PRACTICAL] != 0.0
+    if not (starts or practical):
+        return
+    adds_up = past > length and table[UNACCELERATED] == 0.0
+    share = 1.0 / n_agents if practical else 0.0
+    scores = scratch[:n_arms]
+    for i in range(lo, hi):
+        own = i * U64(2) * width
+        if starts:
+            _next_stage(
+                state, i * width, store, own, table, past == U64(0), adds_up, n_agents, width
+            )  # fmt: skip
+        settled = own + width
+        for k in range(U64(0), n_arms):
+            a = store[settled + k] + share * store[own + k]
+            alpha = store[settled + n_arms + k] + share * store[own + n_arms + k]
+            safe = a if a > 0.0 else 1.0  # Chebyshev's weights can be negative
+            scores[k] = alpha / safe + math.sqrt(level / safe) if a > 0.0 else _FIRST
+        slot = i // n_agents
+        agent = i - slot * n_agents
+        arms[i] = play_best(scores, stream, agent, t, first_run + slot, key0, key1)
+
+
+@njit(MERGE, **FAST_KERNEL)
+def merge_flooding(
+    out, state, offsets, neighbours, weights, links, scratch, words,
+    arms, rewards, store, lo, hi, n_agents, n_arms, first_run, t, key0, key1,
+):  # fmt: skip
+    """Hear of what others saw, as many rounds ago as they are hops away.
+
+    neighbours: all others of each agent; links: how far they are; scratch: how many rounds the
+    store keeps, and what one observation adds to a count.  store: (rounds, rows, arm and reward).
+    """
+    n_rows, depth, rate = U64(arms.size), U64(scratch[0]), scratch[1]
+    now = (t - U64(1)) % depth * n_rows
+    for i in range(lo, hi):
+        store[U64(2) * (now + i)] = arms[i]
+        store[U64(2) * (now + i) + U64(1)] = rewards[i]
+    for i in range(lo, hi):
+        base = i // n_agents * n_agents
+        row = i * U64(2) * n_arms
+        for e in range(U64(offsets[i - base]), U64(offsets[i - base + U64(1)])):
+            if U64(links[e]) < t:
+                seen = (t - U64(links[e])) % depth * n_rows + base + U64(neighbours[e])
+                arm = U64(store[U64(2) * seen])
+                state[row + arm] += rate
+                state[row + n_arms + arm] += rate * store[U64(2) * seen + U64(1)]
+    return False
