@@ -6,9 +6,8 @@ import math
 
 from numba import njit
 
-from posse.lab.compiled.indices import play_best
 from posse.lab.compiled.jit import FAST_KERNEL, use_wide_vectors, vectorised
-from posse.lab.compiled.random import U64
+from posse.lab.compiled.random import U64, pick_best
 from posse.lab.compiled.signatures import CHOOSE, MERGE
 
 # Where DDUCB's table keeps its constants.
@@ -24,6 +23,26 @@ def _force(arms, lo, hi, t):
         arms[i] = t - U64(1)
 
 
+@vectorised
+def _indices(state, row, scores, table, level, growing, agent, n, n_arms):
+    """The index of every arm of n agents, one agent after the other."""
+    use_wide_vectors()
+    shift, weight = table[0], table[1]
+    for i in range(U64(0), n):
+        at, out = (row + i) * U64(2) * n_arms, i * n_arms
+        slack = table[U64(3) + agent + i] + growing
+        if weight == 0.0:  # without a prior there is less to divide
+            for k in range(U64(0), n_arms):
+                count, total = state[at + k], state[at + n_arms + k]
+                scores[out + k] = (total + math.sqrt(level * (count + slack))) / count
+        else:
+            for k in range(U64(0), n_arms):
+                count, total = state[at + k], state[at + n_arms + k]
+                known = weight + count
+                width = math.sqrt(level * (count + slack) * known / count)
+                scores[out + k] = (shift + total + width) / known
+
+
 @njit(CHOOSE, **FAST_KERNEL)
 def choose_consensus(
     state, store, shared, belief, level, table, arms, pivots, eager, close, scratch, spare,
@@ -37,19 +56,18 @@ def choose_consensus(
     if t <= n_arms:
         _force(arms, lo, hi, t)
         return
-    scores = scratch[:n_arms]
-    shift, weight = table[0], table[1]
     growing = table[2] * math.sqrt(math.log(float(t)))
-    for i in range(lo, hi):
-        slot = i // n_agents
-        agent = i - slot * n_agents
-        row = i * U64(2) * n_arms
-        slack = table[U64(3) + agent] + growing
-        for k in range(U64(0), n_arms):
-            n, s = state[row + k], state[row + n_arms + k]
-            known = weight + n
-            scores[k] = (shift + s) / known + math.sqrt(level * (n + slack) / (n * known))
-        arms[i] = play_best(scores, stream, agent, t, first_run + slot, key0, key1)
+    row = lo
+    while row < hi:  # one run at a time
+        slot = row // n_agents
+        end = min(hi, (slot + U64(1)) * n_agents)
+        agent = row - slot * n_agents
+        _indices(state, row, scratch, table, level, growing, agent, end - row, n_arms)
+        for i in range(U64(0), end - row):
+            arms[row + i] = pick_best(
+                scratch, i * n_arms, n_arms, stream, agent + i, t, first_run + slot, key0, key1
+            )
+        row = end
 
 
 @vectorised
@@ -90,7 +108,6 @@ def choose_staged(
         return
     adds_up = past > length and table[UNACCELERATED] == 0.0
     share = 1.0 / n_agents if practical else 0.0
-    scores = scratch[:n_arms]
     for i in range(lo, hi):
         own = i * U64(2) * width
         if starts:
@@ -102,10 +119,12 @@ def choose_staged(
             a = store[settled + k] + share * store[own + k]
             alpha = store[settled + n_arms + k] + share * store[own + n_arms + k]
             safe = a if a > 0.0 else 1.0  # Chebyshev's weights can be negative
-            scores[k] = alpha / safe + math.sqrt(level / safe) if a > 0.0 else _FIRST
+            scratch[k] = alpha / safe + math.sqrt(level / safe) if a > 0.0 else _FIRST
         slot = i // n_agents
         agent = i - slot * n_agents
-        arms[i] = play_best(scores, stream, agent, t, first_run + slot, key0, key1)
+        arms[i] = pick_best(
+            scratch, U64(0), n_arms, stream, agent, t, first_run + slot, key0, key1
+        )  # fmt: skip
 
 
 @njit(MERGE, **FAST_KERNEL)

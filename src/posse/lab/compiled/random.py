@@ -253,6 +253,23 @@ def pick_tied(scores, best, n_tied, stream):
     return U64(0)
 
 
+@vectorised
+def pick_best(scores, at, n_arms, stream, agent, t, run, key0, key1):
+    """The arm with the largest of the scores from `at` on, ties broken at random."""
+    top = scores[at]
+    for k in range(U64(1), n_arms):
+        top = max(top, scores[at + k])
+    best = n_best = U64(0)
+    for k in range(U64(0), n_arms):  # without a branch that nobody can predict
+        is_best = U64(scores[at + k] == top)
+        best += k * is_best
+        n_best += is_best
+    if n_best != U64(1):
+        open_stream(stream, agent, t, run, TIE, key0, key1)
+        return pick_tied(scores[at : at + n_arms], top, n_best, stream)
+    return best
+
+
 def key_of(seed: int) -> tuple[Any, Any]:
     """The two key words of a seed."""
     low, high = np.random.SeedSequence(seed).generate_state(2)

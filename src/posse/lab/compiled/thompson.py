@@ -45,7 +45,6 @@ from posse.lab.compiled.random import (
     CONTEST,
     PIVOT,
     PIVOT_AGAIN,
-    TIE,
     U64,
     fill_normals,
     fill_normals_and_bits,
@@ -55,7 +54,7 @@ from posse.lab.compiled.random import (
     normals,
     open_stream,
     philox,
-    pick_tied,
+    pick_best,
 )
 from posse.lab.compiled.signatures import CHOOSE
 
@@ -323,18 +322,7 @@ def _choose_eagerly(
         state, start, step, belief, scratch, spare, stream, n, n_arms, agent, run, t, key0, key1
     )
     for i in range(U64(0), n):
-        at = i * stride
-        top = scratch[at]
-        for k in range(U64(1), n_arms):
-            top = max(top, scratch[at + k])
-        best = n_best = U64(0)
-        for k in range(U64(0), n_arms):  # without a branch that nobody can predict
-            is_best = U64(scratch[at + k] == top)
-            best += k * is_best
-            n_best += is_best
-        if n_best != U64(1):  # samples at the end of their range
-            open_stream(stream, agent + i, t, run, TIE, key0, key1)
-            best = pick_tied(scratch[at : at + n_arms], top, n_best, stream)
+        best = pick_best(scratch, i * stride, n_arms, stream, agent + i, t, run, key0, key1)
         arms[i] = best
         pivots[i] = best
 
