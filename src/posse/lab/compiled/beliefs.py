@@ -33,6 +33,7 @@ from posse.lab.compiled.special import (
 )
 
 GAUSSIAN, BETA, GAMMA, INVERSE_GAMMA = (np.uint64(i) for i in range(4))
+_TINY = 1e-300  # quantiles below are 0, as they are or nearly are for floats
 
 
 @njit(inline="always")
@@ -186,16 +187,20 @@ def upper_quantile(belief, count, total, level, start):
     """The x with P(mean > x) = level.
 
     Halley's method on the logarithm of the tail, kept inside a shrinking bracket; three steps or
-    so from a start nearby.
+    so from a start nearby.  While an end of the bracket is that of the range, steps towards it are
+    factors, each the square of the last: of small shapes quantiles may be 1e-200 or 1e200.
     """
     if belief == GAUSSIAN:
         return (total + normal_score(level) * math.sqrt(count)) / count
     low, high = 0.0, 1.0 if belief == BETA else math.inf
     x = start if low < start < high else total / count
     target = math.log(level)
+    reach = 2.0
     for _ in range(200):
         above = tail(belief, count, total, x)
         if above < level:
+            if x <= _TINY:
+                return 0.0
             high = x
         else:
             low = x
@@ -203,16 +208,27 @@ def upper_quantile(belief, count, total, level, start):
         following = math.nan
         if above > 0.0 and density > 0.0:
             hazard = density / above
-            step = (math.log(above) - target) / hazard
+            excess = math.log(above) - target
+            step = excess / hazard
             # f = log tail - target: f''/f' = log_slope + hazard
             damping = 1.0 + 0.5 * step * (log_slope + hazard)
             following = x + step / min(max(damping, 0.5), 2.0)
             if high == math.inf:  # from far below, where the density is tiny, a step is huge
-                following = min(following, 2.0 * x)
-            if abs(following - x) <= 1e-6 * min(x, high - x) and low <= following <= high:
+                following = min(following, reach * x)
+            near = abs(following - x) <= 1e-6 * min(x, high - x) and low <= following <= high
+            if near and abs(excess) <= 0.01 * (1.0 - level):
                 return following  # cubic convergence: the next step would be below rounding
         if not low < following < high:
-            following = 0.5 * (low + high) if high < math.inf else 2.0 * x
+            if high == math.inf:
+                following = reach * x
+            elif low == 0.0:
+                following = max(high / reach, _TINY)
+            elif high > 4.0 * low:
+                following = math.sqrt(low) * math.sqrt(high)
+            else:
+                following = 0.5 * (low + high)
+        if following >= reach * x or following * reach <= x:
+            reach = min(reach * reach, 1e64)
         if following == x:
             return x
         x = following

@@ -23,6 +23,7 @@ from posse.lab.compiled.special import normal_score
 
 # Grunbaum's inequality: a log-concave law has at least 1/e of its mass on each side of its mean.
 _MEAN_IS_BELOW = 0.36
+_BELOW_1 = 1.0 - 2.0**-53  # the largest float below 1
 
 
 @helper
@@ -67,7 +68,7 @@ def choose_greedy(
 
 @helper
 def _largest_quantile(state, row, belief, level, score, pivot, n_arms):
-    """The arm with the largest quantile, computing as few quantiles as possible.
+    """An arm with the largest quantile, and the quantile unless it is not needed (then NaN).
 
     An arm k cannot win if P(mean_k > q) < level for some q below the winner's quantile; that
     probability is bounded cheaply.  First with q = the pivot's total/count: for log-concave
@@ -86,7 +87,7 @@ def _largest_quantile(state, row, belief, level, score, pivot, n_arms):
             d = x * state[row + k] - state[row + n_arms + k]
             close += (d * abs(d) <= threshold * state[row + k]) & (k != pivot)
         if close == 0:
-            return pivot
+            return pivot, math.nan
     winner = pivot
     quantile = upper_quantile(belief, count, total, level, start(belief, count, total, score))
     for k in range(U64(0), n_arms):
@@ -102,7 +103,30 @@ def _largest_quantile(state, row, belief, level, score, pivot, n_arms):
                 winner = k
                 near = max(quantile, start(belief, count, total, score))
                 quantile = upper_quantile(belief, count, total, level, near)
-    return winner
+    return winner, quantile
+
+
+@helper
+def _tie(state, row, belief, level, winner, quantile, scores, n_arms):
+    """Give each arm that ties with the winner the score 1, the others 0; returns how many do.
+
+    Arms of equal belief do, the noise of a solver must not decide among them; and arms whose
+    quantiles round to the same end of the range.
+    """
+    count, total = state[row + winner], state[row + n_arms + winner]
+    n_tied = 0
+    for k in range(U64(0), n_arms):
+        same = state[row + k] == count and state[row + n_arms + k] == total
+        scores[k] = 1.0 if same else 0.0
+        n_tied += same
+    at_0, at_1 = quantile == 0.0, belief == BETA and quantile >= _BELOW_1
+    if at_0 or at_1:
+        n_tied = 0
+        for k in range(U64(0), n_arms):  # none is larger than the winner's
+            same = at_0 or tail(belief, state[row + k], state[row + n_arms + k], _BELOW_1) >= level
+            scores[k] = 1.0 if same else 0.0
+            n_tied += same
+    return n_tied
 
 
 @njit(CHOOSE, **KERNEL)
@@ -112,12 +136,13 @@ def choose_bayes_ucb(
 ):  # fmt: skip
     """The largest posterior quantile (Alg. `decent_bayesUCB`); `level` is the upper tail 1/t ..."""
     scores = scratch[:n_arms]
-    score = 0.0 if level >= 1.0 else normal_score(level)
+    at_end = level <= 0.0 or level >= 1.0
+    score = 0.0 if at_end else normal_score(level)
     for i in range(lo, hi):
         slot = i // n_agents
         row = (slot if shared else i) * U64(2) * n_arms
         agent, run = i - slot * n_agents, first_run + slot
-        if level >= 1.0:  # every index is the lower end of the range
+        if at_end:  # every index is the same end of the range
             for k in range(U64(0), n_arms):
                 scores[k] = 0.0
             arms[i] = play_best(scores, stream, agent, t, run, key0, key1)
@@ -127,16 +152,9 @@ def choose_bayes_ucb(
                 scores[k] = total / count + score / math.sqrt(count)
             arms[i] = play_best(scores, stream, agent, t, run, key0, key1)
         else:
-            arms[i] = _largest_quantile(state, row, belief, level, score, U64(pivots[i]), n_arms)
-            n_tied = 0  # arms of equal belief tie exactly; the noise of a solver must not decide
-            for k in range(U64(0), n_arms):
-                same = (
-                    state[row + k] == state[row + U64(arms[i])]
-                    and state[row + n_arms + k] == state[row + n_arms + U64(arms[i])]
-                )
-                scores[k] = 1.0 if same else 0.0
-                n_tied += same
-            pivots[i] = arms[i]
-            if n_tied > 1:
-                open_stream(stream, agent, t, run, TIE, key0, key1)
-                arms[i] = pick_tied(scores, 1.0, n_tied, stream)
+            winner, quantile = _largest_quantile(
+                state, row, belief, level, score, U64(pivots[i]), n_arms
+            )
+            arms[i] = pivots[i] = winner
+            if _tie(state, row, belief, level, winner, quantile, scores, n_arms) > 1:
+                arms[i] = _play_best(scores, stream, agent, t, run, key0, key1)

@@ -14,7 +14,9 @@ FAST = {"contract", "nsz", "arcp", "nnan", "ninf"}
 # arrays they are given: two atomic operations an array and call, a tenth of all time.
 KERNEL: dict[str, Any] = {"cache": True, "nogil": True, "_nrt": False, "error_model": "numpy"}
 FAST_KERNEL = {**KERNEL, "fastmath": FAST}
-helper = njit(_nrt=False, error_model="numpy")
+# Numba hands the flags of whichever kernel is compiled first down to helpers that do not state
+# their own; solvers use infinities and NaN, which they would lose that way, or not, by chance.
+helper = njit(_nrt=False, error_model="numpy", fastmath=FAST - {"nnan", "ninf"})
 vectorised = njit(_nrt=False, error_model="numpy", fastmath=FAST)
 
 

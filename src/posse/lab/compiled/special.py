@@ -7,6 +7,7 @@ import math
 from posse.lab.compiled.jit import helper
 
 _TINY = 1e-300
+_LARGE = 1e6
 
 
 @helper
@@ -28,13 +29,19 @@ def _log1p_minus(d):
 
 
 @helper
+def _log_minus(x, mean):
+    """log(x / mean) - (x / mean - 1), without cancellation near mean nor near 0."""
+    off = (x - mean) / mean
+    return math.log(x / mean) - off if x < 0.1 * mean else _log1p_minus(off)
+
+
+@helper
 def beta_prefix(a, b, x):
     """x^a (1 - x)^b / B(a, b), for 0 < x < 1."""
     if a >= 10.0 and b >= 10.0:
         n = a + b
         mean = a / n
-        off = x - mean
-        exponent = a * _log1p_minus(off / mean) + b * _log1p_minus(-off / (1.0 - mean))
+        exponent = a * _log_minus(x, mean) + b * _log_minus(1.0 - x, 1.0 - mean)
         exponent += _stirling(n) - _stirling(a) - _stirling(b)
         return math.exp(exponent) * math.sqrt(a * (b / n) / (2.0 * math.pi))
     small, large = min(a, b), max(a, b)
@@ -94,9 +101,23 @@ def beta_tails(a, b, x):
 def gamma_prefix(a, x):
     """x^a e^-x / Gamma(a), for x > 0."""
     if a >= 10.0:
-        exponent = a * _log1p_minus((x - a) / a) - _stirling(a)
+        exponent = a * _log_minus(x, a) - _stirling(a)
         return math.exp(exponent) * math.sqrt(a / (2.0 * math.pi))
     return math.exp(a * math.log(x) - x - math.lgamma(a))
+
+
+@helper
+def _large_gamma_tails(a, x):
+    """`gamma_tails` of a shape so large that series are long (Temme 1979), to 1e-10."""
+    off = (x - a) / a
+    eta = math.copysign(math.sqrt(-2.0 * _log_minus(x, a)), off)
+    if abs(off) < 0.01:
+        term = -1 / 3 + eta * (1 / 12 - eta * (2 / 135 - eta * (1 / 864 + eta * (1 / 2835))))
+    else:
+        term = 1.0 / off - 1.0 / eta
+    term *= math.exp(-0.5 * a * eta * eta) / math.sqrt(2.0 * math.pi * a)
+    y = eta * math.sqrt(0.5 * a)
+    return 0.5 * math.erfc(-y) - term, 0.5 * math.erfc(y) + term
 
 
 @helper
@@ -104,6 +125,8 @@ def gamma_tails(a, x):
     """P(X <= x) and P(X > x) for X ~ Gamma(a), each to full relative accuracy in its tail."""
     if x <= 0.0:
         return 0.0, 1.0
+    if a >= _LARGE:
+        return _large_gamma_tails(a, x)
     prefix = gamma_prefix(a, x)
     if x < a + 1.0:  # the series of the lower tail
         term = 1.0 / a
