@@ -61,7 +61,9 @@ def sample(belief, count, total, stream):
         successes = next_gamma(stream, total)
         failures = next_gamma(stream, count - total)
         both = successes + failures
-        return successes / both if both > 0.0 else total / count
+        if both > 0.0:
+            return successes / both
+        return 1.0 if next_uniform(stream) * count < total else 0.0  # both shapes tiny
     if belief == GAMMA:
         return next_gamma(stream, total) / count
     return total / next_gamma(stream, count)

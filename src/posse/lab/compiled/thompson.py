@@ -87,7 +87,7 @@ def _contest(state, row, belief, level, pivot, x, threshold, u, n_arms, stream):
 
     Arms beyond the threshold of the quick test need no look unless one that is not is thinned.
     """
-    best, top, n_near = pivot, x, 0
+    best, top, n_near, n_tied = pivot, x, 0, 1
     leader, leading_mean = pivot, state[row + n_arms + pivot] / state[row + pivot]
     least = 2.0 * math.log(factor(belief) / level) * spread(belief, x)
     for k in range(U64(0), n_arms):  # outright
@@ -99,7 +99,11 @@ def _contest(state, row, belief, level, pivot, x, threshold, u, n_arms, stream):
             else:
                 drawn = sample(belief, count, total, stream)
                 if drawn > top:
-                    best, top = k, drawn
+                    best, top, n_tied = k, drawn, 1
+                elif drawn == top:  # at the end of their range
+                    n_tied += 1
+                    if next_uniform(stream) * n_tied < 1.0:
+                        best = k
                 if total > leading_mean * count:
                     leader, leading_mean = k, total / count
     if n_near == 0:
