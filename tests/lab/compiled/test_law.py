@@ -1,0 +1,118 @@
+"""The compiled engine against the reference, in law, on every compiled combination.
+
+Mean regret at two horizons, by Welch's statistic, for each family, policy and kind of dynamics; the
+other networks and algorithms with one family.  Together all statistics of this file err with
+probability 1e-3 at most if all is well (Bonferroni over their number).
+"""
+
+import zlib
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import posse
+from posse import networks
+from posse.families import Bernoulli, Bounded, Exponential, Gaussian, Poisson
+from posse.lab.compiled.plan import ALGORITHMS, BELIEFS, MERGES, POLICIES
+
+TS, UCB, GREEDY = posse.ThompsonSampling(), posse.BayesUCB(), posse.Greedy()
+BANDITS = {
+    "gaussian": posse.Bandit(Gaussian(sigma=0.8), [0.1, 0.7, 0.4, 0.3]),
+    "bernoulli": posse.Bandit(Bernoulli(), [0.2, 0.7, 0.5, 0.3]),
+    "bounded": posse.Bandit(Bounded(concentration=1.5), [0.2, 0.7, 0.5, 0.3]),
+    "poisson": posse.Bandit(Poisson(), [0.5, 2.0, 1.5, 1.0]),
+    "exponential": posse.Bandit(Exponential(), [0.5, 2.0, 1.5, 1.0]),
+}
+ALL_POLICIES = {"thompson": TS, "bayes-ucb": UCB, "greedy": GREEDY}
+DYNAMICS = {
+    "static": (networks.cycle(6), posse.Decentralized),
+    "gossip": (networks.cycle(6).gossip(), posse.Decentralized),
+    "failing": (networks.complete(6).failing(0.3), posse.Decentralized),
+}
+OTHERS = {  # with the family whose reference is fastest
+    "sparse and larger": (networks.star(8).weighted("metropolis"), posse.Decentralized),
+    "complete": (networks.complete(6), posse.Decentralized),
+    "failing often": (networks.cycle(6).failing(0.7), posse.Decentralized),
+    "realised": (networks.star(6).failing(0.3, normalise="realised"), posse.Decentralized),
+    "isolated": (networks.cycle(6), posse.Isolated),
+    "centralized": (networks.cycle(6), posse.Centralized),
+}
+MISSPECIFIED = {
+    "bernoulli rewards, gaussian belief": (BANDITS["bernoulli"], Gaussian(0.5, 0.5, 0.5)),
+    "bounded rewards, bernoulli belief": (BANDITS["bounded"], Bernoulli(0.4, 0.6)),
+    "poisson rewards, gaussian belief": (BANDITS["poisson"], Gaussian(1.5, 1.0, 2.0)),
+    "poisson rewards, exponential belief": (BANDITS["poisson"], Exponential(1.5, 1.0)),
+    "exponential rewards, poisson belief": (BANDITS["exponential"], Poisson(0.3, 0.3)),
+}
+TIMES = np.array([20, 100])
+RUNS = {"reference": 200, "compiled": 2_000}  # the reference is what takes time
+N_STATISTICS = len(TIMES) * (
+    len(BANDITS) * len(ALL_POLICIES) * len(DYNAMICS)
+    + len(ALL_POLICIES) * len(OTHERS)
+    + len(MISSPECIFIED)
+)
+LIMIT = stats.norm.isf(1e-3 / 2 / (N_STATISTICS + len(BANDITS) * len(ALL_POLICIES)))
+
+
+def z_scores(bandit, network, algorithm, name, other=None):
+    """Welch's statistic of the mean regret at each of TIMES; each engine has its own seed.
+
+    other: the algorithm of the compiled engine if it is not the same one.
+    """
+    seed = zlib.crc32(name.encode())
+    means, errors = [], []
+    for engine, runs in RUNS.items():
+        regret = posse.simulate(
+            bandit, network, other if other and engine == "compiled" else algorithm,
+            horizon=int(TIMES[-1]), runs=runs, record=TIMES, seed=seed + runs, engine=engine,
+            threads=1,
+        ).regret  # fmt: skip
+        means.append(regret.mean(axis=0))
+        errors.append(regret.var(axis=0, ddof=1) / runs)
+    return (means[0] - means[1]) / np.sqrt(errors[0] + errors[1])
+
+
+@pytest.mark.parametrize("policy", ALL_POLICIES)
+@pytest.mark.parametrize("bandit", BANDITS)
+def test_mean_regret(bandit, policy):
+    scores = {}
+    for setting, (network, algorithm) in DYNAMICS.items():
+        name = f"{bandit} {policy} {setting}"
+        scores[name] = z_scores(BANDITS[bandit], network, algorithm(ALL_POLICIES[policy]), name)
+    assert {name: z for name, z in scores.items() if np.abs(z).max() > LIMIT} == {}
+    # all settings of a combination leaning to one side would be a small but common error
+    together = np.array(list(scores.values()))[:, -1].sum() / len(scores) ** 0.5
+    assert abs(together) < LIMIT
+
+
+@pytest.mark.parametrize("policy", ALL_POLICIES)
+@pytest.mark.parametrize("setting", OTHERS)
+def test_mean_regret_on_other_networks(setting, policy):
+    network, algorithm = OTHERS[setting]
+    algorithm = algorithm(ALL_POLICIES[policy])
+    z = z_scores(BANDITS["gaussian"], network, algorithm, f"{setting} {policy}")
+    assert np.abs(z).max() < LIMIT
+
+
+@pytest.mark.parametrize("case", MISSPECIFIED)
+def test_mean_regret_with_a_wrong_model(case):
+    bandit, model = MISSPECIFIED[case]
+    algorithm = posse.Decentralized(TS, model, learning_rate=2.0)
+    assert np.abs(z_scores(bandit, networks.cycle(6), algorithm, case)).max() < LIMIT
+
+
+def test_every_compiled_part_is_here():
+    assert {type(bandit.family) for bandit in BANDITS.values()} == set(BELIEFS)
+    assert {type(policy) for policy in ALL_POLICIES.values()} == set(POLICIES)
+    assert {type(network.dynamics) for network, _ in DYNAMICS.values()} == set(MERGES)
+    used = {type(make(TS)) for _, make in (DYNAMICS | OTHERS).values()}
+    assert used == set(ALGORITHMS)
+
+
+@pytest.mark.parametrize("bandit", BANDITS)
+def test_a_wrong_engine_would_be_found(bandit):
+    """One that learns at half the rate: half the weight of every observation."""
+    network = networks.cycle(6)
+    right, wrong = posse.Decentralized(TS), posse.Decentralized(TS, learning_rate=3.0)
+    assert np.abs(z_scores(BANDITS[bandit], network, right, bandit, wrong)).max() > LIMIT
