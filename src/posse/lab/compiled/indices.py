@@ -157,4 +157,4 @@ def choose_bayes_ucb(
             )
             arms[i] = pivots[i] = winner
             if _tie(state, row, belief, level, winner, quantile, scores, n_arms) > 1:
-                arms[i] = _play_best(scores, stream, agent, t, run, key0, key1)
+                arms[i] = play_best(scores, stream, agent, t, run, key0, key1)

@@ -256,6 +256,7 @@ def pick_tied(scores, best, n_tied, stream):
 @vectorised
 def pick_best(scores, at, n_arms, stream, agent, t, run, key0, key1):
     """The arm with the largest of the scores from `at` on, ties broken at random."""
+    use_wide_vectors()
     top = scores[at]
     for k in range(U64(1), n_arms):
         top = max(top, scores[at + k])
