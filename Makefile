@@ -1,10 +1,10 @@
-# Everything a fresh machine with Python 3.11 and make needs: `make demo` and `make test`.
+# Everything a fresh machine with Python 3.11 and make needs: `make paper` and `make test`.
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format bench clean
+.PHONY: help paper demo test lint format bench clean
 
 help: ## list the commands
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 10
@@ -15,10 +15,15 @@ $(READY): requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $(READY)
 
+paper: $(READY) ## every figure of the paper, its statistics and claims: report/index.html
+	$(BIN)/posse paper
+
 demo: $(READY) ## 100 agents on a cycle: a table, and a plot in results/
 	$(BIN)/posse run experiments/demo.toml
 
 test: $(READY) ## the test suite, on all cores
+	@command -v chromedriver >/dev/null || echo "NO BROWSER: the report's page goes untested;" \
+	  "to test it too: apt-get install chromium chromium-driver"
 	@echo "compiling the kernels (once)"; $(BIN)/python -c "import posse.lab.compiled.engine"
 	$(BIN)/python -m pytest -n auto --dist worksteal
 
@@ -36,4 +41,4 @@ bench: $(READY) ## measure speed, as ratios taken in one run
 	$(BIN)/python benchmarks/bench.py
 
 clean: ## remove what the other commands made
-	rm -rf .venv results .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv results report .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -62,7 +62,7 @@ def drawing(horizon, runs, how):
     times = np.array([horizon])
     bandit, network = posse.Bandit.gaussian(MEANS), posse.networks.cycle(100)
     simulation = Simulation(bandit, network, DEC_TS, horizon, 1, times)
-    return lambda: Engine(simulation, int(how)).run(runs, 1, lambda steps: None)
+    return lambda: Engine(simulation, int(how)).run(range(runs), 1, lambda steps: None)
 
 
 def ratio(

@@ -9,7 +9,14 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from posse.lab.results import Result
-from posse.lab.statistics import mean_interval, paired_difference
+from posse.lab.statistics import (
+    Interval,
+    growth,
+    holm,
+    mean_interval,
+    p_value,
+    paired_difference,
+)
 
 
 def result(final, horizon=10):
@@ -110,3 +117,66 @@ def test_a_result_does_not_differ_from_itself():
 def test_only_results_of_the_same_size_are_paired(other):
     with pytest.raises(ValueError, match="same runs and horizon"):
         paired_difference(result([1.0, 2.0, 3.0]), other)
+
+
+def curves(regret, times):
+    pulls = np.ones((len(regret), 1, 2), dtype=int)
+    return Result(times, regret, pulls, "reference", {})
+
+
+class TestGrowth:
+    TIMES = np.unique(np.geomspace(1, 1000, 60).astype(int))
+
+    def test_a_logarithm_has_its_slope_and_does_not_accelerate(self):
+        rng = np.random.default_rng(1)
+        slopes = rng.normal(3.0, 0.5, 40)
+        regret = 20 + slopes[:, None] * np.log(self.TIMES)
+        fit = growth(curves(regret, self.TIMES))
+        assert fit.slope == pytest.approx(tuple(map(float, mean_interval(slopes))))
+        assert fit.late.mean == pytest.approx(slopes.mean())
+        assert fit.acceleration.mean == pytest.approx(0, abs=1e-9)
+        assert fit.is_logarithmic()
+
+    def test_a_power_grows_faster(self):
+        rng = np.random.default_rng(2)
+        regret = (1 + 0.1 * rng.random((30, 1))) * self.TIMES**0.5
+        fit = growth(curves(regret, self.TIMES))
+        assert fit.acceleration.low > 0
+        assert not fit.is_logarithmic()
+        assert fit.is_logarithmic(least=1e3)  # what everybody must reach in the end
+
+    def test_the_slope_is_that_of_least_squares_where_ln_t_is_even(self):
+        times = 2 ** np.arange(8)
+        regret = np.random.default_rng(3).random((6, 8)).cumsum(axis=1)
+        kept = times >= 4
+        expected = [stats.linregress(np.log(times[kept]), run[kept]).slope for run in regret]
+        assert growth(curves(regret, times), start=4).slope.mean == pytest.approx(np.mean(expected))
+
+    @pytest.mark.parametrize("start", [0, 1001, 999, 2.5])
+    def test_what_cannot_be_fitted_is_refused(self, start):
+        with pytest.raises(ValueError, match=r"start|growth needs"):
+            growth(curves(np.ones((3, len(self.TIMES))), self.TIMES), start=start)
+
+
+def test_p_values_are_those_of_the_t_test():
+    values = np.random.default_rng(4).normal(0.3, 1.0, 25)
+    interval = Interval(*map(float, mean_interval(values)))
+    assert p_value(interval, 25) == pytest.approx(stats.ttest_1samp(values, 0).pvalue)
+    assert p_value(Interval(0.0, 0.0, 0.0, 0.0), 5) == 1.0
+    assert p_value(Interval(1.0, 0.0, 1.0, 1.0), 5) == 0.0
+
+
+def test_holm_by_hand():
+    """0.01 * 4, 0.02 * 3, 0.03 * 2, 0.04 * 1, never falling."""
+    np.testing.assert_allclose(holm([0.03, 0.01, 0.04, 0.02]), [0.06, 0.04, 0.06, 0.06])
+    np.testing.assert_allclose(holm([0.9, 0.8]), [1.0, 1.0])
+    assert len(holm([])) == 0
+
+
+def test_holm_rarely_errs():
+    """The share of families of 10 true hypotheses with a false alarm, 2000 of them: 5% at most,
+    within 4 standard errors."""
+    p = np.random.default_rng(5).random((2000, 10))
+    alarms = np.mean([holm(family).min() < 0.05 for family in p])
+    assert alarms < 0.05 + 4 * math.sqrt(0.05 * 0.95 / 2000)
+    assert alarms > 0.03

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 import posse
-from posse.cli import inspect, run
+from posse.cli import inspect, paper, run
 from posse.cli.errors import Mistake
 
 INTERRUPTED = 130  # what shells report for Ctrl-C
@@ -17,11 +17,12 @@ INTERRUPTED = 130  # what shells report for Ctrl-C
 app = typer.Typer(
     name="posse",
     help="A posse of bandits: many agents, one problem, no centre.",
-    epilog="Start with: posse run experiments/demo.toml",
+    epilog="Start with: posse paper",
     add_completion=False,
     pretty_exceptions_enable=False,
 )
 app.command(epilog=run.EXAMPLES)(run.run)
+app.command(epilog=paper.EXAMPLES)(paper.paper)
 app.command(epilog=inspect.EXAMPLES)(inspect.inspect)
 
 # click's error, the base of typer's own, which keeps it in a different place in each version

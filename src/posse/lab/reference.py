@@ -139,16 +139,21 @@ class Ledger:
             self.regret[:, self._column[t]] = self._so_far
 
 
-def blocks(simulation: Simulation, runs: int) -> list[range]:
+def blocks(simulation: Simulation, runs: range) -> list[range]:
     """The runs in blocks small enough for the cache, so memory does not grow with runs."""
     n_coordinates = len(simulation.model.prior())
     per_run = simulation.network.n_agents * simulation.bandit.n_arms * -(-n_coordinates // 2)
     size = max(1, _BLOCK_ELEMENTS // per_run)
-    return [range(first, min(first + size, runs)) for first in range(0, runs, size)]
+    return in_parts(runs, size)
+
+
+def in_parts(runs: range, size: int) -> list[range]:
+    """Cut runs into parts of some size."""
+    return [runs[first : first + size] for first in range(0, len(runs), size)]
 
 
 def run(
-    simulation: Simulation, runs: int, threads: int, advance: Callable[[int], None]
+    simulation: Simulation, runs: range, threads: int, advance: Callable[[int], None]
 ) -> tuple[FloatArray, NDArray[np.int32]]:
     """All runs in blocks on some threads: regret (runs, len) and pulls (runs, N, K)."""
     return play_blocks(

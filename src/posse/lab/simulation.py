@@ -92,15 +92,32 @@ def compare(
     with progress_bar(simulations, total=runs * horizon, show=progress) as bars:
         run = _runner(engine, bars)
         for name, simulation in simulations.items():
-            regret, pulls = run(simulation, runs, threads, bars.advance_of(name))
-            results[name] = Result(
-                times=times,
-                regret=regret,
-                pulls=pulls,
-                engine=engine,
-                settings=_settings(simulation, runs),
+            results[name] = _play(
+                simulation, range(runs), run, engine, threads, bars.advance_of(name)
             )
     return Comparison(results)
+
+
+def simulate_some(
+    simulation: Simulation, runs: range, threads: int, advance: Callable[[int], None]
+) -> Result:
+    """Some of the runs of a simulation, such as runs 100 to 199; on the engine that fits."""
+    engine = _engine_for("auto", {"": simulation})
+    return _play(simulation, runs, _runner(engine, Bars()), engine, threads, advance)
+
+
+def _play(
+    simulation: Simulation,
+    runs: range,
+    run: Callable[..., tuple[FloatArray, NDArray[np.int32]]],
+    engine: str,
+    threads: int,
+    advance: Callable[[int], None],
+) -> Result:
+    """The result of some runs."""
+    regret, pulls = run(simulation, runs, threads, advance)
+    settings = _settings(simulation, len(runs))
+    return Result(simulation.times, regret, pulls, engine, settings)
 
 
 def _check_size(record: Any, horizon: int, runs: int, cells: int) -> None:

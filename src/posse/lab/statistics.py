@@ -1,4 +1,4 @@
-"""Means over runs and how far to trust them: Student t intervals, single and paired."""
+"""Means over runs and how far to trust them: intervals, paired differences, rates of growth."""
 
 from __future__ import annotations
 
@@ -45,6 +45,70 @@ def mean_interval(
     error = sample.std(axis=axis, ddof=1) / np.sqrt(runs)
     margin = stdtrit(runs - 1, (1 + level) / 2) * error
     return Interval(mean, error, mean - margin, mean + margin)
+
+
+class Growth(NamedTuple):
+    """How regret grows: its slope against ln t, that of the later half, and how much it rose."""
+
+    slope: Interval[float]
+    late: Interval[float]
+    acceleration: Interval[float]
+
+    def is_logarithmic(self, least: float = 0.0) -> bool:
+        """Whether regret grows no faster than ln t: its slope does not significantly rise.
+
+        least: a slope that any algorithm reaches in the end (Lai and Robbins); below it a rising
+        slope is no sign of faster growth.
+        """
+        rises = self.acceleration.low > 1e-9 * abs(self.slope.mean)  # not by rounding
+        return not (rises and self.late.low > least)
+
+
+def growth(result: Result, start: int | None = None, level: float = 0.95) -> Growth:
+    """Fit regret = a + b ln t from round `start` on, run by run, with intervals over runs.
+
+    `start` is a tenth of the horizon unless given. Logarithmic regret has the same slope in each
+    half of ln t; the acceleration is the slope in the later half minus that in the earlier one.
+    """
+    start = max(1, result.horizon // 10) if start is None else start
+    start = checks.whole("start", start, at_least=1, at_most=result.horizon)
+    kept = result.times >= start
+    if kept.sum() < 4:
+        raise ValueError(f"growth needs 4 recorded rounds from {start} on, got {kept.sum()}")
+    x, regret = np.log(result.times[kept]), result.regret[:, kept]
+    late = x >= (x[0] + x[-1]) / 2
+    if min(late.sum(), (~late).sum()) < 2:
+        raise ValueError(f"growth needs recorded rounds early and late from {start} on")
+    later = _slopes(x[late], regret[:, late])
+    change = later - _slopes(x[~late], regret[:, ~late])
+    fits = (mean_interval(values, level=level) for values in (_slopes(x, regret), later, change))
+    return Growth(*(Interval(*map(float, fit)) for fit in fits))
+
+
+def _slopes(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The least-squares slope of each run, weighted so that every stretch of x counts alike."""
+    weights = np.gradient(x)
+    centred = x - np.average(x, weights=weights)
+    return np.asarray((y * centred * weights).sum(axis=1) / (centred**2 * weights).sum())
+
+
+def p_value(interval: Interval[float], runs: int) -> float:
+    """The two-sided p-value of Student's t test that a mean over runs is zero."""
+    from scipy.special import stdtr
+
+    if not interval.standard_error > 0:
+        return 1.0 if interval.mean == 0 else 0.0
+    return float(2 * stdtr(runs - 1, -abs(interval.mean) / interval.standard_error))
+
+
+def holm(p_values: ArrayLike) -> NDArray[np.float64]:
+    """Adjust p-values for their number (Holm 1979): those below 5% are significant together."""
+    p = checks.numbers("p_values", p_values, 0, 1)
+    order = np.argsort(p)
+    steps = p[order] * np.arange(len(p), 0, -1)
+    adjusted = np.empty(len(p))
+    adjusted[order] = np.minimum(np.maximum.accumulate(steps), 1)
+    return adjusted
 
 
 def paired_difference(a: Result, b: Result, level: float = 0.95) -> Interval[float]:

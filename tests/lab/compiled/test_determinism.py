@@ -142,7 +142,7 @@ def test_runs_change_over_from_eager_to_lazy_and_on_their_own(monkeypatch, bandi
         flags.clear()
         for name, value in sizes.items():
             monkeypatch.setattr(engine, name, value)
-        engine.Engine(simulation).run(runs, 1, lambda steps: None)
+        engine.Engine(simulation).run(range(runs), 1, lambda steps: None)
         return np.concatenate(flags)
 
     together = final_flags(_BLOCK_ROWS=10_000)
@@ -155,7 +155,7 @@ def test_held_to_one_way_of_drawing():
     bandit, network = BANDITS["gaussian"], networks.cycle(8)
     simulation = Simulation(bandit, network, posse.Decentralized(TS), 30, 1, np.array([30]))
     outcomes = {
-        way: engine.Engine(simulation, int(way)).run(5, 1, lambda steps: None)
+        way: engine.Engine(simulation, int(way)).run(range(5), 1, lambda steps: None)
         for way in (thompson.ALWAYS_LAZY, thompson.ALWAYS_EAGER)
     }
     lazy, eager = outcomes.values()

@@ -85,7 +85,7 @@ def trace(name):
 
     with mock.patch.object(engine, "Rows", Kept):
         regret, pulls = engine.Engine(simulation, int(getattr(thompson, drawing))).run(
-            RUNS, 1, lambda steps: None
+            range(RUNS), 1, lambda steps: None
         )
     (rows,) = kept
     state = (rows.other if rows.flipped else rows.state).reshape(-1, 2, len(BANDITS[bandit].means))

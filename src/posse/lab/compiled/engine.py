@@ -16,7 +16,7 @@ from posse.lab.compiled import baselines, beliefs, driver, indices, merge, rewar
 from posse.lab.compiled.links import links_of
 from posse.lab.compiled.plan import Plan, levels_for, plan_for, table_for
 from posse.lab.compiled.random import ROOM, U64, key_of
-from posse.lab.reference import Block, Simulation, in_callers_order, play_blocks
+from posse.lab.reference import Block, Simulation, in_callers_order, in_parts, play_blocks
 from posse.randomness import FloatArray
 
 Advance = Callable[[int], None]
@@ -91,7 +91,7 @@ class Engine:
         self.key = key_of(simulation.seed)
 
     def run(
-        self, runs: int, threads: int, advance: Advance
+        self, runs: range, threads: int, advance: Advance
     ) -> tuple[FloatArray, NDArray[np.int32]]:
         """All runs: regret (runs, len) and pulls (runs, N, K)."""
         n_agents = self.simulation.network.n_agents
@@ -99,13 +99,12 @@ class Engine:
             with ThreadPoolExecutor(threads) as pool:
                 return play_blocks(
                     lambda block, go_on: self._play_tiles(block, pool, threads, go_on),
-                    [range(run, run + 1) for run in range(runs)],
+                    in_parts(runs, 1),
                     1,
                     advance,
                 )
-        size = max(1, min(_BLOCK_ROWS // n_agents, -(-runs // threads)))
-        blocks = [range(r, min(r + size, runs)) for r in range(0, runs, size)]
-        return play_blocks(self._play_block, blocks, threads, advance)
+        size = max(1, min(_BLOCK_ROWS // n_agents, -(-len(runs) // threads)))
+        return play_blocks(self._play_block, in_parts(runs, size), threads, advance)
 
     def _splits(self) -> bool:
         """Whether a tile can be played without waiting for the round's other tiles."""
@@ -187,7 +186,7 @@ class Engine:
 
 
 def run(
-    simulation: Simulation, runs: int, threads: int, advance: Advance
+    simulation: Simulation, runs: range, threads: int, advance: Advance
 ) -> tuple[FloatArray, NDArray[np.int32]]:
     """All runs of a simulation: regret (runs, len) and pulls (runs, N, K)."""
     return Engine(simulation).run(runs, threads, advance)

@@ -1,0 +1,157 @@
+"""`posse paper`: every figure of the paper, with its statistics, as one page."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from posse.cli.errors import Mistake, mistakes
+
+if TYPE_CHECKING:
+    from posse.lab.paper.panels import Panel
+    from posse.lab.paper.report import Advance
+
+EXAMPLES = """Examples:
+
+posse paper
+
+posse paper fig1a fig5b --runs 1000
+
+posse paper --full --output report-full
+
+posse paper fig3 --as-published"""
+
+
+def paper(
+    figures: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[FIGURE]...", help="Such as fig1a or fig3; all if none is given."),
+    ] = None,
+    runs: Annotated[int | None, typer.Option(help="Runs of each curve; 100 by default.")] = None,
+    full: Annotated[bool, typer.Option("--full", help="The paper's 1000 runs.")] = False,
+    as_published: Annotated[
+        bool,
+        typer.Option("--as-published", help="As the authors' notebooks did, not as the text says."),
+    ] = False,
+    seed: Annotated[int | None, typer.Option(help="Seed of all random numbers.")] = None,
+    output: Annotated[Path, typer.Option(help="Folder of the report and its results.")] = Path(
+        "report"
+    ),
+    threads: Annotated[int | None, typer.Option(help="Threads; all cores by default.")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print only the path.")] = False,
+) -> None:
+    """Reproduce the paper's figures: runs, statistics, claims, and a report to open in a browser.
+
+    What was computed before is not computed again, so an interrupted run goes on where it was.
+    """
+    with mistakes():
+        from posse import checks
+        from posse.lab.paper import panels
+        from posse.lab.paper.report import Progress, Reproduction
+        from posse.lab.paper.runs import FULL, QUICK, SEED
+
+        if full and runs is not None:
+            raise Mistake("give --full or --runs, not both")
+        n_runs = runs if runs is not None else FULL if full else QUICK
+        reproduction = Reproduction(
+            ids=panels.chosen(figures or []),
+            runs=checks.whole("--runs", n_runs, at_least=2),
+            seed=SEED if seed is None else checks.whole("--seed", seed, at_least=0),
+            output=output,
+            threads=checks.whole("--threads", threads or os.cpu_count() or 1, at_least=1),
+            as_published=as_published,
+        )
+        output.mkdir(parents=True, exist_ok=True)
+        with _bars(Progress(), quiet) as progress:
+            reproduction.progress = progress
+            report = reproduction.run()
+    for note in reproduction.store.notes:
+        typer.echo(f"posse: {note}", err=True)
+    if not quiet:
+        _print_claims(report)
+    typer.echo(reproduction.page)
+
+
+@contextmanager
+def _bars(silent: Any, quiet: bool) -> Iterator[Any]:
+    """A bar for the whole and one for the panel at work, on standard error."""
+    if quiet:
+        yield silent
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TaskProgressColumn,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeRemainingColumn(elapsed_when_finished=True),
+    )
+    with Progress(*columns, console=Console(stderr=True)) as bars:
+        yield _PaperBars(bars)
+
+
+class _PaperBars:
+    """Progress in agent-steps, which is what takes time."""
+
+    def __init__(self, bars: Any) -> None:
+        self._bars = bars
+        self._whole: Any = None
+
+    def plan(self, work: Sequence[tuple[str, Panel, int]]) -> None:
+        total = sum(_steps(panel, runs) for _, panel, runs in work)
+        if self._whole is None:
+            self._whole = self._bars.add_task("all panels", total=total)
+        else:
+            before = self._bars.tasks[0].total
+            self._bars.update(self._whole, total=before + total)
+
+    @contextmanager
+    def panel(self, name: str, panel: Panel, runs: int) -> Iterator[Advance]:
+        total = _steps(panel, runs)
+        task = self._bars.add_task(f"{name}: {panel.title}", total=total)
+        curves = len(panel.curves)
+
+        def advance(done: int) -> None:
+            steps = total * done / (runs * curves)
+            self._bars.advance(task, steps)
+            self._bars.advance(self._whole, steps)
+
+        yield advance
+
+
+def _steps(panel: Panel, runs: int) -> int:
+    agents = sum(curve.network.n_agents for curve in panel.curves.values())
+    return agents * panel.horizon * runs
+
+
+def _print_claims(report: dict[str, Any]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title="What the paper says, put to the test", title_justify="left")
+    for column in ("figure", "claim", "verdict"):
+        table.add_column(column)
+    colours = {"holds": "green", "does not hold": "red", "not tested": "dim"}
+    for row in report["claims"]:
+        verdict = Text(row["verdict"], style=colours.get(row["verdict"], "yellow"))
+        table.add_row(row["figure"], Text(row["claim"]), verdict)
+    console = Console()
+    console.print(table)
+    values = [value for panel in report["panels"] for value in panel["published"]]
+    if values:
+        agree = Counter(value["agrees"] for value in values)[True]
+        console.print(f"{agree} of {len(values)} published values agree with ours")

@@ -1,0 +1,116 @@
+"""`posse paper`: run panels, draw them, and write the report."""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from posse.lab.files import atomic_write
+from posse.lab.paper import analysis, claims, figures, page, panels
+from posse.lab.paper.panels import Panel
+from posse.lab.paper.runs import FULL, QUICK, Outcome, run_panel
+from posse.lab.paper.store import Store
+from posse.lab.settings import versions
+
+TITLE = "Bayesian Algorithms for Decentralized Stochastic Bandits, reproduced"
+Advance = Callable[[int], None]
+
+
+class Progress:
+    """What a run tells of its progress; this one keeps it to itself."""
+
+    @contextmanager
+    def panel(self, name: str, panel: Panel, runs: int) -> Iterator[Advance]:
+        """While a panel runs: what to call with the number of runs done of a curve."""
+        yield lambda runs: None
+
+    def plan(self, work: Sequence[tuple[str, Panel, int]]) -> None:
+        """What is to be run: names, panels and their runs."""
+
+
+@dataclass
+class Reproduction:
+    """Some panels at some number of runs, and where their results and the report go."""
+
+    ids: Sequence[str]
+    runs: int
+    seed: int
+    output: Path
+    threads: int
+    as_published: bool = False
+    progress: Progress = field(default_factory=Progress)
+
+    def __post_init__(self) -> None:
+        self.store = Store(self.output / "results", self.threads)
+        self._seconds: dict[str, float] = {}
+
+    def run(self) -> dict[str, Any]:
+        """Run what is not stored yet, then write figures and page; returns the report as data."""
+        start = time.perf_counter()
+        (self.output / "figures").mkdir(parents=True, exist_ok=True)
+        shown = {id_: panels.panel(id_) for id_ in self.ids}
+        if self.as_published:
+            shown = {id_: panel.published() for id_, panel in shown.items()}
+        outcomes = self._outcomes(shown)
+        verdicts = self._verdicts(outcomes)
+        compared = analysis.comparisons(outcomes)
+        report: dict[str, Any] = {
+            "title": TITLE,
+            "claims": verdicts,
+            "panels": [
+                analysis.panel_report(
+                    id_, outcome, compared[id_], self._seconds[id_], panels.toml_of(id_)
+                )
+                for id_, outcome in outcomes.items()
+            ],
+        }
+        for id_, outcome in outcomes.items():
+            figures.draw(outcome, self.output / "figures" / id_)
+        report["summary"] = self._summary(time.perf_counter() - start)
+        with atomic_write(self.page) as temporary:
+            temporary.write_text(page.render(report), encoding="utf-8")
+        return report
+
+    @property
+    def page(self) -> Path:
+        """Where the report is written."""
+        return self.output / "index.html"
+
+    def _outcomes(self, shown: dict[str, Panel], suffix: str = "") -> dict[str, Outcome]:
+        self.progress.plan([(id_ + suffix, panel, self.runs) for id_, panel in shown.items()])
+        outcomes = {}
+        for id_, panel in shown.items():
+            start = time.perf_counter()
+            with self.progress.panel(id_ + suffix, panel, self.runs) as advance:
+                outcomes[id_] = run_panel(
+                    panel, self.store, runs=self.runs, seed=self.seed, advance=advance
+                )
+            self._seconds.setdefault(id_, time.perf_counter() - start)
+        return outcomes
+
+    def _verdicts(self, outcomes: dict[str, Outcome]) -> list[dict[str, Any]]:
+        """The claims; what fails as stated is tried as published."""
+        doubtful = set() if self.as_published else claims.unsettled(outcomes)
+        again = {
+            id_: panels.panel(id_).published()
+            for id_ in doubtful
+            if panels.panel(id_).as_published is not None
+        }
+        published = self._outcomes(again, ", as published") if again else {}
+        return claims.verdicts(outcomes, {**outcomes, **published} if published else {})
+
+    def _summary(self, seconds: float) -> dict[str, Any]:
+        mode = {QUICK: "quick", FULL: "full"}.get(self.runs, "custom")
+        return {
+            "mode": mode,
+            "variant": "as published" if self.as_published else "as stated",
+            "seed": self.seed,
+            "versions": versions(),
+            "seconds": seconds,
+            "machine": f"{platform.machine()}, {self.threads} threads",
+        }

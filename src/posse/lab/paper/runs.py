@@ -1,0 +1,70 @@
+"""Running panels: from a panel to the results of its curves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from posse.lab.paper.panels import Curve, Panel
+from posse.lab.paper.store import Store
+from posse.lab.reference import Simulation
+from posse.lab.results import Result
+from posse.randomness import FloatArray, generator
+
+SEED = 2026
+QUICK, FULL = 100, 1000
+# The rounds at which published values are known.
+PUBLISHED_ROUNDS = (25, 50, 100, 200, 400, 800)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A panel and the results of its curves."""
+
+    panel: Panel
+    results: Mapping[str, Result] = field(hash=False)
+    seed: int
+
+    def gaps(self, name: str) -> FloatArray:
+        """How much worse each arm is than the best, run by run: (runs, K)."""
+        means = np.stack(
+            [
+                self.panel.bandit.means_of_run(run, generator(self.seed, run, "means"))
+                for run in range(self.results[name].runs)
+            ]
+        )
+        return np.asarray(means.max(axis=1, keepdims=True) - means)
+
+
+def times(horizon: int) -> NDArray[np.int64]:
+    """The rounds to record: dense early, even later, and those of published values."""
+    even = np.linspace(1, horizon, 201)
+    early = np.geomspace(1, horizon, 161)
+    rounds = np.rint(np.concatenate([even, early, PUBLISHED_ROUNDS])).astype(np.int64)
+    return np.unique(rounds[rounds <= horizon])
+
+
+def simulation_of(panel: Panel, curve: Curve, seed: int, horizon: int) -> Simulation:
+    """What one curve stands for."""
+    return Simulation(
+        panel.bandit, curve.weighted_network(), curve.algorithm, horizon, seed, times(horizon)
+    )
+
+
+def run_panel(
+    panel: Panel,
+    store: Store,
+    *,
+    runs: int,
+    seed: int = SEED,
+    advance: Callable[[int], None] = lambda runs: None,
+) -> Outcome:
+    """All curves of a panel under one seed: the same problems and rewards for each."""
+    results = {
+        name: store.result(simulation_of(panel, curve, seed, panel.horizon), runs, advance)
+        for name, curve in panel.curves.items()
+    }
+    return Outcome(panel, results, seed)

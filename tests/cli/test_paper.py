@@ -1,0 +1,101 @@
+"""`posse paper`: the report, its options, and mistakes in one line."""
+
+import json
+import re
+
+import pytest
+
+from posse.cli import main
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "120")
+    return tmp_path
+
+
+def posse_paper(*arguments):
+    with pytest.raises(SystemExit) as done:
+        main(["paper", *map(str, arguments)])
+    return done.value.code or 0
+
+
+def report_of(folder):
+    """The data inside the page."""
+    text = (folder / "index.html").read_text()
+    (data,) = re.findall(r'<script type="application/json"[^>]*>(.*?)</script>', text, re.DOTALL)
+    return json.loads(data)
+
+
+def test_some_figures(folder, capsys):
+    assert posse_paper("fig3", "5a", "--runs", 3) == 0
+    out = capsys.readouterr()
+    assert out.out.splitlines()[-1] == "report/index.html"
+    assert "What the paper says" in out.out
+    report = report_of(folder / "report")
+    assert [panel["id"] for panel in report["panels"]] == ["fig3", "fig5a"]
+    assert {panel["runs"] for panel in report["panels"]} == {3}
+    assert report["summary"]["mode"] == "custom"
+    assert report["summary"]["variant"] == "as stated"
+    untested = [row for row in report["claims"] if row["verdict"] == "not tested"]
+    assert {row["figure"] for row in untested} == {"1", "1b", "2", "4", "5b"}
+    for id_ in ("fig3", "fig5a"):
+        for suffix in ("png", "pdf"):
+            assert (folder / "report" / "figures" / f"{id_}.{suffix}").stat().st_size > 10_000
+
+
+def test_a_second_time_nothing_is_computed(folder, monkeypatch):
+    from posse.lab import simulation
+
+    assert posse_paper("fig4a", "--runs", 2, "--quiet") == 0
+    first = report_of(folder / "report")
+    monkeypatch.setattr(simulation, "simulate_some", None)
+    assert posse_paper("fig4a", "--runs", 2, "--quiet") == 0
+    again = report_of(folder / "report")
+    assert again["panels"][0]["curves"] == first["panels"][0]["curves"]
+
+
+def test_damage_is_said(folder, capsys):
+    assert posse_paper("fig4b", "--runs", 2, "--quiet") == 0
+    stored = sorted((folder / "report" / "results").glob("*/*.nc"))
+    stored[0].write_bytes(b"")
+    capsys.readouterr()
+    assert posse_paper("fig4b", "--runs", 2, "--quiet") == 0
+    err = capsys.readouterr().err
+    assert str(stored[0].relative_to(folder)) in err
+    assert "computed again" in err
+
+
+def test_as_published(folder):
+    assert posse_paper("fig3", "--as-published", "--runs", 2, "--output", "published") == 0
+    report = report_of(folder / "published")
+    assert report["summary"]["variant"] == "as published"
+    assert "not doubly stochastic" in report["panels"][0]["note"]
+
+
+def test_the_published_values_are_there(folder, capsys):
+    assert posse_paper("published", "--runs", 5) == 0
+    assert len(report_of(folder / "report")["panels"][0]["published"]) == 30
+    assert re.search(r"\d+ of 30 published values agree", capsys.readouterr().out)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["fig1c"], "fig1a"),
+        (["figure 6"], "allowed"),
+        (["fig3", "--runs", "1"], "at least 2"),
+        (["fig3", "--runs", "many"], "--runs"),
+        (["fig3", "--full", "--runs", "10"], "not both"),
+        (["fig3", "--seed", "-1"], "--seed"),
+        (["fig3", "--threads", "-2"], "--threads"),
+        (["fig3", "--output", "a-file/below"], "a-file"),
+    ],
+)
+def test_mistakes_are_one_line(folder, capsys, arguments, words):
+    (folder / "a-file").write_text("")
+    assert posse_paper(*arguments) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("posse: ")
+    assert words in line

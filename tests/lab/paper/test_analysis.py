@@ -1,0 +1,138 @@
+"""What the report says of a panel, on small outcomes made by hand."""
+
+import numpy as np
+import pytest
+
+import posse
+from posse.lab.paper import analysis, claims
+from posse.lab.paper.panels import IDS, panel
+from posse.lab.paper.runs import Outcome, run_panel
+from posse.lab.paper.store import Store
+from posse.lab.results import Result
+
+TIMES = np.unique(np.geomspace(1, 800, 40).astype(int))
+
+
+def outcome(id_, finals, slopes=None, runs=30, spread=0.1, seed=0):
+    """Curves a + b ln t that end at the given values, with a little noise."""
+    rng = np.random.default_rng(seed)
+    results = {}
+    for name in panel(id_).curves:
+        end = finals[name] + spread * rng.normal(size=(runs, 1))
+        slope = (slopes or {}).get(name, finals[name] / 20)
+        regret = np.maximum(end + slope * np.log(TIMES / TIMES[-1]), 0)
+        n_agents = panel(id_).curves[name].network.n_agents
+        n_arms = panel(id_).bandit.n_arms
+        pulls = np.zeros((runs, n_agents, n_arms), int)
+        pulls[:, :, 0] = 700
+        pulls[:, :, 1] = 100
+        results[name] = Result(TIMES, regret, pulls, "reference", {})
+    return Outcome(panel(id_), results, 0)
+
+
+class TestTable:
+    def test_tails_beside_the_mean(self, tmp_path):
+        made = run_panel(panel("fig3"), Store(tmp_path, 1), runs=12)
+        rows = {row["name"]: row for row in analysis.table(made)}
+        for name, result in made.results.items():
+            row, final = rows[name], result.regret[:, -1]
+            assert row["mean"] == pytest.approx(final.mean())
+            assert row["low"] < row["mean"] < row["high"]
+            assert row["percentile_95"] == pytest.approx(np.percentile(final, 95))
+            gap = 0.4 * (800 - result.pulls[:, :, 0])  # of each agent
+            assert row["worst_agent"] == pytest.approx(gap.max(axis=1).mean())
+            assert row["worst_agent"] > row["mean"]
+            assert row["wrong_leader"] == 0.0
+
+    def test_lock_in_is_seen(self):
+        made = outcome("fig3", dict.fromkeys(panel("fig3").curves, 5.0), runs=10)
+        pulls = made.results["3-ring"].pulls.copy()
+        pulls[:3, :, [0, 4]] = pulls[:3, :, [4, 0]]
+        locked = Result(TIMES, made.results["3-ring"].regret, pulls, "reference", {})
+        made = Outcome(made.panel, {**made.results, "3-ring": locked}, 0)
+        shares = {row["name"]: row["wrong_leader"] for row in analysis.table(made)}
+        assert shares == {"complete": 0, "5-ring": 0, "3-ring": 0.3, "grid 8 x 8": 0}
+
+    def test_random_means_are_those_of_each_run(self, tmp_path):
+        """Regret from pulls and gaps is the regret that the engine recorded."""
+        made = run_panel(panel("fig2a"), Store(tmp_path, 1), runs=3)
+        for name, result in made.results.items():
+            from_pulls = np.einsum("rnk,rk->rn", result.pulls, made.gaps(name)).mean(axis=1)
+            np.testing.assert_allclose(from_pulls, result.regret[:, -1], rtol=1e-9)
+
+
+def test_comparisons_are_corrected_for_all_of_them():
+    ends = {"complete": 5.0, "5-ring": 5.0, "3-ring": 9.0, "grid 8 x 8": 9.05}
+    made = {"fig3": outcome("fig3", ends)}
+    rows = analysis.comparisons(made)["fig3"]
+    assert [(row["first"], row["second"]) for row in rows] == made["fig3"].panel.compared()
+    assert [row["significant"] for row in rows] == [False, True, False]
+    assert rows[1]["difference"] == pytest.approx(-4, abs=0.2)
+    assert rows[1]["low"] < rows[1]["difference"] < rows[1]["high"]
+
+
+def test_the_least_slope():
+    """16 gaps of 0.4 over 64 agents and a divergence of 0.4^2/2."""
+    made = outcome("fig5b", dict.fromkeys(panel("fig5b").curves, 8.0))
+    assert analysis.lai_robbins(made)["slope"] == pytest.approx(16 * 0.4 / (64 * 0.08))
+    sizes = outcome("fig4a", dict.fromkeys(panel("fig4a").curves, 8.0))
+    assert analysis.lai_robbins(sizes) is None
+
+
+class TestClaims:
+    def verdict(self, text, stated, published=None):
+        rows = claims.verdicts(stated, published or {})
+        (row,) = [row for row in rows if text in row["claim"]]
+        return row["verdict"]
+
+    def test_orders(self):
+        text = "falls as connectivity rises"
+        ends = {"complete": 5.0, "5-ring": 6.0, "3-ring": 7.0, "grid 8 x 8": 8.0}
+        right = {"fig3": outcome("fig3", ends)}
+        wrong = {"fig3": outcome("fig3", ends | {"5-ring": 7.5})}
+        same = {"fig3": outcome("fig3", ends | {"5-ring": 7.0})}
+        assert self.verdict(text, right) == claims.HOLDS
+        assert self.verdict(text, wrong) == claims.FAILS
+        assert self.verdict(text, same) == claims.FAILS
+        assert self.verdict(text, wrong, right) == claims.ONLY_PUBLISHED
+        assert claims.unsettled(wrong) == {"fig3"}
+        assert claims.unsettled(right) == set()
+        assert self.verdict(text, {}) == claims.UNTESTED
+
+    def test_logarithms(self):
+        text = "Under gossip, regret is logarithmic"
+        ends = {"static cycle": 10.0, "static complete": 8.0, "gossip": 30.0, "isolated TS": 190.0}
+        right = outcome("fig5a", ends, {"gossip": 2.0})
+        assert self.verdict(text, {"fig5a": right}) == claims.HOLDS
+        gossip = right.results["gossip"]
+        power = gossip.regret[:, -1:] * (TIMES / 800) ** 0.7
+        results = {**right.results, "gossip": Result(TIMES, power, gossip.pulls, "reference", {})}
+        wrong = {"fig5a": Outcome(right.panel, results, 0)}
+        assert self.verdict(text, wrong) == claims.FAILS
+        assert self.verdict("higher than on static", wrong) == claims.HOLDS
+
+    def test_the_same_regret(self):
+        text = "is that of the static complete network"
+        ends = {"p = 0": 8.0, "p = 0.3": 8.01, "p = 0.8": 9.0, "p = 0.9": 10.0}
+        assert self.verdict(text, {"fig5b": outcome("fig5b", ends)}) == claims.HOLDS
+        other = outcome("fig5b", ends | {"p = 0.3": 8.95})
+        assert self.verdict(text, {"fig5b": other}) == claims.FAILS
+
+    def test_every_claim_is_tested_on_the_paper_itself(self, tmp_path, monkeypatch):
+        """All panels with two runs and short horizons: no test of a claim breaks."""
+        ids = {id_ for claim in claims.CLAIMS for id_ in claim.panels}
+        assert ids == set(IDS) - {"published"}
+        made = {}
+        for id_ in ids:
+            short = type(panel(id_))(**{**vars(panel(id_)), "horizon": 60})
+            made[id_] = run_panel(short, Store(tmp_path, 1), runs=2)
+        rows = claims.verdicts(made, {})
+        assert len(rows) == len(claims.CLAIMS)
+        assert claims.UNTESTED not in {row["verdict"] for row in rows}
+
+
+def test_a_bandit_with_drawn_means_has_no_least_slope():
+    ends = {"dec-TS": 5.0, "dec-Bayes-UCB": 5.0, "DDUCB": 50.0}
+    ends |= {"coop-UCB, gamma 1.01": 60.0, "coop-UCB, gamma 2": 70.0}
+    assert analysis.lai_robbins(outcome("fig2a", ends)) is None
+    assert isinstance(panel("fig2a").bandit.means, posse.bandits.UniformMeans)

@@ -1,0 +1,288 @@
+"""The report page: what it says without a browser, and what it does inside one."""
+
+import copy
+import json
+import math
+import re
+import shutil
+
+import pytest
+
+from posse.lab.paper.page import render
+
+NASTY = "KL-UCB </script><!-- <b>&\"'"
+
+
+def curve(name, slope):
+    times = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000]
+    mean = [slope * math.log(time) for time in times]  # zero at first: no logarithm shows it
+    low, high = [m - 0.5 for m in mean], [m + 0.5 for m in mean]
+    return {"name": name, "times": times, "mean": mean, "low": low, "high": high}
+
+
+def final(name, slope):
+    nothing = dict.fromkeys(["percentile_95", "worst_agent", "wrong_leader", "slope"])
+    bounds = {"slope_low": None, "slope_high": None, "growth": "flat"}
+    known = {"mean": slope, "standard_error": 0.25, "low": slope - 0.5, "high": slope + 0.5}
+    return {"name": name, **known, **nothing, **bounds}
+
+
+def panel(figure, bound):
+    names = ["Thompson", NASTY, "Alone"]
+    return {
+        "id": f"fig{figure}",
+        "figure": figure,
+        "title": f"A ring & panel {figure}",
+        "caption": "Ten arms, <five> agents.",
+        "note": "An <i>assumption</i>." if bound else None,
+        "runs": 1200,
+        "engine": "compiled",
+        "seconds": 75.0,
+        "settings": 'name = "<toml>"',
+        "curves": [curve(name, 2.0 + i) for i, name in enumerate(names)],
+        "lai_robbins": {"slope": 1.5, "text": "Lai and Robbins"} if bound else None,
+        "table": [final(name, 12345.678 + i) for i, name in enumerate(names)],
+        "comparisons": [
+            {"first": "Thompson", "second": NASTY, "difference": -1.5, "low": -2.0, "high": -1.0}
+            | {"p": 1e-9, "significant": True}
+        ],
+        "published": [
+            {"curve": "Alone", "time": 1000, "published": 27.0, "ours": 27.63, "agrees": True}
+            | {"standard_error": 0.25, "difference": 0.63, "in_errors": None}
+        ],
+    }
+
+
+VERDICTS = ["holds", "does not hold", "holds only as published", "not tested"]
+REPORT = {
+    "title": "Figures <reproduced>",
+    "summary": {"mode": "quick", "variant": "as stated", "seed": 7, "seconds": 3725.0}
+    | {"versions": {"posse": "0.1"}, "machine": "R&D box"},
+    "claims": [
+        {"figure": "1", "claim": f"Claim <{i}>", "verdict": verdict, "detail": f"number {i}"}
+        for i, verdict in enumerate(VERDICTS)
+    ],
+    "panels": [panel("1a", True), panel("1b", False)],
+}
+
+
+def embedded(page):
+    return re.search(r'<script type="application/json" id="report">(.*?)</script>', page, re.S)[1]
+
+
+def test_the_data_survive_the_embedding():
+    data = json.loads(embedded(render(REPORT)))
+    assert data["panels"][0]["curves"][1]["name"] == NASTY
+    assert data["panels"][0]["curves"][2]["mean"] == pytest.approx(curve("", 4.0)["mean"], rel=1e-6)
+    assert data["claims"] == REPORT["claims"]
+
+
+def test_nothing_in_the_data_becomes_markup():
+    page = render(REPORT)
+    assert "<" not in embedded(page)
+    tables = page.replace(embedded(page), "")
+    assert "KL-UCB &lt;/script&gt;&lt;!-- &lt;b&gt;&amp;&quot;&#x27;" in tables
+    for raw in ("<b>", "<five>", "<i>", "<toml>", "<reproduced>", "Claim <0>", "R&D"):
+        assert raw not in tables
+
+
+def test_the_page_needs_no_network():
+    page = render(REPORT)
+    assert not re.search(r"""(src|href)\s*=\s*["']?\s*(https?:)?//""", page)
+    assert not re.search(r"@import|url\(\s*[\"']?http|\bfetch\(|<script[^>]+src", page)
+    assert "default-src 'none'" in page
+
+
+def test_every_panel_and_claim_is_there():
+    page = render(REPORT)
+    for each in REPORT["panels"]:
+        assert f'<section id="{each["id"]}">' in page
+        assert f'href="#{each["id"]}"' in page
+        assert f'<figure data-panel="{each["id"]}">' in page
+    for claim, verdict in zip(REPORT["claims"], VERDICTS, strict=True):
+        assert claim["claim"].replace("<", "&lt;").replace(">", "&gt;") in page
+        assert f'">{verdict}</span>' in page
+        assert claim["detail"] in page
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "12,346 [12,345, 12,346]",
+        "−1.500 [−2.000, −1.000]",
+        "&lt; 0.0001",
+        "27.63 ± 0.250",
+        "<td>–</td>",
+        "1 min 15 s",
+        "Quick run, as stated",
+        "1 h 2 min",
+        "1,200 runs",
+    ],
+)
+def test_numbers_are_written_for_readers(text):
+    assert text in render(REPORT)
+
+
+def test_a_report_of_nothing_and_numbers_that_json_lacks_are_no_trouble():
+    assert "Claims" in render(REPORT | {"claims": [], "panels": []})
+    odd = copy.deepcopy(REPORT)
+    odd["panels"][0]["curves"][0]["mean"][3] = math.nan
+    assert json.loads(embedded(render(odd)))["panels"][0]["curves"][0]["mean"][3] is None
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    chromium = shutil.which("chromium")
+    driver = shutil.which("chromedriver")
+    if not (chromium and driver):
+        pytest.skip("NO BROWSER, THE PAGE IS UNTESTED: apt-get install chromium chromium-driver")
+    webdriver = pytest.importorskip(
+        "selenium.webdriver", reason="NO SELENIUM, THE PAGE IS UNTESTED: pip install selenium"
+    )
+    from selenium.webdriver.chrome.service import Service
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = chromium
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    profile = tmp_path_factory.mktemp("chromium")
+    for flag in [
+        "headless=new",
+        "no-sandbox",  # which root needs
+        "disable-gpu",
+        "disable-dev-shm-usage",  # containers have little of it
+        "disable-quic",
+        "disable-background-networking",
+        "disable-component-update",
+        "disable-sync",
+        "no-first-run",
+        f"user-data-dir={profile}",
+    ]:
+        options.add_argument(f"--{flag}")
+    opened = webdriver.Chrome(options=options, service=Service(driver))
+    try:
+        opened.set_page_load_timeout(30)
+        opened.set_script_timeout(10)
+        yield opened
+    finally:
+        opened.quit()
+
+
+@pytest.fixture
+def page(browser, tmp_path):
+    path = tmp_path / "report.html"
+    path.write_text(render(REPORT), encoding="utf-8")
+    screen(browser, 1280)
+    scheme(browser, "light")
+    browser.get(path.as_uri())
+    yield browser
+    assert [entry["message"] for entry in browser.get_log("browser")] == []
+
+
+def screen(browser, width):
+    size = {"width": width, "height": 844, "deviceScaleFactor": 1, "mobile": width < 500}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+
+
+def scheme(browser, value):
+    features = [{"name": "prefers-color-scheme", "value": value}]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+
+
+def all_of(page, selector):
+    return page.find_elements("css selector", selector)
+
+
+def texts(page, selector):
+    return [found.text for found in all_of(page, selector)]
+
+
+def test_every_figure_is_drawn(page):
+    assert len(all_of(page, 'figure[data-drawn="true"]')) == len(REPORT["panels"])
+    for each in REPORT["panels"]:
+        shapes = all_of(page, f"#{each['id']} .chart :is(.curve, .band)")
+        assert len(shapes) == 2 * len(each["curves"])
+        for found in shapes:
+            path = found.get_attribute("d")
+            assert path.startswith("M")
+            assert not re.search("NaN|Infinity|undefined|null", path)
+    assert len(all_of(page, "#fig1a .chart .bound")) == 1
+    assert not all_of(page, "#fig1b .chart .bound")
+    looks = [
+        each.get_attribute("stroke-dasharray") for each in all_of(page, "#fig1a .chart > g > *")
+    ]
+    dashes = [look for look in looks if look]
+    assert len(set(dashes)) == len(dashes) == 4  # no line needs its colour to be told apart
+
+
+def test_names_are_shown_as_they_are(page):
+    names = [each["name"] for each in REPORT["panels"][0]["curves"]]
+    assert texts(page, "#fig1a .legend button") == [*names, "Lai and Robbins"]
+
+
+def test_the_legend_hides_a_curve_with_its_band_and_shows_it_again(page):
+    from selenium.webdriver.common.keys import Keys
+
+    button = all_of(page, "#fig1a .legend button")[2]
+    button.click()
+    assert button.get_attribute("aria-pressed") == "false"
+    assert len(all_of(page, "#fig1a .chart .curve")) == 2
+    assert not all_of(page, "#fig1a .chart .c2")
+    button.send_keys(Keys.ENTER)  # the keyboard does what the mouse does
+    assert button.get_attribute("aria-pressed") == "true"
+    assert len(all_of(page, "#fig1a .chart .c2")) == 2
+    for each in all_of(page, "#fig1a .legend button"):
+        each.click()
+    assert not all_of(page, "#fig1a .chart :is(.curve, .band, .bound)")
+
+
+@pytest.mark.parametrize(("axis", "ticks"), [("time", ".tick-x"), ("regret", ".tick-y")])
+def test_the_check_boxes_change_their_axis(page, axis, ticks):
+    box = all_of(page, f"#fig1a input[name=log-{axis}]")[0]
+    linear = texts(page, f"#fig1a {ticks}")
+    box.click()
+    logarithmic = texts(page, f"#fig1a {ticks}")
+    assert "0" in linear
+    assert logarithmic != linear
+    assert "10" in logarithmic
+    assert "0" not in logarithmic
+    for found in all_of(page, "#fig1a .chart path"):
+        assert not re.search("NaN|Infinity", found.get_attribute("d"))
+    box.click()
+    assert texts(page, f"#fig1a {ticks}") == linear
+
+
+def test_the_crosshair_reads_the_nearest_recorded_time(page):
+    from selenium.webdriver.common.action_chains import ActionChains
+    from selenium.webdriver.common.keys import Keys
+
+    chart = all_of(page, "#fig1a .chart")[0]
+    tooltip = all_of(page, "#fig1a .tooltip")[0]
+    assert not tooltip.is_displayed()
+    ActionChains(page).move_to_element(chart).perform()  # its middle is near round 500
+    assert tooltip.is_displayed()
+    assert tooltip.text.startswith("Round 500")
+    for slope in (2.0, 3.0, 4.0):
+        assert f"{slope * math.log(500):.2f}" in tooltip.text
+    assert NASTY in tooltip.text
+    assert len(all_of(page, "#fig1a .crosshair circle")) == 3
+    chart.send_keys(Keys.ARROW_RIGHT)
+    assert tooltip.text.startswith("Round 1,000")
+    chart.send_keys(Keys.ESCAPE)
+    assert not tooltip.is_displayed()
+
+
+def test_a_phone_never_scrolls_the_page_sideways(page):
+    screen(page, 390)
+    page.refresh()
+    assert page.execute_script("return document.scrollingElement.scrollWidth") <= 390
+    boxes = all_of(page, ".scroll")
+    assert any(box.get_property("scrollWidth") > box.get_property("clientWidth") for box in boxes)
+    assert len(all_of(page, 'figure[data-drawn="true"]')) == len(REPORT["panels"])
+
+
+def test_dark_mode_is_dark(page):
+    style = "return getComputedStyle(document.body).backgroundColor"
+    assert page.execute_script(style) == "rgb(255, 255, 255)"
+    scheme(page, "dark")
+    red, green, blue = map(int, re.findall(r"\d+", page.execute_script(style)))
+    assert max(red, green, blue) < 60
