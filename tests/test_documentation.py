@@ -28,7 +28,7 @@ def test_every_code_block_of_the_readme_runs(block, tmp_path, monkeypatch):
 
 def test_the_readme_has_code_and_the_two_commands():
     assert len(BLOCKS) >= 2
-    for command in ("make demo", "make test"):
+    for command in ("make paper", "make test"):
         assert re.search(rf"^ +{command}\b", README, re.MULTILINE)
         assert re.search(rf"^{command.split()[1]}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
 

@@ -77,7 +77,7 @@ def _links(panels: Sequence[Mapping[str, Any]]) -> Iterable[str]:
     yield '<li><a href="#claims">Claims</a></li>'
     for panel in panels:
         target, title = escape(panel["id"]), escape(panel["title"])
-        label = f"Figure {escape(panel['figure'])}"
+        label = escape(_heading(panel["figure"]))
         yield f'<li><a href="#{target}" title="{title}">{label}</a></li>'
 
 
@@ -108,12 +108,17 @@ def _figure_link(figure: str, panels: Sequence[Mapping[str, Any]]) -> _Html:
     return _Html(escape(figure))
 
 
+def _heading(figure: str) -> str:
+    """What a panel is called: "Figure 1a", or the name of what is no figure."""
+    return f"Figure {figure}" if figure[:1].isdigit() else figure.capitalize()
+
+
 def _panel(panel: Mapping[str, Any]) -> str:
     name = escape(panel["id"])
     details = f"Settings, {panel['engine']} engine, {panel['runs']:,} runs"
     note = f'<p class="note">{escape(panel["note"])}</p>' if panel["note"] else ""
     return f"""<section id="{name}">
-<h2>Figure {escape(panel["figure"])}: {escape(panel["title"])}</h2>
+<h2>{escape(_heading(panel["figure"]))}: {escape(panel["title"])}</h2>
 <p class="caption">{escape(panel["caption"])}</p>
 <figure data-panel="{name}"></figure>
 {note}
