@@ -31,7 +31,7 @@ posse paper fig3 --as-published"""
 def paper(
     figures: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[FIGURE]...", help="Such as fig1a or fig3; all if none is given."),
+        typer.Argument(metavar="FIGURE", help="Such as fig1a or fig3; all if none is given."),
     ] = None,
     runs: Annotated[int | None, typer.Option(help="Runs of each curve; 100 by default.")] = None,
     full: Annotated[bool, typer.Option("--full", help="The paper's 1000 runs.")] = False,
@@ -115,8 +115,17 @@ class _PaperBars:
         if self._whole is None:
             self._whole = self._bars.add_task("all panels", total=total)
         else:
-            before = self._bars.tasks[0].total
+            (before,) = [task.total for task in self._bars.tasks if task.id == self._whole]
             self._bars.update(self._whole, total=before + total)
+
+    @contextmanager
+    def compiling(self) -> Iterator[None]:
+        from posse.lab.compiled import COMPILED_BEFORE
+
+        task = None if COMPILED_BEFORE else self._bars.add_task("compiling (once)", total=None)
+        yield
+        if task is not None:
+            self._bars.remove_task(task)
 
     @contextmanager
     def panel(self, name: str, panel: Panel, runs: int) -> Iterator[Advance]:

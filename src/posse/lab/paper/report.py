@@ -29,6 +29,11 @@ class Progress:
         """While a panel runs: what to call with the number of runs done of a curve."""
         yield lambda runs: None
 
+    @contextmanager
+    def compiling(self) -> Iterator[None]:
+        """While kernels are compiled, or read from the cache."""
+        yield
+
     def plan(self, work: Sequence[tuple[str, Panel, int]]) -> None:
         """What is to be run: names, panels and their runs."""
 
@@ -56,6 +61,8 @@ class Reproduction:
         shown = {id_: panels.panel(id_) for id_ in self.ids}
         if self.as_published:
             shown = {id_: panel.published() for id_, panel in shown.items()}
+        with self.progress.compiling():
+            import posse.lab.compiled.engine  # noqa: F401
         outcomes = self._outcomes(shown)
         verdicts = self._verdicts(outcomes)
         compared = analysis.comparisons(outcomes)
