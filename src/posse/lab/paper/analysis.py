@@ -34,7 +34,7 @@ def curves(outcome: Outcome) -> list[dict[str, Any]]:
 
 def table(outcome: Outcome) -> list[dict[str, Any]]:
     """Final regrets: the mean, and the tails that a mean hides."""
-    rows, least = [], lai_robbins(outcome)
+    rows = []
     for name, result in outcome.results.items():
         gaps = outcome.gaps(name)  # (R, K)
         of_agents = np.einsum("rnk,rk->rn", result.pulls, gaps)
@@ -55,7 +55,7 @@ def table(outcome: Outcome) -> list[dict[str, Any]]:
                 "slope": fit.slope.mean,
                 "slope_low": _known(fit.slope.low),
                 "slope_high": _known(fit.slope.high),
-                "growth": _word(fit, least["slope"] if least else 0.0, summary.mean),
+                "growth": _word(fit, outcome.least_slope(name), summary.mean),
             }
         )
     return rows

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from posse import theory
 from posse.lab.paper.runs import Outcome
 from posse.lab.statistics import Interval, growth, paired_difference
 
@@ -142,7 +141,7 @@ def _falls_with_agents(*outcomes: Outcome) -> Finding:
 def _grows_like_a_logarithm(*names: str) -> Callable[[Outcome], Finding]:
     def test(outcome: Outcome) -> Finding:
         fits = {name: growth(outcome.results[name]) for name in names}
-        least = theory.lai_robbins(outcome.panel.bandit, outcome.results[names[0]].n_agents)
+        least = outcome.least_slope(names[0])
         said = [
             f"{name}: late slope {fit.late.mean:.2f} ({fit.late.low:.2f} to {fit.late.high:.2f})"
             for name, fit in fits.items()

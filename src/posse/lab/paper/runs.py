@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from posse import theory
+from posse.algorithms import Isolated
 from posse.lab.paper.panels import Curve, Panel
 from posse.lab.paper.store import Store
 from posse.lab.reference import Simulation
@@ -28,15 +30,26 @@ class Outcome:
     results: Mapping[str, Result] = field(hash=False)
     seed: int
 
+    def means(self, name: str) -> FloatArray:
+        """The true means of each run: (runs, K)."""
+        bandit, runs = self.panel.bandit, range(self.results[name].runs)
+        return np.stack(
+            [bandit.means_of_run(run, generator(self.seed, run, "means")) for run in runs]
+        )
+
     def gaps(self, name: str) -> FloatArray:
         """How much worse each arm is than the best, run by run: (runs, K)."""
-        means = np.stack(
-            [
-                self.panel.bandit.means_of_run(run, generator(self.seed, run, "means"))
-                for run in range(self.results[name].runs)
-            ]
-        )
+        means = self.means(name)
         return np.asarray(means.max(axis=1, keepdims=True) - means)
+
+    def least_slope(self, name: str) -> float:
+        """Lai and Robbins's least slope of regret against ln t, averaged over runs."""
+        alone = isinstance(self.panel.curves[name].algorithm, Isolated)
+        n_agents = 1 if alone else self.results[name].n_agents
+        divergence = theory.divergence(self.panel.bandit.family)
+        distinct = np.unique(self.means(name), axis=0, return_counts=True)
+        slopes = [theory.lai_robbins_constant(means, n_agents, divergence) for means in distinct[0]]
+        return float(np.average(slopes, weights=distinct[1]))
 
 
 def times(horizon: int) -> NDArray[np.int64]:
