@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posse.algorithms.algorithm import Problem
-from posse.algorithms.forced import ForcedStart
+from posse.algorithms.forced import ForcedStart, noise_scale
 from posse.policies.policy import argmax
 from posse.randomness import FloatArray, Randomness
 
@@ -34,6 +34,12 @@ class Index:
         known = self.weight + counts
         width = np.sqrt(scale * (counts + slack) / (counts * known))
         return np.asarray((self.shift + totals) / known + width)
+
+
+def ucb_scale(problem: Problem, exploration: float, sigma: float | None, t: int) -> float:
+    """What coop-UCB and coop-UCB2 multiply the square of the width by: 2 gamma sigma^2 ln t / N."""
+    scale = noise_scale(problem.family, sigma)
+    return 2 * exploration * scale**2 * math.log(t) / problem.n_agents
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -11,8 +10,8 @@ import numpy as np
 
 from posse import checks
 from posse.algorithms.algorithm import Problem
-from posse.algorithms.consensus import Index, RunningConsensus
-from posse.algorithms.forced import check_static, noise_scale
+from posse.algorithms.consensus import Index, RunningConsensus, ucb_scale
+from posse.algorithms.forced import check_static
 from posse.networks.network import Network
 from posse.randomness import FloatArray
 
@@ -46,8 +45,7 @@ class CoopUCB(RunningConsensus):
 
     def scale(self, problem: Problem, t: int) -> float:
         """2 gamma sigma^2 ln t / N."""
-        sigma = noise_scale(problem.family, self.sigma)
-        return 2 * self.exploration * sigma**2 * math.log(t) / problem.n_agents
+        return ucb_scale(problem, self.exploration, self.sigma, t)
 
 
 @functools.lru_cache(maxsize=32)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -10,8 +9,7 @@ import numpy as np
 
 from posse import checks
 from posse.algorithms.algorithm import Problem
-from posse.algorithms.consensus import Index, RunningConsensus
-from posse.algorithms.forced import noise_scale
+from posse.algorithms.consensus import Index, RunningConsensus, ucb_scale
 
 
 @dataclass(frozen=True)
@@ -36,5 +34,4 @@ class CoopUCB2(RunningConsensus):
 
     def scale(self, problem: Problem, t: int) -> float:
         """2 gamma sigma^2 ln t / N."""
-        sigma = noise_scale(problem.family, self.sigma)
-        return 2 * self.exploration * sigma**2 * math.log(t) / problem.n_agents
+        return ucb_scale(problem, self.exploration, self.sigma, t)

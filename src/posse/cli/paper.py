@@ -84,22 +84,9 @@ def _bars(silent: Any, quiet: bool) -> Iterator[Any]:
     if quiet:
         yield silent
         return
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        TaskProgressColumn,
-        TextColumn,
-        TimeRemainingColumn,
-    )
+    from posse.lab.progress import new_bars
 
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeRemainingColumn(elapsed_when_finished=True),
-    )
-    with Progress(*columns, console=Console(stderr=True)) as bars:
+    with new_bars() as bars:
         yield _PaperBars(bars)
 
 

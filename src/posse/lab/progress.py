@@ -56,6 +56,12 @@ def progress_bar(names: Iterable[str], total: int, show: bool) -> Iterator[Bars]
     if not show:
         yield Bars()
         return
+    with new_bars() as bars:
+        yield RichBars(bars, names, total)
+
+
+def new_bars() -> Progress:
+    """Bars on standard error, so that tables on standard output can be piped."""
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -71,9 +77,7 @@ def progress_bar(names: Iterable[str], total: int, show: bool) -> Iterator[Bars]
         TaskProgressColumn(),
         TimeRemainingColumn(elapsed_when_finished=True),
     )
-    # on standard error, so that tables on standard output can be piped
-    with Progress(*columns, console=Console(stderr=True)) as bars:
-        yield RichBars(bars, names, total)
+    return Progress(*columns, console=Console(stderr=True))
 
 
 def _in_steps(advance: Advance, total: int) -> Advance:

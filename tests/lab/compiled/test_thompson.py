@@ -12,7 +12,7 @@ import pytest
 from scipy import stats
 
 from posse import summary
-from posse.lab.compiled import beliefs, thompson
+from posse.lab.compiled import beliefs, eager, thompson
 from posse.lab.compiled.random import U64
 
 ERROR_RATE = 1e-5
@@ -87,7 +87,7 @@ def frequencies(choose, belief, counts, totals, way, *, pivot, seed, rounds=ROUN
     drawing, level = WAYS[way]
     n_arms = len(counts)
     thresholds = thompson.thresholds_for(belief.code, level, U64(n_arms))
-    kernel = thompson.choose_thompson_eagerly if way == "eagerly" else thompson.choose_thompson
+    kernel = eager.choose_thompson_eagerly if way == "eagerly" else thompson.choose_thompson
     chosen = np.zeros(n_arms)
     for t in range(1, rounds + 1):
         pivots = np.arange(AGENTS) % n_arms if pivot is None else pivot
@@ -164,7 +164,7 @@ def test_agents_with_their_own_rows_choose_like_agents_that_share_one(choose, be
     for _, (drawing, level) in WAYS.items():
         counts, totals = random_posterior(belief, generator, 1.0)
         thresholds = thompson.thresholds_for(belief.code, level, U64(len(counts)))
-        for kernel in (thompson.choose_thompson, thompson.choose_thompson_eagerly):
+        for kernel in (thompson.choose_thompson, eager.choose_thompson_eagerly):
             options = {"level": level, "thresholds": thresholds, "drawing": drawing}
             own = np.tile(counts, (501, 1)), np.tile(totals, (501, 1))
             a = choose(kernel, belief.code, counts, totals, 501, **options)
@@ -177,7 +177,7 @@ def test_each_kernel_leaves_the_runs_of_the_other_alone(choose, belief):
     thresholds = thompson.thresholds_for(belief.code, thompson.OUTRIGHT, U64(3))
     for kernel, others in (
         (thompson.choose_thompson, (thompson.EAGER, thompson.ALWAYS_EAGER)),
-        (thompson.choose_thompson_eagerly, (thompson.LAZY, thompson.ALWAYS_LAZY)),
+        (eager.choose_thompson_eagerly, (thompson.LAZY, thompson.ALWAYS_LAZY)),
     ):
         for drawing in others:
             arms, pivots = choose(
@@ -193,7 +193,7 @@ def test_agents_decide_independently(choose, belief):
     counts, totals = np.array([3.0, 3.0]), np.array([1.5, 1.5])
     for way, (drawing, level) in WAYS.items():
         thresholds = thompson.thresholds_for(belief.code, level, U64(2))
-        kernel = thompson.choose_thompson_eagerly if way == "eagerly" else thompson.choose_thompson
+        kernel = eager.choose_thompson_eagerly if way == "eagerly" else thompson.choose_thompson
         arms, _ = choose(
             kernel, belief.code, counts, totals, 100_001,
             level=level, thresholds=thresholds, drawing=drawing,

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posse.algorithms.forced import without_forced_pulls
-from posse.lab.compiled import baselines, beliefs, driver, indices, merge, rewards, thompson
+from posse.lab.compiled import baselines, beliefs, driver, eager, indices, merge, rewards, thompson
 from posse.lab.compiled.links import links_of
 from posse.lab.compiled.plan import Plan, levels_for, plan_for, table_for
 from posse.lab.compiled.random import ROOM, U64, key_of
@@ -87,7 +87,7 @@ class Engine:
         self.merge = _kernel(self.plan.merge)
         self.choose = _kernel(self.plan.choose)
         lazily = self.plan.choose == "choose_thompson"
-        self.choose_eagerly = thompson.choose_thompson_eagerly if lazily else indices.choose_nothing
+        self.choose_eagerly = eager.choose_thompson_eagerly if lazily else indices.choose_nothing
         self.key = key_of(simulation.seed)
 
     def run(

@@ -39,22 +39,16 @@ from posse.lab.compiled.beliefs import (
     tail,
     tail_bound,
 )
+from posse.lab.compiled.gammas import attempt_gammas
 from posse.lab.compiled.jit import FAST_KERNEL, helper, use_wide_vectors, vectorised
 from posse.lab.compiled.random import (
-    ALL_ARMS,
     CONTEST,
     PIVOT,
     PIVOT_AGAIN,
     U64,
-    fill_normals,
     fill_normals_and_bits,
-    fill_uniforms,
-    log,
     next_uniform,
-    normals,
     open_stream,
-    philox,
-    pick_best,
 )
 from posse.lab.compiled.signatures import CHOOSE
 
@@ -63,8 +57,8 @@ OUTRIGHT = 1e-2
 # than this fraction of its arms are close to the leader; an eager run asks a few of its agents
 # every fourth round.
 _GAUSSIAN_WORTH, _GAMMA_WORTH = 12, 3
-_PROBES = U64(8)
-_PROBE_EVERY = U64(4)
+PROBES = U64(8)
+PROBE_EVERY = U64(4)
 # How a run draws: changing over by itself, or held to one way (benchmarks, tests).
 LAZY, EAGER, ALWAYS_LAZY, ALWAYS_EAGER = (np.uint8(i) for i in range(4))
 
@@ -74,9 +68,9 @@ def settle(eager, close, belief, t, n_agents, n_arms, n_runs):
     """After a round: how each run draws in the next one, from the number of close arms."""
     worth = _GAUSSIAN_WORTH if belief == GAUSSIAN else _GAMMA_WORTH
     for slot in range(n_runs):
-        asked = n_agents if eager[slot] == LAZY else min(_PROBES, n_agents)
+        asked = n_agents if eager[slot] == LAZY else min(PROBES, n_agents)
         many = U64(close[slot] * worth) > asked * n_arms
-        if eager[slot] == LAZY or (eager[slot] == EAGER and t % _PROBE_EVERY == U64(0)):
+        if eager[slot] == LAZY or (eager[slot] == EAGER and t % PROBE_EVERY == U64(0)):
             eager[slot] = EAGER if many else LAZY
         close[slot] = 0
 
@@ -143,38 +137,6 @@ def _test(state, start, step, pivots, row, scratch, size, n, n_arms):
         scratch[size + size + i] = close
 
 
-@njit(inline="always")
-def _cube_root_gamma(shape, z):
-    """Marsaglia & Tsang's proposal for a Gamma(shape) variate, and the log of its acceptance."""
-    d = max(shape - 1.0 / 3.0, 0.5)
-    v = max(1.0 + z / math.sqrt(9.0 * d), 1e-30)
-    cube = v * v * v
-    accept = 0.5 * z * z + d * (1.0 - cube + log(cube))
-    return d * cube, accept if (v > 1e-30) & (shape >= 1.0) else -1e300
-
-
-@vectorised
-def _attempt_gammas(
-    columns, first, second, rejected, spare, two, n, index, t, run, purpose, key0, key1
-):
-    """One try at Gamma variates, whose shapes are in the first column, and if `two` the second.
-
-    Both are accepted or rejected together, which takes one uniform and is as exact.  Rejected are
-    about 2% a variate, and all shapes below 1.  `spare` gets 10 random bits each.
-    """
-    use_wide_vectors()
-    fill_uniforms(columns, rejected, n, index, t, run, purpose + U64(16), key0, key1)
-    for i in range(U64(0), n):
-        a, b = philox(index + i, t, run, purpose, key0, key1)
-        z, y = normals(a, b)
-        columns[first + i], accept = _cube_root_gamma(columns[first + i], z)
-        if two:
-            columns[second + i], accept_too = _cube_root_gamma(columns[second + i], y)
-            accept += accept_too
-        spare[i] = np.uint32(a & U64(0x3FF))
-        columns[rejected + i] = 1.0 if log(columns[rejected + i]) >= accept else 0.0
-
-
 @vectorised
 def _sample_pivots(
     state, start, step, belief, pivots, row, scratch, size, spare, stream,
@@ -201,7 +163,7 @@ def _sample_pivots(
         count, total = scratch[first + i], scratch[second + i]
         scratch[first + i] = count if belief > GAMMA else total
         scratch[second + i] = count - total
-    _attempt_gammas(
+    attempt_gammas(
         scratch, first, second, rejected, spare, belief == BETA, n, agent, t, run, PIVOT,
         key0, key1,
     )  # fmt: skip
@@ -253,109 +215,6 @@ def _choose_lazily(
     return n_close
 
 
-@vectorised
-def _sample_all(
-    state, start, step, belief, scratch, spare, stream, n, n_arms, agent, run, t, key0, key1
-):
-    """Every arm of every agent, vectorised: sample k of agent i goes to scratch[i * stride + k]."""
-    use_wide_vectors()
-    stride = (n_arms + U64(1)) & ~U64(1)  # even, so that an agent's variates are whole pairs
-    size = n * stride
-    if belief == GAUSSIAN:
-        fill_normals(scratch, U64(0), size, agent * stride, t, run, ALL_ARMS, key0, key1)
-        for i in range(U64(0), n):
-            row, at = start + i * step, i * stride
-            for k in range(U64(0), n_arms):
-                count, total = state[row + k], state[row + n_arms + k]
-                scratch[at + k] = (total + scratch[at + k] * math.sqrt(count)) / count
-        return
-    # Gamma variates as in `_sample_pivots`
-    for i in range(U64(0), n):
-        row, at = start + i * step, i * stride
-        for k in range(U64(0), stride):
-            arm = min(k, n_arms - U64(1))
-            count, total = state[row + arm], state[row + n_arms + arm]
-            scratch[at + k] = count if belief > GAMMA else total
-            scratch[size + at + k] = count - total
-    _attempt_gammas(
-        scratch, U64(0), size, size + size, spare, belief == BETA, size, agent * stride, t, run,
-        ALL_ARMS, key0, key1,
-    )  # fmt: skip
-    for i in range(U64(0), n):
-        row, at = start + i * step, i * stride
-        opened = False
-        for k in range(U64(0), n_arms):
-            count, total = state[row + k], state[row + n_arms + k]
-            drawn = scratch[at + k]
-            if scratch[size + size + at + k] != 0.0:
-                if not opened:
-                    open_stream(stream, agent + i, t, run, CONTEST, key0, key1)
-                    opened = True
-                scratch[at + k] = sample(belief, count, total, stream)
-            elif belief == BETA:
-                scratch[at + k] = drawn / (drawn + scratch[size + at + k])
-            elif belief == GAMMA:
-                scratch[at + k] = drawn / count
-            else:
-                scratch[at + k] = total / drawn
-
-
-@vectorised
-def _choose_eagerly(
-    state,
-    start,
-    step,
-    belief,
-    arms,
-    pivots,
-    scratch,
-    spare,
-    stream,
-    n_arms,
-    agent,
-    run,
-    t,
-    key0,
-    key1,
-):
-    """The agents of one run, each with all its samples."""
-    use_wide_vectors()
-    n = U64(arms.size)
-    stride = (n_arms + U64(1)) & ~U64(1)
-    _sample_all(
-        state, start, step, belief, scratch, spare, stream, n, n_arms, agent, run, t, key0, key1
-    )
-    for i in range(U64(0), n):
-        best = pick_best(scratch, i * stride, n_arms, stream, agent + i, t, run, key0, key1)
-        arms[i] = best
-        pivots[i] = best
-
-
-@vectorised
-def _probe(state, start, step, belief, level, pivots, n_arms, agent, n_agents):
-    """How many arms of a few agents are close to a rather low sample of their leading arm."""
-    apart = max(U64(1), n_agents // _PROBES)
-    threshold = 2.0 * math.log(max(factor(belief) / level, 2.0 * n_arms * factor(belief)))
-    n_close = 0
-    for probe in range(U64(0), min(_PROBES, n_agents)):
-        if agent <= probe * apart < agent + U64(pivots.size):
-            i = probe * apart - agent
-            row = start + i * step
-            leader = U64(0)
-            for k in range(U64(1), n_arms):
-                here, there = row + n_arms + k, row + n_arms + leader
-                if state[here] * state[row + leader] > state[there] * state[row + k]:
-                    leader = k
-            pivots[i] = leader
-            x = state[row + n_arms + leader] / state[row + leader]
-            x -= math.sqrt(spread(belief, x) / state[row + leader])
-            for k in range(U64(0), n_arms):
-                count = state[row + k]
-                d = x * count - state[row + n_arms + k]
-                n_close += (d * abs(d) <= threshold * spread(belief, x) * count) & (k != leader)
-    return n_close
-
-
 @njit(error_model="numpy")
 def thresholds_for(belief, level, n_arms):
     """For each lower bound of v, in 1024ths, the threshold of the quick test.
@@ -370,10 +229,6 @@ def thresholds_for(belief, level, n_arms):
         all_bounds = (n_arms - U64(1)) * factor(belief)
         thresholds[i] = max(least, 2.0 * math.log(all_bounds * 1024.0 / i))
     return thresholds
-
-
-# Two kernels, not one: each leaves the other's runs alone, and stays small enough to be compiled
-# well.
 
 
 @njit(CHOOSE, **FAST_KERNEL)
@@ -397,30 +252,4 @@ def choose_thompson(
                 state, start, step, belief, level, arms, pivots, row, table, spare, scratch,
                 stream, end - row, n_arms, row - slot * n_agents, first_run + slot, t, key0, key1,
             )  # fmt: skip
-        row = end
-
-
-@njit(CHOOSE, **FAST_KERNEL)
-def choose_thompson_eagerly(
-    state, store, shared, belief, level, table, arms, pivots, eager, close, scratch, spare,
-    stream, lo, hi, n_agents, n_arms, first_run, t, key0, key1,
-):  # fmt: skip
-    """Thompson Sampling (Alg. `decent_ts`) with all K samples, for the runs that are eager."""
-    use_wide_vectors()
-    width = U64(2) * n_arms
-    row = lo
-    while row < hi:
-        slot = row // n_agents
-        end = min(hi, (slot + U64(1)) * n_agents)
-        if eager[slot] == EAGER or eager[slot] == ALWAYS_EAGER:
-            start, step = (slot * width, U64(0)) if shared else (row * width, width)
-            agent, leaders = row - slot * n_agents, pivots[row:end]
-            _choose_eagerly(
-                state, start, step, belief, arms[row:end], leaders, scratch, spare, stream,
-                n_arms, agent, first_run + slot, t, key0, key1,
-            )  # fmt: skip
-            if t % _PROBE_EVERY == U64(0):
-                close[slot] += _probe(
-                    state, start, step, belief, level, leaders, n_arms, agent, n_agents
-                )
         row = end
