@@ -1,0 +1,61 @@
+"""What a store keeps: decisions and what became of them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+
+class Conflict(ValueError):
+    """A reward for a decision that is settled otherwise."""
+
+
+class Unknown(ValueError):
+    """A reward for a decision that the store does not hold."""
+
+
+class Outcome(Enum):
+    """What a reward was: the first of its decision, or the same again."""
+
+    NEW = "new"
+    REPEATED = "repeated"
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A choice of an arm, and what became of it.
+
+    `settled` is when its reward came, or its window closed (`silent`), perhaps without a reward.
+    """
+
+    id: str
+    arm: str
+    probability: float
+    time: float
+    reward: float | None = None
+    settled: float | None = None
+    silent: bool = False
+
+
+def text(name: str, value: Any) -> str:
+    """Check a name that a file can hold."""
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"{name} must be a text that is not empty, got {value!r}")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"{name} must be valid Unicode, got {value!r}") from None
+    return value
+
+
+def number(name: str, value: Any) -> float:
+    """Check a finite number, of any type that is one."""
+    try:
+        checked = math.nan if isinstance(value, str | bytes) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        checked = math.nan
+    if not math.isfinite(checked):
+        raise ValueError(f"{name} must be a finite number, got {value!r}")
+    return checked

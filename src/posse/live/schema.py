@@ -1,0 +1,125 @@
+"""The SQLite file of a live agent: made whole, checked before use, brought up to date."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+APPLICATION = 0x706F7373  # "poss", in the header of the file
+
+# Entry i takes a file from version i to i + 1; a released entry is never changed, only followed.
+MIGRATIONS: list[tuple[str, ...]] = [
+    (
+        "CREATE TABLE agent (id TEXT NOT NULL, fingerprint TEXT NOT NULL, clean INTEGER NOT NULL)",
+        "CREATE TABLE exchange (row INTEGER PRIMARY KEY CHECK (row = 1), state TEXT NOT NULL)",
+        # number: the order of arrival, for decisions of the same time
+        "CREATE TABLE decision (number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, "
+        "arm TEXT NOT NULL, probability REAL NOT NULL, time REAL NOT NULL, "
+        "reward REAL, settled REAL, silent INTEGER NOT NULL DEFAULT 0)",
+        "CREATE INDEX decision_time ON decision (time)",
+        "CREATE INDEX decision_open ON decision (time) WHERE settled IS NULL",
+    ),
+]
+
+
+def connect(path: Path, *, readonly: bool = False) -> sqlite3.Connection:
+    """Connect to a file that is there, with commits that wait for the disk."""
+    mode = "ro" if readonly else "rw"
+    connection = sqlite3.connect(
+        f"{path.as_uri()}?mode={mode}", uri=True, isolation_level=None, check_same_thread=False
+    )
+    try:
+        connection.execute("PRAGMA synchronous=FULL")
+        connection.execute("PRAGMA fullfsync=1")  # on macOS a plain fsync does not reach the disk
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def create(path: Path, fingerprint: str) -> None:
+    """Make a new file under another name, so that a crash leaves it whole or not there."""
+    left = path.with_name(path.name + "-wal")
+    if left.exists():
+        # SQLite would replay it into the new file
+        raise ValueError(f"{path} is gone but {left} is there: bring it back or move that away")
+    fresh = path.with_name(path.name + ".new")
+    for name in (fresh, fresh.with_name(fresh.name + "-journal")):
+        name.unlink(missing_ok=True)
+    fresh.touch()
+    with closing(connect(fresh)) as connection:
+        connection.execute(f"PRAGMA application_id={APPLICATION}")
+        migrate(connection)
+        connection.execute(
+            "INSERT INTO agent VALUES (?, ?, 1)", (secrets.token_hex(16), fingerprint)
+        )
+        connection.execute("PRAGMA journal_mode=WAL")
+    fresh.replace(path)
+    if os.name == "posix":  # elsewhere folders cannot be flushed
+        handle = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def check(path: Path, fingerprint: str) -> None:
+    """Refuse a file that is damaged, foreign, newer or of another agent, without writing to it."""
+    damaged = f"{path} is damaged ({{}}): move it away and restore a copy or start a new store"
+    try:
+        size = path.stat().st_size
+        with closing(connect(path, readonly=True)) as connection:
+            found = [str(row[0]) for row in connection.execute("PRAGMA quick_check(1)")]
+            if found != ["ok"]:
+                raise ValueError(damaged.format(" ".join(found[0].split())))
+            page, application, version = (
+                connection.execute(f"PRAGMA {name}").fetchone()[0]
+                for name in ("page_size", "application_id", "user_version")
+            )
+            wal = path.with_name(path.name + "-wal")
+            # with a WAL the last page may be half written, and is read from there
+            if size == 0 or (size % page and not (wal.exists() and wal.stat().st_size)):
+                raise ValueError(damaged.format("it is cut short"))
+            if application != APPLICATION:
+                raise ValueError(f"{path} is a SQLite file but no store of Posse: name another")
+            if version > len(MIGRATIONS):
+                raise ValueError(
+                    f"{path} was written by a newer Posse (schema {version}, known up to "
+                    f"{len(MIGRATIONS)}): upgrade Posse or start a new store"
+                )
+            (stored,) = connection.execute("SELECT fingerprint FROM agent").fetchone()
+    except (sqlite3.DatabaseError, TypeError) as error:
+        # a file that cannot be opened is not a damaged one
+        if isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode & 0xFF in (
+            sqlite3.SQLITE_CANTOPEN,
+            sqlite3.SQLITE_BUSY,
+            sqlite3.SQLITE_PERM,
+        ):
+            raise ValueError(f"{path} cannot be read: {error}") from error
+        raise ValueError(damaged.format(error)) from error
+    if stored != fingerprint:
+        raise ValueError(
+            f"{path} holds evidence of {stored!r} and this agent is {fingerprint!r}: "
+            "set the agent back or give it a new store"
+        )
+
+
+def migrate(connection: sqlite3.Connection) -> None:
+    """Bring a file to the newest version, wholly or not at all."""
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version == len(MIGRATIONS):
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        for statements in MIGRATIONS[version:]:
+            for statement in statements:
+                connection.execute(statement)
+        connection.execute(f"PRAGMA user_version={len(MIGRATIONS)}")
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise

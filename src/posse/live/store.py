@@ -1,0 +1,293 @@
+"""The durable state of one live agent in one SQLite file: identity, decisions, rewards, exchange.
+
+A reward is acknowledged only when it is on disk, together with the exchange state it changed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, TextIO, TypeVar
+
+from posse.live import schema
+from posse.live.ledger import Keeper, Ledger, dump
+from posse.live.lock import Lock
+from posse.live.records import Conflict, Decision, Outcome, Unknown, number, text
+from posse.live.writer import StoreError, Writer
+
+__all__ = ["Conflict", "Decision", "Ledger", "Outcome", "Store", "StoreError", "Unknown"]
+
+COLUMNS = "id, arm, probability, time, reward, settled, silent"
+EXPIRED = (
+    f"SELECT {COLUMNS} FROM decision WHERE settled IS NULL AND time <= ? "
+    "ORDER BY time, number LIMIT ?"
+)
+CHUNK = 1000  # decisions that one commit expires or forgets, so that rewards need not wait long
+
+T = TypeVar("T")
+
+
+class Store:
+    """One agent's durable state; any number of threads may use it, one process at a time."""
+
+    def __init__(self, path: Path, lock: Lock, connection: sqlite3.Connection) -> None:
+        self._path = path
+        self._lock = lock
+        self._process = os.getpid()
+        self._reading = threading.Lock()
+        self._keeper = Keeper(connection)
+        self._writer = Writer(connection, str(path), self._keeper)
+        self.id, clean = connection.execute("SELECT id, clean FROM agent").fetchone()
+        self.clean = bool(clean)
+        connection.execute("UPDATE agent SET clean = 0")
+        self._reader = schema.connect(path, readonly=True)
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], *, fingerprint: str) -> Store:
+        """Open the store of an agent, made if it is not there, and hold it until `close`."""
+        target = Path(path).resolve()
+        if not target.parent.is_dir():
+            raise ValueError(f"{path} cannot be opened: there is no folder {target.parent}")
+        if target.is_dir():
+            raise ValueError(f"{path} is a folder: name a file in it")
+        try:
+            lock = Lock(target.with_name(target.name + ".lock"))
+        except BlockingIOError as error:
+            raise ValueError(
+                f"{path} is held by a running agent: stop it first or name another store"
+            ) from error
+        except OSError as error:
+            raise ValueError(f"{path} cannot be opened: {error.strerror}") from error
+        try:
+            if not target.exists():
+                schema.create(target, fingerprint)
+            schema.check(target, fingerprint)
+            connection = schema.connect(target)
+            try:
+                schema.migrate(connection)
+                return cls(target, lock, connection)
+            except BaseException:
+                connection.close()
+                raise
+        except sqlite3.Error as error:
+            lock.release()
+            raise StoreError(f"{path} cannot be opened: {error}") from error
+        except BaseException:
+            lock.release()
+            raise
+
+    def close(self) -> None:
+        """Stop cleanly: wait for those who write, say so in the file, let go of it."""
+        self._check()
+        # a full disk must not keep it open: then it says, rightly, that this stop was not clean
+        with suppress(sqlite3.Error):
+            self._writer.close(self._last)
+        self._lock.release()
+
+    def __enter__(self) -> Store:
+        """Use the store in a `with`."""
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Close it."""
+        self.close()
+
+    def decide(self, id: str, arm: str, probability: float, time: float) -> Decision:
+        """Keep a decision; one that is kept already under this id is returned as it is."""
+        decision = Decision(
+            text("id", id),
+            text("arm", arm),
+            number("probability", probability),
+            number("time", time),
+        )
+        if not 0 <= decision.probability <= 1:
+            raise ValueError(f"probability must be between 0 and 1, got {probability}")
+
+        def work() -> Decision:
+            kept = self._find(id)
+            if kept is None:
+                self._writer.connection.execute(
+                    "INSERT INTO decision (id, arm, probability, time) VALUES (?, ?, ?, ?)",
+                    (decision.id, decision.arm, decision.probability, decision.time),
+                )
+            return kept or decision
+
+        return self._run(work)
+
+    def reward(self, decision_id: str, reward: float, time: float) -> Outcome:
+        """Settle a decision; the same reward again changes nothing, another one is a Conflict."""
+        decision_id, time = text("decision_id", decision_id), number("time", time)
+        reward = number("reward", reward)
+
+        def work() -> Outcome:
+            kept = self._find(decision_id)
+            if kept is None:
+                raise Unknown(f"there is no decision {decision_id!r}: check the id, or its age")
+            if kept.settled is None:
+                self._settle(replace(kept, reward=reward, settled=time))
+                return Outcome.NEW
+            if kept.reward == reward:
+                return Outcome.REPEATED
+            if kept.reward is None:
+                raise Conflict(
+                    f"decision {decision_id!r} was discarded when its window closed: the reward "
+                    f"{reward} comes too late"
+                )
+            silence = " by default, when its window closed" if kept.silent else ""
+            raise Conflict(
+                f"decision {decision_id!r} has the reward {kept.reward}{silence}: "
+                f"the reward {reward} is refused"
+            )
+
+        return self._run(work)
+
+    def decision(self, id: str) -> Decision | None:
+        """Look up a decision."""
+        rows = self._read(f"SELECT {COLUMNS} FROM decision WHERE id = ?", (text("id", id),))
+        return _decision(rows[0]) if rows else None
+
+    def expired(self, now: float, window: float, limit: int = CHUNK) -> list[Decision]:
+        """List the oldest decisions whose window closed without a reward."""
+        last = number("now", now) - number("window", window)
+        return [_decision(row) for row in self._read(EXPIRED, (last, limit))]
+
+    def expire(self, now: float, window: float, default_reward: float | None) -> int:
+        """Settle all expired decisions with the default reward; if there is none, discard them."""
+        last = number("now", now) - number("window", window)
+        if default_reward is not None:
+            default_reward = number("default_reward", default_reward)
+
+        def work() -> int:
+            rows = self._writer.connection.execute(EXPIRED, (last, CHUNK)).fetchall()
+            for row in rows:
+                kept = _decision(row)
+                self._settle(replace(kept, reward=default_reward, settled=now, silent=True))
+            return len(rows)
+
+        return self._repeat(work)
+
+    def forget(self, before: float) -> int:
+        """Delete settled decisions from before a time; their evidence is in the exchange state."""
+        number("before", before)
+
+        def work() -> int:
+            return self._writer.connection.execute(
+                "DELETE FROM decision WHERE number IN (SELECT number FROM decision "
+                "WHERE time < ? AND settled IS NOT NULL ORDER BY time LIMIT ?)",
+                (before, CHUNK),
+            ).rowcount
+
+        return self._repeat(work)
+
+    def export(self, file: TextIO) -> int:
+        """Write all decisions with their rewards as JSON lines in the order of their times."""
+        self._check()
+        count = 0
+        # a connection of its own: one moment of the store, however long it takes
+        with closing(schema.connect(self._path, readonly=True)) as connection:
+            for row in connection.execute(f"SELECT {COLUMNS} FROM decision ORDER BY time, number"):
+                file.write(json.dumps(asdict(_decision(row)), ensure_ascii=False) + "\n")
+                count += 1
+        return count
+
+    def save_exchange(self, state: Mapping[str, Any]) -> None:
+        """Keep the exchange state; within `transaction`, together with the rewards in it."""
+        written = dump(state)
+        self._run(lambda: self._keeper.write(written))
+
+    def load_exchange(self) -> dict[str, Any] | None:
+        """Read the exchange state, None before the first."""
+        rows = self._read("SELECT state FROM exchange", ())
+        return dict(json.loads(rows[0][0])) if rows else None
+
+    def attach(self, ledger: Ledger) -> None:
+        """Restore a ledger, then feed it every reward and save its state in the same commit.
+
+        From here on, change the ledger only within `transaction`; if a commit fails, it goes back.
+        """
+        state = self.load_exchange()
+        if state is not None:
+            ledger.restore(state)
+        self.save_exchange(ledger.state())
+        self._keeper.attach(ledger)
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Put on disk as one what this thread does within (no `await` in it), or nothing of it."""
+        self._check()
+        with self._writer.transaction():
+            self._keeper.expect()
+            yield
+
+    @property
+    def commits(self) -> int:
+        """How many commits the rewards and all else took."""
+        return self._writer.commits
+
+    def _settle(self, decision: Decision) -> None:
+        """Give a settled decision to the ledger, which may refuse it, then write it."""
+        self._keeper.settle(decision)
+        self._writer.connection.execute(
+            "UPDATE decision SET reward = ?, settled = ?, silent = ? WHERE id = ?",
+            (decision.reward, decision.settled, decision.silent, decision.id),
+        )
+
+    def _find(self, id: str) -> Decision | None:
+        """Look up a decision within the open transaction."""
+        row = self._writer.connection.execute(
+            f"SELECT {COLUMNS} FROM decision WHERE id = ?", (id,)
+        ).fetchone()
+        return None if row is None else _decision(row)
+
+    def _read(self, query: str, values: tuple[Any, ...]) -> list[Any]:
+        """Read what is on disk, or what this thread's transaction wrote."""
+        if self._writer.mine:
+            return self._run(lambda: self._writer.connection.execute(query, values).fetchall())
+        self._check()
+        with self._reading:
+            try:
+                return self._reader.execute(query, values).fetchall()
+            except sqlite3.Error as error:
+                raise StoreError(f"{self._path} could not be read: {error}") from error
+
+    def _run(self, work: Callable[[], T]) -> T:
+        """Do some work in a commit, shared with those who write at the same time."""
+        self._check()
+        return self._writer.run(work)
+
+    def _repeat(self, work: Callable[[], int]) -> int:
+        """Do chunks of work, each in a transaction of its own, until one is not full."""
+        total, done = 0, CHUNK
+        while done == CHUNK:
+            if self._writer.mine:
+                done = self._run(work)
+            else:
+                with self.transaction():
+                    done = self._run(work)
+            total += done
+        return total
+
+    def _last(self) -> None:
+        """Note the clean stop and close for readers."""
+        try:
+            self._writer.connection.execute("UPDATE agent SET clean = 1")
+        finally:
+            with self._reading:
+                self._reader.close()
+
+    def _check(self) -> None:
+        """Refuse a store that a forked child inherited: SQLite would damage it."""
+        if os.getpid() != self._process:
+            raise StoreError(f"{self._path} was opened by another process: open it after forking")
+
+
+def _decision(row: tuple[Any, ...]) -> Decision:
+    """Make a decision of a row with the COLUMNS."""
+    id, arm, probability, time, reward, settled, silent = row
+    return Decision(id, arm, probability, time, reward, settled, bool(silent))

@@ -1,0 +1,192 @@
+"""Group commit: those who write at the same time share one commit and wait until it is on disk.
+
+There is no thread and no timer. Whoever comes first commits at once; those who come meanwhile
+queue, and the first of them commits for all.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, Protocol, TypeVar, cast
+
+T = TypeVar("T")
+
+
+class StoreError(RuntimeError):
+    """The store could not write; nothing of what was asked was kept, and it may be asked again."""
+
+
+class Hooks(Protocol):
+    """What is told about commits: asked to add its own writes, then told how it ended."""
+
+    def before_commit(self) -> None:
+        """Add what belongs into the same commit."""
+
+    def after(self, committed: bool) -> None:
+        """Keep what was committed, or undo in memory what was not."""
+
+
+class _Job:
+    """A piece of work in the queue, and what came of it."""
+
+    def __init__(self, work: Callable[[], Any]) -> None:
+        self.work = work
+        self.done = False
+        self.result: Any = None
+        self.error: Exception | None = None
+
+
+class Writer:
+    """The only one to write through `connection`, in one transaction at a time."""
+
+    def __init__(self, connection: sqlite3.Connection, name: str, hooks: Hooks) -> None:
+        self.connection = connection
+        self.commits = 0
+        self._name = name
+        self._hooks = hooks
+        self._turn = threading.Condition()
+        self._busy = False
+        self._closed = False
+        self._owner: int | None = None  # the thread that is inside `transaction`
+        self._failed: Exception | None = None  # why that transaction can only be rolled back
+        self._queue: list[_Job] = []
+
+    @property
+    def mine(self) -> bool:
+        """Whether this thread is inside `transaction`."""
+        return self._owner == threading.get_ident()
+
+    def run(self, work: Callable[[], T]) -> T:
+        """Do `work` in this thread's transaction, or in a shared one that is then on disk.
+
+        Work raises before it writes, or fails as SQLite does: then the whole commit fails.
+        """
+        if self.mine:
+            return self._joined(work)
+        job = _Job(work)
+        with self._turn:
+            self._check()
+            self._queue.append(job)
+            while self._busy and not job.done:
+                self._turn.wait()
+            if not job.done:
+                self._check()
+                self._busy = True
+                batch, self._queue = self._queue, []
+        if not job.done:
+            try:
+                self._commit(batch)
+            finally:
+                self._next(batch)
+        if job.error is not None:
+            raise job.error
+        return cast(T, job.result)
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Commit what this thread writes within as one, or nothing of it."""
+        if self.mine:
+            raise StoreError(f"{self._name} is in a transaction of this thread: end it first")
+        with self._turn:
+            while self._busy:
+                self._turn.wait()
+            self._check()
+            self._busy = True
+        try:
+            with self._attempt():
+                self._owner, self._failed = threading.get_ident(), None
+                try:
+                    yield
+                    if self._failed is not None:
+                        raise self._failed
+                    self._hooks.before_commit()
+                finally:
+                    self._owner = None
+        except sqlite3.Error as error:
+            raise self._explain(error) from error
+        finally:
+            self._next([])
+
+    def close(self, last: Callable[[], None]) -> None:
+        """Wait for one's turn, do `last`, and refuse all that comes later."""
+        if self.mine:
+            raise StoreError(f"{self._name} is in a transaction of this thread: end it first")
+        with self._turn:
+            while self._busy:
+                self._turn.wait()
+            if self._closed:
+                return
+            self._closed = True
+            try:
+                last()
+            finally:
+                self.connection.close()
+                self._turn.notify_all()
+
+    def _check(self) -> None:
+        """Refuse to work on a closed store."""
+        if self._closed:
+            raise StoreError(f"{self._name} is closed: open it again")
+
+    def _joined(self, work: Callable[[], T]) -> T:
+        """Do `work` in the open transaction, which an error of SQLite spoils."""
+        if self._failed is not None:  # SQLite may have ended it: a write would now commit alone
+            raise self._failed
+        try:
+            return work()
+        except sqlite3.Error as error:
+            self._failed = self._explain(error)
+            raise self._failed from error
+
+    def _commit(self, batch: list[_Job]) -> None:
+        """Do a batch in one transaction; if that fails, every one of them fails."""
+        try:
+            with self._attempt():
+                for job in batch:
+                    try:
+                        job.result = job.work()
+                    except sqlite3.Error:
+                        raise
+                    except Exception as error:  # raised before it wrote: its caller's alone
+                        job.error = error
+                self._hooks.before_commit()
+        except BaseException as error:
+            for job in batch:
+                if job.error is None:
+                    job.error = self._explain(error)
+                    job.error.__cause__ = error
+            if not isinstance(error, Exception):
+                raise
+
+    @contextmanager
+    def _attempt(self) -> Iterator[None]:
+        """Begin, and end with a commit or with everything as it was, in memory too."""
+        committed = False
+        try:
+            self.connection.execute("BEGIN IMMEDIATE")
+            yield
+            self.connection.execute("COMMIT")
+            committed = True
+            self.commits += 1
+        finally:
+            if not committed:
+                with suppress(sqlite3.Error):  # SQLite may have rolled back by itself
+                    self.connection.execute("ROLLBACK")
+            self._hooks.after(committed)
+
+    def _next(self, batch: list[_Job]) -> None:
+        """Give the turn to those who wait, and their answers to those of the batch."""
+        with self._turn:
+            self._busy = False
+            for job in batch:
+                job.done = True
+            self._turn.notify_all()
+
+    def _explain(self, error: BaseException) -> StoreError:
+        """Say in one line what went wrong and what to do."""
+        full = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
+        advice = "free some space and ask again" if full else "see to it and ask again"
+        return StoreError(f"{self._name} could not be written ({error}): {advice}")
