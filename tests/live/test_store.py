@@ -1,0 +1,276 @@
+"""What a store keeps: decisions, rewards, exchange state, each once and exactly."""
+
+from __future__ import annotations
+
+import io
+import json
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from posse.live.store import Conflict, Decision, Outcome, Store, StoreError, Unknown
+
+FINGERPRINT = "origins bernoulli beta(1, 1)"
+
+
+class Sums:
+    """A ledger that adds up the rewards of each arm."""
+
+    def __init__(self) -> None:
+        self.sums: dict[str, float] = {}
+        self.restored = 0
+
+    def settle(self, decision: Decision) -> None:
+        assert decision.reward is not None
+        if decision.reward > 1e6:
+            raise ValueError("reward out of range")
+        self.sums[decision.arm] = self.sums.get(decision.arm, 0) + decision.reward
+
+    def state(self) -> dict[str, Any]:
+        return {"sums": self.sums}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.sums = dict(state["sums"])
+        self.restored += 1
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "agent.db"
+
+
+@pytest.fixture
+def store(path: Path) -> Iterator[Store]:
+    with Store.open(path, fingerprint=FINGERPRINT) as opened:
+        yield opened
+
+
+def test_identity_and_state_outlive_the_store(path: Path) -> None:
+    with Store.open(path, fingerprint=FINGERPRINT) as store:
+        first = store.id
+        assert len(bytes.fromhex(first)) == 16
+        assert store.clean
+        assert store.load_exchange() is None
+        store.decide("d", "A", 0.1, 5)
+        store.save_exchange({"big": 2**200, "name": "é"})
+    with Store.open(path, fingerprint=FINGERPRINT) as store:
+        assert store.id == first
+        assert store.clean
+        assert store.decision("d") == Decision("d", "A", 0.1, 5.0)
+        assert store.load_exchange() == {"big": 2**200, "name": "é"}
+    assert not path.with_name("agent.db-wal").exists()
+
+
+def test_every_store_has_its_own_id(tmp_path: Path) -> None:
+    ids = set()
+    for name in "abc":
+        with Store.open(tmp_path / name, fingerprint=FINGERPRINT) as store:
+            ids.add(store.id)
+    assert len(ids) == 3
+
+
+def test_a_decision_is_made_once(store: Store) -> None:
+    assert store.decide("d", "A", 0.25, 1) == store.decide("d", "B", 0.75, 2)
+    assert store.decision("d") == Decision("d", "A", 0.25, 1.0)
+    assert store.decision("e") is None
+
+
+def test_a_reward_is_new_repeated_or_a_conflict(store: Store) -> None:
+    store.decide("d", "A", 0.5, 1)
+    assert store.reward("d", 0.1, 2) is Outcome.NEW
+    assert store.reward("d", 0.1, 3) is Outcome.REPEATED
+    with pytest.raises(Conflict, match=r"'d' has the reward 0\.1: the reward 0\.2 is refused"):
+        store.reward("d", 0.2, 4)
+    with pytest.raises(Unknown, match="no decision 'e'"):
+        store.reward("e", 1, 4)
+    assert store.decision("d") == Decision("d", "A", 0.5, 1.0, 0.1, 2.0)
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), "1", None, 10**400])
+def test_what_is_no_number_is_refused(store: Store, bad: Any) -> None:
+    store.decide("d", "A", 0.5, 1)
+    with pytest.raises(ValueError, match="reward must be a finite number"):
+        store.reward("d", bad, 2)
+    with pytest.raises(ValueError, match="probability must be a finite number"):
+        store.decide("e", "A", bad, 1)
+
+
+@pytest.mark.parametrize("bad", ["", "\ud800", 7])
+def test_what_is_no_name_is_refused(store: Store, bad: Any) -> None:
+    with pytest.raises(ValueError, match="id must be"):
+        store.decide(bad, "A", 0.5, 1)
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        store.decide("d", "A", 1.5, 1)
+
+
+def test_silence_means_the_default_reward(store: Store) -> None:
+    for index in range(4):
+        store.decide(f"d{index}", "A", 0.5, index)
+    store.reward("d0", 1, 1)
+    assert [decision.id for decision in store.expired(12, 10)] == ["d1", "d2"]
+    assert store.expire(12, 10, 0) == 2
+    assert store.expired(12, 10) == []
+    assert store.decision("d1") == Decision("d1", "A", 0.5, 1.0, 0.0, 12.0, silent=True)
+    assert store.reward("d1", 0, 13) is Outcome.REPEATED
+    with pytest.raises(Conflict, match=r"reward 0\.0 by default, when its window closed"):
+        store.reward("d1", 1, 13)
+
+
+def test_silence_may_mean_nothing(store: Store) -> None:
+    ledger = Sums()
+    store.attach(ledger)
+    store.decide("d", "A", 0.5, 1)
+    assert store.expire(12, 10, None) == 1
+    assert store.decision("d") == Decision("d", "A", 0.5, 1.0, None, 12.0, silent=True)
+    assert ledger.sums == {}
+    with pytest.raises(Conflict, match="discarded when its window closed"):
+        store.reward("d", 1, 13)
+
+
+def test_forgetting_keeps_the_numbers_and_what_is_open(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("posse.live.store.CHUNK", 3)
+    ledger = Sums()
+    store.attach(ledger)
+    for index in range(10):
+        store.decide(f"d{index}", "A", 0.5, index)
+        if index:
+            store.reward(f"d{index}", 1, index)
+    assert store.forget(8) == 7
+    assert ledger.sums == {"A": 9}
+    assert store.load_exchange() == {"sums": {"A": 9}}
+    assert store.decision("d0") is not None
+    assert store.decision("d8") is not None
+    with pytest.raises(Unknown):
+        store.reward("d1", 1, 20)  # nothing that was counted counts again
+    assert store.expire(100, 10, 0.0) == 1
+
+
+def test_export_is_every_decision_in_the_order_of_time(store: Store) -> None:
+    made = [("é\n", 3.5), ("b", 1.0), ("c", 2.0), ("a", 1.0)]
+    for id, when in made:
+        store.decide(id, "arm", 1 / 3, when)
+    store.reward("c", 0.1 + 0.2, 9)
+    store.expire(4, 3, None)
+    file = io.StringIO()
+    assert store.export(file) == 4
+    lines = file.getvalue().splitlines()
+    read = [Decision(**json.loads(line)) for line in lines]
+    assert [decision.id for decision in read] == ["b", "a", "c", "é\n"]
+    assert read == [store.decision(decision.id) for decision in read]
+
+
+def test_a_transaction_is_whole_or_not_there(store: Store) -> None:
+    store.decide("d", "A", 0.5, 1)
+    with store.transaction():
+        store.reward("d", 1, 2)
+        store.save_exchange({"n": 1})
+        assert store.load_exchange() == {"n": 1}  # its own writes
+
+    def interrupted() -> None:
+        with store.transaction():
+            store.decide("e", "A", 0.5, 1)
+            store.save_exchange({"n": 2})
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        interrupted()
+    assert store.load_exchange() == {"n": 1}
+    assert store.decision("e") is None
+    with (
+        pytest.raises(StoreError, match="end it first"),
+        store.transaction(),
+        store.transaction(),
+    ):
+        pass
+    assert store.reward("d", 1, 3) is Outcome.REPEATED
+
+
+def test_a_ledger_follows_the_commits(store: Store) -> None:
+    ledger = Sums()
+    store.attach(ledger)
+    store.decide("d", "A", 0.5, 1)
+    store.decide("e", "B", 0.5, 1)
+    store.reward("d", 2, 2)
+    store.reward("d", 2, 3)
+    assert store.load_exchange() == ledger.state() == {"sums": {"A": 2}}
+    with pytest.raises(ValueError, match="out of range"):
+        store.reward("e", 1e7, 3)
+    assert store.decision("e") == Decision("e", "B", 0.5, 1.0)
+    with store.transaction():
+        ledger.sums["C"] = 5  # as when a message arrives
+    assert store.load_exchange() == {"sums": {"A": 2, "C": 5}}
+
+    def interrupted() -> None:
+        with store.transaction():
+            store.reward("e", 1, 4)
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        interrupted()
+    assert ledger.sums == {"A": 2, "C": 5}
+    assert ledger.restored == 1
+    again = Sums()
+    store.attach(again)
+    assert again.sums == ledger.sums
+
+
+def test_threads_share_commits(store: Store) -> None:
+    ledger = Sums()
+    store.attach(ledger)
+    each, threads = 100, 8
+    with store.transaction():
+        for index in range(each * threads):
+            store.decide(f"d{index}", "A", 0.5, index)
+    before = store.commits
+
+    def rewards(first: int) -> None:
+        for index in range(first, each * threads, threads):
+            assert store.reward(f"d{index}", 1, index) is Outcome.NEW
+            kept = store.decision(f"d{index}")
+            assert kept is not None
+            assert kept.reward == 1
+
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(rewards, range(threads)))
+    assert store.load_exchange() == ledger.state() == {"sums": {"A": each * threads}}
+    assert store.commits - before < each * threads / 2
+
+
+def wait_for(store: Store, waiting: int) -> None:
+    """Return when so many callers are in the queue."""
+    end = time.monotonic() + 10
+    while len(store._writer._queue) < waiting:
+        assert time.monotonic() < end
+        time.sleep(0.001)
+
+
+def test_those_who_wait_are_committed_at_once(store: Store) -> None:
+    for index in range(9):
+        store.decide(f"d{index}", "A", 0.5, index)
+    before = store.commits
+    with ThreadPoolExecutor(8) as pool:
+        with store.transaction():
+            futures = [pool.submit(store.reward, f"d{index}", 1, 1) for index in range(8)]
+            wait_for(store, 8)
+        assert [future.result() for future in futures] == [Outcome.NEW] * 8
+    assert store.commits - before == 2  # the empty one, and one for eight
+
+
+def test_a_mistake_in_a_batch_is_its_callers_alone(store: Store) -> None:
+    store.decide("d", "A", 0.5, 1)
+    before = store.commits
+    with ThreadPoolExecutor(2) as pool:
+        with store.transaction():
+            good = pool.submit(store.reward, "d", 1, 1)
+            bad = pool.submit(store.reward, "e", 1, 1)
+            wait_for(store, 2)
+        assert good.result() is Outcome.NEW
+        with pytest.raises(Unknown):
+            bad.result()
+    assert store.commits - before == 2

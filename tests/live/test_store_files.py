@@ -1,0 +1,231 @@
+"""The file of a store: killed, locked, migrated and damaged."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from posse.live import schema
+from posse.live.store import Store, StoreError
+
+FINGERPRINT = "origins bernoulli beta(1, 1)"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "agent.db"
+
+
+@pytest.fixture
+def reopen(path: Path) -> Callable[[], Store]:
+    return lambda: Store.open(path, fingerprint=FINGERPRINT)
+
+
+# Four threads decide and reward, and say so when it is acknowledged; a pipe takes a short line
+# whole.
+AGENT = """
+import os, secrets, sys, threading
+from posse.live.store import Store
+
+class Total:
+    total = 0.0
+    count = 0
+    def settle(self, decision):
+        self.total += decision.reward
+        self.count += 1
+    def state(self):
+        return {"total": self.total, "count": self.count}
+    def restore(self, state):
+        self.total, self.count = state["total"], state["count"]
+
+store = Store.open(sys.argv[1], fingerprint=sys.argv[2])
+store.attach(Total())
+
+def work(number):
+    while True:
+        name = secrets.token_hex(8)
+        store.decide(name, "A", 0.5, 1)
+        store.reward(name, number, 2)
+        os.write(1, f"{name} {number}\\n".encode())
+
+for number in range(4):
+    threading.Thread(target=work, args=(number,)).start()
+"""
+
+
+def start(path: Path) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", AGENT, str(path), FINGERPRINT]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs SIGKILL")
+def test_what_was_acknowledged_outlives_a_kill(path: Path, reopen: Callable[[], Store]) -> None:
+    acknowledged: list[tuple[str, float]] = []
+    chance = random.Random(1)
+    for _ in range(10):
+        with start(path) as agent:
+            assert agent.stdout is not None
+            lines = [agent.stdout.readline() for _ in range(chance.randrange(1, 150))]
+            time.sleep(chance.uniform(0, 0.005))
+            os.kill(agent.pid, signal.SIGKILL)
+            lines += agent.stdout.readlines()
+        assert lines[0], "the agent did not start"
+        for line in lines:
+            name, value = line.split()
+            acknowledged.append((name, float(value)))
+    with reopen() as store:
+        assert not store.clean
+        for name, value in acknowledged:
+            kept = store.decision(name)
+            assert kept is not None
+            assert kept.reward == value
+        rows = store._read("SELECT sum(reward), count(reward) FROM decision", ())
+        # the evidence is that of the rewards on disk, acknowledged or not
+        assert store.load_exchange() == {"total": rows[0][0], "count": rows[0][1]}
+        assert rows[0][1] >= len(acknowledged)
+    with reopen() as store:
+        assert store.clean
+
+
+def test_commits_wait_for_the_disk(reopen: Callable[[], Store]) -> None:
+    # a kill leaves what the system has yet to write, so only a power cut would show this
+    with reopen() as store:
+        connection = store._writer.connection
+        assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+def test_one_process_holds_a_store(path: Path, reopen: Callable[[], Store]) -> None:
+    with start(path) as agent:
+        assert agent.stdout is not None
+        agent.stdout.readline()
+        with pytest.raises(ValueError, match=r"agent\.db is held by a running agent: stop it"):
+            reopen()
+        agent.kill()
+    with reopen() as store:
+        assert not store.clean
+        with pytest.raises(ValueError, match="is held by a running agent"):
+            reopen()
+        store.decide("d", "A", 0.5, 1)  # the refused opener took nothing away
+    reopen().close()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child_has_no_part_in_it(path: Path, reopen: Callable[[], Store]) -> None:
+    store = reopen()
+    context = multiprocessing.get_context("fork")
+    asked, told = context.Pipe()
+    go, ready = context.Pipe()
+
+    def child() -> None:
+        try:
+            store.decide("d", "A", 0.5, 1)
+        except StoreError as error:
+            told.send(str(error))
+        ready.recv()
+
+    forked = context.Process(target=child)
+    forked.start()
+    try:
+        assert "open it after forking" in asked.recv()
+        store.close()
+        reopen().close()  # although the child still runs
+    finally:
+        go.send(None)
+        forked.join()
+        for pipe in (asked, told, go, ready):
+            pipe.close()
+
+
+def test_a_closed_store_says_so(path: Path, reopen: Callable[[], Store]) -> None:
+    store = reopen()
+    store.close()
+    store.close()
+    with pytest.raises(StoreError, match="is closed: open it again"):
+        store.decide("d", "A", 0.5, 1)
+    with pytest.raises(StoreError, match="could not be read"):
+        store.decision("d")
+
+
+def test_an_older_file_is_migrated(
+    path: Path, reopen: Callable[[], Store], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with reopen() as store:
+        store.decide("d", "A", 0.5, 1)
+        first = store.id
+    newer = [*schema.MIGRATIONS, ("ALTER TABLE agent ADD name TEXT", "UPDATE agent SET name = 'x'")]
+    with monkeypatch.context() as patch:
+        broken = [*newer, ("CREATE TABLE whole (a)", "CREATE TABLE whole (a)")]
+        patch.setattr(schema, "MIGRATIONS", broken)
+        with pytest.raises(StoreError, match="already exists"):
+            reopen()
+    reopen().close()  # nothing of the broken migration was kept
+    with monkeypatch.context() as patch:
+        patch.setattr(schema, "MIGRATIONS", newer)
+        for _ in range(2):
+            with reopen() as store:
+                assert store.id == first
+                assert store.decision("d") is not None
+                assert store._read("SELECT name FROM agent", ()) == [("x",)]
+    with pytest.raises(ValueError, match=r"newer Posse \(schema 2, known up to 1\): upgrade"):
+        reopen()
+
+
+def test_a_store_of_another_agent_is_refused(path: Path, reopen: Callable[[], Store]) -> None:
+    reopen().close()
+    with pytest.raises(ValueError, match=r"of 'origins .*' and this agent is 'flows': set"):
+        Store.open(path, fingerprint="flows")
+    with reopen() as store:
+        assert store.clean
+
+
+DAMAGE: dict[str, Callable[[bytes], bytes]] = {
+    "garbage": lambda content: b"garbage " * 1000,
+    "empty": lambda content: b"",
+    "cut": lambda content: content[: len(content) // 2],
+    "cut in the last page": lambda content: content[:-100],
+    "pages of zeros": lambda content: content[:8192] + bytes(8192) + content[16384:],
+    "no tables": lambda content: content[:4096],
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
+def test_damage_is_refused_and_left_alone(
+    path: Path, reopen: Callable[[], Store], damage: Callable[[bytes], bytes]
+) -> None:
+    with reopen() as store, store.transaction():
+        for index in range(500):
+            store.decide(f"d{index}", "A" * 50, 0.5, index)
+    path.write_bytes(damage(path.read_bytes()))
+    before = path.read_bytes()
+    for _ in range(2):
+        with pytest.raises(ValueError, match=r"agent\.db is damaged .*: move it away"):
+            reopen()
+        assert path.read_bytes() == before
+
+
+def test_what_is_no_store_is_refused(path: Path, reopen: Callable[[], Store]) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE other (a)")
+    with pytest.raises(ValueError, match="is a SQLite file but no store of Posse"):
+        reopen()
+    path.unlink()
+    path.with_name("agent.db-wal").touch()
+    with pytest.raises(ValueError, match=r"is gone but .*-wal is there"):
+        reopen()
+    with pytest.raises(ValueError, match="is a folder"):
+        Store.open(path.parent, fingerprint=FINGERPRINT)
+    with pytest.raises(ValueError, match="there is no folder"):
+        Store.open(path / "a" / "b", fingerprint=FINGERPRINT)

@@ -1,0 +1,102 @@
+"""A store on a full disk: nothing by halves, and on it goes once there is space."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from posse.live.store import Decision, Outcome, Store, StoreError
+
+
+class Total:
+    """A ledger that adds up and counts the rewards."""
+
+    def __init__(self) -> None:
+        self.total, self.count = 0.0, 0
+
+    def settle(self, decision: Decision) -> None:
+        assert decision.reward is not None
+        self.total += decision.reward
+        self.count += 1
+
+    def state(self) -> dict[str, Any]:
+        return {"total": self.total, "count": self.count}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.total, self.count = state["total"], state["count"]
+
+
+@pytest.fixture
+def full(tmp_path: Path) -> Iterator[Store]:
+    """A store with a ledger, decisions d0 to d499 and no room for one page more."""
+    with Store.open(tmp_path / "agent.db", fingerprint="f") as store:
+        store.attach(Total())
+        with store.transaction():
+            for index in range(500):
+                store.decide(f"d{index}", "A" * 50, 0.5, index)
+        connection = store._writer.connection
+        (pages,) = connection.execute("PRAGMA page_count").fetchone()
+        connection.execute(f"PRAGMA max_page_count={pages}")
+        yield store
+
+
+LONG = "B" * 100_000
+
+
+def test_a_full_disk_fails_the_whole_batch_and_passes(full: Store) -> None:
+    def batch(pool: ThreadPoolExecutor) -> list[Future[Any]]:
+        with full.transaction():  # so that all four wait for one commit
+            futures = [pool.submit(full.reward, f"d{index}", 1, 1) for index in range(3)]
+            futures.append(pool.submit(full.decide, "long", LONG, 0.5, 1))
+            end = time.monotonic() + 10
+            while len(full._writer._queue) < 4:
+                assert time.monotonic() < end
+                time.sleep(0.001)
+        return futures
+
+    with ThreadPoolExecutor(4) as pool:
+        for future in batch(pool):
+            with pytest.raises(StoreError, match=r"is full\): free some space and ask again"):
+                future.result()
+        assert full.load_exchange() == {"total": 0, "count": 0}
+        assert full.decision("d0") == Decision("d0", "A" * 50, 0.5, 0.0)
+        assert full.reward("d3", 1, 1) is Outcome.NEW  # what has room goes on
+        full._writer.connection.execute("PRAGMA max_page_count=1000000")
+        results = [future.result() for future in batch(pool)]
+    assert results[:3] == [Outcome.NEW] * 3
+    assert full.decision("long") == Decision("long", LONG, 0.5, 1.0)
+    assert full.load_exchange() == {"total": 4, "count": 4}
+
+
+def test_a_transaction_that_failed_stays_so(full: Store) -> None:
+    def swallow() -> None:
+        with full.transaction():
+            full.reward("d0", 1, 1)
+            with pytest.raises(StoreError, match="is full"):
+                full.decide("long", LONG, 0.5, 1)
+            with pytest.raises(StoreError, match="is full"):  # or SQLite would commit it alone
+                full.reward("d1", 1, 1)
+
+    with pytest.raises(StoreError, match="is full"):
+        swallow()
+    assert len(full.expired(1000, 0)) == 500
+    assert full.reward("d0", 1, 1) is Outcome.NEW
+    assert full.load_exchange() == {"total": 1, "count": 1}
+
+
+def test_a_ledger_that_cannot_be_saved_fails_the_batch(full: Store) -> None:
+    ledger = Total()
+    full.attach(ledger)
+    with pytest.raises(ValueError, match="JSON"), full.transaction():
+        ledger.total = float("nan")
+    assert ledger.total == 0
+    full.reward("d0", 1e308, 1)
+    with pytest.raises(StoreError, match="JSON"):
+        full.reward("d1", 1e308, 1)
+    assert ledger.total == 1e308
+    assert ledger.count == 1
