@@ -195,7 +195,7 @@ DAMAGE: dict[str, Callable[[bytes], bytes]] = {
     "garbage": lambda content: b"garbage " * 1000,
     "empty": lambda content: b"",
     "cut": lambda content: content[: len(content) // 2],
-    "cut in the last page": lambda content: content[:-100],
+    "cut in the last page": lambda content: content[:-1],
     "pages of zeros": lambda content: content[:8192] + bytes(8192) + content[16384:],
     "no tables": lambda content: content[:4096],
 }
@@ -214,6 +214,8 @@ def test_damage_is_refused_and_left_alone(
         with pytest.raises(ValueError, match=r"agent\.db is damaged .*: move it away"):
             reopen()
         assert path.read_bytes() == before
+    path.rename(path.with_name("damaged"))
+    reopen().close()  # as the message says
 
 
 def test_what_is_no_store_is_refused(path: Path, reopen: Callable[[], Store]) -> None:
@@ -222,7 +224,7 @@ def test_what_is_no_store_is_refused(path: Path, reopen: Callable[[], Store]) ->
     with pytest.raises(ValueError, match="is a SQLite file but no store of Posse"):
         reopen()
     path.unlink()
-    path.with_name("agent.db-wal").touch()
+    path.with_name("agent.db-wal").write_bytes(b"commits")
     with pytest.raises(ValueError, match=r"is gone but .*-wal is there"):
         reopen()
     with pytest.raises(ValueError, match="is a folder"):

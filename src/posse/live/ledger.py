@@ -47,7 +47,7 @@ class Keeper:
 
     def write(self, state: str) -> None:
         """Write the exchange state into the open transaction."""
-        self._connection.execute("REPLACE INTO exchange VALUES (1, ?)", (state,))
+        self._connection.execute("REPLACE INTO exchange (row, state) VALUES (1, ?)", (state,))
 
     def before_commit(self) -> None:
         """Add the state of a ledger that moved to the commit."""

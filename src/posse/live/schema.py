@@ -43,8 +43,7 @@ def connect(path: Path, *, readonly: bool = False) -> sqlite3.Connection:
 def create(path: Path, fingerprint: str) -> None:
     """Make a new file under another name, so that a crash leaves it whole or not there."""
     left = path.with_name(path.name + "-wal")
-    if left.exists():
-        # SQLite would replay it into the new file
+    if left.exists() and left.stat().st_size:  # SQLite would replay it into the new file
         raise ValueError(f"{path} is gone but {left} is there: bring it back or move that away")
     fresh = path.with_name(path.name + ".new")
     for name in (fresh, fresh.with_name(fresh.name + "-journal")):
@@ -54,7 +53,8 @@ def create(path: Path, fingerprint: str) -> None:
         connection.execute(f"PRAGMA application_id={APPLICATION}")
         migrate(connection)
         connection.execute(
-            "INSERT INTO agent VALUES (?, ?, 1)", (secrets.token_hex(16), fingerprint)
+            "INSERT INTO agent (id, fingerprint, clean) VALUES (?, ?, 1)",
+            (secrets.token_hex(16), fingerprint),
         )
         connection.execute("PRAGMA journal_mode=WAL")
     fresh.replace(path)

@@ -75,7 +75,7 @@ class Store:
             except BaseException:
                 connection.close()
                 raise
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OSError) as error:
             lock.release()
             raise StoreError(f"{path} cannot be opened: {error}") from error
         except BaseException:
