@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from posse.lab import compare as compare
     from posse.lab import load as load
     from posse.lab import simulate as simulate
+    from posse.live.agent import Agent as Agent
     from posse.policies import BayesUCB as BayesUCB
     from posse.policies import Greedy as Greedy
     from posse.policies import ThompsonSampling as ThompsonSampling
@@ -38,6 +39,7 @@ __version__ = "0.1.0"
 
 _MODULES = ("algorithms", "bandits", "beliefs", "families", "lab", "networks", "policies", "theory")
 _ORIGIN = {
+    "Agent": "posse.live.agent",
     "Bandit": "posse.bandits",
     "BayesUCB": "posse.policies",
     "Centralized": "posse.algorithms",

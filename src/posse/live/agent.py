@@ -1,0 +1,218 @@
+"""One agent, without I/O: it chooses, learns, and exchanges evidence with its neighbours."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from posse import checks
+from posse.families.family import Family
+from posse.live.evidence import SIGNS, Evidence
+from posse.live.exchange import EXCHANGES, Exchange
+from posse.live.exchange.seam import Outgoing
+from posse.policies.policy import Policy, argmax
+from posse.policies.thompson import ThompsonSampling
+from posse.randomness import FloatArray
+from posse.summary import probability_best, summarise
+
+# Decisions that were rewarded are remembered, to tell repetitions; so many of them.
+REMEMBERED = 100_000
+
+
+@dataclass(frozen=True)
+class Decision:
+    """An arm to play, and the probability with which it was chosen."""
+
+    id: str
+    arm: str
+    probability: float
+
+
+@dataclass(frozen=True)
+class ArmStatus:
+    """What an agent knows of an arm, in numbers that can be believed."""
+
+    mean: float
+    low: float  # 95% interval of the mean
+    high: float
+    probability_best: float
+    expected_loss: float
+    pulls_here: float
+    pulls_in_network: float
+
+
+class Agent:
+    """Plays by a policy, learns from its own rewards and from its neighbours' evidence.
+
+    arms: names; family: the reward model with its prior; exchange: "origins" or "flows", or one
+    made by hand. No files, no network: `tick` and `receive` pass messages, and a loop over some
+    agents in memory is the simplest network.
+    """
+
+    def __init__(
+        self,
+        arms: Sequence[str],
+        family: Family,
+        *,
+        policy: Policy | None = None,
+        exchange: str | Exchange = "origins",
+        reward_range: tuple[float, float] | None = None,
+        network_size: int | None = None,
+        horizon: int | None = None,
+        seed: int | None = None,
+    ) -> None:
+        self.arm_names = _names(arms)
+        self.family, self.policy = family, policy or ThompsonSampling()
+        checks.capable("policy", self.policy, ["scores"], "posse.ThompsonSampling()")
+        self.horizon = horizon
+        kind = exchange if isinstance(exchange, str) else type(exchange).__name__.lower()
+        checks.choice("exchange", kind, EXCHANGES)
+        self._evidence = Evidence.of(family, reward_range, SIGNS if kind == "flows" else 0)
+        self.fingerprint = _fingerprint(kind, self._evidence)
+        if isinstance(exchange, str):
+            options: dict[str, Any] = {} if network_size is None else {"network_size": network_size}
+            if options and kind != "flows":
+                raise ValueError("network_size is for 'flows': the exchange 'origins' needs no N")
+            exchange = EXCHANGES[kind](
+                fingerprint=self.fingerprint, bounds=self._evidence.bounds, **options
+            )
+        self.exchange: Exchange = exchange
+        self._generator = np.random.default_rng(seed)
+        self._decisions: dict[str, tuple[str, float | None]] = {}  # arm, reward
+        self._rounds = 0
+
+    def pull(self, allowed: Sequence[str] | None = None) -> Decision:
+        """Which arm to play now, of all or of those allowed; remembered until it is rewarded."""
+        arm, probability = self.choose(allowed)
+        decision = Decision(secrets.token_hex(16), arm, probability)
+        self._remember(decision.id, arm, None)
+        return decision
+
+    def choose(self, allowed: Sequence[str] | None = None) -> tuple[str, float]:
+        """An arm and the probability with which it is chosen, for who remembers it elsewhere."""
+        names = self.arm_names if allowed is None else self._known(allowed)
+        belief = self.belief[:, [self.arm_names.index(name) for name in names]]
+        self._rounds += 1
+        scores = self.policy.scores(
+            belief, self.family, self._rounds, self.horizon, self._generator
+        )
+        chosen = int(argmax(scores, self._generator))
+        return names[chosen], self._probability(belief, scores, chosen)
+
+    def update(self, decision: Decision | str, reward: float) -> bool:
+        """Learn how a decision went; returns False for a repetition, which changes nothing."""
+        id_ = decision.id if isinstance(decision, Decision) else decision
+        if id_ not in self._decisions:
+            raise ValueError(f"decision {id_!r} is unknown, or too old to be remembered")
+        arm, before = self._decisions[id_]
+        if before is not None:
+            if before == reward:
+                return False
+            raise ValueError(
+                f"decision {id_!r} was rewarded with {before} already, and now with {reward}"
+            )
+        self.learn(arm, reward)
+        self._remember(id_, arm, float(reward))
+        return True
+
+    def learn(self, arm: str, reward: float) -> None:
+        """Take in the reward of an arm, played by this agent."""
+        self.exchange.observe(arm, self._evidence.of_reward(reward, self._generator))
+
+    @property
+    def belief(self) -> FloatArray:
+        """What the agent acts on, (D, K): its prior and the evidence, tempered under flows."""
+        return self._belief(honest=False)
+
+    def arms(self) -> dict[str, ArmStatus]:
+        """Every arm: mean, interval, chance of being the best, loss, pulls here and everywhere."""
+        summary = summarise(self.family, self._belief(honest=True))
+        held, own = self.exchange.evidence(), self.exchange.own()
+        return {
+            name: ArmStatus(
+                mean=float(summary.mean[k]),
+                low=float(summary.low[k]),
+                high=float(summary.high[k]),
+                probability_best=float(summary.probability_best[k]),
+                expected_loss=float(summary.expected_loss[k]),
+                pulls_here=self._evidence.count(own[name]) if name in own else 0.0,
+                pulls_in_network=self._evidence.count(held[name]) if name in held else 0.0,
+            )
+            for k, name in enumerate(self.arm_names)
+        }
+
+    def connect(self, peer: str) -> None:
+        """Begin to exchange with a neighbour."""
+        self.exchange.connect(peer)
+
+    def disconnect(self, peer: str) -> None:
+        """Stop exchanging with a neighbour; nothing is forgotten."""
+        self.exchange.disconnect(peer)
+
+    def tick(self, now: float) -> Outgoing:
+        """What to send now, as (neighbour, message)."""
+        return self.exchange.tick(now)
+
+    def receive(self, peer: str, message: object, now: float) -> Outgoing:
+        """Take in a message; what comes back is to be sent."""
+        return self.exchange.receive(peer, message, now)
+
+    def state(self) -> dict[str, Any]:
+        """What must survive, as plain JSON values."""
+        return {"fingerprint": self.fingerprint, "exchange": self.exchange.state()}
+
+    def restore(self, state: Mapping[str, Any], clean: bool = False) -> None:
+        """Continue from a saved state; `clean` if nothing was observed after it was saved."""
+        if state.get("fingerprint") != self.fingerprint:
+            raise ValueError("this state is of an agent with another exchange, family or prior")
+        self.exchange.restore(state["exchange"], clean)
+
+    def _belief(self, honest: bool) -> FloatArray:
+        evidence = self.exchange.evidence()
+        belief = np.repeat(self.family.prior()[:, None], len(self.arm_names), axis=1)
+        for k, name in enumerate(self.arm_names):
+            if name in evidence:
+                worth = self._evidence.effective_count(evidence[name]) if honest else None
+                belief[:, k] += self._evidence.statistic(evidence[name], worth)
+        return belief
+
+    def _probability(self, belief: FloatArray, scores: FloatArray, chosen: int) -> float:
+        """With which probability this arm was chosen."""
+        if belief.shape[1] == 1:
+            return 1.0
+        if isinstance(self.policy, ThompsonSampling):
+            return float(np.clip(probability_best(self.family, belief)[chosen], 0.0, 1.0))
+        return 1.0 / int(np.count_nonzero(scores == scores.max()))  # ties, broken at random
+
+    def _known(self, allowed: Sequence[str]) -> list[str]:
+        if isinstance(allowed, str) or not allowed:
+            raise ValueError(f"allowed must be a list of arms, at least one, got {allowed!r}")
+        for name in allowed:
+            checks.choice("arm", name, self.arm_names)
+        return list(dict.fromkeys(allowed))
+
+    def _remember(self, id_: str, arm: str, reward: float | None) -> None:
+        self._decisions.pop(id_, None)
+        self._decisions[id_] = (arm, reward)
+        if len(self._decisions) > REMEMBERED:
+            self._decisions.pop(next(iter(self._decisions)))
+
+
+def _names(arms: Sequence[str]) -> list[str]:
+    names = [] if isinstance(arms, str) else list(arms)
+    valid = all(isinstance(name, str) and name and name.isprintable() for name in names)
+    if len(names) < 2 or not valid or len(set(names)) < len(names):
+        raise ValueError(f"arms must be two or more different names, got {arms!r}")
+    return names
+
+
+def _fingerprint(kind: str, evidence: Evidence) -> str:
+    """Agents whose evidence means the same have the same one."""
+    low, high = evidence.reward_range
+    text = f"{kind} {evidence.family!r} {low!r} {high!r} {evidence.signs}"
+    return hashlib.sha256(text.encode()).hexdigest()[:32]

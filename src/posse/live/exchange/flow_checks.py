@@ -1,0 +1,64 @@
+"""What an honest neighbour cannot have said; a plausible lie is not found."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from posse.live.exchange.flow_records import MOST_KNOWN
+from posse.live.exchange.ledger import Bounds, is_ledger, is_name, is_whole
+from posse.live.exchange.messages import FlowsMessage
+from posse.live.exchange.quanta import PER_UNIT
+
+MOST_EDGES = 10_000
+
+
+@dataclass(frozen=True)
+class FlowChecks:
+    """Checks of one message by itself.
+
+    A bound on the size of a step is not among them: a step that was lost is sent again with a later
+    level, from which its size no longer follows, and an honest edge would be refused for ever.
+    """
+
+    fingerprint: str
+    bounds: Bounds
+    most_pulls: int  # of the whole network, ever
+    number: type = int
+
+    def problem(self, message: object) -> str | None:
+        """Why a message cannot be used; never an exception."""
+        if not isinstance(message, FlowsMessage):
+            return "no message of flows"
+        if message.fingerprint != self.fingerprint:
+            return "another fingerprint"
+        if not self._has_shape(message):
+            return "malformed"
+        if not (self._is_possible(message.flow) and self._is_possible(message.level)):
+            return "more evidence than the network can have"
+        return None
+
+    def _has_shape(self, message: FlowsMessage) -> bool:
+        numbers = message.boot, message.echo, message.heard, message.seq, message.version
+        return (
+            is_name(message.src)
+            and all(is_whole(number) for number in numbers)
+            and message.boot > 0
+            and is_whole(message.degree, MOST_EDGES)
+            and message.degree > 0
+            and isinstance(message.settled, bool)
+            and isinstance(message.active, bool)
+            and is_ledger(message.flow, self.bounds.dimension, self.number)
+            and is_ledger(message.level, self.bounds.dimension, self.number)
+            and isinstance(message.known, tuple | list)
+            and len(message.known) <= MOST_KNOWN
+            and all(map(is_name, message.known))
+        )
+
+    def _is_possible(self, ledger: Mapping[str, Sequence[int]]) -> bool:
+        return all(
+            abs(value) <= math.ceil(bound * self.most_pulls) * PER_UNIT
+            for values in ledger.values()
+            for value, bound in zip(values, self.bounds.per_pull, strict=True)
+        )

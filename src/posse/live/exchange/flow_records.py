@@ -1,0 +1,93 @@
+"""What an agent of flows must never forget: its own evidence, and what flowed over each edge."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from posse.live.exchange.ledger import Ledger, from_plain, minus, plain, plus
+
+MOST_IDENTITIES = 100  # of one name: every lost disk takes one
+MOST_KNOWN = 1000  # identities
+GOSSIPED = 32  # identities a message, in turns, so that its size does not grow with N
+
+
+@dataclass
+class Record:
+    """One edge ever used: its version, and what has flowed out over it."""
+
+    name: str
+    version: int = 0
+    flow: Ledger = field(default_factory=dict)
+
+
+@dataclass
+class Records:
+    """Own evidence, every record, and the level: the one less the sum of the others."""
+
+    own: Ledger = field(default_factory=dict)
+    level: Ledger = field(default_factory=dict)
+    # by identity; of those with one name, the one heard last comes last
+    by_identity: dict[str, Record] = field(default_factory=dict)
+
+    def observe(self, evidence: Ledger) -> None:
+        """Add to one's own evidence."""
+        self.own = plus(self.own, evidence)
+        self.level = plus(self.level, evidence)
+
+    def set(self, record: Record, version: int, flow: Ledger) -> None:
+        """Replace what a record says."""
+        self.level = minus(plus(self.level, record.flow), flow)
+        record.version, record.flow = version, flow
+
+    def present(self) -> dict[str, str]:
+        """The identity that each name now stands for."""
+        return {record.name: identity for identity, record in self.by_identity.items()}
+
+    def make_present(self, identity: str) -> None:
+        """Its name now stands for this identity."""
+        self.by_identity[identity] = self.by_identity.pop(identity)
+
+    def problem(self, name: str, identity: str) -> str | None:
+        """An identity belongs to the name under which it was first heard, and never to two."""
+        if identity in self.by_identity:
+            same = self.by_identity[identity].name == name
+            return None if same else "the identity of another name"
+        identities = sum(record.name == name for record in self.by_identity.values())
+        return "too many identities" if identities >= MOST_IDENTITIES else None
+
+    def state(self) -> list[list[Any]]:
+        """All records as plain values."""
+        return [[i, r.name, r.version, plain(r.flow)] for i, r in self.by_identity.items()]
+
+    @classmethod
+    def restored(cls, own: Mapping[str, Sequence[int]], state: Sequence[Sequence[Any]]) -> Records:
+        """The records that were saved."""
+        records = cls(from_plain(own), from_plain(own))
+        for identity, name, version, flow in state:
+            records.by_identity[identity] = Record(name)
+            records.set(records.by_identity[identity], version, from_plain(flow))
+        return records
+
+
+class Census:
+    """The identities ever seen, passed on from agent to agent."""
+
+    def __init__(self, identities: Sequence[str]) -> None:
+        """Begin with those."""
+        self.known: dict[str, None] = dict.fromkeys(identities)  # in the order of arrival
+        self._next = 0
+
+    def learn(self, identities: Sequence[str]) -> None:
+        """Add them, up to the most that are counted."""
+        for identity in identities:
+            if len(self.known) < MOST_KNOWN:
+                self.known[identity] = None
+
+    def gossip(self) -> tuple[str, ...]:
+        """Some of them, others each time."""
+        known = list(self.known)
+        start = self._next % len(known)
+        self._next = start + GOSSIPED
+        return tuple((known + known)[start : start + min(GOSSIPED, len(known))])

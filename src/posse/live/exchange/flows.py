@@ -1,0 +1,268 @@
+"""Flows: Algorithm 1, live; every exchange on an edge is one doubly stochastic pairwise step.
+
+Each end of an edge keeps a record (version, flow): what has flowed out over it since ever.  An
+agent's level e = x - sum of flows estimates the network's average evidence; its belief adds N e.
+The end with the smaller identity owns the record and alone changes it, by one version at a time
+and only when it knows that the other end, the mirror, holds the last one.  The rules:
+
+1. A message no newer than the last of its boot is dropped: the ledger would bear it, but it would
+   be answered again, and turn back what is known of its sender.
+2. A message of a process that does not know this one (`echo`), or is not known to be alive
+   (`boots`), is answered with our record; nothing else of it is used.  A message need not name
+   the identity it is for: the boot it echoes is that of one process only.
+3. A newer version is adopted, with the opposite flow.
+4. The owner that sees another flow under its version raises the version and keeps its flow: two
+   backups of different pasts can meet like this.  (This, too, on removed edges.)
+5. The owner that sees its own version, both ends active and a credit left, spends it:
+   d = (own level - other level) / (1 + larger degree) flows, under the next version.
+6. A tick gives each active edge one credit, for else a fast link would never rest; and sends on
+   active edges and on every record whose other end is not known to hold the same version; now and
+   then on all records, for a disk may have rolled back to before the edge.
+7. A sender that does not know whether the other end holds its version says so (`settled`), and is
+   answered.  Acknowledgements, and a mirror's answer to an owner whose disk has rolled back, are
+   nothing but this.
+8. Removing an edge only makes it inactive; its record stays, and is resumed.
+
+An identity that never returns takes with it its share of the evidence and the last step of its
+edges, if that was not settled; nothing else that can happen to messages, processes or edges loses
+or invents any.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from posse.live.exchange.boots import Boots
+from posse.live.exchange.flow_checks import FlowChecks
+from posse.live.exchange.flow_records import Census, Record, Records
+from posse.live.exchange.ledger import (
+    Bounds,
+    Ledger,
+    each,
+    is_ledger,
+    minus,
+    plain,
+    plus,
+)
+from posse.live.exchange.messages import FlowsMessage
+from posse.live.exchange.quanta import truncated
+from posse.live.exchange.seam import NeighbourStatus, Outgoing
+
+REMIND_EVERY = 10  # ticks
+
+
+@dataclass
+class _Peer:
+    """What the present process knows of one identity: volatile."""
+
+    boots: Boots = field(default_factory=Boots)
+    version: int | None = None  # None until a message of its present process has been used
+    credit: bool = False
+    last_heard: float | None = None
+
+
+class Flows:
+    """The exchange of averages over acknowledged edge flows."""
+
+    def __init__(
+        self,
+        *,
+        fingerprint: str,
+        bounds: Sequence[float],
+        identity: str | None = None,
+        network_size: int | None = None,
+        most_pulls: int = 2**40,  # of the whole network, ever
+        divide: Callable[[int, int], int] = truncated,
+        draw: Callable[[int], int] = secrets.randbits,
+    ) -> None:
+        """A new identity, no evidence; without `network_size`, N is the identities ever seen."""
+        self.identity = identity or f"{draw(128):032x}"
+        self.refusals: Counter[str] = Counter()
+        self._fingerprint = fingerprint
+        self._bounds = Bounds(tuple(bounds))
+        self._network_size = network_size
+        self._divide = divide
+        self._checks = FlowChecks(fingerprint, self._bounds, most_pulls, type(divide(2, 2)))
+        self._records = Records()
+        self._active: set[str] = set()  # names
+        self._census = Census([self.identity])
+        self._boot = 1 + draw(62)  # 0 means none
+        self._seq = 0
+        self._peers: dict[str, _Peer] = {}
+        self._ticks = 0
+
+    def observe(self, arm: str, statistic: Sequence[int]) -> None:
+        """Add one's own evidence."""
+        fresh = {arm: tuple(statistic)}
+        number = self._checks.number
+        if not (
+            is_ledger(fresh, self._bounds.dimension, number) and self._bounds.allow(fresh[arm])
+        ):
+            raise ValueError(f"no statistic within the bounds: {arm!r}, {tuple(statistic)}")
+        self._records.observe(fresh)
+
+    def evidence(self) -> Ledger:
+        """N times the level: an estimate of the whole network's evidence."""
+        size = self.network_size()
+        return each(self._records.level, lambda value: size * value)
+
+    def network_size(self) -> int:
+        """N, as given or as counted."""
+        return self._network_size or len(self._census.known)
+
+    def own(self) -> Ledger:
+        """All that this agent has observed itself."""
+        return dict(self._records.own)
+
+    def level(self) -> Ledger:
+        """The estimate of the network's average evidence, not clipped."""
+        return dict(self._records.level)
+
+    def records(self) -> dict[str, tuple[int, Ledger]]:
+        """By identity, the version and what has flowed out on that edge."""
+        return {peer: (r.version, dict(r.flow)) for peer, r in self._records.by_identity.items()}
+
+    def known(self) -> frozenset[str]:
+        """All identities ever seen, at most 1000."""
+        return frozenset(self._census.known)
+
+    def connect(self, peer: str) -> None:
+        """Begin, or resume, the edge to this name."""
+        self._active.add(peer)
+
+    def disconnect(self, peer: str) -> None:
+        """Make the edge inactive; its record stays."""
+        self._active.discard(peer)
+
+    def neighbours(self) -> dict[str, NeighbourStatus]:
+        """Every edge ever used, with the versions the neighbour is behind."""
+        present = self._records.present()
+        return {
+            name: self._status(name, present.get(name))
+            for name in sorted(self._active | present.keys())
+        }
+
+    def tick(self, now: float) -> Outgoing:
+        """One credit an active edge; ask where the other end may not hold our version."""
+        present = self._records.present()
+        outgoing: Outgoing = [
+            (name, self._message("")) for name in sorted(self._active - present.keys())
+        ]
+        self._ticks += 1
+        remind = self._ticks % REMIND_EVERY == 0
+        for name, peer in present.items():
+            if name in self._active:
+                self._peer(peer).credit = True
+            if name in self._active or remind or not self._settled(peer):
+                outgoing.append((name, self._message(peer)))
+        return outgoing
+
+    def receive(self, peer: str, message: object, now: float) -> Outgoing:
+        """Rules 1 to 5 and 7."""
+        problem = self._checks.problem(message)
+        if problem is None and isinstance(message, FlowsMessage):
+            problem = self._records.problem(peer, message.src)
+            if message.src == self.identity:
+                problem = "our own identity"
+        if problem or not isinstance(message, FlowsMessage):
+            self.refusals[problem or "malformed"] += 1
+            return []
+        src = message.src
+        state = self._peer(src)
+        if state.boots.is_repeated(message.boot, message.seq):
+            return []
+        if state.boots.hear(message.boot, message.seq, self._seq):
+            state.version = None
+        record = self._records.by_identity.setdefault(src, Record(peer))
+        if not (message.echo == self._boot and state.boots.is_alive(message.heard)):
+            return [(peer, self._message(src))]
+        owner = self.identity < src
+        leads = message.version - record.version
+        if state.version is not None and leads > (0 if owner else 1):
+            self.refusals["a version it cannot have"] += 1
+            return []
+        self._records.make_present(src)
+        state.last_heard = now
+        self._census.learn((src, *message.known))
+        if leads > 0:
+            self._records.set(record, message.version, each(message.flow, lambda value: -value))
+        state.version = message.version
+        if owner and leads == 0 and self._advance(record, state, message):
+            return [(peer, self._message(src))]
+        return [] if message.settled else [(peer, self._message(src))]
+
+    def state(self) -> dict[str, Any]:
+        """Identity, own evidence, every record, the active edges, and the identities seen."""
+        return {
+            "identity": self.identity,
+            "own": plain(self._records.own),
+            "records": self._records.state(),
+            "active": sorted(self._active),
+            "known": list(self._census.known),
+        }
+
+    def restore(self, state: Mapping[str, Any], clean: bool = False) -> None:
+        """Continue with a new boot; a stop need not be clean, for the other ends know the rest."""
+        self.identity = state["identity"]
+        self._records = Records.restored(state["own"], state["records"])
+        self._active = set(state["active"])
+        self._census = Census([self.identity, *state["known"]])
+
+    def _advance(self, record: Record, state: _Peer, message: FlowsMessage) -> bool:
+        """The owner's move when the mirror holds its version: repair a fork, or let flow."""
+        if plus(record.flow, message.flow):
+            self._records.set(record, record.version + 1, record.flow)
+            return True
+        if not (state.credit and message.active and record.name in self._active):
+            return False
+        state.credit = False
+        share = 1 + max(self._degree(), message.degree)
+        gap = minus(self._records.level, message.level)
+        step = each(gap, lambda value: self._divide(value, share))
+        if step:
+            self._records.set(record, record.version + 1, plus(record.flow, step))
+        return bool(step)
+
+    def _message(self, dst: str) -> FlowsMessage:
+        """Our record of the edge to an identity, or a first greeting."""
+        self._seq += 1
+        record = self._records.by_identity.get(dst, Record(""))
+        echo, heard = self._peer(dst).boots.last_heard() if dst else (0, 0)
+        return FlowsMessage(
+            fingerprint=self._fingerprint,
+            src=self.identity,
+            boot=self._boot,
+            echo=echo,
+            heard=heard,
+            seq=self._seq,
+            settled=bool(dst) and self._settled(dst),
+            active=record.name in self._active,
+            degree=self._degree(),
+            version=record.version,
+            flow=record.flow,
+            level=self._records.level,
+            known=self._census.gossip(),
+        )
+
+    def _degree(self) -> int:
+        return max(1, len(self._active))
+
+    def _peer(self, identity: str) -> _Peer:
+        return self._peers.setdefault(identity, _Peer())
+
+    def _settled(self, peer: str) -> bool:
+        return self._peer(peer).version == self._records.by_identity[peer].version
+
+    def _status(self, name: str, identity: str | None) -> NeighbourStatus:
+        peer = self._peers.get(identity or "", _Peer())
+        version = self._records.by_identity[identity].version if identity else 0
+        return NeighbourStatus(
+            identity=identity,
+            active=name in self._active,
+            last_heard=peer.last_heard,
+            lag=None if peer.version is None else version - peer.version,
+        )

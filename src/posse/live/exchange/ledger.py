@@ -1,0 +1,102 @@
+"""Sums of evidence by arm name; an arm without evidence is left out, so that `==` compares sums."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from posse.live.exchange.quanta import PER_UNIT
+
+Ledger = dict[str, tuple[int, ...]]
+
+MOST_ARMS = 1000
+LONGEST_NAME = 200
+LARGEST = 2**63 - 1  # what the wire can carry
+
+
+def plus(one: Mapping[str, Sequence[int]], other: Mapping[str, Sequence[int]]) -> Ledger:
+    """The sum, arm by arm."""
+    total = {arm: tuple(values) for arm, values in one.items()}
+    for arm, values in other.items():
+        mine = total.get(arm)
+        total[arm] = tuple(values) if mine is None else tuple(map(_add, mine, values))
+    return {arm: values for arm, values in total.items() if any(values)}
+
+
+def minus(one: Mapping[str, Sequence[int]], other: Mapping[str, Sequence[int]]) -> Ledger:
+    """The difference, arm by arm."""
+    return plus(one, each(other, lambda value: -value))
+
+
+def each(ledger: Mapping[str, Sequence[int]], change: Callable[[int], int]) -> Ledger:
+    """Every number changed by the same function."""
+    changed = {arm: tuple(map(change, values)) for arm, values in ledger.items()}
+    return {arm: values for arm, values in changed.items() if any(values)}
+
+
+def total(ledgers: Iterable[Mapping[str, Sequence[int]]]) -> Ledger:
+    """The sum of many."""
+    result: Ledger = {}
+    for ledger in ledgers:
+        result = plus(result, ledger)
+    return result
+
+
+def plain(ledger: Mapping[str, Sequence[int]]) -> dict[str, list[int]]:
+    """As JSON would give it back."""
+    return {arm: list(values) for arm, values in ledger.items()}
+
+
+def from_plain(values: Mapping[str, Sequence[int]]) -> Ledger:
+    """The ledger that was made plain."""
+    return {arm: tuple(numbers) for arm, numbers in values.items()}
+
+
+def _add(one: int, other: int) -> int:
+    return one + other
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """The most that one pull can add to each coordinate; the last coordinate counts the pulls."""
+
+    per_pull: tuple[float, ...]
+
+    @property
+    def dimension(self) -> int:
+        """How many coordinates a statistic has."""
+        return len(self.per_pull)
+
+    def allow(self, values: Sequence[int]) -> bool:
+        """Whether so many pulls can have added up to this; in integers, which never overflow."""
+        pulls = values[-1]
+        return pulls >= 0 and all(
+            abs(value) * PER_UNIT <= math.ceil(bound * PER_UNIT) * pulls
+            for value, bound in zip(values, self.per_pull, strict=True)
+        )
+
+
+def is_whole(value: object, most: int = LARGEST) -> bool:
+    """Whether it is an integer (True is none) from 0 to the most."""
+    return type(value) is int and 0 <= value <= most
+
+
+def is_name(value: object) -> bool:
+    """Whether it is a text of a sensible length."""
+    return isinstance(value, str) and 0 < len(value) <= LONGEST_NAME
+
+
+def is_ledger(value: object, dimension: int, number: type = int) -> bool:
+    """Whether it maps few enough arm names to so many numbers that the wire can carry."""
+    return (
+        isinstance(value, Mapping)
+        and len(value) <= MOST_ARMS
+        and all(is_name(arm) for arm in value)
+        and all(
+            isinstance(numbers, tuple | list)
+            and len(numbers) == dimension
+            and all(type(n) in (int, number) and abs(n) <= LARGEST for n in numbers)
+            for numbers in value.values()
+        )
+    )

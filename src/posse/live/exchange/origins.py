@@ -1,0 +1,285 @@
+"""Origins: every agent keeps every origin's cumulative evidence; exact, whatever is lost.
+
+Entries only grow, and the one with the higher sequence number wins, so loss, repetition and order
+of messages do not matter.  An origin's evidence is the sum over its incarnations: after an unclean
+stop its disk may have forgotten sequence numbers that others have seen, and a new incarnation never
+uses one twice; what others hold of the old ones comes back to it.  With the agent's own name as
+identity even a lost disk is no more than an unclean stop.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from posse.live.exchange.ledger import (
+    Bounds,
+    Ledger,
+    from_plain,
+    is_ledger,
+    is_name,
+    is_whole,
+    plain,
+    plus,
+    total,
+)
+from posse.live.exchange.messages import Entry, OriginsMessage
+from posse.live.exchange.quanta import PER_UNIT
+from posse.live.exchange.seam import NeighbourStatus, Outgoing
+
+Key = tuple[str, int]  # origin and incarnation
+
+
+@dataclass(frozen=True)
+class RateCap:
+    """No origin can have pulled more often than this since the network began (by our clock)."""
+
+    per_second: float
+    since: float
+
+    def pulls(self, now: float) -> float:
+        """The most pulls an origin can have made by now."""
+        return self.per_second * max(0.0, now - self.since)
+
+
+@dataclass
+class _Neighbour:
+    """What one neighbour is known to hold; all volatile."""
+
+    holds: dict[Key, int] = field(default_factory=dict)  # -> seq
+    last_heard: float | None = None
+    digest_due: bool = True
+
+
+class Origins:
+    """The exchange of exact evidence, entry by entry and neighbour by neighbour."""
+
+    def __init__(
+        self,
+        *,
+        fingerprint: str,
+        bounds: Sequence[float],
+        identity: str | None = None,
+        sign: Callable[[bytes], bytes] | None = None,
+        verify: Callable[[str, bytes, bytes], bool] | None = None,
+        rate_cap: RateCap | None = None,
+        digest_every: int = 10,  # ticks
+        batch: int = 200,  # entries a message
+        most_entries: int = 10_000,  # a stranger cannot fill the memory
+        draw: Callable[[int], int] = secrets.randbits,
+    ) -> None:
+        """Nothing observed yet; `bounds` are the most a pull adds to each coordinate."""
+        self.identity = identity or f"{draw(128):032x}"
+        self.refusals: Counter[str] = Counter()
+        self._fingerprint = fingerprint
+        self._bounds = Bounds(tuple(bounds))
+        self._sign, self._verify = sign, verify
+        self._rate_cap = rate_cap
+        self._digest_every, self._batch, self._most_entries = digest_every, batch, most_entries
+        self._draw = draw
+        self._entries: dict[Key, Entry] = {}
+        self._incarnation: int | None = None  # None: the next observation opens a new one
+        self._neighbours: dict[str, _Neighbour] = {}
+        self._ticks = 0
+
+    def observe(self, arm: str, statistic: Sequence[int]) -> None:
+        """Add one's own evidence to one's current entry."""
+        fresh = {arm: tuple(statistic)}
+        if not (is_ledger(fresh, self._bounds.dimension) and self._bounds.allow(fresh[arm])):
+            raise ValueError(f"no statistic within the bounds: {arm!r}, {tuple(statistic)}")
+        if self._incarnation is None:
+            # drawn at random, for a counter would roll back with the disk
+            self._incarnation = self._draw(62)
+        key = self.identity, self._incarnation
+        old = self._entries.get(key, Entry(*key, 0, {}))
+        # signed when it is sent: rewards come more often than ticks
+        self._entries[key] = Entry(*key, old.seq + 1, plus(old.evidence, fresh))
+
+    def evidence(self) -> Ledger:
+        """The sum over all origins."""
+        return total(entry.evidence for entry in self._entries.values())
+
+    def own(self) -> Ledger:
+        """The sum over one's own incarnations."""
+        return total(e.evidence for e in self._entries.values() if e.origin == self.identity)
+
+    def known(self) -> frozenset[str]:
+        """All origins with evidence, and oneself."""
+        return frozenset({self.identity, *(origin for origin, _ in self._entries)})
+
+    def connect(self, peer: str) -> None:
+        """Begin with a digest, for either end may have forgotten."""
+        self._neighbours.setdefault(peer, _Neighbour())
+
+    def disconnect(self, peer: str) -> None:
+        """Send nothing more to it; what it says is still heard."""
+        self._neighbours.pop(peer, None)
+
+    def neighbours(self) -> dict[str, NeighbourStatus]:
+        """Every edge, with the number of entries the neighbour is not known to hold."""
+        return {
+            name: NeighbourStatus(
+                identity=None,
+                active=True,
+                last_heard=neighbour.last_heard,
+                lag=None if neighbour.last_heard is None else len(self._lacking(neighbour)),
+            )
+            for name, neighbour in self._neighbours.items()
+        }
+
+    def tick(self, now: float) -> Outgoing:
+        """To each neighbour the entries it has not acknowledged, and now and then a digest."""
+        outgoing: Outgoing = []
+        digest_due = self._ticks % self._digest_every == 0
+        self._ticks += 1
+        for name, neighbour in self._neighbours.items():
+            entries = tuple(map(self._signed, self._lacking(neighbour)[: self._batch]))
+            complete = digest_due or neighbour.digest_due
+            if entries or complete:
+                holds = self._holdings(self._entries) if complete else ()
+                message = OriginsMessage(self._fingerprint, entries, holds, complete)
+                outgoing.append((name, message))
+            neighbour.digest_due = False
+        return outgoing
+
+    def receive(self, peer: str, message: object, now: float) -> Outgoing:
+        """Keep what is newer, and acknowledge what came."""
+        problem = self._problem(message)
+        if problem or not isinstance(message, OriginsMessage):
+            self.refusals[problem or "no message of origins"] += 1
+            return []
+        neighbour = self._neighbours.get(peer, _Neighbour())  # a removed edge is still heard
+        neighbour.last_heard = now
+        if message.complete:
+            # replaced, not merged: after a rolled-back disk it holds less than it acknowledged
+            neighbour.holds = {}
+        for origin, incarnation, seq in message.holds:
+            key = origin, incarnation
+            if key in neighbour.holds or len(neighbour.holds) < self._most_entries:
+                neighbour.holds[key] = max(seq, neighbour.holds.get(key, 0))
+        taken = [(entry.origin, entry.incarnation) for entry in message.entries]
+        for entry in message.entries:
+            self._take(entry, neighbour, now)
+        if not taken:
+            return []
+        held = self._holdings(key for key in taken if key in self._entries)
+        return [(peer, OriginsMessage(self._fingerprint, (), held, False))]
+
+    def state(self) -> dict[str, Any]:
+        """Identity, incarnation, all entries, and the edges."""
+        return {
+            "identity": self.identity,
+            "incarnation": self._incarnation,
+            "entries": [
+                [e.origin, e.incarnation, e.seq, plain(e.evidence), e.signature.hex()]
+                for e in self._entries.values()
+            ],
+            "neighbours": list(self._neighbours),
+        }
+
+    def restore(self, state: Mapping[str, Any], clean: bool = False) -> None:
+        """Continue; after an unclean stop the next observation opens a new incarnation."""
+        self.identity = state["identity"]
+        self._incarnation = state["incarnation"] if clean else None
+        self._entries = {
+            (origin, incarnation): Entry(
+                origin, incarnation, seq, from_plain(evidence), bytes.fromhex(signature)
+            )
+            for origin, incarnation, seq, evidence, signature in state["entries"]
+        }
+        self._neighbours = {name: _Neighbour() for name in state["neighbours"]}
+
+    def _lacking(self, neighbour: _Neighbour) -> list[Entry]:
+        holds = neighbour.holds
+        return [entry for key, entry in self._entries.items() if entry.seq > holds.get(key, 0)]
+
+    def _holdings(self, keys: Any) -> tuple[tuple[str, int, int], ...]:
+        return tuple((*key, self._entries[key].seq) for key in keys)
+
+    def _signed(self, entry: Entry) -> Entry:
+        if self._sign is None or entry.signature or entry.origin != self.identity:
+            return entry
+        signed = replace(entry, signature=self._sign(signed_bytes(self._fingerprint, entry)))
+        self._entries[entry.origin, entry.incarnation] = signed
+        return signed
+
+    def _take(self, entry: Entry, neighbour: _Neighbour, now: float) -> None:
+        """Keep an entry if it is newer and nothing speaks against it."""
+        key = entry.origin, entry.incarnation
+        mine = self._entries.get(key)
+        if mine is None or entry.seq > mine.seq:
+            problem = self._entry_problem(entry, now)
+            if problem:
+                self.refusals[problem] += 1
+                return
+            if key == (self.identity, self._incarnation):
+                # our own words, which we forgot: the disk rolled back after a stop called clean
+                self._incarnation = None
+            self._entries[key] = entry
+        neighbour.holds[key] = max(entry.seq, neighbour.holds.get(key, 0))
+
+    def _entry_problem(self, entry: Entry, now: float) -> str | None:
+        if not all(self._bounds.allow(values) for values in entry.evidence.values()):
+            return "more evidence than its pulls allow"
+        key = entry.origin, entry.incarnation
+        if self._rate_cap is not None:
+            others = (e for k, e in self._entries.items() if k[0] == entry.origin and k != key)
+            pulls = _pulls(entry) + sum(map(_pulls, others))
+            if pulls > self._rate_cap.pulls(now) * PER_UNIT:
+                return "more pulls than the rate allows"
+        if key not in self._entries and len(self._entries) >= self._most_entries:
+            return "too many entries"
+        if self._verify is not None:
+            content = signed_bytes(self._fingerprint, entry)
+            if not self._verify(entry.origin, content, entry.signature):
+                return "bad signature"
+        return None
+
+    def _problem(self, message: object) -> str | None:
+        """Why a message cannot be used at all; never an exception."""
+        if not isinstance(message, OriginsMessage):
+            return "no message of origins"
+        if message.fingerprint != self._fingerprint:
+            return "another fingerprint"
+        if not (
+            isinstance(message.entries, tuple | list)
+            and isinstance(message.holds, tuple | list)
+            and isinstance(message.complete, bool)
+            and max(len(message.holds), len(message.entries)) <= self._most_entries
+            and all(map(_is_holding, message.holds))
+            and all(self._is_entry(entry) for entry in message.entries)
+        ):
+            return "malformed"
+        return None
+
+    def _is_entry(self, entry: object) -> bool:
+        return (
+            isinstance(entry, Entry)
+            and _is_holding((entry.origin, entry.incarnation, entry.seq))
+            and is_ledger(entry.evidence, self._bounds.dimension)
+            and isinstance(entry.signature, bytes)
+        )
+
+
+def signed_bytes(fingerprint: str, entry: Entry) -> bytes:
+    """What an origin signs: one spelling for equal content, whatever the order of the arms."""
+    content = [fingerprint, entry.origin, entry.incarnation, entry.seq, dict(entry.evidence)]
+    return json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
+
+
+def _pulls(entry: Entry) -> int:
+    return sum(values[-1] for values in entry.evidence.values())
+
+
+def _is_holding(holding: object) -> bool:
+    return (
+        isinstance(holding, tuple | list)
+        and len(holding) == 3
+        and is_name(holding[0])
+        and is_whole(holding[1])
+        and is_whole(holding[2])
+    )

@@ -1,0 +1,62 @@
+"""The seam: messages in, messages out, time passed in, no I/O."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from posse.live.exchange.messages import Message
+
+Outgoing = list[tuple[str, Message]]  # (name of the neighbour, message)
+
+
+@dataclass(frozen=True)
+class NeighbourStatus:
+    """What an agent knows of one neighbour."""
+
+    identity: str | None  # None until it has been heard, or where identities do not matter
+    active: bool  # whether the edge is in use at this end
+    last_heard: float | None  # the `now` of its last accepted message since this process began
+    lag: int | None  # entries or versions that it is not known to hold; None before it was heard
+
+
+class Exchange(Protocol):
+    """A ledger of evidence that neighbours keep in agreement."""
+
+    identity: str
+    refusals: Counter[str]  # reason -> how many messages (or entries) were refused for it
+
+    def observe(self, arm: str, statistic: Sequence[int]) -> None:
+        """Add one's own evidence, in quanta, its last coordinate the count."""
+
+    def evidence(self) -> dict[str, tuple[int, ...]]:
+        """What the belief adds to its prior, in quanta."""
+
+    def own(self) -> dict[str, tuple[int, ...]]:
+        """All that this agent has observed itself."""
+
+    def connect(self, peer: str) -> None:
+        """Begin, or resume, to exchange with the agent of this name."""
+
+    def disconnect(self, peer: str) -> None:
+        """Stop exchanging with the agent of this name; nothing is forgotten."""
+
+    def tick(self, now: float) -> Outgoing:
+        """What to send now; save the state first."""
+
+    def receive(self, peer: str, message: object, now: float) -> Outgoing:
+        """Take in a message of this neighbour; save the state before sending the answers."""
+
+    def state(self) -> dict[str, Any]:
+        """What must survive this process, as plain JSON values."""
+
+    def restore(self, state: Mapping[str, Any], clean: bool = False) -> None:
+        """Continue from a saved state; `clean` if nothing was observed after it was saved."""
+
+    def known(self) -> frozenset[str]:
+        """The identities of all agents ever heard of, its own included."""
+
+    def neighbours(self) -> dict[str, NeighbourStatus]:
+        """The status of every edge, by the neighbour's name."""

@@ -1,0 +1,176 @@
+"""A node: an agent with a memory on disk and neighbours; what `posse agent` runs.
+
+A lock guards the agent; the store's transactions are taken before it, never after.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from posse.live.agent import Agent
+from posse.live.exchange.messages import FlowsMessage, OriginsMessage
+from posse.live.exchange.seam import Outgoing
+from posse.live.store import Decision, Outcome, Store, StoreError
+from posse.live.transport import Transport
+from posse.live.wire import Codec, WireError
+
+
+@dataclass(frozen=True)
+class Silence:
+    """What no reward means: after `window` seconds the default, or nothing."""
+
+    window: float | None = None
+    default_reward: float | None = None
+
+
+class Node:
+    """Decisions and rewards that survive, evidence that travels."""
+
+    def __init__(
+        self,
+        agent: Agent,
+        store: Store,
+        transport: Transport,
+        *,
+        neighbours: Sequence[str],
+        tick_seconds: float = 1.0,
+        silence: Silence = Silence(),  # noqa: B008 (frozen)
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.agent, self.store, self.transport = agent, store, transport
+        self.tick_seconds, self.silence, self.clock = tick_seconds, silence, clock
+        self.refusals: Counter[str] = Counter()  # of payloads that are no message
+        self.sent = self.received = self.decisions = self.rewards = 0
+        self.failures: Counter[str] = Counter()  # of the store, by what was going on
+        self._codec = Codec(OriginsMessage, FlowsMessage)
+        self._lock = threading.RLock()
+        self._stopping = threading.Event()
+        self._ticker: threading.Thread | None = None
+        store.attach(_Ledger(agent, self._lock, store.clean))
+        with store.transaction(), self._lock:
+            for name in neighbours:
+                agent.connect(name)
+
+    def start(self) -> None:
+        """Begin to exchange, and to tick."""
+        self.transport.start(self.receive)
+        self._ticker = threading.Thread(target=self._run, name="posse-tick", daemon=True)
+        self._ticker.start()
+
+    def stop(self) -> None:
+        """End cleanly: no more ticks, no more messages, the store closed."""
+        self._stopping.set()
+        if self._ticker is not None:
+            self._ticker.join(10)
+        self.transport.close()
+        self.store.close()
+
+    def decide(self, id_: str | None = None, allowed: Sequence[str] | None = None) -> Decision:
+        """Which arm to play; the same id again gets the same answer."""
+        if id_ is not None and (kept := self.store.decision(id_)) is not None:
+            return kept
+        with self._lock:
+            arm, probability = self.agent.choose(allowed)
+        decision = self.store.decide(id_ or secrets.token_hex(16), arm, probability, self.clock())
+        self.decisions += 1
+        return decision
+
+    def reward(self, decision_id: str, reward: float) -> Outcome:
+        """How a decision went; returns when it is on disk."""
+        outcome = self.store.reward(decision_id, reward, self.clock())
+        if outcome is Outcome.NEW:
+            self.rewards += 1
+        return outcome
+
+    def tick(self) -> None:
+        """Close windows, and send what is due."""
+        now = self.clock()
+        if self.silence.window is not None:
+            self.store.expire(now, self.silence.window, self.silence.default_reward)
+        with self.store.transaction(), self._lock:
+            outgoing = self.agent.tick(now)
+        self._send(outgoing)
+
+    def receive(self, peer: str, payload: bytes) -> None:
+        """Take in what a neighbour sent; whatever it is, the node lives on."""
+        self.received += 1
+        try:
+            message = self._codec.decode(payload)
+        except WireError as error:
+            self.refusals[str(error)] += 1
+            return
+        try:
+            with self.store.transaction(), self._lock:
+                outgoing = self.agent.receive(peer, message, self.clock())
+        except StoreError:  # the neighbour will say it again
+            self.failures["receive"] += 1
+            return
+        self._send(outgoing)
+
+    def arms(self) -> dict[str, dict[str, float]]:
+        """What is known of every arm."""
+        with self._lock:
+            return {name: asdict(status) for name, status in self.agent.arms().items()}
+
+    def network(self) -> dict[str, Any]:
+        """The neighbours, and what was refused and why."""
+        connected = self.transport.connected()
+        with self._lock:
+            exchange = self.agent.exchange
+            neighbours = {
+                name: {**asdict(status), "connected": connected.get(name, False)}
+                for name, status in exchange.neighbours().items()
+            }
+            refused = exchange.refusals + self.refusals
+            known = len(exchange.known())
+        return {"neighbours": neighbours, "refused": dict(refused), "agents_known": known}
+
+    def evidence(self) -> dict[str, Mapping[str, tuple[int, ...]]]:
+        """In quanta: what this agent saw itself, and what it holds of all."""
+        with self._lock:
+            return {"own": self.agent.exchange.own(), "held": self.agent.exchange.evidence()}
+
+    def _run(self) -> None:
+        while not self._stopping.wait(self.tick_seconds):
+            try:
+                self.tick()
+            except StoreError:  # such as a full disk: try again later
+                self.failures["tick"] += 1
+
+    def _send(self, outgoing: Outgoing) -> None:
+        for peer, message in outgoing:
+            try:
+                self.transport.send(peer, self._codec.encode(message))
+                self.sent += 1
+            except ValueError as error:  # too large, or an unknown neighbour
+                self.failures[f"send: {error}"] += 1
+
+
+class _Ledger:
+    """The agent's evidence, as the store keeps it in step with the rewards."""
+
+    def __init__(self, agent: Agent, lock: threading.RLock, clean: bool) -> None:
+        self._agent, self._lock, self._clean = agent, lock, clean
+
+    def settle(self, decision: Decision) -> None:
+        """Learn from a reward."""
+        assert decision.reward is not None
+        with self._lock:
+            self._agent.learn(decision.arm, decision.reward)
+
+    def state(self) -> dict[str, Any]:
+        """The exchange's durable state."""
+        with self._lock:
+            return self._agent.state()
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Back to a state that is on disk: after a start, or when a commit failed."""
+        with self._lock:
+            self._agent.restore(state, self._clean)
+        self._clean = True  # from now on nothing is forgotten that others may have seen

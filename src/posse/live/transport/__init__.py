@@ -1,0 +1,35 @@
+"""What carries messages between agents: the seam that every transport offers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+Receive = Callable[[str, bytes], None]
+
+MAX_BYTES = 1_000_000
+
+
+class Transport(Protocol):
+    """An agent's way to its neighbours: messages may be lost, repeated, late and out of order."""
+
+    def start(self, receive: Receive) -> None:
+        """Begin to call `receive(peer, payload)`, perhaps from another thread."""
+
+    def send(self, peer: str, payload: bytes) -> None:
+        """Send, without blocking, what may be dropped; too large a payload is a ValueError."""
+
+    def connected(self) -> dict[str, bool]:
+        """The neighbours, and whether each can be reached now."""
+
+    def close(self) -> None:
+        """End it all, for good; a second time does nothing."""
+
+
+def checked_size(payload: bytes, max_bytes: int) -> bytes:
+    """The payload, if it is not too large."""
+    if len(payload) > max_bytes:
+        raise ValueError(
+            f"a message may have {max_bytes:,} bytes, got {len(payload):,}: send it in parts"
+        )
+    return payload

@@ -1,0 +1,215 @@
+"""Messages over zenoh, from peer to peer: mutual TLS, and nobody speaks as somebody else.
+
+A message from one agent to another has the key posse/NETWORK/FROM/TO. A sample does not tell whose
+certificate brought it, so each agent's access control list binds keys to certificates: all is
+denied but what the certificate of FROM sends and that of TO hears.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import json
+import logging
+import threading
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import chain
+from typing import Any
+
+from posse.live import certificates
+from posse.live.certificates import Files, checked_name
+from posse.live.transport import MAX_BYTES, Receive, checked_size
+from posse.live.transport.settings import settings
+
+logger = logging.getLogger(__name__)
+
+PATIENCE = 1.0  # seconds that close() waits for zenoh, which ends by itself soon after
+
+
+class ZenohTransport:
+    """An agent's zenoh session, open from start() to close()."""
+
+    def __init__(
+        self,
+        name: str,
+        neighbours: Mapping[str, str | None],
+        *,
+        listen: str | Sequence[str] = (),
+        files: Files | None = None,
+        network: str = "default",
+        insecure: bool = False,
+        max_bytes: int = MAX_BYTES,
+    ) -> None:
+        """Take neighbours as name: "host:port", or name: None for one that only dials us."""
+        self.name, self.network = checked_name(name), checked_name(network)
+        self.neighbours = {checked_name(peer): address for peer, address in neighbours.items()}
+        if name in self.neighbours:
+            raise ValueError(f"{name!r} cannot be its own neighbour")
+        self.max_bytes = max_bytes
+        listens = [listen] if isinstance(listen, str) else list(listen)
+        dials = [address for address in self.neighbours.values() if address is not None]
+        for address in (*listens, *dials):
+            _check_address(address, insecure)
+        if insecure == (files is not None):
+            raise ValueError(
+                "give the files of a certificate (posse certs issue writes them), or insecure for "
+                "a trial on this machine without any, and not both"
+            )
+        self._settings = settings(
+            name, list(self.neighbours), self.network, listens, dials, files, max_bytes
+        )
+        self._files = files
+        self._lock = threading.Lock()
+        self._watching = threading.Lock()
+        self._session: Any = None
+        self._publishers: dict[str, Any] = {}
+        self._closed = False
+        self._links: dict[str, Counter[str]] = {}
+        self._linked: frozenset[str] = frozenset()
+        self._contested: frozenset[str] = frozenset()
+
+    def start(self, receive: Receive) -> None:
+        """Open the session; `receive` is called from zenoh's threads."""
+        import zenoh
+
+        with self._lock:
+            if self._closed or self._session is not None:
+                raise RuntimeError(f"the transport of {self.name} was started before")
+            if self._files is not None:
+                _check_files(self.name, self._files)
+            try:
+                self._session = zenoh.open(zenoh.Config.from_json5(json.dumps(self._settings)))
+            except zenoh.ZError as error:
+                where = ", ".join(self._settings["listen"]["endpoints"])
+                raise ValueError(f"{self.name} cannot listen on {where}: {_brief(error)}") from None
+            self._session.info.declare_link_events_listener(self._watch, history=True)
+            for peer in self.neighbours:
+                self._publishers[peer] = self._session.declare_publisher(
+                    self._key(self.name, peer),
+                    # blocking would stall us for seconds whenever a neighbour hangs
+                    congestion_control=zenoh.CongestionControl.DROP,
+                    express=True,
+                )
+                self._subscribe(zenoh, peer, receive)
+
+    def _subscribe(self, zenoh: Any, peer: str, receive: Receive) -> None:
+        key = self._key(peer, self.name)
+
+        def heard(sample: Any) -> None:
+            # a key with wildcards would match ours, too
+            if str(sample.key_expr) != key or sample.kind != zenoh.SampleKind.PUT:
+                return
+            if len(sample.payload) <= self.max_bytes and self._open_to(peer):
+                receive(peer, sample.payload.to_bytes())
+
+        self._session.declare_subscriber(key, heard, allowed_origin=zenoh.Locality.REMOTE)
+
+    def _watch(self, event: Any) -> None:
+        """Keep account of whose links carry what: an agent's must all be of one certificate.
+
+        zenoh applies the access control of the first link to all that claim the same session id
+        (https://github.com/eclipse-zenoh/zenoh/issues/1204), so that a second certificate on one
+        could speak as the first; such a peer is neither heard nor told anything.
+        """
+        link, added = event.link, str(event.kind).endswith("PUT")
+        with self._watching:
+            names = self._links.setdefault(str(link.zid), Counter())
+            names[link.auth_identifier or ""] += 1 if added else -1
+            self._links = {zid: +names for zid, names in self._links.items() if +names}
+            self._linked = frozenset(name for names in self._links.values() for name in names)
+            mixed = (names for names in self._links.values() if len(names) > 1)
+            before, self._contested = self._contested, frozenset(chain.from_iterable(mixed))
+        if new := self._contested - before:
+            logger.warning(
+                "the certificates of %s claim to be one agent: %s is not heard until one of them "
+                "goes, or after a restart",
+                " and ".join(sorted(new)),
+                ", ".join(sorted(new & self.neighbours.keys())) or "neither",
+            )
+
+    def _open_to(self, peer: str) -> bool:
+        # after a link died with much under way, zenoh goes on as if the peer still listened
+        linked = self._files is None or peer in self._linked
+        return linked and peer not in self._contested and not self._closed
+
+    def send(self, peer: str, payload: bytes) -> None:
+        """Hand a message to zenoh; to anyone but a connected neighbour, nothing goes out."""
+        checked_size(payload, self.max_bytes)
+        publisher = self._publishers.get(peer)
+        if publisher is None or not self._open_to(peer):
+            return
+        import zenoh
+
+        # what cannot go out is lost, as on any network
+        with contextlib.suppress(zenoh.ZError):
+            publisher.put(payload)
+
+    def connected(self) -> dict[str, bool]:
+        """The neighbours, and whether each is listening to us now."""
+        import zenoh
+
+        reached = dict.fromkeys(self.neighbours, False)
+        with contextlib.suppress(zenoh.ZError):
+            for peer, publisher in list(self._publishers.items()):
+                reached[peer] = self._open_to(peer) and publisher.matching_status.matching
+        return reached
+
+    def close(self) -> None:
+        """Close the session and its links."""
+        self._closed = True
+        with self._lock:
+            session, self._session = self._session, None
+            self._publishers = {}
+        if session is not None:
+            # zenoh waits for links it is opening, to one that hangs for as long as HANDSHAKE; not
+            # a daemon, which Python would kill inside of zenoh, and itself with it
+            closing = threading.Thread(target=_close, args=(session,))
+            closing.start()
+            closing.join(PATIENCE)
+
+    def _key(self, source: str, target: str) -> str:
+        return f"posse/{self.network}/{source}/{target}"
+
+
+def _close(session: Any) -> None:
+    import zenoh
+
+    with contextlib.suppress(zenoh.ZError):
+        session.close()
+
+
+def _check_address(address: str, insecure: bool) -> None:
+    host, colon, port = address.rpartition(":")
+    if not (colon and host and port.isdecimal() and int(port) <= 65535):
+        raise ValueError(f"an address is host:port, such as agent.example.org:7447, got {address}")
+    if insecure and host != "localhost":
+        try:
+            local = ipaddress.ip_address(host.strip("[]")).is_loopback
+        except ValueError:
+            local = False
+        if not local:
+            raise ValueError(f"without certificates an agent stays on 127.0.0.1, got {address}")
+
+
+def _check_files(name: str, files: Files) -> None:
+    """Refuse what no neighbour would accept, and say so here, where it can be put right."""
+    for path in (files.authority, files.certificate, files.key):
+        if not path.exists():
+            raise ValueError(f"there is no file {path}: run posse certs issue {name}")
+    certificate = certificates.read_certificate(files.certificate)
+    again = f"run posse certs issue {name} --force"
+    if certificates.common_name(certificate) != name:
+        raise ValueError(f"{files.certificate} is not the certificate of {name}: {again}")
+    if certificate.not_valid_after_utc < datetime.now(UTC):
+        raise ValueError(f"{files.certificate} has expired: {again}")
+    if not certificates.vouched(certificate, certificates.read_certificate(files.authority)):
+        raise ValueError(f"{files.authority} did not sign {files.certificate}: {again}")
+    if certificates.read_key(files.key).public_key() != certificate.public_key():
+        raise ValueError(f"{files.key} is not the key of {files.certificate}: {again}")
+
+
+def _brief(error: Exception) -> str:
+    """The first line of zenoh's error, without the places in its source."""
+    return str(error).splitlines()[0].split(" at /")[0]

@@ -1,0 +1,182 @@
+"""One agent without I/O, and some of them in a loop: the simplest network."""
+
+import json
+
+import numpy as np
+import pytest
+
+import posse
+from posse import families
+from posse.live.agent import Agent
+from posse.summary import probability_best
+
+ARMS = ["red", "green", "blue"]
+MEANS = {"red": 0.7, "green": 0.5, "blue": 0.2}
+
+
+def agent(exchange="origins", seed=0, **options):
+    return Agent(ARMS, families.Bernoulli(), exchange=exchange, seed=seed, **options)
+
+
+def linked(n_agents, exchange, **options):
+    """Agents on a cycle, by name."""
+    agents = {str(i): agent(exchange, seed=i, **options) for i in range(n_agents)}
+    for i in range(n_agents):
+        for j in {(i - 1) % n_agents, (i + 1) % n_agents} - {i}:
+            agents[str(i)].connect(str(j))
+    return agents
+
+
+def deliver(agents, now):
+    """One tick of everybody, and all messages until nobody answers any more."""
+    waiting = [
+        (name, peer, message)
+        for name, each in agents.items()
+        for peer, message in each.tick(now)
+    ]  # fmt: skip
+    while waiting:
+        sender, receiver, message = waiting.pop(0)
+        answers = agents[receiver].receive(sender, message, now)
+        waiting += [(receiver, peer, answer) for peer, answer in answers]
+
+
+@pytest.mark.parametrize("exchange", ["origins", "flows"])
+def test_agents_teach_each_other(exchange):
+    """Eight on a cycle find the best arm together, and count the same pulls."""
+    agents = linked(8, exchange)
+    generator = np.random.default_rng(3)
+    for now in range(150):
+        for each in agents.values():
+            decision = each.pull()
+            each.update(decision, float(generator.random() < MEANS[decision.arm]))
+        deliver(agents, float(now))
+    for now in range(150, 400):
+        deliver(agents, float(now))
+    for each in agents.values():
+        assert not each.exchange.refusals
+        status = each.arms()
+        pulls = sum(arm.pulls_in_network for arm in status.values())
+        assert pulls == pytest.approx(8 * 150, rel=1e-4)
+        assert status["red"].probability_best > 0.95
+        assert max(status, key=lambda name: status[name].pulls_here) == "red"
+
+
+def test_origins_hold_the_central_posterior():
+    agents = linked(4, "origins")
+    generator = np.random.default_rng(4)
+    successes, pulls = dict.fromkeys(ARMS, 0.0), dict.fromkeys(ARMS, 0)
+    for now in range(20):
+        for each in agents.values():
+            decision = each.pull()
+            reward = float(generator.random() < MEANS[decision.arm])
+            each.update(decision, reward)
+            successes[decision.arm] += reward
+            pulls[decision.arm] += 1
+        deliver(agents, float(now))
+    for now in range(20, 30):
+        deliver(agents, float(now))
+    expected = [
+        [1 + successes[arm] for arm in ARMS],
+        [1 + pulls[arm] - successes[arm] for arm in ARMS],
+    ]
+    for each in agents.values():
+        np.testing.assert_allclose(each.belief, expected)
+
+
+def test_the_probability_of_a_decision_is_that_of_choosing_it():
+    """Frequencies of 4000 pulls against quadrature, within 5 standard errors."""
+    one = agent()
+    for arm, rewards in {"red": [1, 1, 0], "green": [1, 0], "blue": [0]}.items():
+        for reward in rewards:
+            one._remember("x", arm, None)
+            one.update("x", reward)
+            one._decisions.clear()
+    expected = probability_best(families.Bernoulli(), one.belief)
+    decisions = [one.pull() for _ in range(4000)]
+    for k, arm in enumerate(ARMS):
+        share = np.mean([decision.arm == arm for decision in decisions])
+        assert abs(share - expected[k]) < 5 * np.sqrt(expected[k] * (1 - expected[k]) / 4000)
+        told = {decision.probability for decision in decisions if decision.arm == arm}
+        assert list(told) == [pytest.approx(expected[k])]
+
+
+def test_policies_without_chance_say_so():
+    greedy = agent(policy=posse.Greedy())
+    assert greedy.pull().probability == pytest.approx(1 / 3)
+    greedy.update(greedy.pull(allowed=["green"]), 1)
+    decision = greedy.pull()
+    assert decision.arm == "green"
+    assert decision.probability == 1.0
+    assert agent(policy=posse.BayesUCB()).pull().arm in ARMS
+
+
+def test_only_allowed_arms_are_played():
+    one = agent()
+    assert {one.pull(allowed=["green", "blue"]).arm for _ in range(50)} == {"green", "blue"}
+    for bad in ([], "red", ["purple"]):
+        with pytest.raises(ValueError, match=r"allowed|arm"):
+            one.pull(allowed=bad)
+
+
+def test_a_reward_counts_once():
+    one = agent()
+    decision = one.pull()
+    assert one.update(decision, 1) is True
+    assert one.update(decision.id, 1) is False
+    with pytest.raises(ValueError, match="already"):
+        one.update(decision, 0)
+    with pytest.raises(ValueError, match="unknown"):
+        one.update("nobody", 1)
+    with pytest.raises(ValueError, match="reward"):
+        one.update(one.pull(), 2)
+    assert sum(arm.pulls_here for arm in one.arms().values()) == 1
+
+
+def test_a_reward_that_was_refused_can_be_put_right():
+    one = agent()
+    decision = one.pull()
+    with pytest.raises(ValueError, match="reward"):
+        one.update(decision, float("nan"))
+    assert one.update(decision, 1.0)
+
+
+@pytest.mark.parametrize("exchange", ["origins", "flows"])
+def test_state_survives(exchange):
+    one = agent(exchange)
+    for _ in range(5):
+        one.update(one.pull(), 1)
+    again = agent(exchange, seed=9)
+    again.restore(json.loads(json.dumps(one.state())), clean=True)
+    np.testing.assert_array_equal(again.belief, one.belief)
+    other = Agent(ARMS, families.Bernoulli(2, 2), exchange=exchange)
+    with pytest.raises(ValueError, match="another"):
+        other.restore(one.state())
+
+
+def test_agents_with_other_models_do_not_mix():
+    """Their messages are refused and counted."""
+    agents = {"a": agent(), "b": Agent(ARMS, families.Bernoulli(5, 5), seed=1)}
+    agents["a"].connect("b")
+    agents["b"].connect("a")
+    agents["a"].update(agents["a"].pull(), 1)
+    for now in range(5):
+        deliver(agents, float(now))
+    assert agents["b"].exchange.refusals
+    assert agents["b"].exchange.evidence() == {}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "words"),
+    [
+        ((["a"], families.Bernoulli()), {}, "arms must be"),
+        ((["a", "a"], families.Bernoulli()), {}, "arms must be"),
+        (("ab", families.Bernoulli()), {}, "arms must be"),
+        ((["a", "b"], families.Gaussian()), {}, "reward_range"),
+        ((["a", "b"], families.Bernoulli()), {"exchange": "origin"}, "origins"),
+        ((["a", "b"], families.Bernoulli()), {"policy": "thompson"}, "policy"),
+        ((["a", "b"], families.Bernoulli()), {"network_size": 5}, "flows"),
+    ],
+)
+def test_mistakes(arguments, options, words):
+    with pytest.raises(ValueError, match=words):
+        posse.Agent(*arguments, **options)

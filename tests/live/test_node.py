@@ -1,0 +1,163 @@
+"""Nodes in memory: agent, store and transport together, through faults."""
+
+import time
+
+import numpy as np
+import pytest
+
+from posse import families
+from posse.live.agent import Agent
+from posse.live.node import Node, Silence
+from posse.live.store import Conflict, Outcome, Store, Unknown
+from posse.live.transport.memory import MemoryNetwork
+
+ARMS = ["red", "green", "blue"]
+MEANS = {"red": 0.7, "green": 0.5, "blue": 0.2}
+CYCLE = [("a", "b"), ("b", "c"), ("c", "d"), ("d", "a")]
+
+
+class World:
+    """Four nodes on a cycle with a clock of their own."""
+
+    def __init__(self, folder, exchange="origins", alive=False, **faults):
+        self.folder, self.exchange, self.now, self.alive = folder, exchange, 0.0, alive
+        self.network = MemoryNetwork(CYCLE, **faults)
+        self.nodes = {name: self.open(name) for name in "abcd"}
+        self.generator = np.random.default_rng(0)
+        self.acknowledged = dict.fromkeys(ARMS, 0)
+
+    def open(self, name, silence=None):
+        agent = Agent(ARMS, families.Bernoulli(), exchange=self.exchange, seed=ord(name))
+        store = Store.open(self.folder / f"{name}.db", fingerprint=agent.fingerprint)
+        near = [b if a == name else a for a, b in CYCLE if name in (a, b)]
+        node = Node(
+            agent, store, self.network.transport(name), neighbours=near,
+            clock=lambda: self.now, silence=silence or Silence(),
+        )  # fmt: skip
+        if not self.alive:
+            node.transport.start(node.receive)
+        return node
+
+    def visit(self, name):
+        node = self.nodes[name]
+        decision = node.decide()
+        node.reward(decision.id, float(self.generator.random() < MEANS[decision.arm]))
+        self.acknowledged[decision.arm] += 1
+
+    def tick(self, times=1):
+        for _ in range(times):
+            self.now += 1
+            for node in self.nodes.values():
+                node.tick()
+            for _ in range(4):
+                self.network.step()
+
+    def close(self):
+        for node in self.nodes.values():
+            node.stop()
+
+
+@pytest.fixture
+def world(request, tmp_path):
+    made = []
+
+    def make(**options):
+        made.append(World(tmp_path, **options))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+@pytest.mark.parametrize("exchange", ["origins", "flows"])
+@pytest.mark.parametrize("faults", [{}, {"loss": 0.3, "duplication": 0.2, "reorder": True}])
+def test_every_acknowledged_reward_is_counted_once(world, exchange, faults):
+    w = world(exchange=exchange, **faults)
+    for _ in range(40):
+        for name in w.nodes:
+            w.visit(name)
+        w.tick()
+    w.network.loss = 0.0
+    w.tick(60)
+    for node in w.nodes.values():
+        status = node.arms()
+        for arm in ARMS:
+            pulls = status[arm]["pulls_in_network"]
+            assert pulls == pytest.approx(w.acknowledged[arm], abs=1e-3)
+        assert node.network()["refused"] == {}
+        assert node.network()["agents_known"] == 4
+
+
+@pytest.mark.parametrize("exchange", ["origins", "flows"])
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_node_that_comes_back_knows_what_it_knew(world, exchange, clean, monkeypatch):
+    w = world(exchange=exchange)
+    for round_ in range(30):
+        for name in w.nodes:
+            w.visit(name)
+        w.tick()
+        if round_ == 15:
+            if not clean:  # the process ends without a word
+                monkeypatch.setattr(w.nodes["b"].store, "_last", lambda: None)
+            w.nodes["b"].stop()
+            monkeypatch.undo()
+            w.nodes["b"] = w.open("b")
+            assert w.nodes["b"].store.clean is clean
+    w.tick(60)
+    for node in w.nodes.values():
+        total = sum(arm["pulls_in_network"] for arm in node.arms().values())
+        assert total == pytest.approx(120, abs=1e-3)
+
+
+def test_decisions_and_rewards_are_idempotent(world):
+    node = world().nodes["a"]
+    first = node.decide("visit-1")
+    assert node.decide("visit-1") == first
+    assert node.reward("visit-1", 1.0) is Outcome.NEW
+    assert node.reward("visit-1", 1.0) is Outcome.REPEATED
+    with pytest.raises(Conflict):
+        node.reward("visit-1", 0.0)
+    with pytest.raises(Unknown):
+        node.reward("visit-2", 0.0)
+    with pytest.raises(ValueError, match="reward"):
+        node.reward(node.decide().id, 7.0)
+    assert sum(arm["pulls_here"] for arm in node.arms().values()) == 1
+    assert 0 < first.probability <= 1
+
+
+def test_silence(world):
+    w = world()
+    w.nodes["a"].silence = Silence(10.0, 0.0)
+    decision = w.nodes["a"].decide()
+    w.tick(9)
+    assert w.nodes["a"].arms()[decision.arm]["pulls_here"] == 0
+    w.tick(2)
+    assert w.nodes["a"].arms()[decision.arm]["pulls_here"] == 1
+    w.nodes["b"].silence = Silence(10.0, None)
+    forgotten = w.nodes["b"].decide()
+    w.tick(12)
+    assert w.nodes["b"].arms()[forgotten.arm]["pulls_here"] == 0
+    with pytest.raises(Conflict, match="too late"):
+        w.nodes["b"].reward(forgotten.id, 1.0)
+
+
+def test_garbage_is_refused_and_counted(world):
+    node = world().nodes["a"]
+    generator = np.random.default_rng(1)
+    for size in generator.integers(0, 200, 300):
+        node.receive("b", generator.bytes(size))
+    node.receive("b", b"x" * 2_000_000)
+    assert sum(node.network()["refused"].values()) == 301
+    assert node.evidence() == {"own": {}, "held": {}}
+
+
+def test_the_ticker_ticks(world):
+    """Real time, a tenth of a second."""
+    node = world(alive=True).nodes["a"]
+    node.tick_seconds = 0.01
+    node.start()
+    deadline = time.monotonic() + 10
+    while node.sent < 3:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
