@@ -125,6 +125,11 @@ class Agent:
         self.exchange.observe(arm, self._evidence.of_reward(reward, self._generator))
 
     @property
+    def bounds(self) -> tuple[float, ...]:
+        """The most that one pull adds to each coordinate of the evidence."""
+        return self._evidence.bounds
+
+    @property
     def belief(self) -> FloatArray:
         """What the agent acts on, (D, K): its prior and the evidence, tempered under flows."""
         return self._belief(honest=False)

@@ -1,0 +1,40 @@
+"""From agent.toml to a running node: store, transport, signatures, put together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from posse.live.certificates import Files
+from posse.live.node import Node, Silence
+from posse.live.settings import Settings
+from posse.live.signatures import signer, verifier
+from posse.live.store import Store
+from posse.live.transport.zenoh import ZenohTransport
+
+
+def make_node(settings: Settings, folder: Path) -> Node:
+    """A node that is ready to start; paths are relative to the folder of its agent.toml."""
+    s = settings
+    files = None if s.insecure else Files.of(folder / s.certificates, s.name)
+    transport = ZenohTransport(
+        s.name,
+        {name: address or None for name, address in s.neighbours.items()},
+        listen=s.listen or (),
+        files=files,
+        network=s.network,
+        insecure=s.insecure,
+    )
+    agent = s.agent(signer(files), verifier(files)) if files else s.agent()
+    store = Store.open(folder / s.store, fingerprint=agent.fingerprint)
+    try:
+        return Node(
+            agent,
+            store,
+            transport,
+            neighbours=list(s.neighbours),
+            tick_seconds=s.tick_seconds,
+            silence=Silence(s.reward_window, s.default_reward),
+        )
+    except BaseException:
+        store.close()
+        raise

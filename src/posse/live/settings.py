@@ -1,0 +1,135 @@
+"""agent.toml: what an agent is, checked at start with errors that name the key."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from posse import checks
+from posse.families import FAMILIES, Family
+from posse.live.agent import Agent
+from posse.live.exchange import EXCHANGES, Origins
+from posse.policies import POLICIES, Policy, ThompsonSampling
+
+
+@dataclass(frozen=True)
+class Settings:
+    """One agent: its arms and model, its store, its address and its neighbours.
+
+    neighbours: name -> "host:port", or "" for one that only dials us.
+    """
+
+    name: str
+    arms: tuple[str, ...]
+    family: Family
+    policy: Policy = field(default_factory=ThompsonSampling)
+    exchange: str = "origins"
+    reward_range: tuple[float, float] | None = None
+    reward_window: float | None = None
+    default_reward: float | None = None
+    network_size: int | None = None
+    store: str = "agent.db"
+    http: str = "127.0.0.1:8700"
+    listen: str = ""
+    neighbours: Mapping[str, str] = field(default_factory=dict, hash=False)
+    network: str = "default"
+    certificates: str = "certs"
+    insecure: bool = False
+    tick_seconds: float = 1.0
+
+    def __post_init__(self) -> None:
+        for key in ("name", "exchange", "store", "http", "listen", "network", "certificates"):
+            if not isinstance(getattr(self, key), str):
+                raise ValueError(f"{key} must be text, got {getattr(self, key)!r}")
+        checks.choice("exchange", self.exchange, EXCHANGES)
+        checks.number("tick_seconds", self.tick_seconds, at_least=0.01, at_most=3600)
+        if self.reward_window is not None:
+            checks.number("reward_window", self.reward_window, above=0)
+        if self.default_reward is not None:
+            checks.number("default_reward", self.default_reward)
+            if self.reward_window is None:
+                raise ValueError("default_reward needs reward_window: how long to wait, in seconds")
+        if self.network_size is not None:
+            checks.whole("network_size", self.network_size, at_least=1)
+        if not isinstance(self.neighbours, Mapping) or not all(
+            isinstance(address, str) for address in self.neighbours.values()
+        ):
+            raise ValueError('neighbours must be a table such as {berlin = "192.0.2.7:7447"}')
+        if not isinstance(self.insecure, bool):
+            raise ValueError(f"insecure must be true or false, got {self.insecure!r}")
+        self.agent()  # so that whatever it refuses is refused now
+
+    def agent(
+        self,
+        sign: Callable[[bytes], bytes] | None = None,
+        verify: Callable[[str, bytes, bytes], bool] | None = None,
+    ) -> Agent:
+        """The agent of these settings, new; entries are signed where they are told how."""
+        model = Agent(
+            self.arms,
+            self.family,
+            policy=self.policy,
+            exchange=self.exchange,
+            reward_range=self.reward_range,
+            network_size=self.network_size,
+        )
+        if self.exchange == "flows":
+            return model
+        bounds = model.bounds
+        model.exchange = Origins(
+            fingerprint=model.fingerprint,
+            bounds=bounds,
+            identity=self.name,  # which its certificate vouches for
+            sign=sign,
+            verify=verify,
+        )
+        return model
+
+
+def read_settings(path: Path) -> Settings:
+    """Read an agent.toml; what is wrong with it is said in one sentence that names the key."""
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ValueError(f"there is no file {path}") from None
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ValueError(f"{path} is not TOML: {error}") from None
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read: {error.strerror}") from None
+    try:
+        return from_data(data)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def from_data(data: Mapping[str, Any]) -> Settings:
+    """Settings from plain data."""
+    known = {each.name: each for each in fields(Settings)}
+    for key in data:
+        checks.choice("key", key, known)
+    for key in ("name", "arms", "family"):
+        if key not in data:
+            raise ValueError(f"{key} is missing")
+    values = dict(data)
+    values["family"] = _entry("family", FAMILIES, data["family"])
+    if "policy" in data:
+        values["policy"] = _entry("policy", POLICIES, data["policy"])
+    if not isinstance(data["arms"], list):
+        raise ValueError(f"arms must be a list of names, got {data['arms']!r}")
+    values["arms"] = tuple(data["arms"])
+    if "reward_range" in data:
+        values["reward_range"] = tuple(data["reward_range"])
+    return Settings(**values)
+
+
+def _entry(key: str, registry: Mapping[str, Any], data: Any) -> Any:
+    """One of a registry, from its name or from a table of its name and fields."""
+    table = {"name": data} if isinstance(data, str) else dict(data)
+    name = checks.choice(key, table.pop("name", None), registry)
+    allowed = [each.name for each in fields(registry[name])]
+    for given in table:
+        checks.choice(f"{key}: key", given, allowed)
+    return registry[name](**table)

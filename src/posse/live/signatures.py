@@ -1,0 +1,62 @@
+"""Signed entries: a relay passes them on, and nobody can forge another's.
+
+A signature carries its signer's certificate, so that whoever trusts the authority can check it
+without having met the signer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from posse.live import certificates
+from posse.live.certificates import Files
+
+_LENGTH = 4  # bytes that say how long the certificate is
+_LONGEST = 4096
+
+Sign = Callable[[bytes], bytes]
+Verify = Callable[[str, bytes, bytes], bool]
+
+
+def signer(files: Files) -> Sign:
+    """Sign as the holder of a certificate."""
+    key = certificates.read_key(files.key)
+    certificate = certificates.read_certificate(files.certificate).public_bytes(Encoding.DER)
+    head = len(certificate).to_bytes(_LENGTH, "big") + certificate
+    return lambda content: head + certificates.sign(key, content)
+
+
+def verifier(files: Files) -> Verify:
+    """Check that the agent named as origin signed, and that the authority vouches for it.
+
+    A certificate that has expired since still vouches for what was signed with it.
+    """
+    authority = certificates.read_certificate(files.authority)
+    known: dict[bytes, x509.Certificate] = {}  # by their bytes: parsed and vouched for once
+
+    def certificate_of(raw: bytes) -> x509.Certificate | None:
+        if raw not in known:
+            try:
+                certificate = x509.load_der_x509_certificate(raw)
+            except ValueError:
+                return None
+            if not certificates.vouched(certificate, authority, certificate.not_valid_before_utc):
+                return None
+            if len(known) > 10_000:  # of honest agents there are not so many
+                known.clear()
+            known[raw] = certificate
+        return known[raw]
+
+    def verify(origin: str, content: bytes, signature: bytes) -> bool:
+        length = int.from_bytes(signature[:_LENGTH], "big")
+        if not 0 < length <= _LONGEST:
+            return False
+        certificate = certificate_of(signature[_LENGTH : _LENGTH + length])
+        if certificate is None or certificates.common_name(certificate) != origin:
+            return False
+        return certificates.verify(certificate, content, signature[_LENGTH + length :])
+
+    return verify
