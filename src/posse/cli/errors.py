@@ -26,3 +26,14 @@ def mistakes() -> Iterator[None]:
         raise Mistake(
             f"{error.filename}: {error.strerror}" if error.filename else str(error)
         ) from None
+
+
+@contextmanager
+def live() -> Iterator[None]:
+    """Say what to install where the libraries of live agents are missing."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] == "posse":
+            raise
+        raise Mistake(f'live agents need {error.name}: pip install "posse[live]"') from None

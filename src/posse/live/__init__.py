@@ -1,1 +1,1 @@
-"""Live agents: at each site one agent chooses arms for an application and learns from rewards."""
+"""Live agents: one a site, exchanging evidence over an unreliable network."""

@@ -1,0 +1,59 @@
+"""`posse certs`: an authority, and a certificate for every live agent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from posse.cli.errors import live, mistakes
+
+EXAMPLES = """Examples:
+
+posse certs init
+
+posse certs issue berlin --host berlin.example.org --host 192.0.2.7
+
+posse certs issue berlin --days 30 --force"""
+
+app = typer.Typer(help="Certificates for live agents.", no_args_is_help=True, epilog=EXAMPLES)
+
+Folder = Annotated[Path, typer.Option(help="Folder of the certificates.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace what is there.")]
+CERTS = Path("certs")
+
+
+@app.command(epilog=EXAMPLES)
+def init(folder: Folder = CERTS, force: Force = False) -> None:
+    """Create the authority that signs the agents' certificates.
+
+    Keep ca.key where certificates are issued; agents need ca.pem and their own two files only.
+    """
+    with mistakes(), live():
+        from posse.live import certificates
+
+        files = certificates.create_authority(folder, force=force)
+    typer.echo(files.authority)
+    typer.echo(files.key)
+
+
+@app.command(epilog=EXAMPLES)
+def issue(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The agent's name.")],
+    host: Annotated[
+        list[str] | None,
+        typer.Option(help="Where it answers; may be repeated. localhost and 127.0.0.1 if none."),
+    ] = None,
+    days: Annotated[int, typer.Option(help="How long the certificate is good.")] = 365,
+    folder: Folder = CERTS,
+    force: Force = False,
+) -> None:
+    """Issue an agent's certificate and private key."""
+    with mistakes(), live():
+        from posse.live import certificates
+
+        hosts = host or certificates.HOSTS
+        files = certificates.issue(folder, name, hosts, days=days, force=force)
+    typer.echo(files.certificate)
+    typer.echo(files.key)
