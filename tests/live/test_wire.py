@@ -1,0 +1,217 @@
+"""The wire format: round trips, and nothing but WireError for whatever a stranger sends."""
+
+import math
+import random
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from posse.live.wire import VERSION, Codec, WireError
+
+
+@dataclass(frozen=True)
+class Part:
+    name: str
+    counts: Mapping[str, tuple[int, ...]]
+    signature: bytes = b""
+
+
+@dataclass(frozen=True)
+class Report:
+    parts: tuple[Part, ...]
+    seen: tuple[tuple[str, int], ...]
+    weight: float
+    final: bool
+    note: str | None = None
+
+
+@dataclass(frozen=True)
+class Ping:
+    number: int
+
+
+CODEC = Codec(Report, Ping, max_bytes=10_000)
+
+INTEGERS = st.integers(-(2**63), 2**63 - 1)
+PARTS = st.builds(
+    Part,
+    st.text(max_size=8),
+    st.dictionaries(st.text(max_size=5), st.lists(INTEGERS, max_size=3).map(tuple), max_size=3),
+    st.binary(max_size=64),
+)
+REPORTS = st.builds(
+    Report,
+    st.lists(PARTS, max_size=3).map(tuple),
+    st.lists(st.tuples(st.text(max_size=5), INTEGERS), max_size=3).map(tuple),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.booleans(),
+    st.none() | st.text(max_size=9),
+)
+MESSAGES = REPORTS | st.builds(Ping, INTEGERS)
+
+
+def packed(*values, version=VERSION):
+    return bytes([version]) + msgspec.msgpack.encode(values)
+
+
+@given(MESSAGES)
+def test_round_trip(message):
+    again = CODEC.decode(CODEC.encode(message))
+    assert again == message
+    assert type(again) is type(message)
+
+
+def test_lone_surrogates_are_refused_when_encoded():
+    with pytest.raises(WireError, match="cannot be encoded"):
+        CODEC.encode(Report((), (("\ud800", 1),), 0.0, True))
+
+
+GOOD = packed("Ping", 7)
+
+
+@pytest.mark.parametrize(
+    ("payload", "reason"),
+    [
+        (b"", "too short"),
+        (bytes([VERSION]), "too short"),
+        (packed("Ping", 7, version=2), "version 2 is unknown, this is 1"),
+        (packed("Pong", 7), "tag 'Pong' is unknown"),
+        (packed(), "tag '' is unknown"),
+        (packed(7, 7), "malformed"),
+        (packed("Ping"), "malformed"),
+        (packed("Ping", 7, 8), "malformed"),
+        (packed("Ping", "7"), "malformed"),
+        (packed("Ping", 7.5), "malformed"),
+        (packed("Ping", True), "malformed"),
+        (packed("Ping", None), "malformed"),
+        (GOOD + b"\x00", "malformed"),
+        (GOOD[:-1], "malformed"),
+        (GOOD[:1] + b"\x92\xa4P\xffng\x07", "malformed"),  # the tag is not UTF-8
+        (GOOD[:1] + b"\xdd\xff\xff\xff\xff", "malformed"),  # four billion items to come
+        (GOOD[:1] + b"\x91" * 5000, "malformed|nested"),
+        (packed("Report", [], [], math.nan, True, None), "a number is nan"),
+        (packed("Report", [], [], math.inf, True, None), "a number is inf"),
+        (packed("Report", [], [], -math.inf, True, None), "a number is -inf"),
+        (packed("Report", [], [["a"]], 0.0, True, None), "malformed"),
+        (packed("Report", [], [], 0.0, 1, None), "malformed"),
+        (packed("Report", [{"name": "x"}], [], 0.0, True, None), "malformed"),
+        (GOOD + b"\x00" * 10_000, "a message of 10009 bytes is above 10000"),
+    ],
+)
+def test_what_is_malformed_is_refused_in_one_sentence(payload, reason):
+    with pytest.raises(WireError, match=reason) as caught:
+        CODEC.decode(payload)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 300
+
+
+def test_bad_utf8_within_a_message():
+    payload = CODEC.encode(Report((), (("abc", 1),), 0.0, True))
+    with pytest.raises(WireError, match="malformed"):
+        CODEC.decode(payload.replace(b"abc", b"a\xffc"))
+
+
+def test_every_truncation_is_refused():
+    payload = CODEC.encode(Report((Part("x", {"a": (1, 2)}, b"s"),), (("y", 3),), 0.5, True, "n"))
+    for length in range(len(payload)):
+        with pytest.raises(WireError):
+            CODEC.decode(payload[:length])
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+def test_endless_numbers_are_not_sent(number):
+    with pytest.raises(WireError, match="a number is"):
+        CODEC.encode(Report((), (), number, True))
+
+
+@pytest.mark.parametrize("message", [Ping(2**70), Ping(object()), Part("x", {}), "text"])
+def test_what_cannot_be_a_message_is_not_sent(message):
+    with pytest.raises(WireError):
+        CODEC.encode(message)
+
+
+def test_too_large_a_message_is_not_sent():
+    with pytest.raises(WireError, match="above 10000"):
+        CODEC.encode(Report((), (), 0.0, True, "x" * 10_000))
+
+
+def test_a_messages_own_checks_become_wire_errors():
+    @dataclass(frozen=True)
+    class Positive:
+        number: int
+
+        def __post_init__(self):
+            if self.number <= 0:
+                raise ValueError("number must be positive")
+
+    codec = Codec(Positive)
+    assert codec.decode(packed("Positive", 1)) == Positive(1)
+    with pytest.raises(WireError, match="number must be positive"):
+        codec.decode(packed("Positive", 0))
+
+
+def test_only_frozen_dataclasses_of_different_names_are_messages():
+    @dataclass
+    class Loose:
+        number: int
+
+    with pytest.raises(TypeError, match="a message is a frozen dataclass, got Loose"):
+        Codec(Loose)
+    with pytest.raises(ValueError, match="two classes of messages are called Ping"):
+        Codec(Ping, Ping)
+
+
+def refused_or_decoded(payload):
+    """Whether the payload was a message; anything but a WireError fails the test."""
+    try:
+        message = CODEC.decode(payload)
+    except WireError:
+        return False
+    CODEC.encode(message)  # and what was let in can go on
+    return True
+
+
+@settings(max_examples=2000, suppress_health_check=[HealthCheck.too_slow])
+@given(st.binary(max_size=200))
+def test_random_bytes(payload):
+    refused_or_decoded(payload)
+    refused_or_decoded(bytes([VERSION]) + payload)
+    refused_or_decoded(bytes([VERSION]) + b"\x96\xa6Report" + payload)
+
+
+@settings(max_examples=1000)
+@given(MESSAGES, st.randoms(use_true_random=False))
+def test_mutated_messages(message, dice):
+    original = CODEC.encode(message)
+    for _ in range(5):
+        payload = bytearray(original)
+        for _ in range(dice.randint(1, 3)):
+            at = dice.randrange(len(payload) + 1)
+            what = dice.randrange(4)
+            if what == 0 and at < len(payload):
+                payload[at] = dice.randrange(256)
+            elif what == 1:
+                payload[at:at] = dice.randbytes(dice.randint(1, 4))
+            elif what == 2:
+                del payload[at : at + dice.randint(1, 4)]
+            else:  # a double that is nearly always nonsense
+                payload[at:at] = b"\xcb" + struct.pack(">d", dice.choice([math.nan, math.inf, 1.5]))
+        refused_or_decoded(bytes(payload[: CODEC.max_bytes]))
+
+
+def test_ten_thousand_mutations_of_one_message():
+    original = CODEC.encode(
+        Report((Part("x", {"a": (1, 2)}, b"s"),), (("y", 3),), 0.5, True, "note")
+    )
+    dice = random.Random(20)
+    let_in = 0
+    for _ in range(10_000):
+        payload = bytearray(original)
+        payload[dice.randrange(1, len(payload))] = dice.randrange(256)
+        let_in += refused_or_decoded(bytes(payload))
+    assert 0 < let_in < 10_000  # a different number is still a message
