@@ -17,11 +17,18 @@ posse certs issue berlin --host berlin.example.org --host 192.0.2.7
 
 posse certs issue berlin --days 30 --force"""
 
-app = typer.Typer(help="Certificates for live agents.", no_args_is_help=True, epilog=EXAMPLES)
+app = typer.Typer(epilog=EXAMPLES)
 
 Folder = Annotated[Path, typer.Option(help="Folder of the certificates.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace what is there.")]
 CERTS = Path("certs")
+
+
+@app.callback(invoke_without_command=True)
+def certs(context: typer.Context) -> None:
+    """Make the certificates of live agents."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
 
 
 @app.command(epilog=EXAMPLES)
