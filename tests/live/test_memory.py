@@ -105,7 +105,11 @@ def test_the_same_seed_gives_the_same_faults():
     def story(seed):
         net, ends, heard = network(
             (("a", "b"), ("b", "c")),
-            **{"loss": 0.2, "delay": (0, 3), "duplication": 0.2, "reorder": True, "seed": seed},
+            loss=0.2,
+            delay=(0, 3),
+            duplication=0.2,
+            reorder=True,
+            seed=seed,
         )
         for i in range(50):
             ends["a"].send("b", bytes([i]))

@@ -1,4 +1,4 @@
-"""zenoh for real, on loopback: who is heard, who is not, and what happens when peers come and go."""
+"""zenoh for real, on loopback: who is heard, who is not, and how peers come and go."""
 
 import json
 import os
@@ -249,6 +249,18 @@ def test_a_valid_certificate_does_not_speak_as_another(world):
     assert len(session.info.links()) == 1
 
 
+def test_nor_does_it_at_the_address_of_another(world):
+    world.agent("a")
+    there = {"endpoints": [f"tls/{world.addresses['b']}"]}
+    session = world.stranger(
+        tls=tls(Files.of(world.folder, "mallory")), listen=there, connect={"endpoints": []}
+    )
+    wait_until(session.info.links)
+    shout(session)
+    assert world.heard["a"] == []
+    assert world.agents["a"].connected() == {"b": False}
+
+
 @pytest.mark.parametrize("dialled", [False, True])
 def test_nor_does_it_with_the_session_id_of_another(folder, dialled):
     world = World(folder, b_dials=not dialled)
@@ -355,7 +367,7 @@ def test_large_messages_are_neither_sent_nor_taken(world):
 
 
 def test_closing_is_prompt_and_for_good(world):
-    a, b = world.pair()
+    a, _ = world.pair()
     start = time.monotonic()
     a.close()
     a.close()
@@ -373,6 +385,30 @@ def test_closing_while_dialling_is_prompt(world):
     start = time.monotonic()
     a.close()
     assert time.monotonic() - start < 2
+
+
+HANGING = """
+import sys, time
+from pathlib import Path
+from posse.live.certificates import Files
+from posse.live.transport.zenoh import ZenohTransport
+
+folder, there = sys.argv[1:]
+a = ZenohTransport("a", {"b": there}, files=Files.of(Path(folder), "a"))
+a.start(print)
+time.sleep(0.5)
+start = time.monotonic()
+a.close()
+print(time.monotonic() - start < 2)
+"""
+
+
+def test_closing_while_a_peer_hangs_is_prompt_and_so_is_the_end(folder):
+    with socket.create_server(("127.0.0.1", 0)) as deaf:  # takes connections and says nothing
+        there = f"127.0.0.1:{deaf.getsockname()[1]}"
+        command = [sys.executable, "-c", HANGING, str(folder), there]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=SOON)
+    assert (done.returncode, done.stdout) == (0, "True\n")
 
 
 def test_without_certificates_on_this_machine_only(world):

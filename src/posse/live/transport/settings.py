@@ -9,6 +9,7 @@ from posse.live.certificates import Files
 from posse.live.transport import MAX_BYTES
 
 LEASE = 4000  # milliseconds of silence after which a link counts as dead
+HANDSHAKE = 3000  # milliseconds a link may take to open; closing waits for those that do
 RETRY = {"period_init_ms": 100, "period_max_ms": 2000, "period_increase_factor": 2.0}
 OVERHEAD = 1000  # bytes that a message's key and headers may take, generously
 QUEUE = 16  # batches of 48 kB, the most zenoh allows, so that most messages go out without waiting
@@ -63,7 +64,11 @@ def settings(
         "scouting": {"multicast": {"enabled": False}, "gossip": {"enabled": False}},
         "open": {"return_conditions": {"connect_scouted": False, "declares": False}},
         "adminspace": {"enabled": False},
-        "transport": {"shared_memory": {"enabled": False}, "link": link},
+        "transport": {
+            "unicast": {"open_timeout": HANDSHAKE, "accept_timeout": HANDSHAKE},
+            "shared_memory": {"enabled": False},
+            "link": link,
+        },
         "access_control": _access(name, neighbours, network) if files else {"enabled": False},
     }
 

@@ -21,6 +21,8 @@ from posse.live.certificates import Files, checked_name
 from posse.live.transport import MAX_BYTES, Receive, checked_size
 from posse.live.transport.settings import settings
 
+PATIENCE = 1.0  # seconds that close() waits for zenoh, which ends by itself soon after
+
 
 class ZenohTransport:
     """An agent's zenoh session, open from start() to close()."""
@@ -145,18 +147,26 @@ class ZenohTransport:
 
     def close(self) -> None:
         """Close the session and its links."""
-        import zenoh
-
         self._closed = True
         with self._lock:
             session, self._session = self._session, None
             self._publishers = {}
         if session is not None:
-            with contextlib.suppress(zenoh.ZError):
-                session.close()
+            # zenoh waits for links it is opening, to one that hangs for as long as HANDSHAKE; not
+            # a daemon, which Python would kill inside of zenoh, and itself with it
+            closing = threading.Thread(target=_close, args=(session,))
+            closing.start()
+            closing.join(PATIENCE)
 
     def _key(self, source: str, target: str) -> str:
         return f"posse/{self.network}/{source}/{target}"
+
+
+def _close(session: Any) -> None:
+    import zenoh
+
+    with contextlib.suppress(zenoh.ZError):
+        session.close()
 
 
 def _check_address(address: str, insecure: bool) -> None:
