@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from posse.live.wire import VERSION, Codec, WireError
@@ -59,6 +59,7 @@ def packed(*values, version=VERSION):
     return bytes([version]) + msgspec.msgpack.encode(values)
 
 
+@settings(deadline=None)
 @given(MESSAGES)
 def test_round_trip(message):
     again = CODEC.decode(CODEC.encode(message))
@@ -176,7 +177,7 @@ def refused_or_decoded(payload):
     return True
 
 
-@settings(max_examples=2000, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=2000, deadline=None)
 @given(st.binary(max_size=200))
 def test_random_bytes(payload):
     refused_or_decoded(payload)
@@ -184,7 +185,7 @@ def test_random_bytes(payload):
     refused_or_decoded(bytes([VERSION]) + b"\x96\xa6Report" + payload)
 
 
-@settings(max_examples=1000)
+@settings(max_examples=400, deadline=None)
 @given(MESSAGES, st.randoms(use_true_random=False))
 def test_mutated_messages(message, dice):
     original = CODEC.encode(message)
