@@ -6,8 +6,7 @@ import sys
 import pytest
 
 from posse.cli import main
-
-pytest.importorskip("cryptography")
+from posse.live import certificates
 
 
 def run(capsys, *arguments):
@@ -23,8 +22,6 @@ def _elsewhere(tmp_path, monkeypatch):
 
 
 def test_an_authority_and_two_agents(capsys, tmp_path):
-    from posse.live import certificates
-
     paths = {name: tmp_path / "certs" / name for name in ("ca.pem", "ca.key", "b.pem", "b.key")}
     code, out, err = run(capsys, "init")
     assert (code, out.split(), err) == (0, ["certs/ca.pem", "certs/ca.key"], "")
@@ -75,6 +72,7 @@ def test_without_the_extra(arguments, tmp_path):
 import sys
 sys.modules["cryptography"] = None
 from posse.cli import main
+from posse.live import certificates
 main(["certs", *{arguments!r}])
 """
     done = subprocess.run(

@@ -130,6 +130,28 @@ def test_endless_numbers_are_not_sent(number):
         CODEC.encode(Report((), (), number, True))
 
 
+@dataclass(frozen=True)
+class Deep:
+    values: tuple[dict[str, list[float | None]], ...]
+    anything: object = None
+
+
+def test_endless_numbers_are_found_at_any_depth():
+    codec = Codec(Deep)
+    good = Deep(({"a": [1.5, None]},), [1, {"b": 2.5}])
+    assert codec.decode(codec.encode(good)) == good
+    for wrong in ([{"a": [1.0, math.nan]}], None), ([], [1, {"b": math.inf}]):
+        with pytest.raises(WireError, match="a number is"):
+            codec.decode(packed("Deep", *wrong))
+    with pytest.raises(WireError, match="a number is nan"):
+        codec.encode(Deep(({"a": [math.nan]},)))
+    nested = []
+    for _ in range(100):
+        nested = [nested]
+    with pytest.raises(WireError, match="nested too deeply"):
+        codec.decode(packed("Deep", [], nested))
+
+
 @pytest.mark.parametrize("message", [Ping(2**70), Ping(object()), Part("x", {}), "text"])
 def test_what_cannot_be_a_message_is_not_sent(message):
     with pytest.raises(WireError):

@@ -11,14 +11,13 @@ from datetime import timedelta
 from itertools import chain
 
 import pytest
+import zenoh
 
 from posse.live import certificates
 from posse.live.certificates import HOSTS, Files
 from posse.live.transport import Transport
 from posse.live.transport.settings import settings
 from posse.live.transport.zenoh import ZenohTransport
-
-zenoh = pytest.importorskip("zenoh")
 
 SOON = 10  # seconds within which all must happen; it takes a tenth of one on an idle machine
 
@@ -262,7 +261,7 @@ def test_nor_does_it_at_the_address_of_another(world):
 
 
 @pytest.mark.parametrize("dialled", [False, True])
-def test_nor_does_it_with_the_session_id_of_another(folder, dialled):
+def test_nor_does_it_with_the_session_id_of_another(folder, dialled, caplog):
     world = World(folder, b_dials=not dialled)
     try:
         a, b = world.pair()
@@ -270,6 +269,7 @@ def test_nor_does_it_with_the_session_id_of_another(folder, dialled):
         world.stranger(tls=mallory, id=str(b._session.info.zid()))
         if dialled:  # its link joins those of b, so that nobody can tell them apart any more
             wait_until(lambda: a.connected() == {"b": False})
+            wait_until(lambda: "of b and mallory claim to be one agent" in caplog.text)
             heard = list(world.heard["a"])
             shout(world.sessions[0])
             b.send("a", b"lost")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import fields, is_dataclass
-from typing import Any, Final, get_type_hints
+from typing import Any, Final, get_args, get_type_hints
 
 import msgspec
 
@@ -31,6 +31,7 @@ class Codec:
         self._encoder = msgspec.msgpack.Encoder()
         self._fields: dict[type, list[str]] = {}
         self._classes: dict[str, type] = {}
+        self._with_floats: set[type] = set()
         self._shapes: dict[str, msgspec.msgpack.Decoder[Any]] = {}
         for cls in classes:
             if not (is_dataclass(cls) and cls.__dataclass_params__.frozen):  # type: ignore[attr-defined]
@@ -44,6 +45,9 @@ class Codec:
             # strict: no number from a string, no truth from a number
             shape: Any = tuple.__class_getitem__((str, *(hints[name] for name in names)))
             self._shapes[cls.__name__] = msgspec.msgpack.Decoder(shape, strict=True)
+            # the search costs a hundred times the rest, and there is none to find among integers
+            if any(_may_hold_floats(hints[name]) for name in names):
+                self._with_floats.add(cls)
         self._tagged = msgspec.msgpack.Decoder(list[msgspec.Raw])
         self._text = msgspec.msgpack.Decoder(str)
 
@@ -53,7 +57,8 @@ class Codec:
         if cls not in self._fields:
             raise WireError(f"{cls.__name__} is not a message of this codec")
         values = [getattr(message, name) for name in self._fields[cls]]
-        _refuse_endless(values)
+        if cls in self._with_floats:
+            _refuse_endless(values)
         try:
             payload = bytes([VERSION]) + self._encoder.encode([cls.__name__, *values])
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
@@ -79,8 +84,10 @@ class Codec:
             if shape is None:
                 raise WireError(f"tag {tag[:40]!r} is unknown")
             _, *values = shape.decode(body)
-            _refuse_endless(values)
-            message = self._classes[tag](*values)
+            cls = self._classes[tag]
+            if cls in self._with_floats:
+                _refuse_endless(values)
+            message = cls(*values)
         except WireError:
             raise
         # bad UTF-8 and nesting too deep have errors of their own, and a message's own checks
@@ -111,6 +118,16 @@ def _refuse_endless(value: Any, depth: int = 0) -> None:
     elif is_dataclass(value):
         for field in fields(value):
             _refuse_endless(getattr(value, field.name), depth + 1)
+
+
+def _may_hold_floats(hint: Any) -> bool:
+    """Whether a value of this type could hold a float; if in doubt, it could."""
+    if is_dataclass(hint):
+        hints = get_type_hints(hint, include_extras=True)
+        return any(_may_hold_floats(hints[field.name]) for field in fields(hint))
+    if arguments := get_args(hint):
+        return any(_may_hold_floats(argument) for argument in arguments)
+    return hint not in (int, str, bytes, bool, type(None), ...)
 
 
 def _line(error: Exception) -> str:

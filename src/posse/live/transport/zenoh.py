@@ -10,16 +10,20 @@ from __future__ import annotations
 import contextlib
 import ipaddress
 import json
+import logging
 import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import chain
 from typing import Any
 
 from posse.live import certificates
 from posse.live.certificates import Files, checked_name
 from posse.live.transport import MAX_BYTES, Receive, checked_size
 from posse.live.transport.settings import settings
+
+logger = logging.getLogger(__name__)
 
 PATIENCE = 1.0  # seconds that close() waits for zenoh, which ends by itself soon after
 
@@ -116,7 +120,14 @@ class ZenohTransport:
             self._links = {zid: +names for zid, names in self._links.items() if +names}
             self._linked = frozenset(name for names in self._links.values() for name in names)
             mixed = (names for names in self._links.values() if len(names) > 1)
-            self._contested = frozenset(name for names in mixed for name in names)
+            before, self._contested = self._contested, frozenset(chain.from_iterable(mixed))
+        if new := self._contested - before:
+            logger.warning(
+                "the certificates of %s claim to be one agent: %s is not heard until one of them "
+                "goes, or after a restart",
+                " and ".join(sorted(new)),
+                ", ".join(sorted(new & self.neighbours.keys())) or "neither",
+            )
 
     def _open_to(self, peer: str) -> bool:
         # after a link died with much under way, zenoh goes on as if the peer still listened
