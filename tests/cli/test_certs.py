@@ -72,7 +72,6 @@ def test_without_the_extra(arguments, tmp_path):
 import sys
 sys.modules["cryptography"] = None
 from posse.cli import main
-from posse.live import certificates
 main(["certs", *{arguments!r}])
 """
     done = subprocess.run(
