@@ -1,0 +1,89 @@
+"""`posse status`: what a live agent knows, and how its neighbours are."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Any
+
+import typer
+
+from posse.cli.errors import Mistake, live, mistakes
+
+EXAMPLES = """Examples:
+
+posse status http://127.0.0.1:8700
+
+posse status http://127.0.0.1:8700 --watch"""
+
+
+def status(
+    url: Annotated[str, typer.Argument(metavar="URL", help="Where the agent answers.")],
+    watch: Annotated[bool, typer.Option("--watch", help="Again and again, until Ctrl-C.")] = False,
+) -> None:
+    """Show an agent's arms and neighbours as tables."""
+    from rich.console import Console
+    from rich.live import Live
+
+    with mistakes(), live():
+        from posse.live.client import Client
+
+        with Client(url) as client:
+            if not watch:
+                Console().print(_shown(client, url))
+                return
+            with Live(_shown(client, url), console=Console(), auto_refresh=False) as shown:
+                while True:
+                    time.sleep(1)
+                    shown.update(_shown(client, url), refresh=True)
+
+
+def _shown(client: Any, url: str) -> Any:
+    from rich.console import Group
+
+    try:
+        arms, network = client.arms(), client.network()
+    except ValueError:
+        raise
+    except Exception as error:
+        reason = str(error) or type(error).__name__
+        raise Mistake(f"no agent answers at {url}: {reason}") from None
+    return Group(_arms(arms), _network(network))
+
+
+def _arms(arms: dict[str, dict[str, float]]) -> Any:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title="arms", title_justify="left")
+    table.add_column("arm")
+    for column in ("mean", "95% interval", "best?", "expected loss", "pulls here", "in network"):
+        table.add_column(column, justify="right")
+    for name, arm in arms.items():
+        table.add_row(
+            Text(name),
+            f"{arm['mean']:.4g}",
+            f"{arm['low']:.4g} to {arm['high']:.4g}",
+            f"{arm['probability_best']:.1%}",
+            f"{arm['expected_loss']:.3g}",
+            f"{arm['pulls_here']:,.0f}",
+            f"{arm['pulls_in_network']:,.0f}",
+        )
+    return table
+
+
+def _network(network: dict[str, Any]) -> Any:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=f"neighbours ({network['agents_known']} agents known)")
+    table.title_justify = "left"
+    for column in ("neighbour", "connected", "last heard", "lag"):
+        table.add_column(column)
+    for name, neighbour in network["neighbours"].items():
+        heard = neighbour["last_heard"]
+        ago = "never" if heard is None else f"{max(0.0, time.time() - heard):.1f} s ago"
+        lag = "" if neighbour["lag"] is None else str(neighbour["lag"])
+        table.add_row(Text(name), "yes" if neighbour["connected"] else "no", ago, lag)
+    for reason, count in network["refused"].items():
+        table.add_row(Text(f"refused: {reason}"), "", "", str(count))
+    return table

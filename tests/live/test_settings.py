@@ -1,0 +1,80 @@
+"""agent.toml: what is understood, and what is refused in one sentence that names the key."""
+
+import pytest
+
+from posse import families, policies
+from posse.live.settings import from_data, read_settings
+
+MINIMAL = {"name": "berlin", "arms": ["red", "green"], "family": "bernoulli"}
+
+
+def test_the_least_that_is_needed():
+    settings = from_data(MINIMAL)
+    assert settings.family == families.Bernoulli()
+    assert settings.policy == policies.ThompsonSampling()
+    agent = settings.agent()
+    assert agent.exchange.identity == "berlin"
+    assert agent.pull().arm in ("red", "green")
+
+
+def test_a_full_file(tmp_path):
+    path = tmp_path / "agent.toml"
+    path.write_text("""
+name = "berlin"
+arms = ["red", "green", "blue"]
+family = {name = "gaussian", sigma = 2.0}
+policy = {name = "bayes-ucb"}
+exchange = "flows"
+network_size = 12
+reward_range = [-10, 10]
+reward_window = 60
+default_reward = 0
+store = "berlin.db"
+http = "127.0.0.1:8701"
+listen = "0.0.0.0:7447"
+tick_seconds = 0.5
+
+[neighbours]
+paris = "192.0.2.7:7447"
+rome = ""
+""")
+    settings = read_settings(path)
+    assert settings.family == families.Gaussian(2.0)
+    assert dict(settings.neighbours) == {"paris": "192.0.2.7:7447", "rome": ""}
+    assert settings.agent().pull().arm in settings.arms
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"nam": "x"}, "name"),
+        ({"arms": ["red"]}, "arms"),
+        ({"arms": "red"}, "arms"),
+        ({"family": "bernouli"}, "bernoulli"),
+        ({"family": {"name": "bernoulli", "alfa": 1}}, "alpha"),
+        ({"family": "gaussian"}, "reward_range"),
+        ({"family": {"name": "bernoulli", "alpha": -1}}, "alpha"),
+        ({"exchange": "flow"}, "flows"),
+        ({"default_reward": 0}, "reward_window"),
+        ({"reward_window": -1}, "reward_window"),
+        ({"tick_seconds": 0}, "tick_seconds"),
+        ({"neighbours": {"paris": 5}}, "neighbours"),
+        ({"insecure": "yes"}, "insecure"),
+        ({"network_size": 5}, "network_size"),
+        ({"http": 8700}, "http"),
+        ({"name": 5}, "name"),
+    ],
+)
+def test_mistakes_name_the_key(change, words):
+    with pytest.raises(ValueError, match=words):
+        from_data({**MINIMAL, **change})
+
+
+def test_a_missing_key_and_a_missing_file(tmp_path):
+    with pytest.raises(ValueError, match="family is missing"):
+        from_data({"name": "berlin", "arms": ["a", "b"]})
+    with pytest.raises(ValueError, match="there is no file"):
+        read_settings(tmp_path / "agent.toml")
+    (tmp_path / "bad.toml").write_text("name = ")
+    with pytest.raises(ValueError, match="not TOML"):
+        read_settings(tmp_path / "bad.toml")
