@@ -1,1 +1,1 @@
-"""Live agents: one a site, exchanging evidence over an unreliable network."""
+"""Live agents: one a site, learning from its own rewards and its neighbours' evidence."""

@@ -6,11 +6,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from posse.live.exchange.flow_records import MOST_KNOWN
 from posse.live.exchange.ledger import Bounds, is_ledger, is_name, is_whole
 from posse.live.exchange.messages import FlowsMessage
 from posse.live.exchange.quanta import PER_UNIT
 
+MOST_KNOWN = 1000  # identities
 MOST_EDGES = 10_000
 
 
@@ -43,6 +43,7 @@ class FlowChecks:
         numbers = message.boot, message.echo, message.heard, message.seq, message.version
         return (
             is_name(message.src)
+            and (message.dst == "" or is_name(message.dst))
             and all(is_whole(number) for number in numbers)
             and message.boot > 0
             and is_whole(message.degree, MOST_EDGES)

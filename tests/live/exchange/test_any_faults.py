@@ -1,0 +1,85 @@
+"""Whatever happens, in whatever order: nothing is counted twice, and nothing saved is lost."""
+
+import itertools
+import runpy
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis.stateful import invariant, run_state_machine_as_test
+
+from posse.live.exchange import Flows, Origins
+from posse.live.exchange.ledger import plus
+
+Faults = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("machine.py")))).Faults
+
+
+class OriginsFaults(Faults):
+    exchange = Origins
+    options = {"digest_every": 3, "batch": 3}  # noqa: RUF012
+
+    def teardown(self):
+        world = self.world
+        held = [agent.evidence() for agent in world.agents.values()]
+        names = list(world.agents)
+        for one, other in itertools.pairwise(names):
+            world.link(one, other)
+        world.settle(rounds=40)
+        one, *others = [agent.evidence() for agent in world.agents.values()]
+        assert all(evidence == one for evidence in others)
+        assert all(one[arm] <= world.truth[arm] for arm in one)
+        for arm, values in (item for evidence in held for item in evidence.items()):
+            assert one[arm][-1] >= values[-1]
+        if not (self.rolled_back or self.died):
+            assert one == world.truth
+            for name, agent in world.agents.items():
+                assert agent.own().get(name) == world.truth.get(name)
+        assert not world.all_refusals()
+
+
+class FlowsFaults(Faults):
+    exchange = Flows
+
+    @invariant()
+    def ends_differ_by_one_version_at_most(self):
+        if self.rolled_back:
+            return
+        agents = {agent.identity: agent for agent in self.world.agents.values()}
+        for identity, agent in agents.items():
+            for peer, (version, flow) in agent.records().items():
+                if peer in agents:
+                    other, opposite = agents[peer].records().get(identity, (0, {}))
+                    assert abs(version - other) <= 1
+                    assert version != other or not plus(flow, opposite)
+
+    def teardown(self):
+        world = self.world
+        world.settle(rounds=12)
+        self.check()
+        world.disconnect_all()
+        world.settle(rounds=12)
+        self.check()
+
+    def check(self):
+        world = self.world
+        assert not world.unequal_pairs()
+        if not self.died:
+            assert world.level() == world.own()
+        if not (self.died or self.rolled_back):
+            assert world.level() == world.truth
+        assert not world.all_refusals()
+
+
+@pytest.mark.parametrize("machine", [OriginsFaults, FlowsFaults])
+def test_evidence_survives_any_faults(machine):
+    run_state_machine_as_test(
+        machine,
+        settings=settings(
+            max_examples=60,
+            stateful_step_count=50,
+            deadline=None,
+            derandomize=True,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )

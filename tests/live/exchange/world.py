@@ -1,0 +1,156 @@
+"""A small world in memory: agents, their disks, and a network that does its worst."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+
+from posse.live.exchange import Flows, Origins
+from posse.live.exchange.ledger import plus, total
+from posse.live.exchange.quanta import PER_UNIT
+
+BOUNDS = (1.0, 1.0)
+FINGERPRINT = "bernoulli"
+
+
+class World:
+    """Each agent observes an arm of its own name, so that every origin is counted by itself."""
+
+    def __init__(self, exchange, n_agents, seed=0, **options):
+        self.exchange, self.options = exchange, options
+        self.random = random.Random(seed)
+        self.agents = {}
+        self.backups = {}
+        self.network = []  # (from, to, message)
+        self.cut = set()  # names on one side of a partition
+        self.truth = {}
+        self.refusals = Counter()
+        self.now = 0.0
+        for _ in range(n_agents):
+            self.join()
+        names = list(self.agents)
+        for one, other in zip(names, names[1:] + names[:1], strict=True):
+            if one != other:
+                self.link(one, other)
+
+    def make(self, name):
+        identity = name if self.exchange is Origins else None
+        return self.exchange(
+            fingerprint=FINGERPRINT,
+            bounds=BOUNDS,
+            identity=identity,
+            draw=self.random.getrandbits,
+            **self.options,
+        )
+
+    def join(self):
+        name = f"agent{len(self.backups)}"
+        self.agents[name] = self.make(name)
+        self.backups[name] = []
+        return name
+
+    def link(self, one, other):
+        self.agents[one].connect(other)
+        self.agents[other].connect(one)
+
+    def observe(self, name, pulls=1):
+        for nth in range(pulls):
+            statistic = (PER_UNIT * (nth % 2), PER_UNIT)
+            self.agents[name].observe(name, statistic)
+            self.truth = plus(self.truth, {name: statistic})
+
+    def tick(self, name):
+        self.now += 1.0
+        self.send(name, self.agents[name].tick(self.now))
+
+    def send(self, name, outgoing):
+        self.network += [(name, to, message) for to, message in outgoing]
+
+    def deliver(self, index, repeat=False):
+        if not self.network:
+            return
+        index %= len(self.network)
+        source, to, message = self.network[index] if repeat else self.network.pop(index)
+        if to in self.agents and (source in self.cut) == (to in self.cut):
+            self.send(to, self.agents[to].receive(source, message, self.now))
+
+    def deliver_all(self, order="first"):
+        for _ in range(20_000):
+            if not self.network:
+                return
+            self.deliver(0 if order == "first" else self.random.randrange(len(self.network)))
+        raise AssertionError("the network does not come to rest")
+
+    def back_up(self, name):
+        self.backups[name].append(json.loads(json.dumps(self.agents[name].state())))
+
+    def restart(self, name, backup=None, clean=False, keep_own=False):
+        old = self.agents[name]
+        state = json.loads(json.dumps(old.state()))
+        if backup is not None:
+            own = state.get("own")
+            state = self.backups[name][backup % len(self.backups[name])]
+            if keep_own:
+                state = {**state, "own": own}
+        self.replace(name, state, clean)
+
+    def lose_disk(self, name):
+        self.replace(name, None)
+
+    def replace(self, name, state, clean=False):
+        self.refusals += self.agents[name].refusals
+        new = self.make(name)
+        if state is None:
+            for peer in self.agents[name].neighbours():  # the configuration is not on that disk
+                new.connect(peer)
+        else:
+            new.restore(state, clean)
+        self.agents[name] = new
+
+    def depart(self, name):
+        self.refusals += self.agents.pop(name).refusals
+
+    def all_refusals(self):
+        return self.refusals + sum((a.refusals for a in self.agents.values()), Counter())
+
+    def settle(self, rounds=24):
+        """Heal the partition, deliver what is late, and let time pass without faults."""
+        self.cut = set()
+        for _ in range(rounds):
+            for name in list(self.agents):
+                self.tick(name)
+            self.deliver_all("any")
+
+    def disconnect_all(self):
+        for agent in self.agents.values():
+            for peer in agent.neighbours():
+                agent.disconnect(peer)
+
+    def unequal_pairs(self):
+        """Of flows: the pairs of survivors that do not hold the same record."""
+        by_identity = {agent.identity: agent for agent in self.agents.values()}
+        unequal = []
+        for identity, agent in by_identity.items():
+            for peer, (version, flow) in agent.records().items():
+                if peer in by_identity:
+                    theirs = by_identity[peer].records().get(identity, (0, {}))
+                    if version != theirs[0] or plus(flow, theirs[1]):
+                        unequal.append((identity, peer, version, theirs[0]))
+        return unequal
+
+    def level(self):
+        return total(agent.level() for agent in self.agents.values())
+
+    def own(self):
+        return total(agent.own() for agent in self.agents.values())
+
+
+def two(exchange, **options):
+    """Two linked agents; of flows, the owner first."""
+    world = World(exchange, 2, **options)
+    names = sorted(world.agents, key=lambda name: world.agents[name].identity)
+    return world, names[0], names[1]
+
+
+__all__ = ["BOUNDS", "FINGERPRINT", "Flows", "World", "two"]
