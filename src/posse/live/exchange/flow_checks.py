@@ -6,11 +6,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from posse.live.exchange.flow_records import MOST_KNOWN
 from posse.live.exchange.ledger import Bounds, is_ledger, is_name, is_whole
 from posse.live.exchange.messages import FlowsMessage
 from posse.live.exchange.quanta import PER_UNIT
 
-MOST_KNOWN = 1000  # identities
 MOST_EDGES = 10_000
 
 

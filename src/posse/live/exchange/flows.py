@@ -35,12 +35,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from posse.live.exchange.boots import Boots
-from posse.live.exchange.flow_checks import MOST_KNOWN, FlowChecks
+from posse.live.exchange.flow_checks import FlowChecks
+from posse.live.exchange.flow_records import Census, Record, Records
 from posse.live.exchange.ledger import (
     Bounds,
     Ledger,
     each,
-    from_plain,
     is_ledger,
     minus,
     plain,
@@ -50,18 +50,7 @@ from posse.live.exchange.messages import FlowsMessage
 from posse.live.exchange.quanta import truncated
 from posse.live.exchange.seam import NeighbourStatus, Outgoing
 
-GOSSIPED = 32  # identities a message, in turns, so that its size does not grow with N
 REMIND_EVERY = 10  # ticks
-MOST_IDENTITIES = 100  # of one name: every lost disk takes one
-
-
-@dataclass
-class _Record:
-    """One edge ever used: durable."""
-
-    name: str
-    version: int = 0
-    flow: Ledger = field(default_factory=dict)
 
 
 @dataclass
@@ -69,7 +58,7 @@ class _Peer:
     """What the present process knows of one identity: volatile."""
 
     boots: Boots = field(default_factory=Boots)
-    version: int | None = None  # None until a message of its current boot has been used
+    version: int | None = None  # None until a message of its present process has been used
     credit: bool = False
     last_heard: float | None = None
 
@@ -96,15 +85,12 @@ class Flows:
         self._network_size = network_size
         self._divide = divide
         self._checks = FlowChecks(fingerprint, self._bounds, most_pulls, type(divide(2, 2)))
-        self._own: Ledger = {}
-        self._level: Ledger = {}  # own evidence less all flows, kept up to date
-        self._records: dict[str, _Record] = {}  # by identity; the last of a name is its present one
+        self._records = Records()
         self._active: set[str] = set()  # names
-        self._known: dict[str, None] = {self.identity: None}  # in the order of arrival
+        self._census = Census([self.identity])
         self._boot = 1 + draw(62)  # 0 means none
         self._seq = 0
         self._peers: dict[str, _Peer] = {}
-        self._gossip_from = 0
         self._ticks = 0
 
     def observe(self, arm: str, statistic: Sequence[int]) -> None:
@@ -115,33 +101,32 @@ class Flows:
             is_ledger(fresh, self._bounds.dimension, number) and self._bounds.allow(fresh[arm])
         ):
             raise ValueError(f"no statistic within the bounds: {arm!r}, {tuple(statistic)}")
-        self._own = plus(self._own, fresh)
-        self._level = plus(self._level, fresh)
+        self._records.observe(fresh)
 
     def evidence(self) -> Ledger:
         """N times the level: an estimate of the whole network's evidence."""
         size = self.network_size()
-        return each(self._level, lambda value: size * value)
+        return each(self._records.level, lambda value: size * value)
 
     def network_size(self) -> int:
         """N, as given or as counted."""
-        return self._network_size or len(self._known)
+        return self._network_size or len(self._census.known)
 
     def own(self) -> Ledger:
         """All that this agent has observed itself."""
-        return dict(self._own)
+        return dict(self._records.own)
 
     def level(self) -> Ledger:
         """The estimate of the network's average evidence, not clipped."""
-        return dict(self._level)
+        return dict(self._records.level)
 
     def records(self) -> dict[str, tuple[int, Ledger]]:
         """By identity, the version and what has flowed out on that edge."""
-        return {peer: (r.version, dict(r.flow)) for peer, r in self._records.items()}
+        return {peer: (r.version, dict(r.flow)) for peer, r in self._records.by_identity.items()}
 
     def known(self) -> frozenset[str]:
         """All identities ever seen, at most 1000."""
-        return frozenset(self._known)
+        return frozenset(self._census.known)
 
     def connect(self, peer: str) -> None:
         """Begin, or resume, the edge to this name."""
@@ -153,7 +138,7 @@ class Flows:
 
     def neighbours(self) -> dict[str, NeighbourStatus]:
         """Every edge ever used, with the versions the neighbour is behind."""
-        present = self._present()
+        present = self._records.present()
         return {
             name: self._status(name, present.get(name))
             for name in sorted(self._active | present.keys())
@@ -161,7 +146,7 @@ class Flows:
 
     def tick(self, now: float) -> Outgoing:
         """One credit an active edge; ask where the other end may not hold our version."""
-        present = self._present()
+        present = self._records.present()
         outgoing: Outgoing = [
             (name, self._message("")) for name in sorted(self._active - present.keys())
         ]
@@ -176,7 +161,11 @@ class Flows:
 
     def receive(self, peer: str, message: object, now: float) -> Outgoing:
         """Rules 1 to 5 and 7."""
-        problem = self._checks.problem(message) or self._identity_problem(peer, message)
+        problem = self._checks.problem(message)
+        if problem is None and isinstance(message, FlowsMessage):
+            problem = self._records.problem(peer, message.src)
+            if message.src == self.identity:
+                problem = "our own identity"
         if problem or not isinstance(message, FlowsMessage):
             self.refusals[problem or "malformed"] += 1
             return []
@@ -184,26 +173,25 @@ class Flows:
         state = self._peer(src)
         if state.boots.is_repeated(message.boot, message.seq):
             return []
-        state.boots.hear(message.boot, message.seq, self._seq)
-        record = self._records.setdefault(src, _Record(peer))
+        if state.boots.hear(message.boot, message.seq, self._seq):
+            state.version = None
+        record = self._records.by_identity.setdefault(src, Record(peer))
         if not (
             message.dst == self.identity
             and message.echo == self._boot
-            and state.boots.is_alive(message.boot, message.heard)
+            and state.boots.is_alive(message.heard)
         ):
             return [(peer, self._message(src))]
-        if state.boots.confirm(message.boot, self._seq):
-            state.version = None
         owner = self.identity < src
         leads = message.version - record.version
         if state.version is not None and leads > (0 if owner else 1):
             self.refusals["a version it cannot have"] += 1
             return []
-        self._make_present(src)
+        self._records.make_present(src)
         state.last_heard = now
-        self._learn((src, *message.known))
+        self._census.learn((src, *message.known))
         if leads > 0:
-            self._record(record, message.version, each(message.flow, lambda value: -value))
+            self._records.set(record, message.version, each(message.flow, lambda value: -value))
         state.version = message.version
         if owner and leads == 0 and self._advance(record, state, message):
             return [(peer, self._message(src))]
@@ -213,50 +201,38 @@ class Flows:
         """Identity, own evidence, every record, the active edges, and the identities seen."""
         return {
             "identity": self.identity,
-            "own": plain(self._own),
-            "records": [
-                [peer, r.name, r.version, plain(r.flow)] for peer, r in self._records.items()
-            ],
+            "own": plain(self._records.own),
+            "records": self._records.state(),
             "active": sorted(self._active),
-            "known": list(self._known),
+            "known": list(self._census.known),
         }
 
     def restore(self, state: Mapping[str, Any], clean: bool = False) -> None:
         """Continue with a new boot; a stop need not be clean, for the other ends know the rest."""
         self.identity = state["identity"]
-        self._own = from_plain(state["own"])
-        self._level = dict(self._own)
-        self._records = {}
-        for peer, name, version, flow in state["records"]:
-            self._records[peer] = _Record(name)
-            self._record(self._records[peer], version, from_plain(flow))
+        self._records = Records.restored(state["own"], state["records"])
         self._active = set(state["active"])
-        self._known = dict.fromkeys((self.identity, *state["known"]))
-        self._peers = {}
+        self._census = Census([self.identity, *state["known"]])
 
-    def _advance(self, record: _Record, state: _Peer, message: FlowsMessage) -> bool:
+    def _advance(self, record: Record, state: _Peer, message: FlowsMessage) -> bool:
         """The owner's move when the mirror holds its version: repair a fork, or let flow."""
         if plus(record.flow, message.flow):
-            self._record(record, record.version + 1, record.flow)
+            self._records.set(record, record.version + 1, record.flow)
             return True
         if not (state.credit and message.active and record.name in self._active):
             return False
         state.credit = False
         share = 1 + max(self._degree(), message.degree)
-        gap = minus(self._level, message.level)
+        gap = minus(self._records.level, message.level)
         step = each(gap, lambda value: self._divide(value, share))
         if step:
-            self._record(record, record.version + 1, plus(record.flow, step))
+            self._records.set(record, record.version + 1, plus(record.flow, step))
         return bool(step)
-
-    def _record(self, record: _Record, version: int, flow: Ledger) -> None:
-        self._level = minus(plus(self._level, record.flow), flow)
-        record.version, record.flow = version, flow
 
     def _message(self, dst: str) -> FlowsMessage:
         """Our record of the edge to an identity, or a first greeting."""
         self._seq += 1
-        record = self._records.get(dst, _Record(""))
+        record = self._records.by_identity.get(dst, Record(""))
         echo, heard = self._peer(dst).boots.last_heard() if dst else (0, 0)
         return FlowsMessage(
             fingerprint=self._fingerprint,
@@ -271,8 +247,8 @@ class Flows:
             degree=self._degree(),
             version=record.version,
             flow=record.flow,
-            level=self._level,
-            known=self._gossip(),
+            level=self._records.level,
+            known=self._census.gossip(),
         )
 
     def _degree(self) -> int:
@@ -282,41 +258,11 @@ class Flows:
         return self._peers.setdefault(identity, _Peer())
 
     def _settled(self, peer: str) -> bool:
-        return self._peer(peer).version == self._records[peer].version
-
-    def _present(self) -> dict[str, str]:
-        """The identity that each name now stands for."""
-        return {record.name: peer for peer, record in self._records.items()}
-
-    def _make_present(self, src: str) -> None:
-        """The identity heard last is the one its name now stands for."""
-        self._records[src] = self._records.pop(src)
-
-    def _gossip(self) -> tuple[str, ...]:
-        """Some of the identities known, others each time."""
-        known = list(self._known)
-        start = self._gossip_from % len(known)
-        self._gossip_from = start + GOSSIPED
-        return tuple((known + known)[start : start + min(GOSSIPED, len(known))])
-
-    def _learn(self, identities: Sequence[str]) -> None:
-        for identity in identities:
-            if len(self._known) < MOST_KNOWN:
-                self._known[identity] = None
-
-    def _identity_problem(self, name: str, message: object) -> str | None:
-        """An identity belongs to the name under which it was first heard, and never to two."""
-        src = getattr(message, "src", None)
-        if src == self.identity:
-            return "our own identity"
-        if src in self._records:
-            return None if self._records[src].name == name else "the identity of another name"
-        identities = sum(record.name == name for record in self._records.values())
-        return "too many identities" if identities >= MOST_IDENTITIES else None
+        return self._peer(peer).version == self._records.by_identity[peer].version
 
     def _status(self, name: str, identity: str | None) -> NeighbourStatus:
         peer = self._peers.get(identity or "", _Peer())
-        version = self._records[identity].version if identity else 0
+        version = self._records.by_identity[identity].version if identity else 0
         return NeighbourStatus(
             identity=identity,
             active=name in self._active,
