@@ -1,0 +1,295 @@
+"""Each rule of flows on the schedule that needs it."""
+
+import json
+import runpy
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from posse.live.exchange import Flows
+from posse.live.exchange.ledger import each
+from posse.live.exchange.quanta import PER_UNIT
+
+here = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("world.py"))))
+
+
+def negated(ledger):
+    return each(ledger, lambda value: -value)
+
+
+def version(world, name):
+    return max((v for v, _ in world.agents[name].records().values()), default=0)
+
+
+def settled_pair():
+    """Owner and mirror that have heard each other, with 30 pulls at the owner, none exchanged."""
+    world, owner, mirror = here.two(Flows)
+    world.settle(rounds=3)
+    world.observe(owner, 30)
+    return world, owner, mirror
+
+
+def one_step(world, owner, mirror):
+    """The owner takes one step; the message that says so is in the network."""
+    world.tick(owner)
+    world.network.clear()
+    world.tick(mirror)
+    world.deliver(0)
+    assert len(world.network) == 1
+
+
+def test_a_step_moves_half_the_gap_between_two_and_is_acknowledged():
+    world, owner, mirror = settled_pair()
+    one_step(world, owner, mirror)
+    world.deliver_all()
+    for name in (owner, mirror):
+        assert world.agents[name].level() == {owner: (15 * PER_UNIT // 2, 15 * PER_UNIT)}
+        assert world.agents[name].evidence() == {owner: (15 * PER_UNIT, 30 * PER_UNIT)}
+        assert version(world, name) == 1
+    (_, sent), (_, held) = (next(iter(world.agents[n].records().values())) for n in (owner, mirror))
+    assert sent == negated(held)
+    assert world.agents[owner].neighbours()[mirror].lag == 0
+
+
+def test_rule_1_a_repeated_message_is_not_answered_again():
+    world, owner, mirror = settled_pair()
+    one_step(world, owner, mirror)
+    (_, _, message) = world.network[0]
+    assert world.agents[mirror].receive(owner, message, 1.0)
+    assert not world.agents[mirror].receive(owner, message, 2.0)
+
+
+def test_rule_1_an_overtaken_message_does_not_turn_back_what_is_known_of_its_sender():
+    world, owner, mirror = settled_pair()
+    world.tick(mirror)
+    ((_, _, overtaken),) = world.network
+    world.network.clear()
+    one_step(world, owner, mirror)
+    world.deliver_all()
+    assert world.agents[owner].neighbours()[mirror].lag == 0
+    assert not world.agents[owner].receive(mirror, overtaken, 9.0)
+    assert world.agents[owner].neighbours()[mirror].lag == 0
+
+
+def both_rolled_back(steps):
+    """Both disks roll back by some steps, and a message of the last one is still under way."""
+    world, owner, mirror = settled_pair()
+    for name in (owner, mirror):
+        world.back_up(name)
+    for _ in range(steps):
+        world.observe(owner, 30)
+        one_step(world, owner, mirror)
+        late = world.network[0]
+        world.deliver_all()
+    return world, owner, mirror, late
+
+
+def test_rule_2_a_message_to_an_earlier_process_is_not_used():
+    world, owner, mirror, late = both_rolled_back(steps=3)
+    world.restart(mirror, backup=0)
+    world.restart(owner, backup=0, keep_own=True)
+    world.settle(rounds=1)
+    before = version(world, mirror)
+    world.network.append(late)
+    world.deliver(0)
+    assert version(world, mirror) == before
+    world.settle()
+    assert not world.all_refusals()
+    assert not world.unequal_pairs()
+
+
+def test_rule_2_a_message_of_a_dead_process_is_not_used():
+    world, owner, mirror = settled_pair()
+    world.back_up(owner)
+    one_step(world, owner, mirror)
+    late = world.network.pop()
+    world.restart(owner, backup=0)
+    world.disconnect_all()
+    # the new process is heard, and hears the mirror, before the last word of the old one arrives
+    world.tick(owner)
+    world.deliver(0)
+    world.deliver(0)
+    world.deliver(0)
+    world.network = [late]
+    world.deliver(0)
+    assert version(world, mirror) == 0
+    world.settle()
+    assert not world.all_refusals()
+    assert not world.unequal_pairs()
+
+
+def test_rule_2_a_new_process_is_told_what_the_old_one_knew():
+    world, owner, mirror = settled_pair()
+    world.back_up(owner)
+    one_step(world, owner, mirror)
+    world.deliver_all()
+    world.restart(owner, backup=0)
+    world.settle(rounds=2)
+    assert version(world, owner) >= 1
+    assert world.level() == world.truth
+
+
+@pytest.mark.parametrize("connected", [True, False])
+def test_rule_4_two_backups_of_different_pasts_are_reconciled(connected):
+    world, owner, mirror = settled_pair()
+    for name in (owner, mirror):
+        world.back_up(name)
+    one_step(world, owner, mirror)
+    world.deliver_all()
+    world.back_up(mirror)  # of the first past, version 1
+    for name in (owner, mirror):
+        world.restart(name, backup=0, keep_own=True)
+    world.settle(rounds=1)
+    world.observe(owner, 60)
+    while version(world, owner) < 1:
+        one_step(world, owner, mirror)
+        world.deliver_all()
+    assert version(world, owner) == 1  # of the second past
+    world.restart(mirror, backup=1)
+    if not connected:
+        world.disconnect_all()
+    world.settle()
+    assert not world.unequal_pairs()
+    assert world.level() == world.truth
+
+
+@pytest.mark.parametrize("end", [0, 1])
+def test_rule_5_nothing_flows_unless_both_ends_are_active(end):
+    world, owner, mirror = settled_pair()
+    world.agents[(owner, mirror)[end]].disconnect((mirror, owner)[end])
+    world.settle()
+    assert version(world, owner) == version(world, mirror) == 0
+    assert world.agents[owner].level() == world.truth
+
+
+def test_rule_6_a_fast_link_takes_one_step_a_tick():
+    world, owner, mirror = here.two(Flows)
+    world.settle(rounds=3)
+    for nth in range(1, 4):
+        world.observe(owner, 1000)
+        world.tick(owner)
+        world.tick(mirror)
+        world.deliver_all()
+        world.tick(mirror)
+        world.tick(mirror)
+        world.deliver_all()
+        assert version(world, owner) == nth
+
+
+def test_rule_6_a_disk_rolled_back_to_before_a_removed_edge_is_reminded():
+    world, owner, mirror = here.two(Flows)
+    for name in (owner, mirror):
+        world.agents[name].disconnect({owner: mirror, mirror: owner}[name])
+        world.back_up(name)
+    world.link(owner, mirror)
+    world.observe(owner, 30)
+    world.settle(rounds=3)
+    world.disconnect_all()
+    world.settle(rounds=3)
+    world.restart(mirror, backup=0)
+    assert world.unequal_pairs()
+    world.settle(rounds=12)
+    assert not world.unequal_pairs()
+    assert world.level() == world.truth
+
+
+@pytest.mark.parametrize("lost", [0, 1], ids=["the step", "its acknowledgement"])
+def test_rule_7_a_removed_edge_asks_until_it_is_settled_and_then_is_silent(lost):
+    world, owner, mirror = settled_pair()
+    one_step(world, owner, mirror)
+    for _ in range(lost):
+        world.deliver(0)
+    world.network.clear()
+    world.disconnect_all()
+    world.settle(rounds=3)
+    assert not world.unequal_pairs()
+    assert version(world, mirror) == 1
+    sent = [agent.tick(0.0) for agent in world.agents.values()]
+    assert sent == [[], []]
+
+
+def test_rule_8_an_edge_added_again_resumes_its_record():
+    world, owner, mirror = settled_pair()
+    world.settle(rounds=3)
+    before = version(world, owner)
+    world.disconnect_all()
+    world.settle(rounds=3)
+    world.link(owner, mirror)
+    world.observe(mirror, 30)
+    world.settle(rounds=20)
+    assert version(world, owner) > before
+    assert len(world.agents[owner].records()) == 1
+    assert world.level() == world.truth
+
+
+def test_a_lost_step_sent_again_with_a_later_level_is_accepted():
+    world = here.World(Flows, 3)
+    owner, mirror, third = sorted(world.agents, key=lambda name: world.agents[name].identity)
+    world.settle(rounds=3)
+    world.observe(owner, 3000)
+    one_end = world.agents[owner]
+    world.tick(owner)
+    world.network.clear()
+    for name in (mirror, third):  # the step to the mirror is lost; the rest goes to the third
+        world.tick(name)
+        world.network = [m for m in world.network if m[1] == owner]
+        world.deliver(0)
+        if name == mirror:
+            world.network.clear()
+    assert len(one_end.records()) == 2
+    world.settle()
+    assert not world.all_refusals()
+    assert world.level() == world.truth
+
+
+def test_two_lost_disks_find_each_other_again():
+    world, owner, mirror = settled_pair()
+    world.settle(rounds=2)
+    for name in (owner, mirror):
+        world.lose_disk(name)
+    world.observe(owner, 10)
+    # both hear late words of the other's old disk first
+    for sender, to in ((owner, mirror), (mirror, owner)):
+        ghost = world.make("ghost")
+        ghost.connect(to)
+        ((_, greeting),) = ghost.tick(0.0)
+        world.network.append((sender, to, greeting))
+    world.settle()
+    assert world.agents[owner].level() == world.agents[mirror].level() != {}
+    assert not world.all_refusals()
+
+
+def test_n_is_given_or_the_identities_ever_seen():
+    world = here.World(Flows, 5)
+    world.settle()
+    assert {agent.network_size() for agent in world.agents.values()} == {5}
+    assert {len(agent.known()) for agent in world.agents.values()} == {5}
+    fixed = Flows(fingerprint="f", bounds=(1.0,), network_size=12)
+    assert fixed.network_size() == 12
+
+
+def test_the_identities_known_are_capped_and_a_message_carries_a_few_in_turns():
+    world, owner, mirror = settled_pair()
+    many = tuple(f"id{nth}" for nth in range(1000))
+    world.tick(mirror)
+    ((_, _, message),) = world.network
+    world.agents[owner].receive(mirror, replace(message, known=many), 1.0)
+    assert len(world.agents[owner].known()) == 1000
+    told = [world.agents[owner].tick(0.0)[0][1].known for _ in range(32)]
+    assert {len(known) for known in told} == {32}
+    assert len(set().union(*told)) == 1000
+
+
+def test_the_durable_state_is_plain_json_and_holds_no_knowledge_of_processes():
+    world, owner, mirror = settled_pair()
+    world.settle(rounds=3)
+    state = world.agents[owner].state()
+    assert json.loads(json.dumps(state)) == state
+    assert set(state) == {"identity", "own", "records", "active", "known"}
+    again = world.make(owner)
+    again.restore(state)
+    assert again.state() == state
+    assert again.level() == world.agents[owner].level()
+    assert again.neighbours()[mirror].last_heard is None

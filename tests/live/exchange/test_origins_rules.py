@@ -1,0 +1,237 @@
+"""Each rule of origins on the schedule that needs it."""
+
+import hashlib
+import json
+import runpy
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from posse.live.exchange import Entry, Origins, OriginsMessage, RateCap
+from posse.live.exchange.quanta import PER_UNIT
+
+here = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("world.py"))))
+ONE = (PER_UNIT, PER_UNIT)
+
+
+def agent(name="me", **options):
+    return Origins(fingerprint=here.FINGERPRINT, bounds=here.BOUNDS, identity=name, **options)
+
+
+def entry(origin="other", incarnation=1, seq=1, pulls=1, **changes):
+    evidence = {"a": (0, pulls * PER_UNIT)}
+    return replace(Entry(origin, incarnation, seq, evidence), **changes)
+
+
+def message(*entries, holds=(), complete=False):
+    return OriginsMessage(here.FINGERPRINT, entries, holds, complete)
+
+
+def test_the_higher_sequence_number_wins_in_any_order():
+    for order in ([1, 2, 3], [3, 1, 2], [2, 2, 3], [3, 3, 1]):
+        mine = agent()
+        for seq in order:
+            mine.receive("peer", message(entry(seq=seq, pulls=seq)), 0.0)
+        assert mine.evidence() == {"a": (0, 3 * PER_UNIT)}
+
+
+def test_evidence_is_the_sum_over_origins_and_incarnations():
+    mine = agent()
+    mine.observe("b", ONE)
+    mine.receive("peer", message(entry(), entry(incarnation=2), entry(origin="third")), 0.0)
+    assert mine.evidence() == {"a": (0, 3 * PER_UNIT), "b": ONE}
+    assert mine.own() == {"b": ONE}
+    assert mine.known() == {"me", "other", "third"}
+
+
+def test_what_is_acknowledged_is_not_sent_again_and_what_is_not_is():
+    mine, other = agent("me", digest_every=100), agent("other")
+    mine.connect("other")
+    mine.observe("a", ONE)
+    mine.tick(0.0)
+    ((_, again),) = mine.tick(1.0)
+    assert [e.seq for e in again.entries] == [1]
+    assert mine.neighbours()["other"].lag is None
+    ((_, acknowledgement),) = other.receive("me", again, 1.0)
+    assert mine.receive("other", acknowledgement, 2.0) == []
+    assert mine.neighbours()["other"].lag == 0
+    assert mine.neighbours()["other"].last_heard == 2.0
+    assert mine.tick(3.0) == []
+
+
+def test_a_relay_passes_entries_on_but_not_back():
+    mine = agent(digest_every=100)
+    for peer in ("left", "right"):
+        mine.connect(peer)
+    mine.tick(0.0)
+    mine.receive("left", message(entry()), 0.0)
+    ((to, passed_on),) = mine.tick(1.0)
+    assert to == "right"
+    assert passed_on.entries == (entry(),)
+
+
+def test_a_digest_heals_a_neighbour_that_forgot_what_it_acknowledged():
+    world, one, other = here.two(Origins, digest_every=4)
+    world.back_up(other)
+    world.observe(one, 5)
+    world.settle(rounds=2)
+    world.restart(other, backup=0)
+    world.settle(rounds=6)
+    assert world.agents[other].evidence() == world.truth
+
+
+def test_a_message_carries_a_batch_and_the_next_one_the_rest():
+    mine = agent(batch=2, digest_every=100)
+    mine.receive("left", message(*(entry(f"o{nth}") for nth in range(5))), 0.0)
+    mine.connect("right")
+    sent = []
+    for now in range(3):
+        ((_, out),) = mine.tick(float(now))
+        sent += [e.origin for e in out.entries]
+        keys = tuple((e.origin, e.incarnation, e.seq) for e in out.entries)
+        mine.receive("right", message(holds=keys), float(now))
+    assert sorted(sent) == [f"o{nth}" for nth in range(5)]
+
+
+def test_after_an_unclean_stop_no_sequence_number_is_used_twice():
+    world, one, other = here.two(Origins, digest_every=2)
+    world.back_up(one)
+    world.observe(one, 3)
+    world.settle(rounds=3)
+    world.restart(one, backup=0)
+    world.observe(one, 2)
+    world.settle(rounds=6)
+    for name in (one, other):
+        assert world.agents[name].evidence() == world.truth
+    assert world.agents[one].own() == world.truth
+
+
+def test_a_clean_stop_continues_the_incarnation():
+    mine = agent()
+    mine.observe("a", ONE)
+    again = agent()
+    again.restore(mine.state(), clean=True)
+    again.observe("a", ONE)
+    assert len(again.state()["entries"]) == 1
+    unclean = agent()
+    unclean.restore(mine.state())
+    unclean.observe("a", ONE)
+    assert len(unclean.state()["entries"]) == 2
+    assert unclean.own() == again.own()
+
+
+def test_its_own_forgotten_words_close_an_incarnation_wrongly_called_clean():
+    mine = agent()
+    mine.observe("a", ONE)
+    old = mine.state()
+    mine.observe("a", ONE)
+    ahead = mine.state()["entries"][0]
+    again = agent()
+    again.restore(old, clean=True)
+    again.receive("peer", message(Entry(*ahead[:3], {"a": tuple(ahead[3]["a"])})), 0.0)
+    again.observe("a", ONE)
+    assert again.own() == {"a": (3 * PER_UNIT, 3 * PER_UNIT)}
+
+
+def test_a_lost_disk_gets_its_own_evidence_back():
+    world, one, _ = here.two(Origins, digest_every=2)
+    world.observe(one, 5)
+    world.settle(rounds=3)
+    world.lose_disk(one)
+    world.settle(rounds=6)
+    assert world.agents[one].own() == world.truth
+
+
+def signatures(name):
+    """A toy of signatures: a keyed hash, of which everyone knows every key."""
+
+    def verify(origin, content, signature):
+        return signature == hashlib.sha256(origin.encode() + content).digest()
+
+    def sign(content):
+        return hashlib.sha256(name.encode() + content).digest()
+
+    return {"sign": sign, "verify": verify}
+
+
+def test_relays_pass_signatures_on_and_a_forged_entry_is_refused():
+    left, relay, right = (agent(name, **signatures(name)) for name in ("left", "relay", "right"))
+    left.connect("relay")
+    relay.connect("right")
+    left.observe("a", ONE)
+    ((_, first),) = left.tick(0.0)
+    relay.receive("left", first, 0.0)
+    restored = agent("relay", **signatures("relay"))
+    restored.restore(json.loads(json.dumps(relay.state())))
+    ((_, second),) = restored.tick(0.0)
+    right.receive("relay", second, 0.0)
+    assert right.evidence() == {"a": ONE}
+    forged = replace(second.entries[0], seq=9, evidence={"a": (0, 9 * PER_UNIT)})
+    ((_, answer),) = right.receive("relay", message(forged), 0.0)
+    assert answer.holds == (("left", forged.incarnation, 1),)
+    assert right.refusals == {"bad signature": 1}
+    assert right.evidence() == {"a": ONE}
+
+
+def test_a_signature_holds_for_one_fingerprint_only():
+    writer = agent("left", **signatures("left"))
+    writer.connect("right")
+    writer.observe("a", ONE)
+    ((_, sent),) = writer.tick(0.0)
+    reader = Origins(fingerprint="poisson", bounds=here.BOUNDS, **signatures("right"))
+    reader.receive("left", replace(sent, fingerprint="poisson"), 0.0)
+    assert reader.refusals == {"bad signature": 1}
+
+
+@pytest.mark.parametrize("values", [(2 * PER_UNIT, PER_UNIT), (-2, 1), (0, -1), (1, 0)])
+def test_more_evidence_than_its_pulls_allow_is_refused(values):
+    mine = agent()
+    mine.receive("peer", message(entry(evidence={"a": values})), 0.0)
+    assert mine.refusals == {"more evidence than its pulls allow": 1}
+    assert mine.evidence() == {}
+    with pytest.raises(ValueError, match="bounds"):
+        mine.observe("a", values)
+
+
+def test_a_rate_cap_bounds_a_liars_pulls_over_all_its_incarnations():
+    mine = agent(rate_cap=RateCap(per_second=1.0, since=100.0))
+    mine.receive("peer", message(entry(pulls=10)), 110.0)
+    mine.receive("peer", message(entry(incarnation=2, pulls=10)), 115.0)
+    assert mine.refusals == {"more pulls than the rate allows": 1}
+    mine.receive("peer", message(entry(incarnation=2, pulls=10)), 120.0)
+    assert mine.evidence() == {"a": (0, 20 * PER_UNIT)}
+
+
+def test_a_stranger_cannot_fill_the_memory():
+    mine = agent(most_entries=3)
+    for nth in range(5):
+        mine.receive("peer", message(entry(f"o{nth}")), 0.0)
+    assert mine.refusals == {"too many entries": 2}
+    for nth in range(9):
+        mine.receive("peer", message(holds=((f"o{nth}", 1, 1),)), 0.0)
+    mine.receive("peer", message(entry("o1", seq=2, pulls=2)), 0.0)
+    assert mine.evidence() == {"a": (0, 4 * PER_UNIT)}
+
+
+def test_a_removed_edge_is_silent_but_still_heard():
+    mine = agent()
+    mine.connect("peer")
+    mine.disconnect("peer")
+    mine.disconnect("never connected")
+    mine.receive("peer", message(entry()), 0.0)
+    assert mine.tick(0.0) == []
+    assert mine.evidence() == {"a": (0, PER_UNIT)}
+
+
+def test_the_durable_state_is_plain_json():
+    mine = agent(**signatures("me"))
+    mine.observe("a", ONE)
+    mine.connect("peer")
+    mine.tick(0.0)
+    state = mine.state()
+    assert json.loads(json.dumps(state)) == state
+    again = agent()
+    again.restore(state, clean=True)
+    assert again.state() == state

@@ -1,0 +1,90 @@
+"""Flows is Algorithm 1: every exchange on an edge is the merge with one pairwise matrix."""
+
+import itertools
+import operator
+import random
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from posse import beliefs
+from posse.live.exchange import Flows
+from posse.live.exchange.quanta import PER_UNIT, truncated
+
+ARMS = ("a", "b", "c")
+
+
+def array(agents):
+    """The levels of all agents as a belief (D, N, K)."""
+    zero = (0, 0)
+    rows = [[agent.level().get(arm, zero) for arm in ARMS] for agent in agents]
+    return np.array(rows, dtype=float).transpose(2, 0, 1)
+
+
+def exchange(one, other, names):
+    """One step on one edge, with every message delivered, and none on any other edge."""
+    of = {agent.identity: agent for agent in (one, other)}
+    first, second = sorted(of)
+    for agent in (of[first], of[second]):  # a credit for the owner, then a word of the mirror
+        outgoing = agent.tick(0.0)
+    queue = [(of[second], to, m) for to, m in outgoing if to == names[first]]
+    for _ in range(20):
+        if not queue:
+            return
+        sender, _, message = queue.pop(0)
+        receiver = other if sender is one else one
+        answers = receiver.receive(names[sender.identity], message, 0.0)
+        queue += [(receiver, to, answer) for to, answer in answers]
+    raise AssertionError("the edge does not come to rest")
+
+
+@pytest.mark.parametrize(
+    ("divide", "within"),
+    [(operator.truediv, 1e-9), (truncated, None)],
+    ids=["in floats", "in integers"],
+)
+@pytest.mark.parametrize("graph", [nx.path_graph(4), nx.star_graph(4), nx.cycle_graph(5)])
+def test_flows_follow_the_pairwise_merge(graph, divide, within):
+    draw = random.Random(3)
+    agents = [
+        Flows(
+            fingerprint="f",
+            bounds=(1.0, 1.0),
+            divide=divide,
+            draw=draw.getrandbits,
+        )
+        for _ in graph
+    ]
+    names = {agent.identity: f"agent{nth}" for nth, agent in enumerate(agents)}
+    for one, other in graph.edges:
+        agents[one].connect(f"agent{other}")
+        agents[other].connect(f"agent{one}")
+    edges = list(graph.edges)
+    for one, other in edges:  # the handshake, while there is nothing to exchange
+        for _ in range(3):
+            exchange(agents[one], agents[other], names)
+    expected = array(agents)
+    assert not expected.any()
+    n_agents = len(agents)
+    for nth in range(60):
+        if nth < 30:
+            who, arm = draw.randrange(n_agents), draw.randrange(len(ARMS))
+            statistic = (draw.randrange(2) * PER_UNIT, PER_UNIT)
+            if within is not None:
+                statistic = tuple(value / PER_UNIT for value in statistic)
+            agents[who].observe(ARMS[arm], statistic)
+            expected[:, who, arm] += statistic
+        one, other = draw.choice(edges)
+        weight = 1 / (1 + max(graph.degree[one], graph.degree[other]))
+        weights = np.eye(n_agents)
+        for i, j in itertools.permutations((one, other)):
+            weights[i, i] -= weight
+            weights[i, j] += weight
+        before = array(agents)
+        expected = beliefs.merge(expected, weights)
+        exchange(agents[one], agents[other], names)
+        got = array(agents)
+        assert np.abs(got - beliefs.merge(before, weights)).max() <= (within or 1)
+        assert np.abs(got - expected).max() <= (within or 1) * (nth + 1)
+    assert np.abs(expected).max() > 0
