@@ -43,7 +43,6 @@ class FlowChecks:
         numbers = message.boot, message.echo, message.heard, message.seq, message.version
         return (
             is_name(message.src)
-            and (message.dst == "" or is_name(message.dst))
             and all(is_whole(number) for number in numbers)
             and message.boot > 0
             and is_whole(message.degree, MOST_EDGES)

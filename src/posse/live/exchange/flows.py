@@ -5,9 +5,11 @@ agent's level e = x - sum of flows estimates the network's average evidence; its
 The end with the smaller identity owns the record and alone changes it, by one version at a time
 and only when it knows that the other end, the mirror, holds the last one.  The rules:
 
-1. A message no newer than the last of its boot is dropped.
-2. A message to another identity, or of a process not known to be alive (`boots`) and to know this
-   one, is answered with our record; nothing else of it is used.
+1. A message no newer than the last of its boot is dropped: the ledger would bear it, but it would
+   be answered again, and turn back what is known of its sender.
+2. A message of a process that does not know this one (`echo`), or is not known to be alive
+   (`boots`), is answered with our record; nothing else of it is used.  A message need not name
+   the identity it is for: the boot it echoes is that of one process only.
 3. A newer version is adopted, with the opposite flow.
 4. The owner that sees another flow under its version raises the version and keeps its flow: two
    backups of different pasts can meet like this.  (This, too, on removed edges.)
@@ -176,11 +178,7 @@ class Flows:
         if state.boots.hear(message.boot, message.seq, self._seq):
             state.version = None
         record = self._records.by_identity.setdefault(src, Record(peer))
-        if not (
-            message.dst == self.identity
-            and message.echo == self._boot
-            and state.boots.is_alive(message.heard)
-        ):
+        if not (message.echo == self._boot and state.boots.is_alive(message.heard)):
             return [(peer, self._message(src))]
         owner = self.identity < src
         leads = message.version - record.version
@@ -237,7 +235,6 @@ class Flows:
         return FlowsMessage(
             fingerprint=self._fingerprint,
             src=self.identity,
-            dst=dst,
             boot=self._boot,
             echo=echo,
             heard=heard,

@@ -32,13 +32,14 @@ class FlowsMessage:
     """One end's record of one edge, and what the other end needs to judge and to answer it."""
 
     fingerprint: str
-    src: str  # identities, not names
-    dst: str  # "" as long as the sender knows only the name
+    src: str  # the sender's identity, not its name
     boot: int
-    echo: int  # the last boot heard from dst, 0 if none
+    echo: int  # the last boot heard from the receiver, 0 if none
     heard: int  # the last seq heard in that boot
     seq: int
-    settled: bool  # whether the sender knows that dst holds the same version; if not, it asks
+    settled: (
+        bool  # whether the sender knows that the receiver holds the same version; if not, it asks
+    )
     active: bool
     degree: int
     version: int
