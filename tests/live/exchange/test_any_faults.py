@@ -34,7 +34,7 @@ class OriginsFaults(Faults):
         if not (self.rolled_back or self.died):
             assert one == world.truth
             for name, agent in world.agents.items():
-                assert agent.own().get(name) == world.truth.get(name)
+                assert agent.own() == world.truth_of(name)
         assert not world.all_refusals()
 
 
@@ -76,7 +76,7 @@ def test_evidence_survives_any_faults(machine):
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=60,
+            max_examples=150,
             stateful_step_count=50,
             deadline=None,
             derandomize=True,

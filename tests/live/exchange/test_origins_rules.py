@@ -78,6 +78,8 @@ def test_a_digest_heals_a_neighbour_that_forgot_what_it_acknowledged():
     world.observe(one, 5)
     world.settle(rounds=2)
     world.restart(other, backup=0)
+    world.tick(other)
+    world.network.clear()  # its first words are lost
     world.settle(rounds=6)
     assert world.agents[other].evidence() == world.truth
 
@@ -97,6 +99,7 @@ def test_a_message_carries_a_batch_and_the_next_one_the_rest():
 
 def test_after_an_unclean_stop_no_sequence_number_is_used_twice():
     world, one, other = here.two(Origins, digest_every=2)
+    world.observe(one, 1)
     world.back_up(one)
     world.observe(one, 3)
     world.settle(rounds=3)
@@ -124,15 +127,18 @@ def test_a_clean_stop_continues_the_incarnation():
 
 def test_its_own_forgotten_words_close_an_incarnation_wrongly_called_clean():
     mine = agent()
-    mine.observe("a", ONE)
-    old = mine.state()
-    mine.observe("a", ONE)
-    ahead = mine.state()["entries"][0]
+    states = []
+    for _ in range(3):
+        mine.observe("a", ONE)
+        states.append(mine.state())
     again = agent()
-    again.restore(old, clean=True)
-    again.receive("peer", message(Entry(*ahead[:3], {"a": tuple(ahead[3]["a"])})), 0.0)
-    again.observe("a", ONE)
-    assert again.own() == {"a": (3 * PER_UNIT, 3 * PER_UNIT)}
+    again.restore(states[0], clean=True)
+    for state in states[1:]:  # two neighbours hold more, and one of them more than the other
+        ((origin, incarnation, seq, evidence, _),) = state["entries"]
+        said = Entry(origin, incarnation, seq, {"a": tuple(evidence["a"])})
+        again.receive("peer", message(said), 0.0)
+        again.observe("a", ONE)
+    assert again.own() == {"a": (5 * PER_UNIT, 5 * PER_UNIT)}
 
 
 def test_a_lost_disk_gets_its_own_evidence_back():

@@ -15,13 +15,14 @@ FINGERPRINT = "bernoulli"
 
 
 class World:
-    """Each agent observes an arm of its own name, so that every origin is counted by itself."""
+    """Each process of an agent observes an arm of its own, so that each is counted by itself."""
 
     def __init__(self, exchange, n_agents, seed=0, **options):
         self.exchange, self.options = exchange, options
         self.random = random.Random(seed)
         self.agents = {}
         self.backups = {}
+        self.lives = Counter()  # restarts, by name
         self.network = []  # (from, to, message)
         self.cut = set()  # names on one side of a partition
         self.truth = {}
@@ -55,10 +56,14 @@ class World:
         self.agents[other].connect(one)
 
     def observe(self, name, pulls=1):
+        arm = f"{name}.{self.lives[name]}" if self.lives[name] else name
         for nth in range(pulls):
             statistic = (PER_UNIT * (nth % 2), PER_UNIT)
-            self.agents[name].observe(name, statistic)
-            self.truth = plus(self.truth, {name: statistic})
+            self.agents[name].observe(arm, statistic)
+            self.truth = plus(self.truth, {arm: statistic})
+
+    def truth_of(self, name):
+        return {arm: v for arm, v in self.truth.items() if arm.split(".")[0] == name}
 
     def tick(self, name):
         self.now += 1.0
@@ -100,6 +105,7 @@ class World:
 
     def replace(self, name, state, clean=False):
         self.refusals += self.agents[name].refusals
+        self.lives[name] += 1
         new = self.make(name)
         if state is None:
             for peer in self.agents[name].neighbours():  # the configuration is not on that disk

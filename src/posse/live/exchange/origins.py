@@ -52,7 +52,6 @@ class _Neighbour:
 
     holds: dict[Key, int] = field(default_factory=dict)  # -> seq
     last_heard: float | None = None
-    digest_due: bool = True
 
 
 class Origins:
@@ -112,7 +111,7 @@ class Origins:
         return frozenset({self.identity, *(origin for origin, _ in self._entries)})
 
     def connect(self, peer: str) -> None:
-        """Begin with a digest, for either end may have forgotten."""
+        """Begin as if it held nothing, until it says what it holds."""
         self._neighbours.setdefault(peer, _Neighbour())
 
     def disconnect(self, peer: str) -> None:
@@ -138,12 +137,10 @@ class Origins:
         self._ticks += 1
         for name, neighbour in self._neighbours.items():
             entries = tuple(map(self._signed, self._lacking(neighbour)[: self._batch]))
-            complete = digest_due or neighbour.digest_due
-            if entries or complete:
-                holds = self._holdings(self._entries) if complete else ()
-                message = OriginsMessage(self._fingerprint, entries, holds, complete)
+            if entries or digest_due:
+                holds = self._holdings(self._entries) if digest_due else ()
+                message = OriginsMessage(self._fingerprint, entries, holds, digest_due)
                 outgoing.append((name, message))
-            neighbour.digest_due = False
         return outgoing
 
     def receive(self, peer: str, message: object, now: float) -> Outgoing:

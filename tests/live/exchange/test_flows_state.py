@@ -1,0 +1,70 @@
+"""What an agent of flows remembers: identities, their number, and its durable state."""
+
+import json
+import runpy
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+from posse.live.exchange import Flows
+
+here = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("world.py"))))
+
+
+def settled_pair():
+    """Two that have heard each other, with 30 pulls at the owner, none exchanged."""
+    world, owner, mirror = here.two(Flows)
+    world.settle(rounds=3)
+    world.observe(owner, 30)
+    return world, owner, mirror
+
+
+def test_two_lost_disks_find_each_other_again():
+    world, owner, mirror = settled_pair()
+    world.settle(rounds=2)
+    for name in (owner, mirror):
+        world.lose_disk(name)
+    world.observe(owner, 10)
+    # both hear late words of the other's old disk first
+    for sender, to in ((owner, mirror), (mirror, owner)):
+        ghost = world.make("ghost")
+        ghost.connect(to)
+        ((_, greeting),) = ghost.tick(0.0)
+        world.network.append((sender, to, greeting))
+    world.settle()
+    assert world.agents[owner].level() == world.agents[mirror].level() != {}
+    assert not world.all_refusals()
+
+
+def test_n_is_given_or_the_identities_ever_seen():
+    world = here.World(Flows, 5)
+    world.settle()
+    assert {agent.network_size() for agent in world.agents.values()} == {5}
+    assert {len(agent.known()) for agent in world.agents.values()} == {5}
+    fixed = Flows(fingerprint="f", bounds=(1.0,), network_size=12)
+    assert fixed.network_size() == 12
+
+
+def test_the_identities_known_are_capped_and_a_message_carries_a_few_in_turns():
+    world, owner, mirror = settled_pair()
+    many = tuple(f"id{nth}" for nth in range(1000))
+    world.tick(mirror)
+    ((_, _, message),) = world.network
+    world.agents[owner].receive(mirror, replace(message, known=many), 1.0)
+    assert len(world.agents[owner].known()) == 1000
+    told = [world.agents[owner].tick(0.0)[0][1].known for _ in range(32)]
+    assert {len(known) for known in told} == {32}
+    assert len(set().union(*told)) == 1000
+
+
+def test_the_durable_state_is_plain_json_and_holds_no_knowledge_of_processes():
+    world, owner, mirror = settled_pair()
+    world.settle(rounds=3)
+    state = world.agents[owner].state()
+    assert json.loads(json.dumps(state)) == state
+    assert set(state) == {"identity", "own", "records", "active", "known"}
+    again = world.make(owner)
+    again.restore(state)
+    assert again.state() == state
+    assert again.level() == world.agents[owner].level()
+    assert again.neighbours()[mirror].last_heard is None
