@@ -3,6 +3,9 @@
 import itertools
 import operator
 import random
+import runpy
+from pathlib import Path
+from types import SimpleNamespace
 
 import networkx as nx
 import numpy as np
@@ -12,6 +15,7 @@ from posse import beliefs
 from posse.live.exchange import Flows
 from posse.live.exchange.quanta import PER_UNIT, truncated
 
+here = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("world.py"))))
 ARMS = ("a", "b", "c")
 
 
@@ -88,3 +92,36 @@ def test_flows_follow_the_pairwise_merge(graph, divide, within):
         assert np.abs(got - beliefs.merge(before, weights)).max() <= (within or 1)
         assert np.abs(got - expected).max() <= (within or 1) * (nth + 1)
     assert np.abs(expected).max() > 0
+
+
+def synchronous_ticks(n_agents, pulls):
+    """How long Algorithm 1 itself takes on a cycle until all counts agree within one pull."""
+    around = np.roll(np.eye(n_agents), 1, axis=0)
+    weights = (np.eye(n_agents) + around + around.T) / 3
+    counts = np.zeros(n_agents)
+    counts[0] = pulls
+    for tick in itertools.count():
+        if np.ptp(counts) < 1:
+            return tick
+        counts = weights @ counts
+
+
+@pytest.mark.parametrize(("loss", "slower"), [(0.0, 1.0), (0.3, 1.6)])
+def test_a_cycle_mixes_as_fast_as_the_synchronous_algorithm(loss, slower):
+    world = here.World(Flows, 16, seed=1)
+    world.settle(rounds=3)
+    world.observe("agent0", 1600)
+    for tick in range(1, 400):
+        for name in world.agents:
+            world.tick(name)
+        while world.network:
+            if world.random.random() < loss:
+                world.network.pop()
+            else:
+                world.deliver(0)
+        counts = [agent.level().get("agent0", (0, 0))[1] for agent in world.agents.values()]
+        if max(counts) - min(counts) < PER_UNIT:
+            break
+    assert tick <= slower * synchronous_ticks(16, 1600)
+    world.settle(rounds=2)
+    assert world.level() == world.truth

@@ -23,6 +23,7 @@ from posse.live.exchange.ledger import (
     is_ledger,
     is_name,
     is_whole,
+    minus,
     plain,
     plus,
     total,
@@ -81,6 +82,7 @@ class Origins:
         self._digest_every, self._batch, self._most_entries = digest_every, batch, most_entries
         self._draw = draw
         self._entries: dict[Key, Entry] = {}
+        self._total: Ledger = {}  # over all entries, kept up to date: every decision reads it
         self._incarnation: int | None = None  # None: the next observation opens a new one
         self._neighbours: dict[str, _Neighbour] = {}
         self._ticks = 0
@@ -96,11 +98,11 @@ class Origins:
         key = self.identity, self._incarnation
         old = self._entries.get(key, Entry(*key, 0, {}))
         # signed when it is sent: rewards come more often than ticks
-        self._entries[key] = Entry(*key, old.seq + 1, plus(old.evidence, fresh))
+        self._keep(Entry(*key, old.seq + 1, plus(old.evidence, fresh)))
 
     def evidence(self) -> Ledger:
         """The sum over all origins."""
-        return total(entry.evidence for entry in self._entries.values())
+        return dict(self._total)
 
     def own(self) -> Ledger:
         """The sum over one's own incarnations."""
@@ -182,13 +184,18 @@ class Origins:
         """Continue; after an unclean stop the next observation opens a new incarnation."""
         self.identity = state["identity"]
         self._incarnation = state["incarnation"] if clean else None
-        self._entries = {
-            (origin, incarnation): Entry(
-                origin, incarnation, seq, from_plain(evidence), bytes.fromhex(signature)
-            )
-            for origin, incarnation, seq, evidence, signature in state["entries"]
-        }
+        self._entries, self._total = {}, {}
+        for origin, incarnation, seq, evidence, signature in state["entries"]:
+            written = from_plain(evidence), bytes.fromhex(signature)
+            self._keep(Entry(origin, incarnation, seq, *written))
         self._neighbours = {name: _Neighbour() for name in state["neighbours"]}
+
+    def _keep(self, entry: Entry) -> None:
+        key = entry.origin, entry.incarnation
+        if key in self._entries:
+            self._total = minus(self._total, self._entries[key].evidence)
+        self._total = plus(self._total, entry.evidence)
+        self._entries[key] = entry
 
     def _lacking(self, neighbour: _Neighbour) -> list[Entry]:
         holds = neighbour.holds
@@ -216,7 +223,7 @@ class Origins:
             if key == (self.identity, self._incarnation):
                 # our own words, which we forgot: the disk rolled back after a stop called clean
                 self._incarnation = None
-            self._entries[key] = entry
+            self._keep(entry)
         neighbour.holds[key] = max(entry.seq, neighbour.holds.get(key, 0))
 
     def _entry_problem(self, entry: Entry, now: float) -> str | None:
