@@ -19,7 +19,7 @@ from posse.live.transport import Transport
 from posse.live.transport.settings import settings
 from posse.live.transport.zenoh import ZenohTransport
 
-SOON = 10  # seconds within which all must happen; it takes a tenth of one on an idle machine
+SOON = 40.0  # seconds, on a machine that does much else
 
 
 def free_addresses(count):
@@ -287,7 +287,7 @@ def test_nor_does_it_with_the_session_id_of_another(folder, dialled, caplog):
 
 def test_a_link_ends_when_its_certificate_does(world):
     a = world.agent("a")
-    lifetime = timedelta(seconds=4)  # TLS counts whole seconds
+    lifetime = timedelta(seconds=10)  # TLS counts whole seconds
     world.agent("b", files=brief_certificate(world.folder, "b", lifetime, "brief"))
     world.wait_connected()
     world.honest_pair_works()

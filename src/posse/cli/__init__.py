@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 import posse
-from posse.cli import certs, inspect, paper, run
+from posse.cli import agent, certs, inspect, paper, run, status, swarm
 from posse.cli.errors import Mistake
 
 INTERRUPTED = 130  # what shells report for Ctrl-C
@@ -24,6 +24,9 @@ app = typer.Typer(
 app.command(epilog=run.EXAMPLES)(run.run)
 app.command(epilog=paper.EXAMPLES)(paper.paper)
 app.command(epilog=inspect.EXAMPLES)(inspect.inspect)
+app.command(epilog=agent.EXAMPLES)(agent.agent)
+app.command(epilog=status.EXAMPLES)(status.status)
+app.command(epilog=swarm.EXAMPLES)(swarm.swarm)
 app.add_typer(certs.app, name="certs")
 
 # click's error, the base of typer's own, which keeps it in a different place in each version

@@ -178,7 +178,7 @@ class Swarm:
                 reward = float(generator.random() < self.means[decision.arm])
                 site.pulls[decision.arm] = site.pulls.get(decision.arm, 0) + 1
                 site.regret += best - self.means[decision.arm]
-                _until_answered(lambda d=decision, r=reward: client.update(d, r))  # type: ignore[misc]
+                _until_answered(lambda d=decision, r=reward: client.update(d, r))
                 site.acknowledged += 1
 
 
