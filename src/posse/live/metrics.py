@@ -1,0 +1,52 @@
+"""The counters of a node in the text format of Prometheus."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from posse.live.node import Node
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+SERIES = 100  # of one metric at most: reasons come from outside
+
+Samples = Iterable[tuple[Mapping[str, str], float]]
+
+
+def metrics(node: Node) -> str:
+    """All that is counted, as text."""
+    network, arms = node.network(), node.arms()
+    here = [({"arm": name}, status["pulls_here"]) for name, status in arms.items()]
+    everywhere = [({"arm": name}, status["pulls_in_network"]) for name, status in arms.items()]
+    refused = [({"reason": reason}, n) for reason, n in network["refused"].items()]
+    failed = [({"doing": doing}, n) for doing, n in dict(node.failures).items()]
+    near = [({"neighbour": n}, s["connected"]) for n, s in network["neighbours"].items()]
+    messages = [({"direction": "sent"}, node.sent), ({"direction": "received"}, node.received)]
+    return "".join(
+        [
+            _metric("decisions_total", "Decisions made.", [({}, node.decisions)]),
+            _metric("rewards_total", "Rewards taken in.", [({}, node.rewards)]),
+            _metric("messages_total", "Messages of the exchange.", messages),
+            _metric("refusals_total", "Messages refused, by reason.", refused),
+            _metric("failures_total", "Failures of the store or of sending.", failed),
+            _metric("pulls_here", "Rewarded pulls of an arm at this agent.", here),
+            _metric("pulls_in_network", "Rewarded pulls of an arm that are known.", everywhere),
+            _metric("agents_known", "Agents ever heard of.", [({}, network["agents_known"])]),
+            _metric("neighbour_connected", "Whether a neighbour is connected.", near),
+        ]
+    )
+
+
+def _metric(name: str, help_: str, samples: Samples) -> str:
+    kind = "counter" if name.endswith("_total") else "gauge"
+    lines = [f"# HELP posse_{name} {help_}", f"# TYPE posse_{name} {kind}"]
+    for labels, value in list(samples)[:SERIES]:
+        inner = ",".join(f'{key}="{_escape(text)}"' for key, text in labels.items())
+        number = repr(float(value)) if isinstance(value, float) else str(int(value))
+        lines.append(f"posse_{name}{{{inner}}} {number}" if inner else f"posse_{name} {number}")
+    return "\n".join(lines) + "\n"
+
+
+def _escape(text: str) -> str:
+    """A label's value, on one line whatever it holds."""
+    safe = text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n").replace("\r", " ")
+    return safe.encode(errors="backslashreplace").decode()
