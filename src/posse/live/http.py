@@ -217,10 +217,6 @@ def _errors(made: FastAPI, health: _Health) -> None:
         headers = {"Retry-After": str(RETRY_AFTER)}
         return _error(503, "the store fails, nothing was kept: ask again later", headers)
 
-    @made.exception_handler(Exception)
-    async def unexpected(_: Request, error: Exception) -> Response:
-        return _error(500, "the agent has an error, which its log shows: please report it")
-
 
 def _status(error: ValueError) -> int:
     return 404 if isinstance(error, Unknown) else 409 if isinstance(error, Conflict) else 422

@@ -1,0 +1,181 @@
+"""The clients, against a real server and against one that fails first."""
+
+import asyncio
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from posse.live.client import AsyncClient, Client, Conflict, StoreError, Unknown
+from posse.live.http import serve
+
+
+class Awaited:
+    """An AsyncClient that is called like a Client."""
+
+    def __init__(self, *arguments, **options):
+        self.loop = asyncio.new_event_loop()
+        self.client = AsyncClient(*arguments, **options)
+
+    def __getattr__(self, name):
+        method = getattr(self.client, name)
+        return lambda *arguments, **options: self.loop.run_until_complete(
+            method(*arguments, **options)
+        )
+
+    def __enter__(self):
+        assert self.loop.run_until_complete(self.client.__aenter__()) is self.client
+        return self
+
+    def __exit__(self, *error):
+        self.loop.run_until_complete(self.client.__aexit__(*error))
+        self.loop.close()
+
+
+both = pytest.mark.parametrize("kind", [Client, Awaited])
+
+
+@both
+@pytest.mark.parametrize("place", ["tcp", "unix"])
+def test_a_client(kind, place, node, tmp_path):
+    address = "127.0.0.1:0" if place == "tcp" else f"unix:{tmp_path}/s"
+    with serve(node, address) as server, kind(server.url) as client:
+        decision = client.pull()
+        assert client.update(decision, 1.0) is True
+        assert client.update(decision.id, 1.0) is False
+        with pytest.raises(Conflict, match=decision.id):
+            client.update(decision, 0.0)
+        with pytest.raises(Unknown, match="nobody"):
+            client.update("nobody", 0.0)
+        for odd in ("a/b?c#d", "..", ".", "ä %2F"):
+            with pytest.raises(Unknown):
+                client.update(odd, 0.0)
+        assert client.pull(["green"], decision="mine").arm == "green"
+        assert client.pull(decision="mine").arm == "green"
+        with pytest.raises(Conflict):
+            client.pull(["red"], decision="mine")
+        with pytest.raises(ValueError, match="pink"):
+            client.pull(["pink"])
+        with pytest.raises(ValueError, match="allowed"):
+            client.pull("red")
+        with pytest.raises(ValueError, match="letters"):
+            client.pull(decision="a b")
+        for reward in (7.0, float("nan"), "1"):
+            with pytest.raises(ValueError, match="reward"):
+                client.update("mine", reward)
+        assert client.arms().keys() == set(node.agent.arm_names)
+        assert client.network()["agents_known"] == 1
+        assert client.evidence() == node.evidence()
+        assert node.decisions == 2
+
+
+class Failing(BaseHTTPRequestHandler):
+    """Takes in requests, and fails the first of them in several ways."""
+
+    def do_POST(self):
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.asked.append(body["decision"])
+        way = self.server.ways.pop(0) if self.server.ways else "good"
+        if way == "cut":  # the answer is lost, the decision was made
+            self.close_connection = True
+            return
+        content = {
+            "good": {"decision": body["decision"], "arm": "red", "probability": 0.5},
+            "busy": {"error": "the store fails"},
+        }.get(way)
+        self.send_response({"good": 200, "busy": 503}.get(way, 502))
+        if way == "busy":
+            self.send_header("Retry-After", "0")
+        self.end_headers()
+        self.wfile.write(json.dumps(content).encode() if content else b"<html>")
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def failing():
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Failing)
+    server.asked, server.ways = [], []
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    server.url = f"http://127.0.0.1:{server.server_port}"
+    yield server
+    server.shutdown()
+    server.server_close()
+    thread.join(10)
+
+
+@both
+def test_a_request_is_repeated_with_the_same_id(kind, failing):
+    failing.ways = ["busy", "cut", "busy"]
+    with kind(failing.url, backoff=0.001) as client:
+        decision = client.pull()
+    assert decision.arm == "red"
+    assert failing.asked == [decision.id] * 4
+
+
+@both
+def test_the_last_failure_is_told(kind, failing):
+    with kind(failing.url, attempts=2, backoff=0.001) as client:
+        failing.ways = ["busy"] * 2
+        with pytest.raises(StoreError, match="the store fails"):
+            client.pull()
+        failing.ways = ["cut"] * 2
+        with pytest.raises(ConnectionError, match="is it running"):
+            client.pull()
+        failing.ways = ["proxy"]
+        with pytest.raises(RuntimeError, match="502: is this the address of an agent"):
+            client.pull()
+    assert len(failing.asked) == 5
+
+
+@both
+def test_an_agent_that_comes_back(kind, node):
+    """The client waits for it; it was started again meanwhile."""
+    server = serve(node, "127.0.0.1:0")
+    address = server.url.removeprefix("http://")
+    with kind(server.url, backoff=0.1) as client:
+        decision = client.pull()
+        server.stop()
+        again = []
+        timer = threading.Timer(0.2, lambda: again.append(serve(node, address)))
+        timer.start()
+        try:
+            assert client.update(decision, 1.0) is True
+        finally:
+            timer.join(10)
+            again[0].stop()
+
+
+@both
+def test_an_agent_in_trouble(kind, server, node, monkeypatch):
+    def fail():
+        raise StoreError("full")
+
+    monkeypatch.setattr(node.store, "_check", fail)
+    timer = threading.Timer(0.3, monkeypatch.undo)
+    timer.start()
+    with kind(server.url) as client:
+        assert client.pull().arm in node.agent.arm_names
+    timer.join(10)
+    assert node.failures["request"] >= 1
+
+
+@both
+@pytest.mark.parametrize(
+    ("url", "options", "word"),
+    [
+        ("127.0.0.1:80", {}, "url"),
+        ("ftp://x", {}, "url"),
+        ("http://x", {"attempts": 0}, "attempts"),
+        ("http://x", {"attempts": True}, "attempts"),
+        ("http://x", {"timeout": "soon"}, "timeout"),
+        ("http://x", {"backoff": float("nan")}, "backoff"),
+    ],
+)
+def test_wrong_settings(kind, url, options, word):
+    kind = AsyncClient if kind is Awaited else kind
+    with pytest.raises(ValueError, match=word):
+        kind(url, **options)
