@@ -16,6 +16,9 @@ def make_node(settings: Settings, folder: Path) -> Node:
     """A node that is ready to start; paths are relative to the folder of its agent.toml."""
     s = settings
     files = None if s.insecure else Files.of(folder / s.certificates, s.name)
+    for path in (files.authority, files.certificate, files.key) if files else ():
+        if not path.exists():
+            raise ValueError(f"there is no {path}: make it with posse certs issue {s.name}")
     transport = ZenohTransport(
         s.name,
         {name: address or None for name, address in s.neighbours.items()},

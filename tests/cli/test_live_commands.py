@@ -1,0 +1,117 @@
+"""`posse agent`, `posse status` and `posse swarm`, as processes of their own."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import httpx
+import pytest
+
+from posse.cli import main
+
+TIMEOUT = 60  # seconds, on a machine that does much else
+AGENT = """
+name = "berlin"
+arms = ["red", "green"]
+family = "bernoulli"
+insecure = true
+http = "unix:{socket}"
+store = "berlin.db"
+"""
+
+
+def posse(*arguments):
+    with pytest.raises(SystemExit) as done:
+        main([*map(str, arguments)])
+    return done.value.code or 0
+
+
+@pytest.fixture
+def agent(tmp_path):
+    """Start agents by their file; what still runs is ended by its process id."""
+    started = []
+
+    def start(text):
+        file = tmp_path / "agent.toml"
+        file.write_text(text)
+        process = subprocess.Popen(
+            [sys.executable, "-c", "from posse.cli import main; main()", "agent", str(file)],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        if process.poll() is None:
+            os.kill(process.pid, signal.SIGKILL)
+        process.communicate(timeout=10)
+
+
+def test_an_agent_lives_and_ends_cleanly(agent, tmp_path, capsys):
+    socket = tmp_path / "s"
+    url = f"unix:{socket}"
+    process = agent(AGENT.format(socket=socket))
+    assert "berlin answers at" in process.stdout.readline()
+    with httpx.Client(transport=httpx.HTTPTransport(uds=str(socket)), base_url="http://x") as http:
+        decision = http.post("/v1/decisions", json={}).json()
+        path = f"/v1/decisions/{decision['decision']}/reward"
+        assert http.post(path, json={"reward": 1}).status_code == 200
+    assert posse("status", url) == 0
+    shown = capsys.readouterr().out
+    assert "red" in shown
+    assert "neighbours" in shown
+    os.kill(process.pid, signal.SIGTERM)
+    out, err = process.communicate(timeout=TIMEOUT)
+    assert process.returncode == 0, err
+    assert "berlin stopped" in out
+    again = agent(AGENT.format(socket=socket))
+    assert "answers" in again.stdout.readline()
+    with httpx.Client(transport=httpx.HTTPTransport(uds=str(socket)), base_url="http://x") as http:
+        arms = http.get("/v1/arms").json()
+    assert sum(arm["pulls_here"] for arm in arms.values()) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("name = 'x'", "arms is missing"),
+        (AGENT.replace("bernoulli", "bernouli").format(socket="s"), "bernoulli"),
+        (AGENT.replace("unix:{socket}", "0.0.0.0:80"), "127.0.0.1"),
+        (AGENT.replace("insecure = true", "").format(socket="s"), "posse certs"),
+    ],
+)
+def test_mistakes_in_the_file_are_one_line(agent, text, words):
+    process = agent(text)
+    _, err = process.communicate(timeout=TIMEOUT)
+    assert process.returncode == 2
+    (line,) = err.strip().splitlines()
+    assert line.startswith("posse: ")
+    assert words in line
+
+
+def test_status_of_nobody(capsys):
+    assert posse("status", "http://127.0.0.1:9") == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "no agent answers" in line
+
+
+@pytest.mark.parametrize("exchange", ["origins", "flows"])
+def test_a_swarm_counts_every_reward_once(exchange, capsys):
+    """Three real agents with mTLS, one of them killed and started again."""
+    begun = time.monotonic()
+    code = posse("swarm", "--agents", 3, "--arms", 3, "--seconds", 3, "--kill", 1,
+                 "--exchange", exchange)  # fmt: skip
+    out = capsys.readouterr().out
+    assert code == 0, out
+    assert "acknowledged = " in out
+    assert time.monotonic() - begun < 150
+
+
+def test_a_swarm_that_cannot_be(capsys):
+    assert posse("swarm", "--agents", 1) == 2
+    assert posse("swarm", "--exchange", "flow") == 2
+    assert posse("swarm", "--graph", "moebius") == 2
+    assert len(capsys.readouterr().err.splitlines()) == 3
