@@ -49,9 +49,9 @@ class ArmStatus:
 class Agent:
     """Plays by a policy, learns from its own rewards and from its neighbours' evidence.
 
-    arms: names; family: the reward model with its prior; exchange: "origins" or "flows", or one
-    made by hand. No files, no network: `tick` and `receive` pass messages, and a loop over some
-    agents in memory is the simplest network.
+    arms: names; family: the reward model with its prior; exchange: "origins" or "flows", and
+    further arguments of theirs. No files, no network: `tick` and `receive` pass messages, and a
+    loop over some agents in memory is the simplest network.
     """
 
     def __init__(
@@ -60,9 +60,10 @@ class Agent:
         family: Family,
         *,
         policy: Policy | None = None,
-        exchange: str | Exchange = "origins",
+        exchange: str = "origins",
         reward_range: tuple[float, float] | None = None,
         network_size: int | None = None,
+        exchange_options: Mapping[str, Any] | None = None,
         horizon: int | None = None,
         seed: int | None = None,
     ) -> None:
@@ -70,18 +71,18 @@ class Agent:
         self.family, self.policy = family, policy or ThompsonSampling()
         checks.capable("policy", self.policy, ["scores"], "posse.ThompsonSampling()")
         self.horizon = horizon
-        kind = exchange if isinstance(exchange, str) else type(exchange).__name__.lower()
-        checks.choice("exchange", kind, EXCHANGES)
-        self._evidence = Evidence.of(family, reward_range, SIGNS if kind == "flows" else 0)
-        self.fingerprint = _fingerprint(kind, self._evidence)
-        if isinstance(exchange, str):
-            options: dict[str, Any] = {} if network_size is None else {"network_size": network_size}
-            if options and kind != "flows":
-                raise ValueError("network_size is for 'flows': the exchange 'origins' needs no N")
-            exchange = EXCHANGES[kind](
-                fingerprint=self.fingerprint, bounds=self._evidence.bounds, **options
-            )
-        self.exchange: Exchange = exchange
+        checks.choice("exchange", exchange, EXCHANGES)
+        if network_size is not None and exchange != "flows":
+            raise ValueError("network_size is for 'flows': the exchange 'origins' needs no N")
+        self._evidence = Evidence.of(family, reward_range, SIGNS if exchange == "flows" else 0)
+        self.fingerprint = _fingerprint(exchange, self._evidence)
+        options: dict[str, Any] = {} if network_size is None else {"network_size": network_size}
+        self.exchange: Exchange = EXCHANGES[exchange](
+            fingerprint=self.fingerprint,
+            bounds=self._evidence.bounds,
+            **options,
+            **(exchange_options or {}),
+        )
         self._generator = np.random.default_rng(seed)
         self._decisions: dict[str, tuple[str, float | None]] = {}  # arm, reward
         self._rounds = 0
@@ -123,11 +124,6 @@ class Agent:
     def learn(self, arm: str, reward: float) -> None:
         """Take in the reward of an arm, played by this agent."""
         self.exchange.observe(arm, self._evidence.of_reward(reward, self._generator))
-
-    @property
-    def bounds(self) -> tuple[float, ...]:
-        """The most that one pull adds to each coordinate of the evidence."""
-        return self._evidence.bounds
 
     @property
     def belief(self) -> FloatArray:

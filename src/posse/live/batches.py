@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -27,9 +26,7 @@ def decide_all(
         id_, allowed = item
         if id_ is not None and (kept := node.store.decision(id_)) is not None:
             return kept
-        with node._lock:  # for one choice at a time, so that others get their turn
-            arm, probability = node.agent.choose(allowed)
-        return Decision(id_ or secrets.token_hex(16), arm, probability, node.clock())
+        return node.choose(id_, allowed)
 
     # chosen before the transaction: nobody who writes waits for the choices
     chosen = [_attempt(choose, item) for item in asked]

@@ -75,11 +75,16 @@ class Node:
         """Which arm to play; the same id again gets the same answer."""
         if id_ is not None and (kept := self.store.decision(id_)) is not None:
             return kept
-        with self._lock:
-            arm, probability = self.agent.choose(allowed)
-        decision = self.store.decide(id_ or secrets.token_hex(16), arm, probability, self.clock())
+        new = self.choose(id_, allowed)
+        decision = self.store.decide(new.id, new.arm, new.probability, new.time)
         self.decisions += 1
         return decision
+
+    def choose(self, id_: str | None, allowed: Sequence[str] | None) -> Decision:
+        """A new decision that is not on disk yet."""
+        with self._lock:
+            arm, probability = self.agent.choose(allowed)
+        return Decision(id_ or secrets.token_hex(16), arm, probability, self.clock())
 
     def reward(self, decision_id: str, reward: float) -> Outcome:
         """How a decision went; returns when it is on disk."""

@@ -11,7 +11,7 @@ from typing import Any
 from posse import checks
 from posse.families import FAMILIES, Family
 from posse.live.agent import Agent
-from posse.live.exchange import EXCHANGES, Origins
+from posse.live.exchange import EXCHANGES
 from posse.policies import POLICIES, Policy, ThompsonSampling
 
 
@@ -68,25 +68,17 @@ class Settings:
         verify: Callable[[str, bytes, bytes], bool] | None = None,
     ) -> Agent:
         """The agent of these settings, new; entries are signed where they are told how."""
-        model = Agent(
+        signing = {"identity": self.name, "sign": sign, "verify": verify}
+        return Agent(
             self.arms,
             self.family,
             policy=self.policy,
             exchange=self.exchange,
             reward_range=self.reward_range,
             network_size=self.network_size,
+            # an origin goes by the name that its certificate vouches for
+            exchange_options=signing if self.exchange == "origins" else None,
         )
-        if self.exchange == "flows":
-            return model
-        bounds = model.bounds
-        model.exchange = Origins(
-            fingerprint=model.fingerprint,
-            bounds=bounds,
-            identity=self.name,  # which its certificate vouches for
-            sign=sign,
-            verify=verify,
-        )
-        return model
 
 
 def read_settings(path: Path) -> Settings:
