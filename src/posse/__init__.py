@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from posse import beliefs as beliefs
     from posse import families as families
     from posse import lab as lab
+    from posse import live as live
     from posse import networks as networks
     from posse import policies as policies
     from posse import theory as theory
@@ -37,7 +38,17 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_MODULES = ("algorithms", "bandits", "beliefs", "families", "lab", "networks", "policies", "theory")
+_MODULES = (
+    "algorithms",
+    "bandits",
+    "beliefs",
+    "families",
+    "lab",
+    "live",
+    "networks",
+    "policies",
+    "theory",
+)
 _ORIGIN = {
     "Agent": "posse.live.agent",
     "Bandit": "posse.bandits",

@@ -3,7 +3,7 @@
 import json
 import sqlite3
 
-from posse.live import http as interface
+from posse.live.http import interface
 from posse.live.store import StoreError
 
 JSON = {"Content-Type": "application/json"}

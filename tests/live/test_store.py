@@ -134,7 +134,7 @@ def test_silence_may_mean_nothing(store: Store) -> None:
 def test_forgetting_keeps_the_numbers_and_what_is_open(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("posse.live.store.CHUNK", 3)
+    monkeypatch.setattr("posse.live.store.store.CHUNK", 3)
     ledger = Sums()
     store.attach(ledger)
     for index in range(10):

@@ -16,8 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from posse.live import schema
-from posse.live.store import Store, StoreError
+from posse.live.store import Store, StoreError, schema
 
 FINGERPRINT = "origins bernoulli beta(1, 1)"
 

@@ -13,8 +13,8 @@ from urllib.parse import quote
 import httpx
 
 from posse.live.agent import Decision
-from posse.live.records import Conflict, Unknown, number, text
-from posse.live.writer import StoreError
+from posse.live.store.records import Conflict, Unknown, number, text
+from posse.live.store.writer import StoreError
 
 __all__ = ["AsyncClient", "Client", "Conflict", "Decision", "StoreError", "Unknown"]
 

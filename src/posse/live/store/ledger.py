@@ -6,7 +6,7 @@ import json
 import sqlite3
 from typing import Any, Protocol
 
-from posse.live.records import Decision
+from posse.live.store.records import Decision
 
 
 class Ledger(Protocol):

@@ -16,15 +16,12 @@ from starlette.exceptions import HTTPException
 from starlette.responses import PlainTextResponse, Response
 
 from posse import __version__
-from posse.live import batches
-from posse.live import http_models as models
-from posse.live.guard import Guard
-from posse.live.metrics import CONTENT_TYPE, metrics
+from posse.live.http import batches, models
+from posse.live.http.guard import Guard
+from posse.live.http.metrics import CONTENT_TYPE, metrics
+from posse.live.http.server import Server, run
 from posse.live.node import Node
-from posse.live.serve import Server, run
 from posse.live.store import Conflict, Decision, Outcome, StoreError, Unknown
-
-__all__ = ["app", "serve"]
 
 RECENT = 10.0  # seconds for which a failure of the store counts, unless a write succeeds
 RETRY_AFTER = 1  # seconds

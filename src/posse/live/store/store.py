@@ -15,13 +15,11 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
-from posse.live import schema
-from posse.live.ledger import Keeper, Ledger, dump
-from posse.live.lock import Lock
-from posse.live.records import Conflict, Decision, Outcome, Unknown, number, text
-from posse.live.writer import StoreError, Writer
-
-__all__ = ["Conflict", "Decision", "Ledger", "Outcome", "Store", "StoreError", "Unknown"]
+from posse.live.store import schema
+from posse.live.store.ledger import Keeper, Ledger, dump
+from posse.live.store.lock import Lock
+from posse.live.store.records import Conflict, Decision, Outcome, Unknown, number, text
+from posse.live.store.writer import StoreError, Writer
 
 COLUMNS = "id, arm, probability, time, reward, settled, silent"
 EXPIRED = (

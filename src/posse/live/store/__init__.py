@@ -1,0 +1,9 @@
+"""The durable state of one live agent: an SQLite file that survives crashes."""
+
+from posse.live.store.ledger import Ledger as Ledger
+from posse.live.store.records import Conflict as Conflict
+from posse.live.store.records import Decision as Decision
+from posse.live.store.records import Outcome as Outcome
+from posse.live.store.records import Unknown as Unknown
+from posse.live.store.store import Store as Store
+from posse.live.store.writer import StoreError as StoreError
