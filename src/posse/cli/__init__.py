@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 import posse
-from posse.cli import agent, certs, inspect, paper, run, status, swarm
+from posse.cli import agent, certs, export, inspect, new, paper, router, run, status, swarm
 from posse.cli.errors import Mistake
 
 INTERRUPTED = 130  # what shells report for Ctrl-C
@@ -24,8 +24,11 @@ app = typer.Typer(
 app.command(epilog=run.EXAMPLES)(run.run)
 app.command(epilog=paper.EXAMPLES)(paper.paper)
 app.command(epilog=inspect.EXAMPLES)(inspect.inspect)
+app.command(epilog=new.EXAMPLES)(new.new)
 app.command(epilog=agent.EXAMPLES)(agent.agent)
 app.command(epilog=status.EXAMPLES)(status.status)
+app.command(epilog=export.EXAMPLES)(export.export)
+app.command(epilog=router.EXAMPLES)(router.router)
 app.command(epilog=swarm.EXAMPLES)(swarm.swarm)
 app.add_typer(certs.app, name="certs")
 

@@ -1,48 +1,69 @@
-"""`posse agent`: one live agent, until it is told to stop."""
+"""`posse agent`: one live agent, until it is told to stop; or some, each a process of its own."""
 
 from __future__ import annotations
 
-import signal
-import threading
+import subprocess
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from posse.cli.errors import live, mistakes
+from posse.cli.stop import told
 
 EXAMPLES = """Examples:
 
 posse agent agent.toml
 
-posse agent /etc/posse/berlin.toml"""
+posse agent /etc/posse/berlin.toml
+
+posse agent berlin.toml paris.toml rome.toml"""
 
 
 def agent(
-    file: Annotated[Path, typer.Argument(metavar="AGENT.toml", help="What the agent is.")],
+    files: Annotated[list[Path], typer.Argument(metavar="AGENT.toml...", help="What it is.")],
 ) -> None:
     """Run a live agent: it answers its application over HTTP and learns with its neighbours.
 
-    SIGTERM and Ctrl-C end it cleanly; a crash loses nothing that was acknowledged.
+    SIGTERM and Ctrl-C end it cleanly; a crash loses nothing that was acknowledged. Of several
+    files, each is run in a process of its own.
     """
+    if len(files) > 1:
+        raise typer.Exit(_run_all(files))
+    _run(files[0])
+
+
+def _run(file: Path) -> None:
     with mistakes(), live():
         from posse.live.http import serve
         from posse.live.process import make_node
         from posse.live.settings import read_settings
 
         settings = read_settings(file)
-        told = threading.Event()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: told.set())
+        stop = told()
         node = make_node(settings, file.resolve().parent)
         server: Any = None
         try:
             node.start()
             server = serve(node, settings.http)
             typer.echo(f"{settings.name} answers at {server.url}")
-            told.wait()
+            stop.wait()
         finally:
             if server is not None:
                 server.stop()
             node.stop()
     typer.echo(f"{settings.name} stopped")
+
+
+def _run_all(files: list[Path]) -> int:
+    """Start them, and end all when told to or when one of them ends; the worst exit code."""
+    stop = told()
+    started = [
+        subprocess.Popen([sys.executable, "-m", "posse", "agent", str(file)]) for file in files
+    ]
+    while not stop.wait(0.1) and all(process.poll() is None for process in started):
+        pass
+    for process in started:
+        process.terminate()
+    return max(abs(process.wait()) for process in started)

@@ -41,10 +41,12 @@ class Node:
         neighbours: Sequence[str],
         tick_seconds: float = 1.0,
         silence: Silence = Silence(),  # noqa: B008 (frozen)
+        remember: float | None = None,  # seconds; None: settled decisions are kept for ever
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.agent, self.store, self.transport = agent, store, transport
         self.tick_seconds, self.silence, self.clock = tick_seconds, silence, clock
+        self.remember = remember
         self.refusals: Counter[str] = Counter()  # of payloads that are no message
         self.sent = self.received = self.decisions = self.rewards = 0
         self.failures: Counter[str] = Counter()  # of the store, by what was going on
@@ -94,10 +96,12 @@ class Node:
         return outcome
 
     def tick(self) -> None:
-        """Close windows, and send what is due."""
+        """Close windows, forget what is old, and send what is due."""
         now = self.clock()
         if self.silence.window is not None:
             self.store.expire(now, self.silence.window, self.silence.default_reward)
+        if self.remember is not None:
+            self.store.forget(now - self.remember)
         with self.store.transaction(), self._lock:
             outgoing = self.agent.tick(now)
         self._send(outgoing)

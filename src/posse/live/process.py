@@ -26,6 +26,7 @@ def make_node(settings: Settings, folder: Path) -> Node:
         files=files,
         network=s.network,
         insecure=s.insecure,
+        router=next(iter(s.router.items()), None),
     )
     agent = s.agent(signer(files), verifier(files)) if files else s.agent()
     store = Store.open(folder / s.store, fingerprint=agent.fingerprint)
@@ -37,6 +38,7 @@ def make_node(settings: Settings, folder: Path) -> Node:
             neighbours=list(s.neighbours),
             tick_seconds=s.tick_seconds,
             silence=Silence(s.reward_window, s.default_reward),
+            remember=s.remember,
         )
     except BaseException:
         store.close()

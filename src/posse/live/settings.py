@@ -19,7 +19,9 @@ from posse.policies import POLICIES, Policy, ThompsonSampling
 class Settings:
     """One agent: its arms and model, its store, its address and its neighbours.
 
-    neighbours: name -> "host:port", or "" for one that only dials us.
+    neighbours: name -> "host:port", or "" for one that only dials us. router: one of the same kind,
+    by way of which all neighbours are reached. remember: seconds for which settled decisions are
+    kept; None is for ever.
     """
 
     name: str
@@ -30,11 +32,13 @@ class Settings:
     reward_range: tuple[float, float] | None = None
     reward_window: float | None = None
     default_reward: float | None = None
+    remember: float | None = None
     network_size: int | None = None
     store: str = "agent.db"
     http: str = "127.0.0.1:8700"
     listen: str = ""
     neighbours: Mapping[str, str] = field(default_factory=dict, hash=False)
+    router: Mapping[str, str] = field(default_factory=dict, hash=False)
     network: str = "default"
     certificates: str = "certs"
     insecure: bool = False
@@ -52,12 +56,21 @@ class Settings:
             checks.number("default_reward", self.default_reward)
             if self.reward_window is None:
                 raise ValueError("default_reward needs reward_window: how long to wait, in seconds")
+        if self.remember is not None:
+            checks.number("remember", self.remember, above=0)
+            if self.remember < (self.reward_window or 0):
+                raise ValueError(
+                    "remember must be at least reward_window, for a reward may be late"
+                )
         if self.network_size is not None:
             checks.whole("network_size", self.network_size, at_least=1)
-        if not isinstance(self.neighbours, Mapping) or not all(
-            isinstance(address, str) for address in self.neighbours.values()
-        ):
-            raise ValueError('neighbours must be a table such as {berlin = "192.0.2.7:7447"}')
+        for key, table in (("neighbours", self.neighbours), ("router", self.router)):
+            if not isinstance(table, Mapping) or not all(
+                isinstance(address, str) for address in table.values()
+            ):
+                raise ValueError(f'{key} must be a table such as {{berlin = "192.0.2.7:7447"}}')
+        if len(self.router) > 1:
+            raise ValueError(f"there is one router at most, got {', '.join(self.router)}")
         if not isinstance(self.insecure, bool):
             raise ValueError(f"insecure must be true or false, got {self.insecure!r}")
         self.agent()  # so that whatever it refuses is refused now

@@ -6,4 +6,5 @@ from posse.live.store.records import Decision as Decision
 from posse.live.store.records import Outcome as Outcome
 from posse.live.store.records import Unknown as Unknown
 from posse.live.store.store import Store as Store
+from posse.live.store.store import export as export
 from posse.live.store.writer import StoreError as StoreError

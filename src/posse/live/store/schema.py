@@ -66,7 +66,7 @@ def create(path: Path, fingerprint: str) -> None:
             os.close(handle)
 
 
-def check(path: Path, fingerprint: str) -> None:
+def check(path: Path, fingerprint: str | None = None) -> None:
     """Refuse a file that is damaged, foreign, newer or of another agent, without writing to it."""
     damaged = f"{path} is damaged ({{}}): move it away and restore a copy or start a new store"
     try:
@@ -100,7 +100,7 @@ def check(path: Path, fingerprint: str) -> None:
         ):
             raise ValueError(f"{path} cannot be read: {error}") from error
         raise ValueError(damaged.format(error)) from error
-    if stored != fingerprint:
+    if fingerprint is not None and stored != fingerprint:
         raise ValueError(
             f"{path} holds evidence of {stored!r} and this agent is {fingerprint!r}: "
             "set the agent back or give it a new store"

@@ -186,13 +186,7 @@ class Store:
     def export(self, file: TextIO) -> int:
         """Write all decisions with their rewards as JSON lines in the order of their times."""
         self._check()
-        count = 0
-        # a connection of its own: one moment of the store, however long it takes
-        with closing(schema.connect(self._path, readonly=True)) as connection:
-            for row in connection.execute(f"SELECT {COLUMNS} FROM decision ORDER BY time, number"):
-                file.write(json.dumps(asdict(_decision(row)), ensure_ascii=False) + "\n")
-                count += 1
-        return count
+        return _export(self._path, file)
 
     def save_exchange(self, state: Mapping[str, Any]) -> None:
         """Keep the exchange state; within `transaction`, together with the rewards in it."""
@@ -283,6 +277,25 @@ class Store:
         """Refuse a store that a forked child inherited: SQLite would damage it."""
         if os.getpid() != self._process:
             raise StoreError(f"{self._path} was opened by another process: open it after forking")
+
+
+def export(path: str | os.PathLike[str], file: TextIO) -> int:
+    """Write the decisions of a store, which a running agent may hold, as `Store.export` does."""
+    target = Path(path).resolve()
+    if not target.is_file():
+        raise ValueError(f"there is no store {path}")
+    schema.check(target)
+    return _export(target, file)
+
+
+def _export(path: Path, file: TextIO) -> int:
+    count = 0
+    # a connection of its own: one moment of the store, however long it takes
+    with closing(schema.connect(path, readonly=True)) as connection:
+        for row in connection.execute(f"SELECT {COLUMNS} FROM decision ORDER BY time, number"):
+            file.write(json.dumps(asdict(_decision(row)), ensure_ascii=False) + "\n")
+            count += 1
+    return count
 
 
 def _decision(row: tuple[Any, ...]) -> Decision:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from posse.live.certificates import Files
@@ -11,6 +11,7 @@ from posse.live.transport import MAX_BYTES
 LEASE = 4000  # milliseconds of silence after which a link counts as dead
 HANDSHAKE = 3000  # milliseconds a link may take to open; closing waits for those that do
 RETRY = {"period_init_ms": 100, "period_max_ms": 2000, "period_increase_factor": 2.0}
+ROUTER_WAIT = 1000  # milliseconds of one attempt to reach a router
 OVERHEAD = 1000  # bytes that a message's key and headers may take, generously
 QUEUE = 16  # batches of 48 kB, the most zenoh allows, so that most messages go out without waiting
 LONGEST_WAIT = 20_000  # microseconds that sending a large message may take when the queue is full
@@ -24,8 +25,35 @@ def settings(
     connect: Sequence[str],
     files: Files | None,
     max_bytes: int = MAX_BYTES,
+    router: str | None = None,
 ) -> dict[str, Any]:
-    """The settings of an agent's session, in zenoh's words."""
+    """The settings of an agent's session, in zenoh's words; of a router, if there is one, a client.
+
+    (Between peers a router does not pass on anything: they would have to find each other.)
+    """
+    made = _session(listen, connect, files, max_bytes)
+    if files is not None:
+        made["access_control"] = _access(_agent_rules(name, neighbours, network, router))
+    if router is not None:
+        made["mode"] = "client"
+        made["connect"] |= {"timeout_ms": ROUTER_WAIT, "exit_on_failure": True}
+    return made
+
+
+def router_settings(
+    agents: Sequence[str], network: str, listen: Sequence[str], files: Files
+) -> dict[str, Any]:
+    """The settings of a router, which binds keys to certificates on behalf of all agents."""
+    return _session(listen, (), files, MAX_BYTES) | {
+        "mode": "router",
+        "access_control": _access(_router_rules(agents, network)),
+    }
+
+
+def _session(
+    listen: Sequence[str], connect: Sequence[str], files: Files | None, max_bytes: int
+) -> dict[str, Any]:
+    """What every session has."""
     protocol = "tcp" if files is None else "tls"
     link: dict[str, Any] = {
         "protocols": [protocol],
@@ -69,36 +97,56 @@ def settings(
             "shared_memory": {"enabled": False},
             "link": link,
         },
-        "access_control": _access(name, neighbours, network) if files else {"enabled": False},
+        "access_control": {"enabled": False},
     }
 
 
-def _access(name: str, neighbours: Sequence[str], network: str) -> dict[str, Any]:
-    """Deny all but what each neighbour's certificate says to us and hears from us."""
-    rules, policies = [], []
+Rule = tuple[str, str, str, str]  # whose certificate, which way, what, under which key
+
+
+def _agent_rules(
+    name: str, neighbours: Sequence[str], network: str, router: str | None
+) -> Iterator[Rule]:
+    """What each neighbour says to us and hears from us, itself or by way of the router."""
     for peer in neighbours:
+        who = peer if router is None else router
         ours, theirs = f"posse/{network}/{name}/{peer}", f"posse/{network}/{peer}/{name}"
-        allowed = {
-            f"{peer} speaks": ("ingress", "put", theirs),
-            f"{peer} listens": ("ingress", "declare_subscriber", ours),
-            f"we speak to {peer}": ("egress", "put", ours),
-            f"we listen to {peer}": ("egress", "declare_subscriber", theirs),
-        }
-        for rule, (flow, message, key) in allowed.items():
-            rules.append(
-                {
-                    "id": rule,
-                    "permission": "allow",
-                    "flows": [flow],
-                    "messages": [message],
-                    "key_exprs": [key],
-                }
-            )
-        policies.append({"rules": list(allowed), "subjects": [peer]})
+        yield who, "ingress", "put", theirs
+        yield who, "ingress", "declare_subscriber", ours
+        yield who, "egress", "put", ours
+        yield who, "egress", "declare_subscriber", theirs
+
+
+def _router_rules(agents: Sequence[str], network: str) -> Iterator[Rule]:
+    """What each agent says under its own name and hears under it."""
+    for name in agents:
+        said, heard = f"posse/{network}/{name}/*", f"posse/{network}/*/{name}"
+        yield name, "ingress", "put", said
+        yield name, "ingress", "declare_subscriber", heard
+        yield name, "egress", "put", heard
+        yield name, "egress", "declare_subscriber", said
+
+
+def _access(allowed: Iterable[Rule]) -> dict[str, Any]:
+    """Deny all but what is allowed to the certificate of each."""
+    rules = []
+    by_name: dict[str, list[str]] = {}
+    for who, flow, message, key in allowed:
+        rule = f"{who} {flow} {message} {key}"
+        by_name.setdefault(who, []).append(rule)
+        rules.append(
+            {
+                "id": rule,
+                "permission": "allow",
+                "flows": [flow],
+                "messages": [message],
+                "key_exprs": [key],
+            }
+        )
     return {
         "enabled": True,
         "default_permission": "deny",
         "rules": rules,
-        "subjects": [{"id": peer, "cert_common_names": [peer]} for peer in neighbours],
-        "policies": policies,
+        "subjects": [{"id": who, "cert_common_names": [who]} for who in by_name],
+        "policies": [{"rules": ids, "subjects": [who]} for who, ids in by_name.items()],
     }

@@ -2,7 +2,8 @@
 
 A message from one agent to another has the key posse/NETWORK/FROM/TO. A sample does not tell whose
 certificate brought it, so each agent's access control list binds keys to certificates: all is
-denied but what the certificate of FROM sends and that of TO hears.
+denied but what the certificate of FROM sends and that of TO hears. Behind a router (`Router`) its
+list does so for all, and agents hear the router's certificate only.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import ipaddress
 import json
 import logging
 import threading
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -21,10 +23,11 @@ from typing import Any
 from posse.live import certificates
 from posse.live.certificates import Files, checked_name
 from posse.live.transport import MAX_BYTES, Receive, checked_size
-from posse.live.transport.settings import settings
+from posse.live.transport.settings import router_settings, settings
 
 logger = logging.getLogger(__name__)
 
+ROUTER_PAUSE = 0.5  # seconds between two attempts to reach a router
 PATIENCE = 1.0  # seconds that close() waits for zenoh, which ends by itself soon after
 
 
@@ -41,8 +44,12 @@ class ZenohTransport:
         network: str = "default",
         insecure: bool = False,
         max_bytes: int = MAX_BYTES,
+        router: tuple[str, str] | None = None,
     ) -> None:
-        """Take neighbours as name: "host:port", or name: None for one that only dials us."""
+        """Take neighbours as name: "host:port", or name: None for one that only dials us.
+
+        With a router, given by name and address, all neighbours are None: it is what we dial.
+        """
         self.name, self.network = checked_name(name), checked_name(network)
         self.neighbours = {checked_name(peer): address for peer, address in neighbours.items()}
         if name in self.neighbours:
@@ -50,6 +57,14 @@ class ZenohTransport:
         self.max_bytes = max_bytes
         listens = [listen] if isinstance(listen, str) else list(listen)
         dials = [address for address in self.neighbours.values() if address is not None]
+        self.router = None if router is None else checked_name(router[0])
+        if router is not None:
+            if listens or dials or insecure:
+                raise ValueError(
+                    f"with the router {self.router} there is no address to listen on, none of a "
+                    "neighbour, and certificates: leave listen and their addresses empty"
+                )
+            dials = [router[1]]
         for address in (*listens, *dials):
             _check_address(address, insecure)
         if insecure == (files is not None):
@@ -58,12 +73,20 @@ class ZenohTransport:
                 "a trial on this machine without any, and not both"
             )
         self._settings = settings(
-            name, list(self.neighbours), self.network, listens, dials, files, max_bytes
+            name,
+            list(self.neighbours),
+            self.network,
+            listens,
+            dials,
+            files,
+            max_bytes,
+            self.router,
         )
         self._files = files
         self._lock = threading.Lock()
         self._watching = threading.Lock()
         self._session: Any = None
+        self._opening: threading.Thread | None = None
         self._publishers: dict[str, Any] = {}
         self._closed = False
         self._links: dict[str, Counter[str]] = {}
@@ -75,24 +98,50 @@ class ZenohTransport:
         import zenoh
 
         with self._lock:
-            if self._closed or self._session is not None:
+            if self._closed or self._session is not None or self._opening is not None:
                 raise RuntimeError(f"the transport of {self.name} was started before")
             if self._files is not None:
                 _check_files(self.name, self._files)
+            if self.router is not None:  # it may not be there yet, and nobody waits for it
+                self._opening = threading.Thread(target=self._open_when_there, args=(receive,))
+                self._opening.start()
+                return
             try:
-                self._session = zenoh.open(zenoh.Config.from_json5(json.dumps(self._settings)))
+                self._open(receive)
             except zenoh.ZError as error:
                 where = ", ".join(self._settings["listen"]["endpoints"])
                 raise ValueError(f"{self.name} cannot listen on {where}: {_brief(error)}") from None
-            self._session.info.declare_link_events_listener(self._watch, history=True)
-            for peer in self.neighbours:
-                self._publishers[peer] = self._session.declare_publisher(
-                    self._key(self.name, peer),
-                    # blocking would stall us for seconds whenever a neighbour hangs
-                    congestion_control=zenoh.CongestionControl.DROP,
-                    express=True,
-                )
-                self._subscribe(zenoh, peer, receive)
+
+    def _open_when_there(self, receive: Receive) -> None:
+        """Try to reach the router until it is there; from then on zenoh comes back by itself."""
+        import zenoh
+
+        warned = False
+        while True:
+            try:
+                with self._lock:
+                    if not self._closed:
+                        self._open(receive)
+                return
+            except zenoh.ZError as error:
+                if not warned:
+                    logger.warning("the router %s is not reached: %s", self.router, _brief(error))
+                warned = True
+            time.sleep(ROUTER_PAUSE)
+
+    def _open(self, receive: Receive) -> None:
+        import zenoh
+
+        self._session = zenoh.open(zenoh.Config.from_json5(json.dumps(self._settings)))
+        self._session.info.declare_link_events_listener(self._watch, history=True)
+        for peer in self.neighbours:
+            self._publishers[peer] = self._session.declare_publisher(
+                self._key(self.name, peer),
+                # blocking would stall us for seconds whenever a neighbour hangs
+                congestion_control=zenoh.CongestionControl.DROP,
+                express=True,
+            )
+            self._subscribe(zenoh, peer, receive)
 
     def _subscribe(self, zenoh: Any, peer: str, receive: Receive) -> None:
         key = self._key(peer, self.name)
@@ -131,8 +180,9 @@ class ZenohTransport:
 
     def _open_to(self, peer: str) -> bool:
         # after a link died with much under way, zenoh goes on as if the peer still listened
-        linked = self._files is None or peer in self._linked
-        return linked and peer not in self._contested and not self._closed
+        who = self.router or peer
+        linked = self._files is None or who in self._linked
+        return linked and who not in self._contested and not self._closed
 
     def send(self, peer: str, payload: bytes) -> None:
         """Hand a message to zenoh; to anyone but a connected neighbour, nothing goes out."""
@@ -171,6 +221,33 @@ class ZenohTransport:
 
     def _key(self, source: str, target: str) -> str:
         return f"posse/{self.network}/{source}/{target}"
+
+
+class Router:
+    """Passes messages on between agents that cannot call each other; it only listens.
+
+    It binds keys to certificates for them, so that they trust it not to forge: entries of origins
+    are signed, flows are not.
+    """
+
+    def __init__(
+        self, name: str, agents: Sequence[str], *, listen: str, files: Files, network: str
+    ) -> None:
+        import zenoh
+
+        for each in (name, network, *agents):
+            checked_name(each)
+        _check_address(listen, insecure=False)
+        _check_files(name, files)
+        made = router_settings(agents, network, [listen], files)
+        try:
+            self._session = zenoh.open(zenoh.Config.from_json5(json.dumps(made)))
+        except zenoh.ZError as error:
+            raise ValueError(f"{name} cannot listen on {listen}: {_brief(error)}") from None
+
+    def close(self) -> None:
+        """Close the session and its links."""
+        _close(self._session)
 
 
 def _close(session: Any) -> None:

@@ -1,0 +1,58 @@
+"""`posse export`: the decisions and rewards of an agent, as JSON lines."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, TextIO
+
+import typer
+
+from posse.cli.errors import live, mistakes
+
+EXAMPLES = """Examples:
+
+posse export berlin.db > decisions.jsonl
+
+posse export berlin.db -o decisions.jsonl
+
+posse export berlin.db | jq -s 'map(select(.reward == 1)) | length'"""
+
+
+def export(
+    store: Annotated[Path, typer.Argument(metavar="STORE", help="The agent's store.")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="A file, replaced when all is written.")
+    ] = None,
+) -> None:
+    """Write every decision of an agent, with its probability and reward, as a line of JSON.
+
+    The agent may be running: what is written is one moment of its store, and nothing is changed.
+    """
+    with mistakes(), live():
+        if output is None:
+            _print(store)
+            return
+        draft = output.with_name(output.name + ".part")
+        try:
+            with draft.open("w", encoding="utf-8") as file:
+                count = _write(store, file)
+            draft.replace(output)
+        finally:
+            draft.unlink(missing_ok=True)
+    typer.echo(f"{count} decisions in {output}")
+
+
+def _print(store: Path) -> None:
+    try:
+        _write(store, sys.stdout)
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader has seen enough, such as head
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _write(store: Path, file: TextIO) -> int:
+    from posse.live.store import export as write
+
+    return write(store, file)

@@ -1,0 +1,41 @@
+"""`posse router`: passes messages on between agents that cannot call each other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from posse.cli.errors import live, mistakes
+from posse.cli.stop import told
+
+EXAMPLES = """Examples:
+
+posse router hub --listen 0.0.0.0:7447 --agent berlin --agent paris
+
+posse router hub --agent berlin --agent paris --certificates /etc/posse/certs"""
+
+
+def router(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The router's, as certified.")],
+    agent: Annotated[list[str], typer.Option(help="An agent's name; repeat it for each.")],
+    listen: Annotated[str, typer.Option(help="Where agents call.")] = "127.0.0.1:7447",
+    certificates: Annotated[Path, typer.Option(help="Folder of its certificate.")] = Path("certs"),
+    network: Annotated[str, typer.Option(help="As in the agents' files.")] = "default",
+) -> None:
+    """Run a router for agents that name it in their files; each is heard under its own name only.
+
+    It keeps nothing: while it is away agents go on alone, and catch up when it is back.
+    """
+    with mistakes(), live():
+        from posse.live.certificates import Files
+        from posse.live.transport.zenoh import Router
+
+        stop = told()
+        files = Files.of(certificates, name)
+        running = Router(name, agent, listen=listen, files=files, network=network)
+        typer.echo(f"{name} listens on {listen}")
+        stop.wait()
+        running.close()
+    typer.echo(f"{name} stopped")
