@@ -198,8 +198,8 @@ def test_vouching(folder, tmp_path):
     )
     assert not certificates.vouched(certificate, other)
     now = datetime.now(UTC)
-    assert certificates.vouched(certificate, authority, now + timedelta(days=364))
-    assert not certificates.vouched(certificate, authority, now + timedelta(days=366))
-    assert not certificates.vouched(certificate, authority, now - timedelta(days=1))
+    assert certificates.vouched(certificate, authority, now=now + timedelta(days=364))
+    assert not certificates.vouched(certificate, authority, now=now + timedelta(days=366))
+    assert not certificates.vouched(certificate, authority, now=now - timedelta(days=1))
     # an agent's certificate signs for nobody
     assert not certificates.vouched(certificate, certificate)

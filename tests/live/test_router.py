@@ -128,14 +128,9 @@ def test_nor_does_it_with_the_session_id_of_another(world):
     world.router()
     _, b = world.pair()
     world.works()
-    try:
-        session = world.stranger("mallory", id=str(b._session.info.zid()))
-    except zenoh.ZError:
-        pass  # refused at the door
-    else:
-        shout(session, key="posse/default/b/a")
+    with pytest.raises(zenoh.ZError):  # a router does not dial, so that b's link is the only one
+        world.stranger("mallory", id=str(b._session.info.zid()))
     world.works()
-    assert all(payload != b"forged" for _, payload in world.heard["a"])
 
 
 def test_nobody_overhears(world):

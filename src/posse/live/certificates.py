@@ -109,6 +109,14 @@ def read_certificate(path: Path) -> x509.Certificate:
         raise ValueError(f"{path} is not a certificate in PEM") from None
 
 
+def read_authorities(path: Path) -> list[x509.Certificate]:
+    """Read the authorities that are trusted: one, or while it is being replaced several."""
+    try:
+        return x509.load_pem_x509_certificates(path.read_bytes())
+    except ValueError:
+        raise ValueError(f"{path} is not a certificate in PEM") from None
+
+
 def read_key(path: Path) -> Ed25519PrivateKey:
     """Read a private key from a PEM file."""
     try:
@@ -129,15 +137,20 @@ def common_name(certificate: x509.Certificate) -> str:
 
 
 def vouched(
-    certificate: x509.Certificate, authority: x509.Certificate, now: datetime | None = None
+    certificate: x509.Certificate, *authorities: x509.Certificate, now: datetime | None = None
 ) -> bool:
     """Whether an authority signed a certificate, and it is good at a time (now, if none given)."""
     now = now or datetime.now(UTC)
+    good = certificate.not_valid_before_utc <= now <= certificate.not_valid_after_utc
+    return good and any(_issued(certificate, authority) for authority in authorities)
+
+
+def _issued(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
     try:
         certificate.verify_directly_issued_by(authority)
     except (ValueError, TypeError, InvalidSignature):
         return False
-    return certificate.not_valid_before_utc <= now <= certificate.not_valid_after_utc
+    return True
 
 
 def sign(key: Ed25519PrivateKey, content: bytes) -> bytes:

@@ -34,7 +34,7 @@ def verifier(files: Files) -> Verify:
 
     A certificate that has expired since still vouches for what was signed with it.
     """
-    authority = certificates.read_certificate(files.authority)
+    authorities = certificates.read_authorities(files.authority)
     known: dict[bytes, x509.Certificate] = {}  # by their bytes: parsed and vouched for once
 
     def certificate_of(raw: bytes) -> x509.Certificate | None:
@@ -43,7 +43,8 @@ def verifier(files: Files) -> Verify:
                 certificate = x509.load_der_x509_certificate(raw)
             except ValueError:
                 return None
-            if not certificates.vouched(certificate, authority, certificate.not_valid_before_utc):
+            begin = certificate.not_valid_before_utc
+            if not certificates.vouched(certificate, *authorities, now=begin):
                 return None
             if len(known) > 10_000:  # of honest agents there are not so many
                 known.clear()

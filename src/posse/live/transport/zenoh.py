@@ -281,7 +281,7 @@ def _check_files(name: str, files: Files) -> None:
         raise ValueError(f"{files.certificate} is not the certificate of {name}: {again}")
     if certificate.not_valid_after_utc < datetime.now(UTC):
         raise ValueError(f"{files.certificate} has expired: {again}")
-    if not certificates.vouched(certificate, certificates.read_certificate(files.authority)):
+    if not certificates.vouched(certificate, *certificates.read_authorities(files.authority)):
         raise ValueError(f"{files.authority} did not sign {files.certificate}: {again}")
     if certificates.read_key(files.key).public_key() != certificate.public_key():
         raise ValueError(f"{files.key} is not the key of {files.certificate}: {again}")
