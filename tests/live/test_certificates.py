@@ -197,9 +197,25 @@ def test_vouching(folder, tmp_path):
         certificates.create_authority(tmp_path / "other").authority
     )
     assert not certificates.vouched(certificate, other)
+    assert certificates.vouched(certificate, other, authority)
     now = datetime.now(UTC)
     assert certificates.vouched(certificate, authority, now=now + timedelta(days=364))
     assert not certificates.vouched(certificate, authority, now=now + timedelta(days=366))
     assert not certificates.vouched(certificate, authority, now=now - timedelta(days=1))
     # an agent's certificate signs for nobody
     assert not certificates.vouched(certificate, certificate)
+
+
+def test_an_authority_in_place_of_another(folder, tmp_path):
+    """While one replaces the other both are in the file, and the second counts like the first."""
+    new = certificates.create_authority(tmp_path / "new").authority
+    both = tmp_path / "both.pem"
+    both.write_bytes(new.read_bytes() + (folder / "ca.pem").read_bytes())
+    assert len(certificates.read_authorities(both)) == 2
+    for home in (folder, tmp_path / "new"):
+        files = certificates.issue(home, "a", force=True)
+        certificate = certificates.read_certificate(files.certificate)
+        assert certificates.vouched(certificate, *certificates.read_authorities(both))
+    both.write_text("nothing")
+    with pytest.raises(ValueError, match="is not a certificate in PEM"):
+        certificates.read_authorities(both)

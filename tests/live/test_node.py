@@ -142,6 +142,21 @@ def test_silence(world):
         w.nodes["b"].reward(forgotten.id, 1.0)
 
 
+def test_old_decisions_are_forgotten_and_their_evidence_is_not(world):
+    w = world()
+    node = w.nodes["a"]
+    node.silence, node.remember = Silence(10.0, 0.0), 20.0
+    rewarded, silent = node.decide(), node.decide()
+    node.reward(rewarded.id, 1.0)
+    w.tick(19)
+    assert node.store.decision(rewarded.id) is not None
+    w.tick(2)
+    assert node.store.decision(rewarded.id) is node.store.decision(silent.id) is None
+    assert sum(arm["pulls_here"] for arm in node.arms().values()) == 2
+    with pytest.raises(Unknown):
+        node.reward(rewarded.id, 1.0)
+
+
 def test_garbage_is_refused_and_counted(world):
     node = world().nodes["a"]
     generator = np.random.default_rng(1)

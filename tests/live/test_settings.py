@@ -29,6 +29,7 @@ network_size = 12
 reward_range = [-10, 10]
 reward_window = 60
 default_reward = 0
+remember = 3600
 store = "berlin.db"
 http = "127.0.0.1:8701"
 listen = "0.0.0.0:7447"
@@ -57,6 +58,11 @@ rome = ""
         ({"exchange": "flow"}, "flows"),
         ({"default_reward": 0}, "reward_window"),
         ({"reward_window": -1}, "reward_window"),
+        ({"remember": 60}, "remember needs a reward_window"),
+        ({"remember": 60, "reward_window": 61}, "remember needs a reward_window"),
+        ({"remember": "90 days", "reward_window": 60}, "remember"),
+        ({"router": "hub"}, "router"),
+        ({"router": {"hub": "h:1", "centre": "c:1"}}, "one router at most"),
         ({"tick_seconds": 0}, "tick_seconds"),
         ({"neighbours": {"paris": 5}}, "neighbours"),
         ({"insecure": "yes"}, "insecure"),

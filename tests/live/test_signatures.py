@@ -45,6 +45,17 @@ def test_only_the_signer_is_believed(folder, tmp_path):
     assert not verify("berlin", b"content", stranger(b"content"))
 
 
+def test_signers_of_an_old_and_a_new_authority_are_believed(folder, tmp_path):
+    certificates.create_authority(tmp_path)
+    new = certificates.issue(tmp_path, "berlin", ["127.0.0.1"])
+    both = tmp_path / "both.pem"
+    both.write_bytes(new.authority.read_bytes() + (folder / "ca.pem").read_bytes())
+    verify = verifier(dataclasses.replace(new, authority=both))
+    for files in (new, Files.of(folder, "berlin")):
+        assert verify("berlin", b"content", signer(files)(b"content"))
+    assert not verifier(new)("berlin", b"content", signer(Files.of(folder, "berlin"))(b"content"))
+
+
 def messages_to(outgoing, name):
     return [message for peer, message in outgoing if peer == name]
 

@@ -297,6 +297,17 @@ def test_a_link_ends_when_its_certificate_does(world):
     assert ("b", b"too late") not in world.heard["a"]
 
 
+def test_agents_of_an_old_and_a_new_authority_hear_each_other(world, tmp_path):
+    certificates.create_authority(tmp_path)
+    certificates.issue(tmp_path, "b")
+    both = tmp_path / "both.pem"
+    both.write_bytes((tmp_path / "ca.pem").read_bytes() + (world.folder / "ca.pem").read_bytes())
+    for name, home in (("a", world.folder), ("b", tmp_path)):
+        world.agent(name, files=Files(both, home / f"{name}.pem", home / f"{name}.key"))
+    world.wait_connected()
+    world.honest_pair_works()
+
+
 def test_gone_and_back(world):
     a, b = world.pair()
     for _ in range(3):

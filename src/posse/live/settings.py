@@ -58,10 +58,8 @@ class Settings:
                 raise ValueError("default_reward needs reward_window: how long to wait, in seconds")
         if self.remember is not None:
             checks.number("remember", self.remember, above=0)
-            if self.remember < (self.reward_window or 0):
-                raise ValueError(
-                    "remember must be at least reward_window, for a reward may be late"
-                )
+            if self.reward_window is None or self.remember < self.reward_window:
+                raise ValueError("remember needs a reward_window, and one that is not longer")
         if self.network_size is not None:
             checks.whole("network_size", self.network_size, at_least=1)
         for key, table in (("neighbours", self.neighbours), ("router", self.router)):

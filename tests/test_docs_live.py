@@ -1,0 +1,148 @@
+"""The pages on live agents: their commands run, and what they list is what there is."""
+
+import os
+import re
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import fields
+from pathlib import Path
+
+import httpx
+import pytest
+
+from posse.live.settings import Settings
+
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "docs" / "live.md").read_text()
+OPERATIONS = (ROOT / "docs" / "live-operations.md").read_text()
+SOON = 60.0  # seconds, on a machine that does much else
+PORTS = (8700, 8701, 8702, 7447, 7448, 7449)
+
+
+def commands(heading):
+    """The indented lines of a section."""
+    section = PAGE.split(f"\n## {heading}\n")[1].split("\n## ")[0]
+    return re.findall(r"^    ((?:posse|curl) .*)$", section, re.MULTILINE)
+
+
+def free_ports():
+    """Others on this machine may use the ports of the page; these are the only thing changed."""
+    sockets = [socket.socket() for _ in PORTS]
+    for each in sockets:
+        each.bind(("127.0.0.1", 0))
+    found = {str(port): str(s.getsockname()[1]) for port, s in zip(PORTS, sockets, strict=True)}
+    for each in sockets:
+        each.close()
+    return found
+
+
+def wait_until(true, message):
+    deadline = time.monotonic() + SOON
+    while not true():
+        assert time.monotonic() < deadline, message
+        time.sleep(0.1)
+
+
+class Stranger:
+    """Somebody in an empty folder, who types what the page says."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.ports = free_ports()
+        self.environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
+        self.started = []
+
+    def changed(self, text):
+        return re.sub(r"\b(" + "|".join(self.ports) + r")\b", lambda m: self.ports[m[0]], text)
+
+    def start(self, command):
+        name, *arguments = shlex.split(self.changed(command))
+        words = [sys.executable, "-m", "posse"] if name == "posse" else [name]
+        process = subprocess.Popen(
+            [*words, *arguments], cwd=self.folder, env=self.environment, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+        self.started.append(process)
+        return process
+
+    def run(self, command):
+        process = self.start(command)
+        out, err = process.communicate(timeout=SOON)
+        assert process.returncode == 0, (command, out, err)
+        return out
+
+    def get(self, port, path):
+        return httpx.get(f"http://127.0.0.1:{self.ports[port]}{path}", trust_env=False, timeout=10)
+
+    def answers(self, port):
+        try:
+            return self.get(port, "/readyz").status_code == 200
+        except httpx.TransportError:
+            return False
+
+    def leave(self):
+        for process in self.started:
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=SOON)
+
+
+@pytest.fixture
+def stranger(tmp_path):
+    stranger = Stranger(tmp_path)
+    yield stranger
+    stranger.leave()
+
+
+def test_three_commands_give_three_agents_that_agree(stranger):
+    first, second, third = commands("Three commands")
+    stranger.run(first)
+    for file in stranger.folder.glob("*.toml"):
+        file.write_text(stranger.changed(file.read_text()))
+        assert "insecure" not in file.read_text()
+    agents = stranger.start(second)
+    urls = ("8700", "8701", "8702")
+    wait_until(lambda: all(map(stranger.answers, urls)), "not all agents answer")
+    shown = stranger.run(third)
+    assert all(word in shown for word in ("red", "green", "blue", "paris", "rome"))
+
+    *asking, _ = commands("Ask, and say how it went")
+    for command in asking:
+        assert "error" not in stranger.run(command)
+    for block in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL):
+        process = stranger.start(f"{sys.executable} -c {shlex.quote(block)}")
+        _, err = process.communicate(timeout=SOON)
+        assert process.returncode == 0, err
+
+    def evidence():
+        return [stranger.get(port, "/v1/evidence").json() for port in urls]
+
+    def agree():
+        held = [each["held"] for each in evidence()]
+        return held[0] == held[1] == held[2] and _pulls(held[0]) == 3
+
+    wait_until(agree, f"they do not agree: {evidence()}")
+    assert [_pulls(each["own"]) for each in evidence()] == [2, 1, 0]
+    assert '"pulls_in_network"' in stranger.run(commands("Ask, and say how it went")[-1])
+
+    names = set(re.findall(r"^# TYPE (\w+)", stranger.get("8700", "/metrics").text, re.MULTILINE))
+    assert names == set(re.findall(r"^\| `(posse_\w+)", OPERATIONS, re.MULTILINE))
+
+    agents.send_signal(signal.SIGTERM)
+    out, err = agents.communicate(timeout=SOON)
+    assert (agents.returncode, err) == (0, "")
+    assert all(f"{name} stopped" in out for name in ("berlin", "paris", "rome"))
+
+
+def _pulls(ledger):
+    return sum(values[-1] for values in ledger.values()) / 2**20
+
+
+def test_every_setting_is_on_the_page():
+    section = PAGE.split("\n## agent.toml\n")[1].split("\n## ")[0]
+    named = re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
+    assert sorted(named) == sorted(field.name for field in fields(Settings))
