@@ -57,13 +57,16 @@ def _run(file: Path) -> None:
 
 
 def _run_all(files: list[Path]) -> int:
-    """Start them, and end all when told to or when one of them ends; the worst exit code."""
+    """Start them, and end all when told to or when one of them ends; how that one ended."""
     stop = told()
     started = [
         subprocess.Popen([sys.executable, "-m", "posse", "agent", str(file)]) for file in files
     ]
     while not stop.wait(0.1) and all(process.poll() is None for process in started):
         pass
+    failed = [process.returncode for process in started if process.poll()]
     for process in started:
         process.terminate()
-    return max(abs(process.wait()) for process in started)
+    for process in started:
+        process.wait()
+    return abs(failed[0]) if failed else 0
