@@ -54,6 +54,8 @@ class Node:
         self._ticker: threading.Thread | None = None
         store.attach(_Ledger(agent, self._lock, store.clean))
         with store.transaction(), self._lock:
+            for name in agent.exchange.neighbours().keys() - set(neighbours):
+                agent.disconnect(name)  # it was one when the store was last used
             for name in neighbours:
                 agent.connect(name)
 
