@@ -174,10 +174,10 @@ class _Ledger:
     def state(self) -> dict[str, Any]:
         """The exchange's durable state."""
         with self._lock:
-            return self._agent.state()
+            return self._agent.exchange.state()
 
     def restore(self, state: dict[str, Any]) -> None:
         """Back to a state that is on disk: after a start, or when a commit failed."""
         with self._lock:
-            self._agent.restore(state, self._clean)
+            self._agent.exchange.restore(state, self._clean)
         self._clean = True  # from now on nothing is forgotten that others may have seen

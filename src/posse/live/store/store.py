@@ -201,8 +201,8 @@ class Store:
 
     def load_exchange(self) -> dict[str, Any] | None:
         """Read the exchange state, None before the first."""
-        rows = self._read("SELECT state FROM exchange", ())
-        return dict(json.loads(rows[0][0])) if rows else None
+        rows = self._read("SELECT part, value FROM exchange", ())
+        return {part: json.loads(value) for part, value in rows} if rows else None
 
     def attach(self, ledger: Ledger) -> None:
         """Restore a ledger, then feed it every reward and save its state in the same commit.
