@@ -2,7 +2,7 @@
 
 Three real agents in a line, mTLS between them, each with its store on the same disk. The one in the
 middle is asked by one client, by eight at once and in batches; all contenders take turns, because
-how fast a disk syncs changes from one second to the next. README.md in this folder explains the rows.
+how fast a disk syncs changes from one second to the next. README.md here explains the rows.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -132,49 +133,71 @@ def measure(swarm: Swarm, folder: Path, rounds: int, count: int) -> dict[str, ob
         bare_sqlite(folder) as bare,
         in_process(folder) as node,
         Client(site.url, timeout=60) as client,
-        ThreadPoolExecutor(CLIENTS) as threads,
     ):
+        over_http: Pair = lambda: void(client.update(client.pull(), 1.0))  # noqa: E731
         contenders = {
             "bare SQLite": bare,
             "a node in its process": node,
-            "one HTTP client": lambda: void(client.update(client.pull(), 1.0)),
+            "one HTTP client": over_http,
         }
         for round_ in range(rounds + 1):
             for name, ask in contenders.items():
                 each = pairs(ask, count)
                 taken.setdefault(name, []).extend(each if round_ else [])  # the first warms up
-            start = time.perf_counter()
-            each_ = count // CLIENTS
-            list(threads.map(lambda _: pairs(contenders["one HTTP client"], each_), range(CLIENTS)))
-            together.append(each_ * CLIENTS / (time.perf_counter() - start))
-            rewards = [(decision, 1.0) for decision in client.pull_all(BATCH)]
-            start = time.perf_counter()
-            client.update_all(rewards)
-            batches.append(BATCH / (time.perf_counter() - start))
-        rows = {
-            name: {
-                "pairs_per_second": len(all_) / sum(all_),
-                "p50_ms": 1e3 * float(np.quantile(all_, 0.5)),
-                "p99_ms": 1e3 * float(np.quantile(all_, 0.99)),
-            }
-            for name, all_ in taken.items()
-        }
+            together.append(at_once(over_http, count))
+            batches.append(in_batch(client))
         idle = share(process, lambda: time.sleep(5))
-        busy = share(process, lambda: pairs(contenders["one HTTP client"], 5 * count))
-    print(f"{'durable decision + reward':28} {'pairs/s':>8} {'p50 ms':>8} {'p99 ms':>8}")
-    for name, row in rows.items():
-        print(f"{name:28} " + " ".join(f"{value:8.2f}" for value in row.values()))
-    print(f"{'eight HTTP clients at once':28} {np.median(together):8.0f}")
-    print(f"rewards in batches of {BATCH}: {np.median(batches):.0f} a second")
-    for when, (core, memory) in (("idle", idle), ("under one client's load", busy)):
-        print(f"an agent {when}: {core:.1%} of a core, {memory:.0f} MB")
-    return {
-        "rows": rows,
+        load = share(process, lambda: pairs(over_http, 5 * count))
+    measured = {
+        "pairs": {name: speeds(each) for name, each in taken.items()},
         "eight_clients_pairs_per_second": float(np.median(together)),
         "batched_rewards_per_second": float(np.median(batches)),
         "idle": {"core": idle[0], "megabytes": idle[1]},
-        "load": {"core": busy[0], "megabytes": busy[1]},
+        "load": {"core": load[0], "megabytes": load[1]},
     }
+    show(measured)
+    return measured
+
+
+def at_once(ask: Pair, count: int) -> float:
+    """Pairs a second of eight clients together."""
+    start = time.perf_counter()
+    with ThreadPoolExecutor(CLIENTS) as threads:
+        done = threads.map(lambda _: pairs(ask, count // CLIENTS), range(CLIENTS))
+        total = sum(map(len, done))
+    return total / (time.perf_counter() - start)
+
+
+def in_batch(client: Client) -> float:
+    """Rewards a second in one request."""
+    rewards = [(decision, 1.0) for decision in client.pull_all(BATCH)]
+    start = time.perf_counter()
+    client.update_all(rewards)
+    return BATCH / (time.perf_counter() - start)
+
+
+def speeds(taken: list[float]) -> dict[str, float]:
+    """Pairs a second, and how long half and all but a hundredth of them took."""
+    median, slow = np.quantile(taken, [0.5, 0.99])
+    return {
+        "per_second": len(taken) / sum(taken),
+        "p50_ms": 1e3 * float(median),
+        "p99_ms": 1e3 * float(slow),
+    }
+
+
+def show(measured: dict[str, Any]) -> None:
+    """The same for people."""
+    print(f"{'durable decision + reward':28} {'pairs/s':>8} {'p50 ms':>8} {'p99 ms':>8}")
+    for name, row in measured["pairs"].items():
+        print(f"{name:28} " + " ".join(f"{value:8.2f}" for value in row.values()))
+    together = measured["eight_clients_pairs_per_second"]
+    print(f"{'eight HTTP clients at once':28} {together:8.0f}   (must, of one: 300)")
+    batched = measured["batched_rewards_per_second"]
+    print(f"rewards in batches of {BATCH}: {batched:.0f} a second   (must: 2000)")
+    for when in ("idle", "load"):
+        used = measured[when]
+        print(f"an agent, {when}: {used['core']:.1%} of a core, {used['megabytes']:.0f} MB")
 
 
 if __name__ == "__main__":
