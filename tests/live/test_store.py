@@ -326,3 +326,35 @@ def test_a_part_that_becomes_nothing_after_a_failure(store: Store) -> None:
     with store.transaction():
         ledger.part = None
     assert store.load_exchange() == {"part": None}
+
+
+def test_a_decision_waits_for_the_disk_with_its_reward(store: Store) -> None:
+    """SQLite in WAL mode syncs a commit if and only if `synchronous` is FULL."""
+    written: list[str] = []
+    store._writer.connection.set_trace_callback(written.append)
+
+    def commits() -> list[str]:
+        kinds = [w for w in written if w == "COMMIT" or w.startswith("PRAGMA synchronous")]
+        written.clear()
+        return kinds
+
+    store.decide("d", "A", 1.0, 0.0)
+    store.decide("e", "A", 1.0, 0.0)
+    assert commits() == ["PRAGMA synchronous=NORMAL", "COMMIT", "COMMIT"]
+    store.reward("d", 1.0, 1.0)
+    store.flush()
+    assert commits() == ["PRAGMA synchronous=FULL", "COMMIT"]
+    store.decide("f", "A", 1.0, 0.0)
+    store.flush()
+    assert commits() == [
+        "PRAGMA synchronous=NORMAL", "COMMIT", "PRAGMA synchronous=FULL", "COMMIT"
+    ]  # fmt: skip
+    store.decide("g", "A", 1.0, 0.0)
+    with store.transaction():
+        store.decide("h", "A", 1.0, 0.0)
+    assert commits()[-2:] == ["PRAGMA synchronous=FULL", "COMMIT"]
+    store.flush()
+    store.decide("i", "A", 1.0, 0.0)
+    written.clear()
+    store.close()
+    assert commits() == ["PRAGMA synchronous=FULL"]

@@ -100,6 +100,7 @@ class Node:
         now = self.clock()
         if self.silence.window is not None:
             self.store.expire(now, self.silence.window, self.silence.default_reward)
+        self.store.flush()
         with self.store.transaction(), self._lock:
             outgoing = self.agent.tick(now)
         self._send(outgoing)
