@@ -37,7 +37,6 @@ def bare_sqlite(folder: Path) -> Iterator[Pair]:
     """The same rows and commits by hand: a decision, then its reward and a state of evidence."""
     connection = sqlite3.connect(folder / "bare.db", isolation_level=None)
     connection.execute("PRAGMA journal_mode=WAL")
-    connection.execute("PRAGMA synchronous=FULL")
     connection.execute("CREATE TABLE exchange (row INTEGER PRIMARY KEY, state TEXT)")
     connection.execute(
         "CREATE TABLE decision (number INTEGER PRIMARY KEY, id TEXT UNIQUE, arm TEXT, "
@@ -48,10 +47,12 @@ def bare_sqlite(folder: Path) -> Iterator[Pair]:
 
     def pair() -> None:
         id_ = f"{next(numbers):032x}"
+        connection.execute("PRAGMA synchronous=NORMAL")  # as the store: the reward syncs for both
         connection.execute(
             "INSERT INTO decision (id, arm, probability, time) VALUES (?, ?, ?, ?)",
             (id_, "option-0", 0.5, time.time()),
         )
+        connection.execute("PRAGMA synchronous=FULL")
         connection.execute("BEGIN")
         connection.execute("UPDATE decision SET reward = ? WHERE id = ?", (1.0, id_))
         connection.execute("REPLACE INTO exchange VALUES (1, ?)", (state,))
