@@ -39,6 +39,7 @@ format: $(READY) ## let ruff format and fix
 
 bench: $(READY) ## measure speed, as ratios taken in one run
 	$(BIN)/python benchmarks/bench.py
+	$(BIN)/python benchmarks/live.py
 
 clean: ## remove what the other commands made
 	rm -rf .venv results report .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -236,3 +236,19 @@ def test_arms_known_to_the_last_digit():
     summary = summarise(Gaussian(), certain)
     np.testing.assert_allclose(summary.probability_best, [0.0, 0.5, 0.5], atol=1e-12)
     np.testing.assert_allclose(summary.expected_loss, [1.0, 0.0, 0.0], atol=1e-12)
+
+
+@pytest.mark.parametrize("pulls", [0, 1, 3, 20, 300])
+def test_the_quick_rule(family, learnt, pulls):
+    for seed in range(5):
+        generator = np.random.default_rng([seed, pulls])
+        belief = learnt(family, generator, (5,), pulls=pulls)
+        quick = probability_best(family, belief, quick=True)
+        np.testing.assert_allclose(quick, probability_best(family, belief), atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("prior", [0.5, 0.1, 0.01])
+def test_the_quick_rule_at_both_ends(prior):
+    belief = np.array([[prior, prior, prior + 3], [prior, prior + 5, prior]])
+    quick = probability_best(Bernoulli(), belief, quick=True)
+    np.testing.assert_allclose(quick, probability_best(Bernoulli(), belief), atol=1e-6, rtol=0)

@@ -70,12 +70,36 @@ def test_a_client(kind, place, node, tmp_path):
         assert node.decisions == 2
 
 
+@both
+def test_many_at_once(kind, server, node, monkeypatch):
+    monkeypatch.setattr("posse.live.client.BATCH", 3)
+    with kind(server.url) as client:
+        decisions = client.pull_all(7, allowed=["green"])
+        assert [decision.arm for decision in decisions] == ["green"] * 7
+        assert len({decision.id for decision in decisions}) == node.decisions == 7
+        rewards = [(decision, 1.0) for decision in decisions]
+        *fine, unknown, again, conflict = client.update_all(
+            [*rewards, ("nobody", 1.0), (decisions[0].id, 1.0), (decisions[1], 0.0)]
+        )
+        assert fine == [True] * 7
+        assert isinstance(unknown, Unknown)
+        assert again is False
+        assert isinstance(conflict, Conflict)
+        assert node.rewards == 7
+        with pytest.raises(ValueError, match="reward"):
+            client.update_all([(decisions[2], float("nan"))])
+        with pytest.raises(ValueError, match="pink"):
+            client.pull_all(2, allowed=["pink"])
+        assert client.pull_all(0) == client.update_all([]) == []
+
+
 class Failing(BaseHTTPRequestHandler):
     """Takes in requests, and fails the first of them in several ways."""
 
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.server.asked.append(body["decision"])
+        self.server.headers = self.headers
         way = self.server.ways.pop(0) if self.server.ways else "good"
         if way == "cut":  # the answer is lost, the decision was made
             self.close_connection = True
@@ -114,6 +138,14 @@ def test_a_request_is_repeated_with_the_same_id(kind, failing):
         decision = client.pull()
     assert decision.arm == "red"
     assert failing.asked == [decision.id] * 4
+
+
+@both
+def test_the_name_and_password_of_a_proxy(kind, failing):
+    with kind(failing.url.replace("//", "//ann:a%20b@")) as client:
+        client.pull()
+    assert failing.headers["Authorization"] == "Basic YW5uOmEgYg=="
+    assert failing.headers["Host"] == f"127.0.0.1:{failing.server_port}"
 
 
 @both

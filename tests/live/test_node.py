@@ -176,3 +176,20 @@ def test_the_ticker_ticks(world):
     while node.sent < 3:
         assert time.monotonic() < deadline
         time.sleep(0.01)
+
+
+@pytest.mark.parametrize("exchange", ["origins", "flows"])
+def test_a_neighbour_that_is_no_longer_in_the_settings(tmp_path, exchange):
+    def active(neighbours):
+        agent = Agent(ARMS, families.Bernoulli(), exchange=exchange)
+        store = Store.open(tmp_path / "a.db", fingerprint=agent.fingerprint)
+        node = Node(agent, store, MemoryNetwork(CYCLE).transport("a"), neighbours=neighbours)
+        near = {name for name, each in node.network()["neighbours"].items() if each["active"]}
+        sent = {name for name, _ in agent.tick(0.0)}
+        node.stop()
+        assert sent == near
+        return near
+
+    assert active(["b", "d"]) == {"b", "d"}
+    assert active(["d"]) == {"d"}
+    assert active(["b"]) == {"b"}

@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ class Sums:
         self.sums[decision.arm] = self.sums.get(decision.arm, 0) + decision.reward
 
     def state(self) -> dict[str, Any]:
-        return {"sums": self.sums}
+        return {"sums": dict(self.sums)}
 
     def restore(self, state: dict[str, Any]) -> None:
         self.sums = dict(state["sums"])
@@ -286,3 +287,74 @@ def test_a_mistake_in_a_batch_is_its_callers_alone(store: Store) -> None:
         with pytest.raises(Unknown):
             bad.result()
     assert store.commits - before == 2
+
+
+def test_only_parts_that_changed_are_written(store: Store) -> None:
+    class Parts(Sums):
+        still = ("never", "changes")
+
+        def state(self) -> dict[str, Any]:
+            return {**super().state(), "still": self.still}
+
+    written: list[str] = []
+    store.attach(Parts())
+    store._writer.connection.set_trace_callback(written.append)
+    store.decide("d", "A", 1.0, 0.0)
+    store.reward("d", 1.0, 1.0)
+    replaced = [each for each in written if each.startswith("REPLACE")]
+    assert len(replaced) == 1
+    assert "sums" in replaced[0]
+    assert store.load_exchange() == {"sums": {"A": 1}, "still": ["never", "changes"]}
+
+
+def test_a_part_that_becomes_nothing_after_a_failure(store: Store) -> None:
+    class Part(Sums):
+        part: int | None = 1
+
+        def state(self) -> dict[str, Any]:
+            return {"part": self.part}
+
+        def restore(self, state: dict[str, Any]) -> None:
+            self.part = state["part"]
+
+    ledger = Part()
+    store.attach(ledger)
+    with suppress(RuntimeError), store.transaction():
+        ledger.part = 2
+        raise RuntimeError
+    assert ledger.part == 1
+    with store.transaction():
+        ledger.part = None
+    assert store.load_exchange() == {"part": None}
+
+
+def test_a_decision_waits_for_the_disk_with_its_reward(store: Store) -> None:
+    """SQLite in WAL mode syncs a commit if and only if `synchronous` is FULL."""
+    written: list[str] = []
+    store._writer.connection.set_trace_callback(written.append)
+
+    def commits() -> list[str]:
+        kinds = [w for w in written if w == "COMMIT" or w.startswith("PRAGMA synchronous")]
+        written.clear()
+        return kinds
+
+    store.decide("d", "A", 1.0, 0.0)
+    store.decide("e", "A", 1.0, 0.0)
+    assert commits() == ["PRAGMA synchronous=NORMAL", "COMMIT", "COMMIT"]
+    store.reward("d", 1.0, 1.0)
+    store.flush()
+    assert commits() == ["PRAGMA synchronous=FULL", "COMMIT"]
+    store.decide("f", "A", 1.0, 0.0)
+    store.flush()
+    assert commits() == [
+        "PRAGMA synchronous=NORMAL", "COMMIT", "PRAGMA synchronous=FULL", "COMMIT"
+    ]  # fmt: skip
+    store.decide("g", "A", 1.0, 0.0)
+    with store.transaction():
+        store.decide("h", "A", 1.0, 0.0)
+    assert commits()[-2:] == ["PRAGMA synchronous=FULL", "COMMIT"]
+    store.flush()
+    store.decide("i", "A", 1.0, 0.0)
+    written.clear()
+    store.close()
+    assert commits() == ["PRAGMA synchronous=FULL"]

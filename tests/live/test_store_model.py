@@ -29,7 +29,7 @@ class History:
         self.all.append([decision.id, decision.arm, decision.reward])
 
     def state(self) -> dict[str, Any]:
-        return {"all": self.all}
+        return {"all": list(self.all)}
 
     def restore(self, state: dict[str, Any]) -> None:
         self.all = list(state["all"])

@@ -187,7 +187,9 @@ class Agent:
         if belief.shape[1] == 1:
             return 1.0
         if isinstance(self.policy, ThompsonSampling):
-            return float(np.clip(probability_best(self.family, belief)[chosen], 0.0, 1.0))
+            return float(
+                np.clip(probability_best(self.family, belief, quick=True)[chosen], 0.0, 1.0)
+            )
         return 1.0 / int(np.count_nonzero(scores == scores.max()))  # ties, broken at random
 
     def _known(self, allowed: Sequence[str]) -> list[str]:

@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import json
 import random
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote, urlsplit
 
-import httpx
+import httpcore  # the engine of httpx, without its cookies and redirects: half the time a request
 
 from posse.live.agent import Decision
-from posse.live.store.records import Conflict, Unknown, number, text
-from posse.live.store.writer import StoreError
-
-__all__ = ["AsyncClient", "Client", "Conflict", "Decision", "StoreError", "Unknown"]
+from posse.live.store import Conflict, StoreError, Unknown
+from posse.live.store.records import number, text
 
 LONGEST = 5.0  # seconds between two attempts
+BATCH = 500  # items of one request
+FAILURES = (
+    httpcore.NetworkError,
+    httpcore.TimeoutException,
+    httpcore.ProtocolError,
+)
+
+Reward = tuple[Decision | str, float]
+Request = tuple[str, str, Any]  # method, path, body
 
 
 class _Settings:
@@ -28,25 +38,47 @@ class _Settings:
         if isinstance(attempts, bool) or not isinstance(attempts, int) or attempts < 1:
             raise ValueError(f"attempts must be a whole number of at least 1, got {attempts!r}")
         self.url, self.attempts = url, attempts
-        self.timeout, self.backoff = number("timeout", timeout), number("backoff", backoff)
+        self.backoff = number("backoff", backoff)
+        seconds = number("timeout", timeout)
+        waits = dict.fromkeys(("connect", "read", "write", "pool"), seconds)
+        self.extensions = {"timeout": waits}
         self.socket = url.removeprefix("unix:") if url.startswith("unix:") else None
-        if self.socket is None and not url.startswith(("http://", "https://")):
+        parts = urlsplit("http://localhost" if self.socket is not None else url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError(f"url must be http://HOST:PORT or unix:/PATH, got {url!r}")
-        self.base = "http://localhost" if self.socket is not None else url.rstrip("/")
+        host = parts.netloc.rpartition("@")[2]
+        self.base = f"{parts.scheme}://{host}{parts.path.rstrip('/')}"
+        self.headers = {"Host": host, "Content-Type": "application/json"}
+        if parts.username is not None:  # of a reverse proxy
+            user = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+            self.headers["Authorization"] = f"Basic {base64.b64encode(user.encode()).decode()}"
 
-    def pause(self, attempt: int, failure: httpx.TransportError | httpx.Response) -> float:
+    def request(self, method: str, path: str, body: Any) -> dict[str, Any]:
+        """The arguments of a request, for either kind of connection."""
+        content = b"" if body is None else json.dumps(body).encode()
+        headers = {**self.headers, "Content-Length": str(len(content))}
+        return {
+            "method": method,
+            "url": self.base + path,
+            "headers": headers,
+            "content": content,
+            "extensions": self.extensions,
+        }
+
+    def pause(self, attempt: int, failure: Exception | httpcore.Response) -> float:
         """How long to wait before the next attempt, or the error after the last one."""
         if attempt >= self.attempts:
-            if isinstance(failure, httpx.Response):
+            if isinstance(failure, httpcore.Response):
                 raise StoreError(_sentence(failure) or f"{self.url} is unavailable: try later")
             raise ConnectionError(
-                f"no agent answers at {self.url} ({failure or type(failure).__name__}): "
+                f"no agent answers at {self.url} ({str(failure) or type(failure).__name__}): "
                 "is it running?"
             ) from failure
         asked = 0.0
-        if isinstance(failure, httpx.Response):
-            seconds = failure.headers.get("Retry-After", "")
-            asked = float(seconds) if seconds.isdecimal() else 0.0
+        if isinstance(failure, httpcore.Response):
+            headers = {name.lower(): value for name, value in failure.headers}
+            seconds = headers.get(b"retry-after", b"")
+            asked = float(seconds) if seconds.isdigit() else 0.0
         # spread, so that clients who failed together do not come back together
         wait = max(asked, self.backoff * 2.0 ** (attempt - 1)) * random.uniform(1.0, 1.5)
         return min(wait, LONGEST)
@@ -62,12 +94,7 @@ class Client:
         self, url: str, timeout: float = 5.0, *, attempts: int = 5, backoff: float = 0.1
     ) -> None:
         self._settings = _Settings(url, timeout, attempts, backoff)
-        self._http = httpx.Client(
-            base_url=self._settings.base,
-            timeout=self._settings.timeout,
-            transport=httpx.HTTPTransport(uds=self._settings.socket),
-            trust_env=False,  # a proxy of the environment does not know this machine's agents
-        )
+        self._pool = httpcore.ConnectionPool(uds=self._settings.socket)
 
     def pull(self, allowed: Sequence[str] | None = None, decision: str | None = None) -> Decision:
         """Which arm to play, of all or of those allowed; the same id gets the same answer."""
@@ -75,8 +102,17 @@ class Client:
 
     def update(self, decision: Decision | str, reward: float) -> bool:
         """Say how a decision went; False if that was known. When it returns it is on disk."""
-        path, body = _outcome(decision, reward)
-        return not self._ask("POST", path, body)["repeated"]
+        return not self._ask("POST", *_outcome(decision, reward))["repeated"]
+
+    def pull_all(self, count: int, allowed: Sequence[str] | None = None) -> list[Decision]:
+        """Many decisions at once."""
+        asked = _wishes(count, allowed)
+        return [_decision(_each(one)) for r in asked for one in self._ask(*r)["decisions"]]
+
+    def update_all(self, rewards: Iterable[Reward]) -> list[bool | ValueError]:
+        """Many rewards at once: for each what `update` returns, or the error it would raise."""
+        asked = _outcomes(rewards)
+        return [_settled(one) for r in asked for one in self._ask(*r)["rewards"]]
 
     def arms(self) -> dict[str, dict[str, float]]:
         """What is known of every arm."""
@@ -92,7 +128,7 @@ class Client:
 
     def close(self) -> None:
         """Close the connections."""
-        self._http.close()
+        self._pool.close()
 
     def __enter__(self) -> Client:
         """Use the client in a `with`."""
@@ -103,15 +139,16 @@ class Client:
         self.close()
 
     def _ask(self, method: str, path: str, body: Any = None) -> Any:
+        request = self._settings.request(method, path, body)
         attempt = 0
         while True:
             attempt += 1
-            failure: httpx.TransportError | httpx.Response
+            failure: Exception | httpcore.Response
             try:
-                failure = self._http.request(method, path, json=body)
-                if failure.status_code != 503:
-                    return _answer(failure)
-            except httpx.TransportError as error:
+                failure = self._pool.request(**request)
+                if failure.status != 503:
+                    return _answer(failure, self._settings.url)
+            except FAILURES as error:
                 failure = error
             time.sleep(self._settings.pause(attempt, failure))
 
@@ -123,12 +160,7 @@ class AsyncClient:
         self, url: str, timeout: float = 5.0, *, attempts: int = 5, backoff: float = 0.1
     ) -> None:
         self._settings = _Settings(url, timeout, attempts, backoff)
-        self._http = httpx.AsyncClient(
-            base_url=self._settings.base,
-            timeout=self._settings.timeout,
-            transport=httpx.AsyncHTTPTransport(uds=self._settings.socket),
-            trust_env=False,
-        )
+        self._pool = httpcore.AsyncConnectionPool(uds=self._settings.socket)
 
     async def pull(
         self, allowed: Sequence[str] | None = None, decision: str | None = None
@@ -138,8 +170,17 @@ class AsyncClient:
 
     async def update(self, decision: Decision | str, reward: float) -> bool:
         """Say how a decision went; False if that was known. When it returns it is on disk."""
-        path, body = _outcome(decision, reward)
-        return not (await self._ask("POST", path, body))["repeated"]
+        return not (await self._ask("POST", *_outcome(decision, reward)))["repeated"]
+
+    async def pull_all(self, count: int, allowed: Sequence[str] | None = None) -> list[Decision]:
+        """Many decisions at once."""
+        asked = _wishes(count, allowed)
+        return [_decision(_each(one)) for r in asked for one in (await self._ask(*r))["decisions"]]
+
+    async def update_all(self, rewards: Iterable[Reward]) -> list[bool | ValueError]:
+        """Many rewards at once: for each what `update` returns, or the error it would raise."""
+        asked = _outcomes(rewards)
+        return [_settled(one) for r in asked for one in (await self._ask(*r))["rewards"]]
 
     async def arms(self) -> dict[str, dict[str, float]]:
         """What is known of every arm."""
@@ -155,7 +196,7 @@ class AsyncClient:
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._http.aclose()
+        await self._pool.aclose()
 
     async def __aenter__(self) -> AsyncClient:
         """Use the client in an `async with`."""
@@ -166,20 +207,21 @@ class AsyncClient:
         await self.close()
 
     async def _ask(self, method: str, path: str, body: Any = None) -> Any:
+        request = self._settings.request(method, path, body)
         attempt = 0
         while True:
             attempt += 1
-            failure: httpx.TransportError | httpx.Response
+            failure: Exception | httpcore.Response
             try:
-                failure = await self._http.request(method, path, json=body)
-                if failure.status_code != 503:
-                    return _answer(failure)
-            except httpx.TransportError as error:
+                failure = await self._pool.request(**request)
+                if failure.status != 503:
+                    return _answer(failure, self._settings.url)
+            except FAILURES as error:
                 failure = error
             await asyncio.sleep(self._settings.pause(attempt, failure))
 
 
-def _wish(allowed: Sequence[str] | None, decision: str | None) -> dict[str, Any]:
+def _wish(allowed: Sequence[str] | None, decision: str | None = None) -> dict[str, Any]:
     """The request of a decision, with an id so that it may be repeated."""
     if isinstance(allowed, str):
         raise ValueError(f"allowed must be a list of arms, got {allowed!r}")
@@ -187,16 +229,47 @@ def _wish(allowed: Sequence[str] | None, decision: str | None) -> dict[str, Any]
     return wish if allowed is None else {**wish, "allowed": list(allowed)}
 
 
+def _wishes(count: int, allowed: Sequence[str] | None) -> Iterator[Request]:
+    """Requests of so many decisions."""
+    for first in range(0, count, BATCH):
+        wishes = [_wish(allowed) for _ in range(min(BATCH, count - first))]
+        yield "POST", "/v1/decisions/batch", {"decisions": wishes}
+
+
 def _outcome(decision: Decision | str, reward: float) -> tuple[str, dict[str, float]]:
     """The path and the body of a reward."""
-    id_ = text("decision", decision.id if isinstance(decision, Decision) else decision)
+    id_ = _id(decision)
     if id_ in (".", ".."):  # they would be taken for a folder
         raise Unknown(f"there is no decision {id_!r}: check the id")
     return f"/v1/decisions/{quote(id_, safe='')}/reward", {"reward": number("reward", reward)}
 
 
+def _outcomes(rewards: Iterable[Reward]) -> Iterator[Request]:
+    """Requests with many rewards; all are looked at before the first is sent."""
+    items = [{"decision": _id(each), "reward": number("reward", y)} for each, y in rewards]
+    for first in range(0, len(items), BATCH):
+        yield "POST", "/v1/rewards", {"rewards": items[first : first + BATCH]}
+
+
+def _id(decision: Decision | str) -> str:
+    return text("decision", decision.id if isinstance(decision, Decision) else decision)
+
+
 def _decision(answer: Any) -> Decision:
     return Decision(answer["decision"], answer["arm"], answer["probability"])
+
+
+def _each(item: Any) -> Any:
+    """One item of a batch, or the error in its place."""
+    if "error" in item:
+        raise _refusal(item["status"], item["error"])
+    return item
+
+
+def _settled(item: Any) -> bool | ValueError:
+    if "error" in item:
+        return _refusal(item["status"], item["error"])
+    return not item["repeated"]
 
 
 def _quanta(answer: Any) -> dict[str, dict[str, tuple[int, ...]]]:
@@ -206,21 +279,25 @@ def _quanta(answer: Any) -> dict[str, dict[str, tuple[int, ...]]]:
     }
 
 
-def _answer(response: httpx.Response) -> Any:
+def _answer(response: httpcore.Response, url: str) -> Any:
     """What the agent said, or the error it means."""
-    if response.status_code == 200:
-        return response.json()
-    sentence, status = _sentence(response), response.status_code
+    status = response.status
+    if status == 200:
+        with suppress(ValueError):
+            return json.loads(response.content)
+    sentence = _sentence(response)
     if sentence is None or status >= 500:
-        raise RuntimeError(
-            sentence or f"{response.url} answered {status}: is this the address of an agent?"
-        )
-    raise {404: Unknown, 409: Conflict}.get(status, ValueError)(sentence)
+        raise RuntimeError(sentence or f"{url} answered {status}: is this the address of an agent?")
+    raise _refusal(status, sentence)
 
 
-def _sentence(response: httpx.Response) -> str | None:
+def _refusal(status: int, sentence: str) -> ValueError:
+    return {404: Unknown, 409: Conflict}.get(status, ValueError)(sentence)
+
+
+def _sentence(response: httpcore.Response) -> str | None:
     """The agent's own words, if it was the agent."""
     try:
-        return str(response.json()["error"])
+        return str(json.loads(response.content)["error"])
     except (ValueError, TypeError, KeyError):
         return None

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -62,7 +63,7 @@ class Evidence:
             )
         return cls(family, (low, high), signs)
 
-    @property
+    @cached_property
     def scale(self) -> float:
         """What a reward is divided by: sigma where it is known, else the largest reward."""
         if isinstance(self.family, families.Gaussian):
@@ -113,9 +114,10 @@ class Evidence:
         if len(_POWERS[type(self.family)]) > 1:
             square = values[1] * self.scale**2 / pulls
             features.append(min(max(square, mean**2), max(low**2, high**2)))
-        total = self._linear()[:, : len(features)] @ np.array(features)
+        total = self._linear[:, : len(features)] @ np.array(features)
         return np.asarray(total * (pulls if count is None else count))
 
+    @cached_property
     def _linear(self) -> FloatArray:
         """A with statistic(y) = A (1, y, y^2), from the statistic itself: (D, 3)."""
         at = [self.family.statistic(np.array(y)) for y in (0.0, 1.0, -1.0)]

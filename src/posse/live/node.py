@@ -56,6 +56,8 @@ class Node:
         self._ticker: threading.Thread | None = None
         store.attach(_Ledger(agent, self._lock, store.clean))
         with store.transaction(), self._lock:
+            for name in agent.exchange.neighbours().keys() - set(neighbours):
+                agent.disconnect(name)  # it was one when the store was last used
             for name in neighbours:
                 agent.connect(name)
 
@@ -102,6 +104,7 @@ class Node:
             self.store.expire(now, self.silence.window, self.silence.default_reward)
         if self.remember is not None:
             self.store.forget(now - self.remember)
+        self.store.flush()
         with self.store.transaction(), self._lock:
             outgoing = self.agent.tick(now)
         self._send(outgoing)
@@ -176,10 +179,10 @@ class _Ledger:
     def state(self) -> dict[str, Any]:
         """The exchange's durable state."""
         with self._lock:
-            return self._agent.state()
+            return self._agent.exchange.state()
 
     def restore(self, state: dict[str, Any]) -> None:
         """Back to a state that is on disk: after a start, or when a commit failed."""
         with self._lock:
-            self._agent.restore(state, self._clean)
+            self._agent.exchange.restore(state, self._clean)
         self._clean = True  # from now on nothing is forgotten that others may have seen

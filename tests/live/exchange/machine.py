@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import runpy
 from pathlib import Path
 from types import SimpleNamespace
 
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 World = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("world.py")))).World
 ANY = st.integers(0, 10_000)
@@ -24,6 +25,17 @@ class Faults(RuleBasedStateMachine):
     def begin(self, n_agents, seed):
         self.world = World(self.exchange, n_agents, seed, **self.options)
         self.rolled_back = self.died = False
+        self.seen = {}
+
+    @invariant()
+    def a_part_of_the_state_that_changed_is_a_new_object(self):
+        """The store writes no others to disk."""
+        for name, agent in getattr(self, "world", SimpleNamespace(agents={})).agents.items():
+            for part, value in agent.state().items():
+                before, text = self.seen.get((name, part), (object(), None))
+                now = json.dumps(value)
+                assert value is not before or text == now, part
+                self.seen[name, part] = value, now
 
     def pick(self, number):
         names = list(self.world.agents)

@@ -117,11 +117,11 @@ def test_a_clean_stop_continues_the_incarnation():
     again = agent()
     again.restore(mine.state(), clean=True)
     again.observe("a", ONE)
-    assert len(again.state()["entries"]) == 1
+    assert len(again.state()["own"]) == 1
     unclean = agent()
     unclean.restore(mine.state())
     unclean.observe("a", ONE)
-    assert len(unclean.state()["entries"]) == 2
+    assert len(unclean.state()["own"]) == 2
     assert unclean.own() == again.own()
 
 
@@ -134,7 +134,7 @@ def test_its_own_forgotten_words_close_an_incarnation_wrongly_called_clean():
     again = agent()
     again.restore(states[0], clean=True)
     for state in states[1:]:  # two neighbours hold more, and one of them more than the other
-        ((origin, incarnation, seq, evidence, _),) = state["entries"]
+        ((origin, incarnation, seq, evidence, _),) = state["own"]
         said = Entry(origin, incarnation, seq, {"a": tuple(evidence["a"])})
         again.receive("peer", message(said), 0.0)
         again.observe("a", ONE)

@@ -30,14 +30,23 @@ class Records:
     level: Ledger = field(default_factory=dict)
     # by identity; of those with one name, the one heard last comes last
     by_identity: dict[str, Record] = field(default_factory=dict)
+    _plain: list[list[Any]] | None = None  # as in `state`, if unchanged
 
     def observe(self, evidence: Ledger) -> None:
         """Add to one's own evidence."""
         self.own = plus(self.own, evidence)
         self.level = plus(self.level, evidence)
 
+    def of(self, identity: str, name: str) -> Record:
+        """The record of an edge, new if it was never used."""
+        if identity not in self.by_identity:
+            self.by_identity[identity] = Record(name)
+            self._plain = None
+        return self.by_identity[identity]
+
     def set(self, record: Record, version: int, flow: Ledger) -> None:
         """Replace what a record says."""
+        self._plain = None
         self.level = minus(plus(self.level, record.flow), flow)
         record.version, record.flow = version, flow
 
@@ -47,7 +56,10 @@ class Records:
 
     def make_present(self, identity: str) -> None:
         """Its name now stands for this identity."""
-        self.by_identity[identity] = self.by_identity.pop(identity)
+        record = self.by_identity[identity]
+        if self.present()[record.name] != identity:
+            self.by_identity[identity] = self.by_identity.pop(identity)
+            self._plain = None
 
     def problem(self, name: str, identity: str) -> str | None:
         """An identity belongs to the name under which it was first heard, and never to two."""
@@ -59,15 +71,17 @@ class Records:
 
     def state(self) -> list[list[Any]]:
         """All records as plain values."""
-        return [[i, r.name, r.version, plain(r.flow)] for i, r in self.by_identity.items()]
+        if self._plain is None:
+            records = self.by_identity.items()
+            self._plain = [[i, r.name, r.version, plain(r.flow)] for i, r in records]
+        return self._plain
 
     @classmethod
     def restored(cls, own: Mapping[str, Sequence[int]], state: Sequence[Sequence[Any]]) -> Records:
         """The records that were saved."""
         records = cls(from_plain(own), from_plain(own))
         for identity, name, version, flow in state:
-            records.by_identity[identity] = Record(name)
-            records.set(records.by_identity[identity], version, from_plain(flow))
+            records.set(records.of(identity, name), version, from_plain(flow))
         return records
 
 
@@ -78,12 +92,19 @@ class Census:
         """Begin with those."""
         self.known: dict[str, None] = dict.fromkeys(identities)  # in the order of arrival
         self._next = 0
+        self._plain: list[str] | None = None  # as in `state`, if unchanged
 
     def learn(self, identities: Sequence[str]) -> None:
         """Add them, up to the most that are counted."""
         for identity in identities:
-            if len(self.known) < MOST_KNOWN:
-                self.known[identity] = None
+            if identity not in self.known and len(self.known) < MOST_KNOWN:
+                self.known[identity] = self._plain = None
+
+    def state(self) -> list[str]:
+        """All of them."""
+        if self._plain is None:
+            self._plain = list(self.known)
+        return self._plain
 
     def gossip(self) -> tuple[str, ...]:
         """Some of them, others each time."""

@@ -177,7 +177,7 @@ class Flows:
             return []
         if state.boots.hear(message.boot, message.seq, self._seq):
             state.version = None
-        record = self._records.by_identity.setdefault(src, Record(peer))
+        record = self._records.of(src, peer)
         if not (message.echo == self._boot and state.boots.is_alive(message.heard)):
             return [(peer, self._message(src))]
         owner = self.identity < src
@@ -202,7 +202,7 @@ class Flows:
             "own": plain(self._records.own),
             "records": self._records.state(),
             "active": sorted(self._active),
-            "known": list(self._census.known),
+            "known": self._census.state(),
         }
 
     def restore(self, state: Mapping[str, Any], clean: bool = False) -> None:

@@ -83,6 +83,9 @@ class Origins:
         self._draw = draw
         self._entries: dict[Key, Entry] = {}
         self._total: Ledger = {}  # over all entries, kept up to date: every decision reads it
+        self._others: list[Any] | None = (
+            None  # entries of other origins as in `state`, if unchanged
+        )
         self._incarnation: int | None = None  # None: the next observation opens a new one
         self._neighbours: dict[str, _Neighbour] = {}
         self._ticks = 0
@@ -170,13 +173,15 @@ class Origins:
 
     def state(self) -> dict[str, Any]:
         """Identity, incarnation, all entries, and the edges."""
+        mine = [e for e in self._entries.values() if e.origin == self.identity]
+        if self._others is None:
+            theirs = (e for e in self._entries.values() if e.origin != self.identity)
+            self._others = list(map(_plain_entry, theirs))
         return {
             "identity": self.identity,
             "incarnation": self._incarnation,
-            "entries": [
-                [e.origin, e.incarnation, e.seq, plain(e.evidence), e.signature.hex()]
-                for e in self._entries.values()
-            ],
+            "own": list(map(_plain_entry, mine)),
+            "others": self._others,
             "neighbours": list(self._neighbours),
         }
 
@@ -184,8 +189,8 @@ class Origins:
         """Continue; after an unclean stop the next observation opens a new incarnation."""
         self.identity = state["identity"]
         self._incarnation = state["incarnation"] if clean else None
-        self._entries, self._total = {}, {}
-        for origin, incarnation, seq, evidence, signature in state["entries"]:
+        self._entries, self._total, self._others = {}, {}, None
+        for origin, incarnation, seq, evidence, signature in [*state["own"], *state["others"]]:
             written = from_plain(evidence), bytes.fromhex(signature)
             self._keep(Entry(origin, incarnation, seq, *written))
         self._neighbours = {name: _Neighbour() for name in state["neighbours"]}
@@ -196,6 +201,8 @@ class Origins:
             self._total = minus(self._total, self._entries[key].evidence)
         self._total = plus(self._total, entry.evidence)
         self._entries[key] = entry
+        if entry.origin != self.identity:
+            self._others = None
 
     def _lacking(self, neighbour: _Neighbour) -> list[Entry]:
         holds = neighbour.holds
@@ -273,6 +280,10 @@ def signed_bytes(fingerprint: str, entry: Entry) -> bytes:
     """What an origin signs: one spelling for equal content, whatever the order of the arms."""
     content = [fingerprint, entry.origin, entry.incarnation, entry.seq, dict(entry.evidence)]
     return json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
+
+
+def _plain_entry(e: Entry) -> list[Any]:
+    return [e.origin, e.incarnation, e.seq, plain(e.evidence), e.signature.hex()]
 
 
 def _pulls(entry: Entry) -> int:

@@ -50,7 +50,7 @@ class Exchange(Protocol):
         """Take in a message of this neighbour; save the state before sending the answers."""
 
     def state(self) -> dict[str, Any]:
-        """What must survive this process, as plain JSON values."""
+        """What must survive this process, in plain JSON parts; one that changed is a new object."""
 
     def restore(self, state: Mapping[str, Any], clean: bool = False) -> None:
         """Continue from a saved state; `clean` if nothing was observed after it was saved."""

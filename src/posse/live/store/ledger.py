@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 from posse.live.store.records import Decision
@@ -16,7 +17,7 @@ class Ledger(Protocol):
         """Take in the reward of a decision, or raise with nothing changed."""
 
     def state(self) -> dict[str, Any]:
-        """Write all that is durable, as JSON can hold it."""
+        """Write all that is durable, in parts that JSON can hold; a part that changed is new."""
 
     def restore(self, state: dict[str, Any]) -> None:
         """Go back to what `state` gave."""
@@ -29,11 +30,14 @@ class Keeper:
         self._connection = connection
         self._ledger: Ledger | None = None
         self._moved = False  # whether the ledger may have changed since the last commit
-        self._saved = self._written = ""
+        self._state: dict[str, Any] = {}  # as it was when last looked at
+        self._saved: dict[str, str] = {}  # part -> JSON, as on disk
+        self._written: dict[str, str] = {}  # in the open transaction
 
     def attach(self, ledger: Ledger) -> None:
         """Keep a ledger whose state, as it is now, is on disk."""
-        self._ledger, self._saved = ledger, dump(ledger.state())
+        self._ledger, self._state = ledger, ledger.state()
+        self._saved = dump(self._state)
 
     def expect(self) -> None:
         """Look for changes of the ledger at the next commit."""
@@ -45,27 +49,34 @@ class Keeper:
             self._moved = True
             self._ledger.settle(decision)
 
-    def write(self, state: str) -> None:
-        """Write the exchange state into the open transaction."""
-        self._connection.execute("REPLACE INTO exchange (row, state) VALUES (1, ?)", (state,))
+    def write(self, parts: Mapping[str, str]) -> None:
+        """Write parts of the exchange state into the open transaction."""
+        self._connection.executemany("REPLACE INTO exchange VALUES (?, ?)", parts.items())
 
     def before_commit(self) -> None:
-        """Add the state of a ledger that moved to the commit."""
+        """Add what changed in a ledger that moved to the commit."""
         if self._moved and self._ledger is not None:
-            self._written = dump(self._ledger.state())
-            if self._written != self._saved:
-                self.write(self._written)
+            # the same object is the same part: much of a state stays as it is for long
+            before, self._state = self._state, self._ledger.state()
+            changed = {
+                k: v for k, v in self._state.items() if k not in before or v is not before[k]
+            }
+            looked = dump(changed)
+            self._written = {k: v for k, v in looked.items() if v != self._saved.get(k)}
+            self.write(self._written)
 
     def after(self, committed: bool) -> None:
         """Keep the state that was committed, or bring the ledger back to the last one that was."""
         if self._moved and self._ledger is not None:
             self._moved = False
             if committed:
-                self._saved = self._written
+                self._saved |= self._written
             else:
-                self._ledger.restore(json.loads(self._saved))
+                self._ledger.restore({k: json.loads(v) for k, v in self._saved.items()})
+                self._state = {}
+            self._written = {}
 
 
-def dump(state: Any) -> str:
-    """Write a state as JSON, which knows no NaN."""
-    return json.dumps(state, allow_nan=False)
+def dump(state: Mapping[str, Any]) -> dict[str, str]:
+    """Write each part of a state as JSON, which knows no NaN."""
+    return {part: json.dumps(value, allow_nan=False) for part, value in state.items()}

@@ -14,7 +14,7 @@ APPLICATION = 0x706F7373  # "poss", in the header of the file
 MIGRATIONS: list[tuple[str, ...]] = [
     (
         "CREATE TABLE agent (id TEXT NOT NULL, fingerprint TEXT NOT NULL, clean INTEGER NOT NULL)",
-        "CREATE TABLE exchange (row INTEGER PRIMARY KEY CHECK (row = 1), state TEXT NOT NULL)",
+        "CREATE TABLE exchange (part TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
         # number: the order of arrival, for decisions of the same time
         "CREATE TABLE decision (number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, "
         "arm TEXT NOT NULL, probability REAL NOT NULL, time REAL NOT NULL, "

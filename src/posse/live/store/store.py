@@ -97,7 +97,10 @@ class Store:
         self.close()
 
     def decide(self, id: str, arm: str, probability: float, time: float) -> Decision:
-        """Keep a decision; one that is kept already under this id is returned as it is."""
+        """Keep a decision; one that is kept already under this id is returned as it is.
+
+        It survives this process at once, and a power failure with the next reward or `flush`.
+        """
         decision = Decision(
             text("id", id),
             text("arm", arm),
@@ -116,7 +119,8 @@ class Store:
                 )
             return kept or decision
 
-        return self._run(work)
+        # who asks should not wait for the disk: its reward will, and then both are there
+        return self._run(work, durable=False)
 
     def reward(self, decision_id: str, reward: float, time: float) -> Outcome:
         """Settle a decision; the same reward again changes nothing, another one is a Conflict."""
@@ -144,6 +148,11 @@ class Store:
             )
 
         return self._run(work)
+
+    def flush(self) -> None:
+        """Wait until all decisions are on disk."""
+        if self._writer.ahead:
+            self._run(lambda: self._writer.connection.execute("UPDATE agent SET clean = 0"))
 
     def decision(self, id: str) -> Decision | None:
         """Look up a decision."""
@@ -195,8 +204,8 @@ class Store:
 
     def load_exchange(self) -> dict[str, Any] | None:
         """Read the exchange state, None before the first."""
-        rows = self._read("SELECT state FROM exchange", ())
-        return dict(json.loads(rows[0][0])) if rows else None
+        rows = self._read("SELECT part, value FROM exchange", ())
+        return {part: json.loads(value) for part, value in rows} if rows else None
 
     def attach(self, ledger: Ledger) -> None:
         """Restore a ledger, then feed it every reward and save its state in the same commit.
@@ -248,10 +257,10 @@ class Store:
             except sqlite3.Error as error:
                 raise StoreError(f"{self._path} could not be read: {error}") from error
 
-    def _run(self, work: Callable[[], T]) -> T:
+    def _run(self, work: Callable[[], T], durable: bool = True) -> T:
         """Do some work in a commit, shared with those who write at the same time."""
         self._check()
-        return self._writer.run(work)
+        return self._writer.run(work, durable)
 
     def _repeat(self, work: Callable[[], int]) -> int:
         """Do chunks of work, each in a transaction of its own, until one is not full."""

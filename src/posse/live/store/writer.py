@@ -32,8 +32,8 @@ class Hooks(Protocol):
 class _Job:
     """A piece of work in the queue, and what came of it."""
 
-    def __init__(self, work: Callable[[], Any]) -> None:
-        self.work = work
+    def __init__(self, work: Callable[[], Any], durable: bool) -> None:
+        self.work, self.durable = work, durable
         self.done = False
         self.result: Any = None
         self.error: Exception | None = None
@@ -45,6 +45,8 @@ class Writer:
     def __init__(self, connection: sqlite3.Connection, name: str, hooks: Hooks) -> None:
         self.connection = connection
         self.commits = 0
+        self.ahead = False  # of the disk: whether a power failure would undo the last commit
+        self._durable = True  # how the connection commits now
         self._name = name
         self._hooks = hooks
         self._turn = threading.Condition()
@@ -59,14 +61,16 @@ class Writer:
         """Whether this thread is inside `transaction`."""
         return self._owner == threading.get_ident()
 
-    def run(self, work: Callable[[], T]) -> T:
+    def run(self, work: Callable[[], T], durable: bool = True) -> T:
         """Do `work` in this thread's transaction, or in a shared one that is then on disk.
 
-        Work raises before it writes, or fails as SQLite does: then the whole commit fails.
+        Work raises before it writes, or fails as SQLite does: then the whole commit fails. What
+        need not be `durable` survives the process at once, and a power failure when a later
+        commit is on disk.
         """
         if self.mine:
             return self._joined(work)
-        job = _Job(work)
+        job = _Job(work, durable)
         with self._turn:
             self._check()
             self._queue.append(job)
@@ -121,6 +125,7 @@ class Writer:
                 return
             self._closed = True
             try:
+                self._sync(True)
                 last()
             finally:
                 self.connection.close()
@@ -144,7 +149,7 @@ class Writer:
     def _commit(self, batch: list[_Job]) -> None:
         """Do a batch in one transaction; if that fails, every one of them fails."""
         try:
-            with self._attempt():
+            with self._attempt(any(job.durable for job in batch)):
                 for job in batch:
                     try:
                         job.result = job.work()
@@ -162,20 +167,28 @@ class Writer:
                 raise
 
     @contextmanager
-    def _attempt(self) -> Iterator[None]:
+    def _attempt(self, durable: bool = True) -> Iterator[None]:
         """Begin, and end with a commit or with everything as it was, in memory too."""
         committed = False
         try:
+            self._sync(durable)
             self.connection.execute("BEGIN IMMEDIATE")
             yield
             self.connection.execute("COMMIT")
             committed = True
+            self.ahead = not durable
             self.commits += 1
         finally:
             if not committed:
                 with suppress(sqlite3.Error):  # SQLite may have rolled back by itself
                     self.connection.execute("ROLLBACK")
             self._hooks.after(committed)
+
+    def _sync(self, durable: bool) -> None:
+        """Let commits wait for the disk or not; one that does waits for all before it, too."""
+        if durable != self._durable:
+            self.connection.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
+            self._durable = durable
 
     def _next(self, batch: list[_Job]) -> None:
         """Give the turn to those who wait, and their answers to those of the batch."""
