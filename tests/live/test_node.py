@@ -99,7 +99,7 @@ def test_a_node_that_comes_back_knows_what_it_knew(world, exchange, clean, monke
         w.tick()
         if round_ == 15:
             if not clean:  # the process ends without a word
-                monkeypatch.setattr(w.nodes["b"].store, "_last", lambda: None)
+                monkeypatch.setattr(w.nodes["b"].store._lock, "write", lambda note: None)
             w.nodes["b"].stop()
             monkeypatch.undo()
             w.nodes["b"] = w.open("b")

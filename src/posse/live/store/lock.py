@@ -14,7 +14,7 @@ else:
 
 
 class Lock:
-    """An exclusive lock on `path`, held until `release` or the end of the process.
+    """An exclusive lock on `path` until `release` or the end of the process, and a note in it.
 
     If another has it, BlockingIOError.
     """
@@ -31,6 +31,20 @@ class Lock:
             self.release()
             raise BlockingIOError(f"{path} is locked") from error
         _held.add(self)
+
+    def read(self) -> bytes:
+        """The note in the file, empty if there is none."""
+        assert self._handle is not None
+        os.lseek(self._handle, 0, os.SEEK_SET)
+        return os.read(self._handle, 1000)
+
+    def write(self, note: bytes) -> None:
+        """Put a note into the file, on disk when this returns."""
+        if self._handle is not None:
+            os.ftruncate(self._handle, 0)
+            os.lseek(self._handle, 0, os.SEEK_SET)
+            os.write(self._handle, note)
+            os.fsync(self._handle)
 
     def release(self) -> None:
         """Let go; the file stays, since deleting it would let two processes lock two files."""

@@ -9,6 +9,7 @@ import json
 import os
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, replace
@@ -26,6 +27,7 @@ EXPIRED = (
     f"SELECT {COLUMNS} FROM decision WHERE settled IS NULL AND time <= ? "
     "ORDER BY time, number LIMIT ?"
 )
+RESTART = 60.0  # seconds; after a longer stop a whole volume may have been rolled back
 CHUNK = 1000  # decisions that one commit expires or forgets, so that rewards need not wait long
 
 T = TypeVar("T")
@@ -34,16 +36,16 @@ T = TypeVar("T")
 class Store:
     """One agent's durable state; any number of threads may use it, one process at a time."""
 
-    def __init__(self, path: Path, lock: Lock, connection: sqlite3.Connection) -> None:
+    def __init__(self, path: Path, lock: Lock, connection: sqlite3.Connection, clean: bool) -> None:
         self._path = path
         self._lock = lock
         self._process = os.getpid()
         self._reading = threading.Lock()
         self._keeper = Keeper(connection)
         self._writer = Writer(connection, str(path), self._keeper)
-        self.id, clean = connection.execute("SELECT id, clean FROM agent").fetchone()
-        self.clean = bool(clean)
-        connection.execute("UPDATE agent SET clean = 0")
+        (self.id,) = connection.execute("SELECT id FROM agent").fetchone()
+        self.clean = clean
+        lock.write(b"")
         self._reader = schema.connect(path, readonly=True)
 
     @classmethod
@@ -63,13 +65,14 @@ class Store:
         except OSError as error:
             raise ValueError(f"{path} cannot be opened: {error.strerror}") from error
         try:
+            clean = not target.exists() or _is_as_left(target, lock.read())
             if not target.exists():
                 schema.create(target, fingerprint)
             schema.check(target, fingerprint)
             connection = schema.connect(target)
             try:
                 schema.migrate(connection)
-                return cls(target, lock, connection)
+                return cls(target, lock, connection, clean)
             except BaseException:
                 connection.close()
                 raise
@@ -81,11 +84,13 @@ class Store:
             raise
 
     def close(self) -> None:
-        """Stop cleanly: wait for those who write, say so in the file, let go of it."""
+        """Stop cleanly: wait for those who write, note how the file was left, let go of it."""
         self._check()
-        # a full disk must not keep it open: then it says, rightly, that this stop was not clean
-        with suppress(sqlite3.Error):
-            self._writer.close(self._last)
+        # a full disk must not keep it open: then nothing says that this stop was clean
+        with suppress(sqlite3.Error, OSError):
+            self._writer.close(self._close_reader)
+            if not self._path.with_name(self._path.name + "-wal").exists():
+                self._lock.write(_seen(self._path))
         self._lock.release()
 
     def __enter__(self) -> Store:
@@ -274,13 +279,9 @@ class Store:
             total += done
         return total
 
-    def _last(self) -> None:
-        """Note the clean stop and close for readers."""
-        try:
-            self._writer.connection.execute("UPDATE agent SET clean = 1")
-        finally:
-            with self._reading:
-                self._reader.close()
+    def _close_reader(self) -> None:
+        with self._reading:
+            self._reader.close()
 
     def _check(self) -> None:
         """Refuse a store that a forked child inherited: SQLite would damage it."""
@@ -305,6 +306,17 @@ def _export(path: Path, file: TextIO) -> int:
             file.write(json.dumps(asdict(_decision(row)), ensure_ascii=False) + "\n")
             count += 1
     return count
+
+
+def _seen(path: Path) -> bytes:
+    """What tells a file from any copy of it, even one put back in its place with its times."""
+    seen = path.stat()
+    return f"{seen.st_ino} {seen.st_mtime_ns} {seen.st_ctime_ns}".encode()
+
+
+def _is_as_left(path: Path, note: bytes) -> bool:
+    """Whether a file is the one that was left a moment ago, and not an older one put back."""
+    return note == _seen(path) and 0 <= time.time() - path.stat().st_mtime < RESTART
 
 
 def _decision(row: tuple[Any, ...]) -> Decision:

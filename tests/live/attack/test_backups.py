@@ -1,0 +1,98 @@
+"""Disks that go back in time: a copy put back, a file without its log, a volume rolled back."""
+
+import os
+import shutil
+
+import pytest
+
+from posse.live.store import store as store_module
+
+COPIES = {
+    "into the same file": lambda copy, path: path.write_bytes(copy.read_bytes()),
+    "with its times": lambda copy, path: shutil.copy2(copy, path),
+    "in its place": lambda copy, path: os.replace(copy, path),
+}
+
+
+def start_two(line):
+    """Two that agree on five rewards of a; a has stopped cleanly."""
+    world = line("origins", "ab")
+    for name in "ab":
+        world.start(name)
+    world.visit("a", 5)
+    world.tick(15)
+    world.stop("a")
+    return world
+
+
+@pytest.mark.parametrize("put_back", COPIES.values(), ids=COPIES)
+@pytest.mark.parametrize("lock_too", [False, True])
+def test_a_copy_of_a_clean_store_put_back_later(line, put_back, lock_too):
+    """What others hold comes back, what is new is kept beside it, and nothing counts twice."""
+    world = start_two(line)
+    path, lock = world.path("a"), world.path("a").with_name("a.db.lock")
+    copies = [world.folder / "copy", world.folder / "copy.lock"]
+    for original, copy in zip((path, lock), copies, strict=True):
+        shutil.copy2(original, copy)
+    assert world.start("a").store.clean
+    world.visit("a", 7)
+    world.tick(15)
+    world.stop("a")
+    put_back(copies[0], path)
+    if lock_too:
+        put_back(copies[1], lock)
+    assert not world.start("a").store.clean
+    world.visit("a", 9)  # before it has heard anybody
+    world.tick(30)
+    assert world.pulls("a") == world.pulls("b") == 5 + 7 + 9
+    assert world.nodes["a"].evidence()["held"] == world.nodes["b"].evidence()["held"]
+    assert not world.nodes["a"].network()["refused"]
+
+
+def test_a_store_that_was_only_restarted_goes_on(line):
+    """Else every restart would add an entry for everybody to keep for ever."""
+    world = start_two(line)
+    for _ in range(3):
+        assert world.start("a").store.clean
+        world.visit("a")
+        world.tick(3)
+        world.stop("a")
+    assert len(world.nodes["b"].agent.exchange.state()["entries"]) == 1
+    assert world.pulls("b") == 8
+
+
+def test_a_volume_rolled_back_as_a_whole(line, monkeypatch):
+    """Nothing in the files tells, but it takes longer than a restart."""
+    world = start_two(line)
+    monkeypatch.setattr(store_module, "RESTART", 0.0)
+    assert not world.start("a").store.clean
+
+
+def test_a_live_store_copied_without_its_log(line):
+    """An old state, and known to be old: what was heard of it comes back."""
+    world = start_two(line)
+    world.start("a")
+    world.visit("a", 7)
+    world.tick(15)
+    copy = world.folder / "copy"
+    shutil.copy2(world.path("a"), copy)
+    world.stop("a")
+    shutil.copy2(copy, world.path("a"))
+    assert not world.start("a").store.clean
+    world.visit("a", 9)
+    world.tick(30)
+    assert world.pulls("a") == world.pulls("b") == 21
+
+
+def test_a_store_that_lost_its_log(line):
+    """Killed, and the log thrown away: the file itself is the one of the last clean stop."""
+    world = start_two(line)
+    node = world.start("a")
+    world.visit("a", 7)
+    world.tick(15)
+    rest = world.folder / "rest"  # what a kill leaves behind, without the log
+    shutil.copy2(world.path("a"), rest)
+    node.store._writer.connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
+    world.stop("a")
+    os.replace(rest, world.path("a"))
+    assert not world.start("a").store.clean
