@@ -14,6 +14,7 @@ from posse import checks
 from posse.families.family import Family
 from posse.live.evidence import SIGNS, Evidence
 from posse.live.exchange import EXCHANGES, Exchange
+from posse.live.exchange.ledger import LONGEST_NAME, MOST_ARMS
 from posse.live.exchange.seam import Outgoing
 from posse.policies.policy import Policy, argmax
 from posse.policies.thompson import ThompsonSampling
@@ -210,7 +211,12 @@ def _names(arms: Sequence[str]) -> list[str]:
     names = [] if isinstance(arms, str) else list(arms)
     valid = all(isinstance(name, str) and name and name.isprintable() for name in names)
     if len(names) < 2 or not valid or len(set(names)) < len(names):
-        raise ValueError(f"arms must be two or more different names, got {arms!r}")
+        raise ValueError(f"arms must be two or more different names, got {checks.shown(arms)}")
+    if len(names) > MOST_ARMS or max(map(len, names)) > LONGEST_NAME:
+        raise ValueError(
+            f"arms must be at most {MOST_ARMS} names of at most {LONGEST_NAME} characters, "
+            f"got {checks.shown(arms)}"
+        )
     return names
 
 

@@ -5,6 +5,7 @@ A lock guards the agent; the store's transactions are taken before it, never aft
 
 from __future__ import annotations
 
+import logging
 import secrets
 import threading
 import time
@@ -19,6 +20,8 @@ from posse.live.exchange.seam import Outgoing
 from posse.live.store import Decision, Outcome, Store, StoreError
 from posse.live.transport import Transport
 from posse.live.wire import Codec, WireError
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -115,12 +118,16 @@ class Node:
         try:
             message = self._codec.decode(payload)
         except WireError as error:
-            self.refusals[str(error)] += 1
+            self.refusals[error.kind] += 1
             return
         try:
             with self.store.transaction(), self._lock:
                 outgoing = self.agent.receive(peer, message, self.clock())
         except StoreError:  # the neighbour will say it again
+            self.failures["receive"] += 1
+            return
+        except Exception:  # ours to mend, but not to die of
+            log.exception("a message of %s failed", peer)
             self.failures["receive"] += 1
             return
         self._send(outgoing)
@@ -161,7 +168,9 @@ class Node:
                 self.transport.send(peer, self._codec.encode(message))
                 self.sent += 1
             except ValueError as error:  # too large, or an unknown neighbour
-                self.failures[f"send: {error}"] += 1
+                if not self.failures["send"]:
+                    log.warning("a message to %s was not sent: %s", peer, error)
+                self.failures["send"] += 1
 
 
 class _Ledger:

@@ -35,29 +35,34 @@ def verifier(files: Files) -> Verify:
     A certificate that has expired since still vouches for what was signed with it.
     """
     authorities = certificates.read_authorities(files.authority)
-    known: dict[bytes, x509.Certificate] = {}  # by their bytes: parsed and vouched for once
+    known: dict[bytes, tuple[str, x509.Certificate]] = {}  # by their bytes: vouched for once
 
-    def certificate_of(raw: bytes) -> x509.Certificate | None:
+    def read(raw: bytes) -> tuple[str, x509.Certificate] | None:
+        """The name that a certificate vouches for, and the certificate."""
         if raw not in known:
             try:
                 certificate = x509.load_der_x509_certificate(raw)
-            except ValueError:
+                name, begin = (
+                    certificates.common_name(certificate),
+                    certificate.not_valid_before_utc,
+                )
+                good = certificates.vouched(certificate, *authorities, now=begin)
+            except Exception:  # a stranger's bytes: the parser has many ways to say no
                 return None
-            begin = certificate.not_valid_before_utc
-            if not certificates.vouched(certificate, *authorities, now=begin):
+            if not good:
                 return None
             if len(known) > 10_000:  # of honest agents there are not so many
                 known.clear()
-            known[raw] = certificate
+            known[raw] = name, certificate
         return known[raw]
 
     def verify(origin: str, content: bytes, signature: bytes) -> bool:
         length = int.from_bytes(signature[:_LENGTH], "big")
         if not 0 < length <= _LONGEST:
             return False
-        certificate = certificate_of(signature[_LENGTH : _LENGTH + length])
-        if certificate is None or certificates.common_name(certificate) != origin:
+        found = read(signature[_LENGTH : _LENGTH + length])
+        if found is None or found[0] != origin:
             return False
-        return certificates.verify(certificate, content, signature[_LENGTH + length :])
+        return certificates.verify(found[1], content, signature[_LENGTH + length :])
 
     return verify

@@ -20,7 +20,11 @@ DEEPEST: Final = 32  # no message nests deeper, and nesting without end would ex
 
 
 class WireError(ValueError):
-    """Why bytes are not a message, in one sentence."""
+    """Why bytes are not a message: a sentence, and a kind that holds no words of a stranger's."""
+
+    def __init__(self, sentence: str, kind: str = "malformed") -> None:
+        super().__init__(sentence)
+        self.kind = kind
 
 
 class Codec:
@@ -69,12 +73,14 @@ class Codec:
 
     def decode(self, payload: bytes) -> Any:
         """The message that the bytes hold; WireError if they hold none."""
-        if len(payload) > self.max_bytes:
-            raise WireError(f"a message of {len(payload)} bytes is above {self.max_bytes}")
-        if len(payload) < 2:
-            raise WireError(f"a message of {len(payload)} bytes is too short")
+        size = len(payload)
+        if size > self.max_bytes:
+            raise WireError(f"a message of {size} bytes is above {self.max_bytes}", "too large")
+        if size < 2:
+            raise WireError(f"a message of {size} bytes is too short", "too short")
         if payload[0] != VERSION:
-            raise WireError(f"version {payload[0]} is unknown, this is {VERSION}")
+            sentence = f"version {payload[0]} is unknown, this is {VERSION}"
+            raise WireError(sentence, "another version")
         try:
             # the tag alone first: which fields are right depends on it
             body = memoryview(payload)[1:]
@@ -82,7 +88,7 @@ class Codec:
             tag = self._text.decode(parts[0]) if parts else ""
             shape = self._shapes.get(tag)
             if shape is None:
-                raise WireError(f"tag {tag[:40]!r} is unknown")
+                raise WireError(f"tag {tag[:40]!r} is unknown", "another kind of message")
             _, *values = shape.decode(body)
             cls = self._classes[tag]
             if cls in self._with_floats:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from posse.live.exchange.flow_records import MOST_KNOWN
-from posse.live.exchange.ledger import Bounds, is_ledger, is_name, is_whole
+from posse.live.exchange.ledger import MOST_ARMS, Bounds, is_ledger, is_name, is_whole
 from posse.live.exchange.messages import FlowsMessage
 from posse.live.exchange.quanta import PER_UNIT
 
@@ -35,7 +35,7 @@ class FlowChecks:
             return "another fingerprint"
         if not self._has_shape(message):
             return "malformed"
-        if not (self._is_possible(message.flow) and self._is_possible(message.level)):
+        if not (self.is_possible(message.flow) and self.is_possible(message.level)):
             return "more evidence than the network can have"
         return None
 
@@ -56,8 +56,9 @@ class FlowChecks:
             and all(map(is_name, message.known))
         )
 
-    def _is_possible(self, ledger: Mapping[str, Sequence[int]]) -> bool:
-        return all(
+    def is_possible(self, ledger: Mapping[str, Sequence[int]]) -> bool:
+        """Whether the network can have so much evidence, of so many arms."""
+        return len(ledger) <= MOST_ARMS and all(
             abs(value) <= math.ceil(bound * self.most_pulls) * PER_UNIT
             for values in ledger.values()
             for value, bound in zip(values, self.bounds.per_pull, strict=True)

@@ -47,8 +47,12 @@ class Records:
     def set(self, record: Record, version: int, flow: Ledger) -> None:
         """Replace what a record says."""
         self._plain = None
-        self.level = minus(plus(self.level, record.flow), flow)
+        self.level = self.level_with(record, flow)
         record.version, record.flow = version, flow
+
+    def level_with(self, record: Record, flow: Ledger) -> Ledger:
+        """The level, if that had flowed out over an edge."""
+        return minus(plus(self.level, record.flow), flow)
 
     def present(self) -> dict[str, str]:
         """The identity that each name now stands for."""

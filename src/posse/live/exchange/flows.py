@@ -185,11 +185,16 @@ class Flows:
         if state.version is not None and leads > (0 if owner else 1):
             self.refusals["a version it cannot have"] += 1
             return []
+        flow = each(message.flow, lambda value: -value)
+        if leads > 0 and not self._checks.is_possible(self._records.level_with(record, flow)):
+            # adopted, it would have all others refuse us
+            self.refusals["more evidence than the network can have"] += 1
+            return []
         self._records.make_present(src)
         state.last_heard = now
         self._census.learn((src, *message.known))
         if leads > 0:
-            self._records.set(record, message.version, each(message.flow, lambda value: -value))
+            self._records.set(record, message.version, flow)
         state.version = message.version
         if owner and leads == 0 and self._advance(record, state, message):
             return [(peer, self._message(src))]

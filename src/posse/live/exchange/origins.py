@@ -12,11 +12,12 @@ from __future__ import annotations
 import json
 import secrets
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from posse.live.exchange.ledger import (
+    MOST_ARMS,
     Bounds,
     Ledger,
     from_plain,
@@ -32,7 +33,12 @@ from posse.live.exchange.messages import Entry, OriginsMessage
 from posse.live.exchange.quanta import PER_UNIT
 from posse.live.exchange.seam import NeighbourStatus, Outgoing
 
+T = TypeVar("T")
 Key = tuple[str, int]  # origin and incarnation
+
+ROOM = 900_000  # bytes of a message
+LARGEST_ENTRY = 400_000  # bytes, so that one always fits into a message
+LARGEST_ORIGIN = 2_000_000  # bytes that the entries of one origin may take, however many
 
 
 @dataclass(frozen=True)
@@ -86,6 +92,7 @@ class Origins:
         self._others: list[Any] | None = (
             None  # entries of other origins as in `state`, if unchanged
         )
+        self._sizes: Counter[str] = Counter()  # bytes of all entries of an origin
         self._incarnation: int | None = None  # None: the next observation opens a new one
         self._neighbours: dict[str, _Neighbour] = {}
         self._ticks = 0
@@ -95,7 +102,7 @@ class Origins:
         fresh = {arm: tuple(statistic)}
         if not (is_ledger(fresh, self._bounds.dimension) and self._bounds.allow(fresh[arm])):
             raise ValueError(f"no statistic within the bounds: {arm!r}, {tuple(statistic)}")
-        if self._incarnation is None:
+        if self._incarnation is None or self._is_full(arm):
             # drawn at random, for a counter would roll back with the disk
             self._incarnation = self._draw(62)
         key = self.identity, self._incarnation
@@ -141,10 +148,14 @@ class Origins:
         digest_due = self._ticks % self._digest_every == 0
         self._ticks += 1
         for name, neighbour in self._neighbours.items():
-            entries = tuple(map(self._signed, self._lacking(neighbour)[: self._batch]))
+            holds = self._holdings(self._entries) if digest_due else ()
+            shown = _fitting(holds, _holding_bytes, ROOM - LARGEST_ENTRY)
+            lacking = map(self._signed, self._lacking(neighbour)[: self._batch])
+            left = ROOM - sum(map(_holding_bytes, shown))
+            entries = _fitting(lacking, _entry_bytes, left)
             if entries or digest_due:
-                holds = self._holdings(self._entries) if digest_due else ()
-                message = OriginsMessage(self._fingerprint, entries, holds, digest_due)
+                complete = digest_due and len(shown) == len(holds)
+                message = OriginsMessage(self._fingerprint, entries, shown, complete)
                 outgoing.append((name, message))
         return outgoing
 
@@ -189,7 +200,7 @@ class Origins:
         """Continue; after an unclean stop the next observation opens a new incarnation."""
         self.identity = state["identity"]
         self._incarnation = state["incarnation"] if clean else None
-        self._entries, self._total, self._others = {}, {}, None
+        self._entries, self._total, self._others, self._sizes = {}, {}, None, Counter()
         for origin, incarnation, seq, evidence, signature in [*state["own"], *state["others"]]:
             written = from_plain(evidence), bytes.fromhex(signature)
             self._keep(Entry(origin, incarnation, seq, *written))
@@ -197,12 +208,22 @@ class Origins:
 
     def _keep(self, entry: Entry) -> None:
         key = entry.origin, entry.incarnation
-        if key in self._entries:
-            self._total = minus(self._total, self._entries[key].evidence)
-        self._total = plus(self._total, entry.evidence)
+        old = self._entries.get(key)
+        change = minus(entry.evidence, old.evidence if old else {})
+        # only what changes is touched: of others there may be much
+        ours = {arm: self._total.pop(arm) for arm in change if arm in self._total}
+        self._total |= plus(ours, change)
+        self._sizes[entry.origin] += _entry_bytes(entry) - (_entry_bytes(old) if old else 0)
         self._entries[key] = entry
         if entry.origin != self.identity:
             self._others = None
+
+    def _is_full(self, arm: str) -> bool:
+        """Whether our entry has no room for a new arm: over the years there may be many."""
+        mine = self._entries.get((self.identity, self._incarnation or 0))
+        if mine is None or arm in mine.evidence:
+            return False
+        return len(mine.evidence) >= MOST_ARMS or _entry_bytes(mine) > LARGEST_ENTRY // 2
 
     def _lacking(self, neighbour: _Neighbour) -> list[Entry]:
         holds = neighbour.holds
@@ -215,7 +236,7 @@ class Origins:
         if self._sign is None or entry.signature or entry.origin != self.identity:
             return entry
         signed = replace(entry, signature=self._sign(signed_bytes(self._fingerprint, entry)))
-        self._entries[entry.origin, entry.incarnation] = signed
+        self._keep(signed)
         return signed
 
     def _take(self, entry: Entry, neighbour: _Neighbour, now: float) -> None:
@@ -244,6 +265,11 @@ class Origins:
                 return "more pulls than the rate allows"
         if key not in self._entries and len(self._entries) >= self._most_entries:
             return "too many entries"
+        size, mine = _entry_bytes(entry), self._entries.get(key)
+        if size > LARGEST_ENTRY:
+            return "too large an entry"
+        if self._sizes[entry.origin] + size - (_entry_bytes(mine) if mine else 0) > LARGEST_ORIGIN:
+            return "too many entries of one origin"
         if self._verify is not None:
             content = signed_bytes(self._fingerprint, entry)
             if not self._verify(entry.origin, content, entry.signature):
@@ -284,6 +310,32 @@ def signed_bytes(fingerprint: str, entry: Entry) -> bytes:
 
 def _plain_entry(e: Entry) -> list[Any]:
     return [e.origin, e.incarnation, e.seq, plain(e.evidence), e.signature.hex()]
+
+
+def _fitting(items: Iterable[T], size: Callable[[T], int], room: int) -> tuple[T, ...]:
+    """The first of the items, as many as fit into a message."""
+    taken: list[T] = []
+    for item in items:
+        room -= size(item)
+        if room < 0:
+            break
+        taken.append(item)
+    return tuple(taken)
+
+
+def _holding_bytes(holding: tuple[str, int, int]) -> int:
+    """The most bytes it takes on the wire."""
+    return 30 + _bytes(holding[0])
+
+
+def _entry_bytes(entry: Entry) -> int:
+    """The most bytes it takes on the wire."""
+    arms = sum(20 + _bytes(arm) + 10 * len(values) for arm, values in entry.evidence.items())
+    return 300 + _bytes(entry.origin) + len(entry.signature) + arms
+
+
+def _bytes(text: str) -> int:
+    return len(text.encode(errors="replace"))
 
 
 def _pulls(entry: Entry) -> int:
