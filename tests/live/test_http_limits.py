@@ -1,7 +1,5 @@
 """The HTTP interface under requests that are too large, wrong, random or at once."""
 
-import json
-import random
 import socket
 import threading
 
@@ -43,7 +41,7 @@ def test_large_bodies(http, node):
 
 def test_a_large_body_is_refused_before_it_is_sent(server):
     """A length is enough, and so is the first megabyte of a body without one."""
-    head = b"POST /v1/decisions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    head = b"POST /v1/decisions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     endless = b"Transfer-Encoding: chunked\r\n\r\n" + b"186a0\r\n%b\r\n" % (b" " * 100_000) * 11
     port = int(server.url.rpartition(":")[2])
     for rest in (b"Content-Length: 999999999999\r\n\r\n", endless):
@@ -63,58 +61,6 @@ def test_only_json_is_taken(http, node):
     headers = {"Content-Type": "Application/JSON; charset=utf-8"}
     assert http.post("/v1/decisions", content=b"{}", headers=headers).status_code == 200
     assert node.decisions == 1
-
-
-VALUES = ["", "x", "red", "green", "..", "\x00", "a" * 300, 0, 1, -1, 0.5, 1e308, 10**30, True]
-VALUES += [None, [], {}, ["red"], [None], {"decision": "x"}, {"reward": 1}, float("nan"), "\ud800"]
-NAMES = ["decision", "allowed", "reward", "rewards", "decisions", "other"]
-PATHS = ["/v1/decisions", "/v1/decisions/batch", "/v1/rewards", "/v1/decisions/x/reward"]
-PATHS += ["/v1/arms", "/v1/network", "/v1/evidence", "/metrics", "/", "/v1/decisions//reward"]
-
-
-def _value(chance, depth=0):
-    if depth < 3 and chance.random() < 0.6:
-        if chance.random() < 0.5:
-            return [_value(chance, depth + 1) for _ in range(chance.randrange(4))]
-        names = chance.sample(NAMES, chance.randrange(4))
-        return {name: _value(chance, depth + 1) for name in names}
-    return chance.choice(VALUES)
-
-
-def test_no_request_is_deadly(http, server, node):
-    """Random and mutated requests: never a 5xx, always an answer."""
-    chance = random.Random(5)
-    seen = set()
-    for _ in range(2000):
-        path = chance.choice(PATHS)
-        content = bytearray(json.dumps(_value(chance)).encode())
-        if chance.random() < 0.3:
-            for _ in range(chance.randrange(1, 4)):
-                at = chance.randrange(len(content) + 1)
-                content[at : at + chance.randrange(3)] = chance.randbytes(chance.randrange(3))
-        if chance.random() < 0.1:
-            path = path.replace("x", "%" + chance.randbytes(1).hex())
-        method = chance.choice(["POST", "POST", "POST", "GET", "PUT", "DELETE"])
-        answer = http.request(method, path, content=bytes(content), headers=JSON)
-        assert answer.status_code < 500, (method, path, bytes(content), answer.text)
-        if answer.status_code >= 400:
-            assert set(answer.json()) == {"error"}
-        seen.add(answer.status_code)
-    assert seen >= {200, 404, 405, 422}
-    assert server.alive
-    assert ask(http, "/v1/decisions", {})["arm"] in node.agent.arm_names
-
-
-def test_noise_on_the_socket(http, server):
-    chance = random.Random(6)
-    port = int(server.url.rpartition(":")[2])
-    good = b"POST /v1/decisions HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}"
-    for k in range(200):
-        noise = bytearray(good if k % 2 else chance.randbytes(200))
-        noise[chance.randrange(len(noise))] = chance.randrange(256)
-        with socket.create_connection(("127.0.0.1", port), timeout=5) as raw:
-            raw.sendall(noise[: chance.randrange(len(noise))])
-    assert http.get("/healthz").status_code == 200
 
 
 def test_many_at_once(server, node):

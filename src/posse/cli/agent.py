@@ -46,7 +46,7 @@ def _run(file: Path) -> None:
         server: Any = None
         try:
             node.start()
-            server = serve(node, settings.http)
+            server = serve(node, settings.http, settings.http_hosts)
             typer.echo(f"{settings.name} answers at {server.url}")
             stop.wait()
         finally:

@@ -21,7 +21,8 @@ class Settings:
 
     neighbours: name -> "host:port", or "" for one that only dials us. router: one of the same kind,
     by way of which all neighbours are reached. remember: seconds for which settled decisions are
-    kept; None is for ever.
+    kept; None is for ever. http_hosts: names under which a reverse proxy passes
+    requests on.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Settings:
     network_size: int | None = None
     store: str = "agent.db"
     http: str = "127.0.0.1:8700"
+    http_hosts: tuple[str, ...] = ()
     listen: str = ""
     neighbours: Mapping[str, str] = field(default_factory=dict, hash=False)
     router: Mapping[str, str] = field(default_factory=dict, hash=False)
@@ -69,6 +71,8 @@ class Settings:
                 raise ValueError(f'{key} must be a table such as {{berlin = "192.0.2.7:7447"}}')
         if len(self.router) > 1:
             raise ValueError(f"there is one router at most, got {', '.join(self.router)}")
+        if not all(isinstance(host, str) and host for host in self.http_hosts):
+            raise ValueError('http_hosts must be a list of names, such as ["agent.example.org"]')
         if not isinstance(self.insecure, bool):
             raise ValueError(f"insecure must be true or false, got {self.insecure!r}")
         self.agent()  # so that whatever it refuses is refused now
@@ -123,8 +127,11 @@ def from_data(data: Mapping[str, Any]) -> Settings:
     if not isinstance(data["arms"], list):
         raise ValueError(f"arms must be a list of names, got {data['arms']!r}")
     values["arms"] = tuple(data["arms"])
-    if "reward_range" in data:
-        values["reward_range"] = tuple(data["reward_range"])
+    for key in ("reward_range", "http_hosts"):
+        if key in data:
+            if not isinstance(data[key], list):
+                raise ValueError(f"{key} must be a list, got {checks.shown(data[key])}")
+            values[key] = tuple(data[key])
     return Settings(**values)
 
 

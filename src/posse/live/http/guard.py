@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
+import re
+from collections.abc import Sequence
 
 import anyio
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -11,17 +13,28 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 BYTES = 1_000_000  # the largest body
 TOO_LARGE = f"the body is larger than {BYTES} bytes: send less at once"
 NOT_JSON = "the body must be JSON, with Content-Type: application/json"
+ELSEWHERE = (
+    "this agent does not go by the name in the Host header: ask 127.0.0.1, or add the name to "
+    "http_hosts in agent.toml"
+)
 UNEXPECTED = "the agent has an error, which its log shows: please report it"
 DROPPED, LINGER = 8_000_000, 1.0  # bytes and seconds for which a refused client is heard out
+
+LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+_HOST = re.compile(r"(\[[^]]*\]|[^:]*)(:[0-9]*)?", re.ASCII)
 
 log = logging.getLogger(__name__)
 
 
 class Guard:
-    """Reads bodies up to the limit, refuses the others without reading on, survives errors."""
+    """Reads bodies up to the limit, refuses the others without reading on, survives errors.
 
-    def __init__(self, app: ASGIApp) -> None:
+    hosts: names under which it may be asked, besides those of this machine itself.
+    """
+
+    def __init__(self, app: ASGIApp, hosts: Sequence[str] = ()) -> None:
         self.app = app
+        self._hosts = frozenset(name.lower() for name in (*LOOPBACK, *hosts))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -29,6 +42,9 @@ class Guard:
             await self.app(scope, receive, send)
             return
         headers = dict(scope["headers"])
+        if not self._is_for_us(scope):
+            await _refuse(receive, send, 403, ELSEWHERE)
+            return
         length = headers.get(b"content-length", b"0")
         if not length.isdigit() or len(length) > 12 or int(length) > BYTES:
             await _refuse(receive, send, 413, TOO_LARGE)
@@ -63,6 +79,15 @@ class Guard:
                 raise
             log.exception("%s %s failed", scope["method"], scope["path"])
             await _answer(send, 500, UNEXPECTED, [])
+
+    def _is_for_us(self, scope: Scope) -> bool:
+        """Refuse a web page whose own name was made to point here; none reaches a Unix socket."""
+        server = scope.get("server")
+        if server is not None and server[1] is None:
+            return True
+        hosts = [value.decode("latin-1") for key, value in scope["headers"] if key == b"host"]
+        name = _HOST.fullmatch(hosts[0]) if len(hosts) == 1 else None
+        return name is not None and name[1].lower() in self._hosts
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:

@@ -34,6 +34,7 @@ DESCRIPTION = (
 WRONG: dict[int | str, dict[str, Any]] = {
     status: {"model": models.Error, "description": description}
     for status, description in {
+        403: "asked under a name that is not this agent's",
         409: "settled or decided otherwise",
         413: "the body is too large",
         415: "the body is not JSON",
@@ -49,8 +50,8 @@ UNKNOWN: dict[int | str, dict[str, Any]] = {
 log = logging.getLogger(__name__)
 
 
-def app(node: Node) -> FastAPI:
-    """The interface of a node; see its /openapi.json."""
+def app(node: Node, hosts: Sequence[str] = ()) -> FastAPI:
+    """The interface of a node; see its /openapi.json. hosts: names it has besides localhost."""
     made = FastAPI(
         title="posse agent",
         version=__version__,
@@ -60,7 +61,7 @@ def app(node: Node) -> FastAPI:
         # a rewriting of paths would have browsers repeat requests elsewhere
         redirect_slashes=False,
     )
-    made.add_middleware(Guard)
+    made.add_middleware(Guard, hosts=hosts)
     health = _Health(node)
     _errors(made, health)
 
@@ -139,9 +140,9 @@ def app(node: Node) -> FastAPI:
     return made
 
 
-def serve(node: Node, address: str) -> Server:
+def serve(node: Node, address: str, hosts: Sequence[str] = ()) -> Server:
     """Serve a node on 127.0.0.1:PORT, localhost:PORT, [::1]:PORT or unix:/PATH, in a thread."""
-    return run(app(node), address)
+    return run(app(node, hosts), address)
 
 
 class _Health:

@@ -14,6 +14,8 @@ from urllib.parse import urlsplit
 import uvicorn
 from starlette.types import ASGIApp
 
+from posse.live.http.protocol import Protocol
+
 HOSTS = {"127.0.0.1": "127.0.0.1", "localhost": "127.0.0.1", "::1": "::1"}
 START, STOP = 10.0, 10.0  # seconds
 
@@ -26,6 +28,7 @@ class Server:
         self._path = Path(address.removeprefix("unix:")) if address.startswith("unix:") else None
         config = uvicorn.Config(
             app,
+            http=Protocol,
             log_config=None,
             access_log=False,
             lifespan="off",

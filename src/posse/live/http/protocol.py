@@ -1,0 +1,48 @@
+"""HTTP as the server hears it: what is none gets one sentence, and no header is endless."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+LARGEST_HEAD = 65_536  # bytes
+
+
+class Protocol(HttpToolsProtocol):
+    """uvicorn's own, which takes headers without end and answers in plain text."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._in_head = True
+        self._head = 0  # bytes of the head that is under way
+
+    def on_message_begin(self) -> None:
+        """A head begins."""
+        self._in_head = True
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        """It has ended."""
+        self._in_head = False
+        super().on_headers_complete()
+
+    def data_received(self, data: bytes) -> None:
+        """Take in what came, up to the largest head."""
+        super().data_received(data)
+        self._head = self._head + len(data) if self._in_head else 0
+        if self._head > LARGEST_HEAD and not self.transport.is_closing():
+            self.send_400_response(f"the headers are larger than {LARGEST_HEAD} bytes: send less")
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse it in one sentence, and hang up."""
+        body = json.dumps({"error": msg}).encode()
+        self.transport.write(
+            b"HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\n"
+            b"Connection: close\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+        )
+        if self.cycle is not None:  # an answer under way could no longer be written
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        self.transport.close()

@@ -1,0 +1,218 @@
+"""Forged entries over real mTLS, by a neighbour whose certificate is good: none gets in."""
+
+import random
+import socket
+import time
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from posse import families
+from posse.live import certificates
+from posse.live.agent import Agent
+from posse.live.certificates import HOSTS, Files
+from posse.live.exchange import Entry, OriginsMessage
+from posse.live.exchange.messages import FlowsMessage
+from posse.live.exchange.origins import signed_bytes
+from posse.live.exchange.quanta import PER_UNIT
+from posse.live.node import Node
+from posse.live.signatures import signer, verifier
+from posse.live.store import Store
+from posse.live.transport.zenoh import ZenohTransport
+from posse.live.wire import Codec
+
+SOON = 40.0  # seconds, on a machine that does much else
+CODEC = Codec(OriginsMessage, FlowsMessage)
+ARMS = ["red", "green"]
+TRUE, FALSE = {"red": (PER_UNIT, 2 * PER_UNIT)}, {"red": (0, 50 * PER_UNIT)}
+
+
+def wait_until(true):
+    deadline = time.monotonic() + SOON
+    while not true():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.01)
+
+
+def free_addresses(count):
+    sockets = [socket.socket() for _ in range(count)]
+    for held in sockets:
+        held.bind(("127.0.0.1", 0))
+    addresses = [f"127.0.0.1:{held.getsockname()[1]}" for held in sockets]
+    for held in sockets:
+        held.close()
+    return addresses
+
+
+def issue_for(folder, name, lifetime, file):
+    """A certificate of the folder's authority for a name, under another file name."""
+    authority = certificates.read_certificate(folder / "ca.pem")
+    key = certificates.Ed25519PrivateKey.generate()
+    certificate = certificates._certificate(
+        name,
+        key,
+        certificates.common_name(authority),
+        certificates.read_key(folder / "ca.key"),
+        lifetime,
+        certificates._alternatives(HOSTS),
+    )
+    files = Files(folder / "ca.pem", folder / f"{file}.pem", folder / f"{file}.key")
+    certificates._write(files, certificate, key, force=True)
+    return files
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("certs")
+    certificates.create_authority(folder)
+    for name in ("victim", "mallory", "honest"):
+        certificates.issue(folder, name)
+    return folder
+
+
+class Link:
+    """A real node, and a certified neighbour of it that says what it likes."""
+
+    def __init__(self, folder, path, exchange="origins"):
+        victim, mallory = free_addresses(2)
+        files = Files.of(folder, "victim")
+        signing = {"identity": "victim", "sign": signer(files), "verify": verifier(files)}
+        agent = Agent(
+            ARMS, families.Bernoulli(), exchange=exchange, seed=1,
+            exchange_options=signing if exchange == "origins" else None,
+        )  # fmt: skip
+        store = Store.open(path / "victim.db", fingerprint=agent.fingerprint)
+        transport = ZenohTransport("victim", {"mallory": mallory}, listen=victim, files=files)
+        self.node = Node(agent, store, transport, neighbours=["mallory"], tick_seconds=0.2)
+        self.mallory = ZenohTransport(
+            "mallory", {"victim": victim}, listen=mallory, files=Files.of(folder, "mallory")
+        )
+        self.node.start()
+        self.heard = []
+        self.mallory.start(lambda peer, payload: self.heard.append(payload))
+        wait_until(lambda: self.mallory.connected()["victim"])
+
+    def tell(self, payload):
+        """Say something until it has arrived, for the network may lose it."""
+        before = self.node.received
+
+        def arrived():
+            self.mallory.send("victim", payload)
+            time.sleep(0.01)
+            return self.node.received > before
+
+        wait_until(arrived)
+
+    def tell_entry(self, entry):
+        message = OriginsMessage(self.node.agent.fingerprint, (entry,), (), False)
+        self.tell(CODEC.encode(message))
+
+    def answers(self):
+        """Whether it still decides and learns."""
+        before = self.node.rewards
+        decision = self.node.decide()
+        self.node.reward(decision.id, 1.0)
+        return self.node.rewards == before + 1
+
+    def close(self):
+        self.mallory.close()
+        self.node.stop()
+
+
+@pytest.fixture
+def link(folder, tmp_path):
+    made = []
+
+    def make(exchange="origins"):
+        made.append(Link(folder, tmp_path, exchange))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+def test_no_forged_entry_gets_in(link, folder, tmp_path):
+    world = link()
+    fingerprint = world.node.agent.fingerprint
+
+    def signed(entry, files, spoken=None):
+        content = signed_bytes(spoken or fingerprint, entry)
+        return replace(entry, signature=signer(files)(content))
+
+    certificates.create_authority(tmp_path / "other")
+    honest = signed(Entry("honest", 1, 3, TRUE), Files.of(folder, "honest"))
+    lie = Entry("honest", 1, 4, FALSE)
+    whole = signer(Files.of(folder, "mallory"))(b"")
+    der = whole[4:-64]
+    forgeries = {
+        "altered": replace(honest, evidence=FALSE),
+        "with another number": replace(honest, seq=4),
+        "in another incarnation": replace(honest, incarnation=2),
+        "invented": lie,
+        "a replayed signature": replace(lie, signature=honest.signature),
+        "signed by the wrong one": signed(lie, Files.of(folder, "mallory")),
+        "of another authority": signed(lie, certificates.issue(tmp_path / "other", "honest")),
+        "an expired one of another name": signed(
+            lie, issue_for(folder, "mallory", timedelta(seconds=-10), "expired")
+        ),
+        "for another network": signed(lie, Files.of(folder, "honest"), "another"),
+        "as the victim itself": signed(Entry("victim", 1, 9, FALSE), Files.of(folder, "mallory")),
+        "the certificate of one, the signature of another": replace(
+            lie,
+            signature=honest.signature[:-64]
+            + signed(lie, Files.of(folder, "mallory")).signature[-64:],
+        ),
+    }
+    chance = random.Random(3)
+    version = der.index(b"\xa0\x03\x02\x01\x02") + 4
+    for nth in range(40):  # certificates that no parser has seen before
+        broken = bytearray(der)
+        broken[chance.randrange(len(broken)) if nth else version] ^= 0x40
+        signature = len(broken).to_bytes(4, "big") + bytes(broken) + whole[-64:]
+        forgeries[f"a broken certificate {nth}"] = replace(lie, signature=signature)
+    for name, entry in forgeries.items():
+        before = world.node.network()["refused"].get("bad signature", 0)
+        world.tell_entry(entry)
+        wait_until(lambda: world.node.network()["refused"].get("bad signature", 0) > before)  # noqa: B023
+        assert world.node.evidence()["held"] == {}, name
+    assert set(world.node.network()["refused"]) == {"bad signature"}
+    assert not world.node.failures
+    # the true one, from the same mouth
+    world.tell_entry(honest)
+    wait_until(lambda: world.node.evidence()["held"] == TRUE)
+    assert world.answers()
+
+
+def test_what_was_signed_outlives_the_certificate(link, folder):
+    """An entry says nothing of when it was signed, and must be believed when its agent is gone."""
+    world = link()
+    files = issue_for(folder, "honest", timedelta(seconds=-10), "long-gone")
+    entry = Entry("honest", 1, 3, TRUE)
+    content = signed_bytes(world.node.agent.fingerprint, entry)
+    world.tell_entry(replace(entry, signature=signer(files)(content)))
+    wait_until(lambda: world.node.evidence()["held"] == TRUE)
+
+
+@pytest.mark.parametrize("exchange", ["origins", "flows"])
+def test_noise_over_real_tls(link, exchange):
+    """A thousand messages as fast as they go: all that arrives is refused, counted and survived."""
+    world = link(exchange)
+    wait_until(lambda: world.heard)
+    chance = random.Random(5)
+    honest = world.heard[0]
+    for nth in range(1000):
+        payload = bytearray(honest if nth % 2 else chance.randbytes(chance.randrange(500)))
+        if payload:
+            payload[0] = chance.choice([0, 2, 255]) if nth % 3 else 1
+            payload = payload[: chance.randrange(len(payload))]
+        world.mallory.send("victim", bytes(payload))
+    world.tell(b"the end")
+    node = world.node
+    wait_until(lambda: sum(node.network()["refused"].values()) == node.received)
+    assert node.received > 100
+    assert len(node.network()["refused"]) < 10
+    assert node.evidence() == {"own": {}, "held": {}}
+    assert not node.failures
+    assert world.answers()
