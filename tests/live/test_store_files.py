@@ -184,7 +184,7 @@ def test_an_older_file_is_migrated(
 
 def test_a_store_of_another_agent_is_refused(path: Path, reopen: Callable[[], Store]) -> None:
     reopen().close()
-    with pytest.raises(ValueError, match=r"of 'origins .*' and this agent is 'flows': set"):
+    with pytest.raises(ValueError, match=r"'origins .*', and this agent is 'flows'\): set"):
         Store.open(path, fingerprint="flows")
     with reopen() as store:
         assert store.clean

@@ -31,7 +31,7 @@ def make_node(settings: Settings, folder: Path) -> Node:
     agent = s.agent(signer(files), verifier(files)) if files else s.agent()
     store = Store.open(folder / s.store, fingerprint=agent.fingerprint)
     try:
-        return Node(
+        node = Node(
             agent,
             store,
             transport,
@@ -40,6 +40,13 @@ def make_node(settings: Settings, folder: Path) -> Node:
             silence=Silence(s.reward_window, s.default_reward),
             remember=s.remember,
         )
+        if s.exchange == "origins" and agent.exchange.identity != s.name:
+            # its certificate would not vouch for what it says
+            raise ValueError(
+                f"{s.store} is the store of {agent.exchange.identity}: set name back to it, or "
+                f"give {s.name} a new store"
+            )
+        return node
     except BaseException:
         store.close()
         raise

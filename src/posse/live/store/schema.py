@@ -102,8 +102,9 @@ def check(path: Path, fingerprint: str | None = None) -> None:
         raise ValueError(damaged.format(error)) from error
     if fingerprint is not None and stored != fingerprint:
         raise ValueError(
-            f"{path} holds evidence of {stored!r} and this agent is {fingerprint!r}: "
-            "set the agent back or give it a new store"
+            f"{path} holds evidence of another exchange, family, prior or reward_range "
+            f"({stored!r}, and this agent is {fingerprint!r}): set them back in agent.toml, or "
+            "give it a new store"
         )
 
 
