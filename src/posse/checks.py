@@ -18,6 +18,14 @@ def shown(value: Any) -> str:
     return text if len(text) <= 100 else f"{text[:97]}..."
 
 
+def is_finite(value: float) -> bool:
+    """Whether a float can hold it; an integer may be too large."""
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
+
+
 def number(
     name: str,
     value: Any,
@@ -39,7 +47,7 @@ def number(
         (value < below, below, "below"),
         (value <= at_most, at_most, "at most"),
     ]
-    if not math.isfinite(value) or not all(holds for holds, _, _ in bounds):
+    if not is_finite(value) or not all(holds for holds, _, _ in bounds):
         allowed = " and ".join(
             f"{word} {bound:g}" for _, bound, word in bounds if math.isfinite(bound)
         )
@@ -57,7 +65,7 @@ def whole(name: str, value: Any, *, at_least: int, at_most: int | None = None) -
         value, (int, float, np.integer, np.floating)
     ):
         raise ValueError(message)
-    if not math.isfinite(value) or value != int(value) or value < at_least:
+    if not is_finite(value) or value != int(value) or value < at_least:
         raise ValueError(message)
     if at_most is not None and value > at_most:
         raise ValueError(message)
@@ -92,7 +100,7 @@ def choice(name: str, value: Any, allowed: Iterable[str]) -> str:
         return str(value)
     near = difflib.get_close_matches(str(value), options, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}? " if near else ""
-    raise ValueError(f"{name} {value!r} is unknown: {hint}allowed are {', '.join(options)}")
+    raise ValueError(f"{name} {shown(value)} is unknown: {hint}allowed are {', '.join(options)}")
 
 
 def capable(name: str, value: Any, methods: Iterable[str], example: str) -> None:

@@ -23,6 +23,7 @@ from posse.summary import probability_best, summarise
 
 # Decisions that were rewarded are remembered, to tell repetitions; so many of them.
 REMEMBERED = 100_000
+LARGEST_NETWORK = 1_000_000  # agents
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,11 @@ class Agent:
             raise ValueError("network_size is for 'flows': the exchange 'origins' needs no N")
         self._evidence = Evidence.of(family, reward_range, SIGNS if exchange == "flows" else 0)
         self.fingerprint = _fingerprint(exchange, self._evidence)
-        options: dict[str, Any] = {} if network_size is None else {"network_size": network_size}
+        options: dict[str, Any] = {}
+        if network_size is not None:
+            options["network_size"] = checks.whole(
+                "network_size", network_size, at_least=1, at_most=LARGEST_NETWORK
+            )
         self.exchange: Exchange = EXCHANGES[exchange](
             fingerprint=self.fingerprint,
             bounds=self._evidence.bounds,

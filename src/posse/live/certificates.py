@@ -26,6 +26,8 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from posse import checks
+
 AUTHORITY = "ca"
 HOSTS = ("localhost", "127.0.0.1")
 DAYS = 365
@@ -54,7 +56,7 @@ class Files:
 def checked_name(name: str) -> str:
     """The name of an agent or a network, if it can be part of keys and file names."""
     if not _NAME.fullmatch(name):
-        raise ValueError(f"a name has 1 to 64 letters, digits, - or _, got {name!r}")
+        raise ValueError(f"a name has 1 to 64 letters, digits, - or _, got {checks.shown(name)}")
     if name.lower() == AUTHORITY:  # some file systems take ca.pem and CA.pem for one file
         raise ValueError(f"the name {name!r} is the authority's own: take another")
     return name
@@ -92,7 +94,8 @@ def issue(
     if authority.public_key() != signer.public_key():
         raise ValueError(f"{authority_key} is not the key of {files.authority}")
     # no chain is good for longer than its authority
-    lifetime = min(timedelta(days=days), authority.not_valid_after_utc - datetime.now(UTC))
+    asked = timedelta(days=min(days, AUTHORITY_DAYS))
+    lifetime = min(asked, authority.not_valid_after_utc - datetime.now(UTC))
     if lifetime <= timedelta(0):
         raise ValueError(f"{files.authority} has expired: run posse certs init --force")
     key = Ed25519PrivateKey.generate()

@@ -50,7 +50,7 @@ class Evidence:
         low, high = family.rewards.low, family.rewards.high
         if reward_range is not None:
             asked = [checks.number("reward_range", end) for end in reward_range]
-            if not asked[0] < asked[1] or asked[0] < low or asked[1] > high:
+            if len(asked) != 2 or not low <= asked[0] < asked[1] <= high:
                 raise ValueError(
                     f"reward_range must be two rising numbers within {family.rewards}, "
                     f"got {reward_range}"

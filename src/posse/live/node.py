@@ -161,6 +161,9 @@ class Node:
                 self.tick()
             except StoreError:  # such as a full disk: try again later
                 self.failures["tick"] += 1
+            except Exception:  # ours to mend, but an agent that no longer ticks is dead
+                log.exception("a tick failed")
+                self.failures["tick"] += 1
 
     def _send(self, outgoing: Outgoing) -> None:
         for peer, message in outgoing:

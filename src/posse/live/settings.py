@@ -49,7 +49,7 @@ class Settings:
     def __post_init__(self) -> None:
         for key in ("name", "exchange", "store", "http", "listen", "network", "certificates"):
             if not isinstance(getattr(self, key), str):
-                raise ValueError(f"{key} must be text, got {getattr(self, key)!r}")
+                raise ValueError(f"{key} must be text, got {checks.shown(getattr(self, key))}")
         checks.choice("exchange", self.exchange, EXCHANGES)
         checks.number("tick_seconds", self.tick_seconds, at_least=0.01, at_most=3600)
         if self.reward_window is not None:
@@ -62,8 +62,6 @@ class Settings:
             checks.number("remember", self.remember, above=0)
             if self.reward_window is None or self.remember < self.reward_window:
                 raise ValueError("remember needs a reward_window, and one that is not longer")
-        if self.network_size is not None:
-            checks.whole("network_size", self.network_size, at_least=1)
         for key, table in (("neighbours", self.neighbours), ("router", self.router)):
             if not isinstance(table, Mapping) or not all(
                 isinstance(address, str) for address in table.values()
@@ -74,8 +72,13 @@ class Settings:
         if not all(isinstance(host, str) and host for host in self.http_hosts):
             raise ValueError('http_hosts must be a list of names, such as ["agent.example.org"]')
         if not isinstance(self.insecure, bool):
-            raise ValueError(f"insecure must be true or false, got {self.insecure!r}")
-        self.agent()  # so that whatever it refuses is refused now
+            raise ValueError(f"insecure must be true or false, got {checks.shown(self.insecure)}")
+        agent = self.agent()  # so that whatever it refuses is refused now
+        if self.default_reward is not None:
+            try:
+                agent.learn(self.arms[0], self.default_reward)
+            except ValueError as error:
+                raise ValueError(f"default_reward: {error}") from None
 
     def agent(
         self,
@@ -102,7 +105,7 @@ def read_settings(path: Path) -> Settings:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ValueError(f"there is no file {path}") from None
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is not TOML: {error}") from None
     except OSError as error:
         raise ValueError(f"{path} cannot be read: {error.strerror}") from None
@@ -125,7 +128,7 @@ def from_data(data: Mapping[str, Any]) -> Settings:
     if "policy" in data:
         values["policy"] = _entry("policy", POLICIES, data["policy"])
     if not isinstance(data["arms"], list):
-        raise ValueError(f"arms must be a list of names, got {data['arms']!r}")
+        raise ValueError(f"arms must be a list of names, got {checks.shown(data['arms'])}")
     values["arms"] = tuple(data["arms"])
     for key in ("reward_range", "http_hosts"):
         if key in data:

@@ -20,6 +20,7 @@ from datetime import UTC, datetime
 from itertools import chain
 from typing import Any
 
+from posse import checks
 from posse.live import certificates
 from posse.live.certificates import Files, checked_name
 from posse.live.transport import MAX_BYTES, Receive, checked_size
@@ -260,7 +261,9 @@ def _close(session: Any) -> None:
 def _check_address(address: str, insecure: bool) -> None:
     host, colon, port = address.rpartition(":")
     if not (colon and host and port.isdecimal() and int(port) <= 65535):
-        raise ValueError(f"an address is host:port, such as agent.example.org:7447, got {address}")
+        raise ValueError(
+            f"an address is host:port, such as agent.example.org:7447, got {checks.shown(address)}"
+        )
     if insecure and host != "localhost":
         try:
             local = ipaddress.ip_address(host.strip("[]")).is_loopback
