@@ -18,7 +18,7 @@ def shown(value: Any) -> str:
     return text if len(text) <= 100 else f"{text[:97]}..."
 
 
-def is_finite(value: float) -> bool:
+def is_finite(value: Any) -> bool:
     """Whether a float can hold it; an integer may be too large."""
     try:
         return math.isfinite(value)

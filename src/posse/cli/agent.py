@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -47,13 +48,22 @@ def _run(file: Path) -> None:
         try:
             node.start()
             server = serve(node, settings.http, settings.http_hosts)
-            typer.echo(f"{settings.name} answers at {server.url}")
+            _say(f"{settings.name} answers at {server.url}")
             stop.wait()
         finally:
             if server is not None:
                 server.stop()
             node.stop()
-    typer.echo(f"{settings.name} stopped")
+    _say(f"{settings.name} stopped")
+
+
+def _say(line: str) -> None:
+    """Print a line, if there is still anybody to read it."""
+    try:
+        typer.echo(line)
+    except OSError:
+        # what Python flushes at its end must not fail either
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _run_all(files: list[Path]) -> int:

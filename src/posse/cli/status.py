@@ -27,7 +27,8 @@ def status(
     with mistakes(), live():
         from posse.live.client import Client
 
-        with Client(url) as client:
+        # one more attempt, for an agent that is just starting again
+        with Client(url, timeout=3.0, attempts=2) as client:
             if not watch:
                 Console().print(_shown(client, url))
                 return
@@ -42,15 +43,21 @@ def _shown(client: Any, url: str) -> Any:
 
     try:
         arms, network = client.arms(), client.network()
-    except ValueError:
-        raise
     except Exception as error:
         reason = str(error) or type(error).__name__
-        raise Mistake(f"no agent answers at {url}: {reason}") from None
-    return Group(_arms(arms), _network(network))
+        raise Mistake(f"no agent answers at {url}: {reason[:200]}") from None
+    try:
+        return Group(_arms(arms), _network(network))
+    except (LookupError, TypeError, ValueError, AttributeError):
+        raise Mistake(f"no agent answers at {url}, but something else") from None
 
 
-def _arms(arms: dict[str, dict[str, float]]) -> Any:
+def _number(value: float | None, spelling: str) -> str:
+    """A number, or a dash for one that JSON cannot hold."""
+    return "-" if value is None else format(value, spelling)
+
+
+def _arms(arms: dict[str, dict[str, Any]]) -> Any:
     from rich.table import Table
     from rich.text import Text
 
@@ -61,10 +68,10 @@ def _arms(arms: dict[str, dict[str, float]]) -> Any:
     for name, arm in arms.items():
         table.add_row(
             Text(name),
-            f"{arm['mean']:.4g}",
-            f"{arm['low']:.4g} to {arm['high']:.4g}",
-            f"{arm['probability_best']:.1%}",
-            f"{arm['expected_loss']:.3g}",
+            _number(arm["mean"], ".4g"),
+            f"{_number(arm['low'], '.4g')} to {_number(arm['high'], '.4g')}",
+            _number(arm["probability_best"], ".1%"),
+            _number(arm["expected_loss"], ".3g"),
             f"{arm['pulls_here']:,.0f}",
             f"{arm['pulls_in_network']:,.0f}",
         )
