@@ -57,7 +57,7 @@ def test_a_store_that_was_only_restarted_goes_on(line):
         world.visit("a")
         world.tick(3)
         world.stop("a")
-    assert len(world.nodes["b"].agent.exchange.state()["entries"]) == 1
+    assert len(world.nodes["b"].agent.exchange.state()["others"]) == 1
     assert world.pulls("b") == 8
 
 

@@ -173,7 +173,8 @@ def attack(trio, chance):
             # of origins a message may hold good entries beside bad ones
             assert trio.exchange == "origins" or a.agent.state() == state
         if trio.exchange == "origins":  # nothing is held that its origin did not sign
-            for origin, _, _, evidence, _ in a.agent.state()["exchange"]["entries"]:
+            kept = a.agent.state()["exchange"]
+            for origin, _, _, evidence, _ in kept["own"] + kept["others"]:
                 assert {arm: tuple(values) for arm, values in evidence.items()} in said[origin]
     assert refused > ROUNDS / 2
     assert set(a.network()["refused"]) > SEEN[trio.exchange]

@@ -157,7 +157,7 @@ class Store:
     def flush(self) -> None:
         """Wait until all decisions are on disk."""
         if self._writer.ahead:
-            self._run(lambda: self._writer.connection.execute("UPDATE agent SET clean = 0"))
+            self._run(lambda: self._writer.connection.execute("UPDATE agent SET id = id"))
 
     def decision(self, id: str) -> Decision | None:
         """Look up a decision."""
