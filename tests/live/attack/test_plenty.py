@@ -57,7 +57,8 @@ def test_an_entry_too_large_for_a_message_is_refused():
 def test_what_is_relayed_fits_into_messages_and_all_of_it_arrives():
     """Without a limit by bytes the first message would be too large, again and again."""
     agent, friend = origins("me", "liar", "friend"), origins("friend", "me")
-    flood(agent, [wide(nth, 1000) for nth in range(30)])
+    flood(agent, [replace(wide(nth, 1000), origin=f"liar {nth % 3}") for nth in range(60)])
+    assert not agent.refusals
     agent.observe("a", ONE)
     for now in range(20):
         for peer, message in agent.tick(float(now)):

@@ -303,13 +303,19 @@ def test_what_is_no_http_gets_a_sentence(node, server):
     still_answers(server, node)
 
 
-def test_noise_after_a_request_spoils_nothing(node, server, caplog):
-    """The request may be done or not, but the server does not stumble over its answer."""
+def test_noise_after_requests_spoils_no_answer(node, server, caplog):
+    """Two requests and then noise: two answers, and the connection ends."""
     good = b"POST /v1/decisions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     good += b"Content-Length: 2\r\n\r\n{}"
     for _ in range(50):
         with dial(server) as raw:
+            raw.sendall(good)
             raw.sendall(good + b"\x00\x01")
-            assert read_all(raw).startswith(b"HTTP/1.1 ")
+            assert read_all(raw).count(b"HTTP/1.1 200 ") == 2
+    broken = good.replace(b"Content-Length: 2", b"Transfer-Encoding: chunked")
+    with dial(server) as raw:
+        raw.sendall(broken)
+        assert read_all(raw).startswith(b"HTTP/1.1 400 ")
+    assert node.decisions == 100
     still_answers(server, node)
     assert not [record for record in caplog.records if record.exc_info]

@@ -36,13 +36,16 @@ class Protocol(HttpToolsProtocol):
             self.send_400_response(f"the headers are larger than {LARGEST_HEAD} bytes: send less")
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse it in one sentence, and hang up."""
+        """Refuse it in one sentence, and hang up; answers that are under way go out first."""
+        if self.cycle is not None and not self.cycle.response_complete:
+            if not self.cycle.more_body:
+                self.cycle.keep_alive = False
+                return
+            self.cycle.disconnected = True  # the rest of its body will never come
+            self.cycle.message_event.set()
         body = json.dumps({"error": msg}).encode()
         self.transport.write(
             b"HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\n"
             b"Connection: close\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
         )
-        if self.cycle is not None:  # an answer under way could no longer be written
-            self.cycle.disconnected = True
-            self.cycle.message_event.set()
         self.transport.close()
