@@ -145,4 +145,4 @@ def _pulls(ledger):
 def test_every_setting_is_on_the_page():
     section = PAGE.split("\n## agent.toml\n")[1].split("\n## ")[0]
     named = re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
-    assert {field.name for field in fields(Settings)} <= set(named)
+    assert {field.name for field in fields(Settings)} == set(named)

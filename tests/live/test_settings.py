@@ -1,8 +1,13 @@
 """agent.toml: what is understood, and what is refused in one sentence that names the key."""
 
+import tomllib
+from datetime import UTC, datetime
+
 import pytest
 
 from posse import families, policies
+from posse.live.exchange import Origins
+from posse.live.exchange.quanta import PER_UNIT
 from posse.live.settings import from_data, read_settings
 
 MINIMAL = {"name": "berlin", "arms": ["red", "green"], "family": "bernoulli"}
@@ -84,3 +89,38 @@ def test_a_missing_key_and_a_missing_file(tmp_path):
     (tmp_path / "bad.toml").write_text("name = ")
     with pytest.raises(ValueError, match="not TOML"):
         read_settings(tmp_path / "bad.toml")
+
+
+@pytest.mark.parametrize(
+    "since", ["2026-11-01", "2026-11-01T00:00:00", "2026-11-01T01:00:00+01:00"]
+)
+def test_a_rate_cap(since):
+    cap = f"rate_cap = {{per_second = 2, since = {since}}}"
+    settings = from_data({**MINIMAL, **tomllib.loads(cap)})
+    began = datetime(2026, 11, 1, tzinfo=UTC).timestamp()
+    assert settings.rate_cap.pulls(began + 10) == 20
+    liar = Origins(fingerprint=settings.agent().fingerprint, bounds=(1.0, 1.0), identity="paris")
+    liar.connect("berlin")
+    for _ in range(21):
+        liar.observe("red", (PER_UNIT, PER_UNIT))
+    ((_, message),) = liar.tick(0.0)
+    honest = settings.agent()
+    honest.receive("paris", message, began + 10)
+    assert honest.exchange.refusals == {"more pulls than the rate allows": 1}
+    honest.receive("paris", message, began + 11)
+    assert honest.exchange.evidence()["red"][-1] == 21 * PER_UNIT
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("rate_cap = 3", "rate_cap must be like"),
+        ("rate_cap = {per_second = 3}", "rate_cap must be like"),
+        ("rate_cap = {per_second = 3, since = 5}", "rate_cap must be like"),
+        ("rate_cap = {per_second = 0, since = 2026-11-01}", "per_second"),
+        ('rate_cap = {per_second = 1, since = 2026-11-01}\nexchange = "flows"', "for 'origins'"),
+    ],
+)
+def test_a_wrong_rate_cap(line, words):
+    with pytest.raises(ValueError, match=words):
+        from_data({**MINIMAL, **tomllib.loads(line)})

@@ -5,13 +5,14 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
+from datetime import UTC, datetime, time
 from pathlib import Path
 from typing import Any
 
 from posse import checks
 from posse.families import FAMILIES, Family
 from posse.live.agent import Agent
-from posse.live.exchange import EXCHANGES
+from posse.live.exchange import EXCHANGES, RateCap
 from posse.policies import POLICIES, Policy, ThompsonSampling
 
 
@@ -21,8 +22,8 @@ class Settings:
 
     neighbours: name -> "host:port", or "" for one that only dials us. router: one of the same kind,
     by way of which all neighbours are reached. remember: seconds for which settled decisions are
-    kept; None is for ever. http_hosts: names under which a reverse proxy passes
-    requests on.
+    kept; None is for ever. http_hosts: names under which a reverse proxy passes requests on.
+    rate_cap: how often an origin can have pulled, for origins.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Settings:
     default_reward: float | None = None
     remember: float | None = None
     network_size: int | None = None
+    rate_cap: RateCap | None = None
     store: str = "agent.db"
     http: str = "127.0.0.1:8700"
     http_hosts: tuple[str, ...] = ()
@@ -71,6 +73,8 @@ class Settings:
             raise ValueError(f"there is one router at most, got {', '.join(self.router)}")
         if not all(isinstance(host, str) and host for host in self.http_hosts):
             raise ValueError('http_hosts must be a list of names, such as ["agent.example.org"]')
+        if self.rate_cap is not None and self.exchange != "origins":
+            raise ValueError("rate_cap is for 'origins': flows do not know whose evidence it is")
         if not isinstance(self.insecure, bool):
             raise ValueError(f"insecure must be true or false, got {checks.shown(self.insecure)}")
         agent = self.agent()  # so that whatever it refuses is refused now
@@ -86,7 +90,8 @@ class Settings:
         verify: Callable[[str, bytes, bytes], bool] | None = None,
     ) -> Agent:
         """The agent of these settings, new; entries are signed where they are told how."""
-        signing = {"identity": self.name, "sign": sign, "verify": verify}
+        # an origin goes by the name that its certificate vouches for
+        origins = {"identity": self.name, "sign": sign, "verify": verify, "rate_cap": self.rate_cap}
         return Agent(
             self.arms,
             self.family,
@@ -94,8 +99,7 @@ class Settings:
             exchange=self.exchange,
             reward_range=self.reward_range,
             network_size=self.network_size,
-            # an origin goes by the name that its certificate vouches for
-            exchange_options=signing if self.exchange == "origins" else None,
+            exchange_options=origins if self.exchange == "origins" else None,
         )
 
 
@@ -135,7 +139,22 @@ def from_data(data: Mapping[str, Any]) -> Settings:
             if not isinstance(data[key], list):
                 raise ValueError(f"{key} must be a list, got {checks.shown(data[key])}")
             values[key] = tuple(data[key])
+    if "rate_cap" in data:
+        values["rate_cap"] = _rate_cap(data["rate_cap"])
     return Settings(**values)
+
+
+def _rate_cap(data: Any) -> RateCap:
+    """The cap of a table of a number and a date, in UTC where it does not say."""
+    try:
+        per_second, since = data["per_second"], data["since"]
+        midnight = since if isinstance(since, datetime) else datetime.combine(since, time())
+    except (KeyError, TypeError):
+        example = "{per_second = 20, since = 2026-11-01}"
+        raise ValueError(f"rate_cap must be like {example}, got {checks.shown(data)}") from None
+    checks.number("rate_cap: per_second", per_second, above=0)
+    moment = midnight if midnight.tzinfo else midnight.replace(tzinfo=UTC)
+    return RateCap(per_second, moment.timestamp())
 
 
 def _entry(key: str, registry: Mapping[str, Any], data: Any) -> Any:
