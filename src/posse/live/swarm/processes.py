@@ -62,7 +62,7 @@ class ProcessSite(Site):
 
     def visitor(self) -> AbstractContextManager[Visitor]:
         """Somebody who comes over HTTP."""
-        return Client(self.url)
+        return Client(self.url, attempts=2, backoff=0.05)  # the swarm asks again for longer
 
     def evidence(self) -> dict[str, Ledger]:
         """As /v1/evidence says."""

@@ -135,6 +135,11 @@ class Site(ABC):
         """The rewards that visitors were told it has."""
         return self.rewarded.total()
 
+    def acknowledge(self, arm: str, reward: int) -> None:
+        """Note that a visitor was told so."""
+        self.rewards[arm] += reward
+        self.rewarded[arm] += 1
+
     def look(self) -> bool:
         """Take a sample; whether it answers."""
         try:

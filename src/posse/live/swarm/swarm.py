@@ -42,15 +42,17 @@ class Swarm:
         sites: Sequence[Site],
         means: Mapping[str, float],
         *,
-        visits_per_second: float = 20.0,
+        visitors: int = 1,  # at the same time, at each site
+        visits_per_second: float = 20.0,  # of each visitor
         seed: int = 0,
     ) -> None:
         self.sites, self.means = list(sites), dict(means)
-        self._pause = 1.0 / visits_per_second
+        self._at_once, self._pause = visitors, 1.0 / visits_per_second
         self._random = random.Random(seed)
         self._no_more = threading.Event()  # visits
         self._over = threading.Event()
         self._visitors: list[threading.Thread] = []
+        self._noting = threading.Lock()
         self.mistakes: list[str] = []  # what visitors should never have seen
 
     def start(self) -> None:
@@ -63,7 +65,7 @@ class Swarm:
 
     def visit(self) -> None:
         """Let visitors come to all sites, until `end_visits`."""
-        for site in self.sites:
+        for site in self.sites * self._at_once:
             generator = random.Random(self._random.random())
             thread = threading.Thread(target=self._visit, args=(site, generator), daemon=True)
             thread.start()
@@ -75,10 +77,10 @@ class Swarm:
         for thread in self._visitors:
             thread.join()
 
-    def kill_one(self) -> Site | None:
+    def kill_one(self, spared: Sequence[Site] = ()) -> Site | None:
         """Kill a random one of the agents that answer, and start it again."""
         for site in self._random.sample(self.sites, len(self.sites)):
-            if site.look():
+            if site not in spared and site.look():
                 site.kill()
                 site.restarts += 1
                 site.start()
@@ -131,11 +133,12 @@ class Swarm:
     def _one_visit(self, site: Site, visitor: Any, generator: random.Random) -> None:
         decision = self._until_answered(visitor.pull)
         reward = int(generator.random() < self.means[decision.arm])
-        site.visits[decision.arm] += 1
-        site.regret += max(self.means.values()) - self.means[decision.arm]
+        with self._noting:
+            site.visits[decision.arm] += 1
+            site.regret += max(self.means.values()) - self.means[decision.arm]
         self._until_answered(lambda: visitor.update(decision, reward))
-        site.rewards[decision.arm] += reward
-        site.rewarded[decision.arm] += 1
+        with self._noting:
+            site.acknowledge(decision.arm, reward)
 
     def _until_answered(self, ask: Callable[[], T]) -> T:
         """Ask again while the agent is down: requests are idempotent."""
