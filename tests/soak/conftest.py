@@ -48,7 +48,23 @@ class Scale:
     def between_kills(self) -> float:
         return 1.0 if self.seconds >= LONG else 1.5
 
-    def part(self, share: float) -> float:
+    @property
+    def stopped(self) -> float:
+        return self._part(15 / 60)
+
+    @property
+    def cut_off(self) -> float:
+        return self._part(10 / 60)
+
+    @property
+    def flood(self) -> float:
+        return self._part(10 / 60)
+
+    @property
+    def full(self) -> float:
+        return self._part(5 / 60)
+
+    def _part(self, share: float) -> float:
         """That share of the time, two seconds at least."""
         return max(2.0, share * self.seconds)
 

@@ -7,9 +7,12 @@ import signal
 import socket
 import threading
 import time
-from contextlib import suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 
 import pytest
+
+from posse.live.swarm import Site
 
 
 class Proxy:
@@ -94,38 +97,66 @@ def around():
     made.all(Proxy.close)
 
 
+class Faults:
+    """Kills of random agents, and meanwhile one that hangs and one that is cut off."""
+
+    def __init__(self, swarm, around, scale, until) -> None:
+        self.swarm, self.around, self.scale, self.until = swarm, around, scale, until
+        self.kills = 0
+        self._spared: list[Site] = []  # from kills
+        self._killing = threading.Lock()
+
+    def run(self) -> None:
+        end = time.monotonic() + self.scale.seconds
+        with ThreadPoolExecutor(1) as pool:
+            others = pool.submit(self._stop_and_cut)
+            while time.monotonic() < end or not others.done():
+                next_kill = time.monotonic() + self.scale.between_kills
+                with self._killing:
+                    self.kills += self.swarm.kill_one(self._spared) is not None
+                time.sleep(max(0.0, next_kill - time.monotonic()))
+            others.result()
+
+    def _stop_and_cut(self) -> None:
+        time.sleep(0.2 * self.scale.seconds)
+        with self._alive(self.swarm.sites[2]) as site:
+            os.kill(site.process.pid, signal.SIGSTOP)
+            time.sleep(self.scale.stopped)
+            os.kill(site.process.pid, signal.SIGCONT)
+        with self._alive(self.swarm.sites[1]) as site:
+            assert site.name == self.around.name
+            self.around.all(Proxy.cut)
+            self.until(lambda: site.look() and site.sample.connected == 0, "it is cut off")
+            before = site.acknowledged
+            time.sleep(self.scale.cut_off)
+            self.until(lambda: site.acknowledged > before, "it answers although it is alone")
+            assert site.sample.connected == 0
+            self.around.all(Proxy.mend)
+
+    @contextmanager
+    def _alive(self, site):
+        """Let nobody kill it, and wait until it answers."""
+        with self._killing:
+            self._spared.append(site)
+        site.wait()
+        yield site
+        self._spared.remove(site)
+
+
 @pytest.mark.parametrize("exchange", ["origins", "flows"])
 def test_killed_stopped_and_cut_off(exchange, scale, swarm_of, around, until, check, tell):
     swarm = swarm_of(scale.agents, exchange, route=around.route)
     assert len(around.proxies) == 4  # two neighbours, dialled and dialling
-    cut_off, stopped = swarm.sites[1], swarm.sites[2]
     for site in swarm.sites:
         until(lambda site=site: site.look() and site.sample.connected == 2, f"links of {site.name}")
+    start = time.monotonic()
     swarm.visit()
-    start, kills, isolated = time.monotonic(), 0, False
-    stop = start + 0.2 * scale.seconds, start + 0.2 * scale.seconds + scale.part(15 / 60)
-    cut = stop[1] + 1.0, stop[1] + 1.0 + scale.part(10 / 60)
-    events = [
-        (stop[0], lambda: os.kill(stopped.process.pid, signal.SIGSTOP)),
-        (stop[1], lambda: os.kill(stopped.process.pid, signal.SIGCONT)),
-        (cut[0], lambda: around.all(Proxy.cut)),
-        (cut[1], lambda: around.all(Proxy.mend)),
-    ]
-    due = start
-    while events or time.monotonic() < start + scale.seconds:
-        now = time.monotonic()
-        spared = [s for s, (a, b) in ((stopped, stop), (cut_off, cut)) if a - 1 <= now < b]
-        if events and now >= events[0][0]:
-            events.pop(0)[1]()
-        elif now >= due:
-            due = now + scale.between_kills
-            kills += swarm.kill_one(spared) is not None
-        isolated |= cut[0] < now < cut[1] and cut_off.answers and not cut_off.sample.connected
-        time.sleep(0.02)
-    assert isolated, "the proxies did not cut it off"
-    assert kills >= 2
+    faults = Faults(swarm, around, scale, until)
+    faults.run()
+    assert faults.kills >= 2
+    seconds = time.monotonic() - start
     line = check(swarm, exchange)
     tell(
-        f"{exchange}: {kills} kills in {time.monotonic() - start:.0f} s with settling, one agent "
-        f"stopped for {stop[1] - stop[0]:.0f} s, one cut off for {cut[1] - cut[0]:.0f} s: {line}"
+        f"{exchange}: {faults.kills} kills in {seconds:.0f} s, one agent stopped for "
+        f"{scale.stopped:.0f} s, one cut off for {scale.cut_off:.0f} s: {line}"
     )
