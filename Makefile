@@ -27,7 +27,7 @@ test: $(READY) ## the test suite, on all cores
 	@echo "compiling the kernels (once)"; $(BIN)/python -c "import posse.lab.compiled.engine"
 	$(BIN)/python -m pytest -n auto --dist worksteal
 
-soak: $(READY) ## eight live agents killed, stopped, cut off, flooded, out of space: 10 minutes
+soak: $(READY) ## eight live agents killed, stopped, cut off, flooded, out of space: 4 minutes
 	$(BIN)/python -m pytest tests/soak --soak-seconds 60
 
 lint: $(READY) ## ruff, mypy --strict and the layer rules

@@ -75,8 +75,8 @@ def test_a_flood_of_rewards(scale, swarm_of, until, check, tell):
             begun = time.perf_counter()
             assert http.get("/healthz").status_code == 200
             health.append(time.perf_counter() - begun)
-            assert neighbour.look()
-            spread.add(neighbour.sample.held)
+            if neighbour.look():
+                spread.add(neighbour.sample.held)
             return time.monotonic() > start + scale.flood and len(spread) > 4
 
         until(long_enough, "the neighbours hear of rewards while they flood in")

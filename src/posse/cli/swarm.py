@@ -30,6 +30,7 @@ posse swarm --in-memory --agents 16 --loss 0.5 --kill 10"""
 
 SHOWN_ARMS = 5
 LOSS = 0.2
+LATE_KILLS = 60.0  # seconds, for agents that take long to come back from the last one
 
 
 def swarm(
@@ -156,8 +157,8 @@ def _visit(made: Swarm, seconds: float, kills: int, console: Any) -> None:
     start = time.monotonic()
     due = [start + seconds * (k + 1) / (kills + 1) for k in range(kills)]
     with Live(_table(made), console=console, refresh_per_second=4) as shown:
-        while time.monotonic() < start + seconds or due:
-            if due and time.monotonic() >= due[0] and made.kill_one() is not None:
+        while (now := time.monotonic()) < start + seconds + (LATE_KILLS if due else 0.0):
+            if due and now >= due[0] and made.kill_one() is not None:
                 due.pop(0)
             shown.update(_table(made))
             time.sleep(0.1)

@@ -27,7 +27,7 @@ class ProcessSite(Site):
         super().__init__(name)
         self.file, self.url = file, url
         self.process: subprocess.Popen[bytes] | None = None
-        self._http = httpx.Client(base_url=url, timeout=2.0, trust_env=False)
+        self._http = httpx.Client(base_url=url, timeout=30.0, trust_env=False)
 
     def start(self) -> None:
         """Start the process; what it says goes to its log."""
@@ -71,7 +71,7 @@ class ProcessSite(Site):
 
     def metrics(self) -> str:
         """As /metrics says."""
-        return self._http.get("/metrics").raise_for_status().text
+        return self._http.get("/metrics", timeout=2.0).raise_for_status().text
 
     def problem(self) -> str | None:
         """The last words of a process that ended."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections import Counter
+from collections import Counter, defaultdict
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
@@ -41,14 +41,14 @@ class Sample:
     @classmethod
     def read(cls, metrics: str) -> Sample:
         """From the text of /metrics."""
-        sums: Counter[str] = Counter()
+        sums: defaultdict[str, float] = defaultdict(float)
         neighbours = 0
         for line in metrics.splitlines():
             if not line.startswith("#"):
                 key, _, value = line.rpartition(" ")
                 name, _, labels = key.removeprefix("posse_").partition("{")
                 neighbours += name == "neighbour_connected"
-                sums[labels if name == "messages_total" else name] += float(value)  # type: ignore[assignment]
+                sums[labels if name == "messages_total" else name] += float(value)
         return cls(
             here=sums["pulls_here"],
             held=sums["pulls_in_network"],

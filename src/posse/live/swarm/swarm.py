@@ -10,11 +10,12 @@ from typing import Any, TypeVar
 
 from posse.live.exchange.ledger import minus, total
 from posse.live.exchange.quanta import PER_UNIT
-from posse.live.swarm.site import Count, Site
+from posse.live.swarm.site import Count, Site, Visitor
 
 ANSWER_SECONDS = 120.0  # visitors do not ask for longer
 SETTLE_SECONDS = 120.0
 SAMPLE_SECONDS = 1.0
+HALF_A_PULL = PER_UNIT // 2  # in quanta
 
 T = TypeVar("T")
 
@@ -130,7 +131,7 @@ class Swarm:
             if not self._over.is_set():
                 self.mistakes.append(f"a visitor of {site.name} failed: {error!r}")
 
-    def _one_visit(self, site: Site, visitor: Any, generator: random.Random) -> None:
+    def _one_visit(self, site: Site, visitor: Visitor, generator: random.Random) -> None:
         decision = self._until_answered(visitor.pull)
         reward = int(generator.random() < self.means[decision.arm])
         with self._noting:
@@ -168,6 +169,3 @@ def rounding(n_agents: int) -> int:
     most n edges, and N times, as evidence is N times the level.
     """
     return n_agents**3
-
-
-HALF_A_PULL = PER_UNIT // 2
