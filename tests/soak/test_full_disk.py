@@ -5,6 +5,7 @@ from __future__ import annotations
 import resource
 import shutil
 import subprocess
+import sys
 import time
 from contextlib import suppress
 
@@ -48,12 +49,7 @@ class NoLongerFiles:
 
 
 @pytest.fixture
-def disk(kind, tmp_path):
-    if kind == "a limit on files":
-        if not hasattr(resource, "prlimit"):
-            pytest.skip("only Linux can limit a running process")
-        yield NoLongerFiles(tmp_path)
-        return
+def small_disk(tmp_path):
     folder = tmp_path / "disk"
     folder.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(folder)]
@@ -61,6 +57,15 @@ def disk(kind, tmp_path):
         pytest.skip("only root may mount a small file system; the limit on files is tested")
     yield SmallDisk(folder)
     subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+@pytest.fixture
+def disk(kind, request, tmp_path):
+    if kind == "a small file system":
+        return request.getfixturevalue("small_disk")
+    if not hasattr(resource, "prlimit"):
+        pytest.skip("only Linux can limit a running process")
+    return NoLongerFiles(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -111,3 +116,24 @@ def test_a_full_disk(kind, exchange, disk, scale, swarm_of, until, check, tell):
         f"{exchange}, {kind}, full: {refused} rewards refused, "
         f"{meanwhile} acknowledged meanwhile: {line}"
     )
+
+
+def test_a_start_on_a_full_disk(small_disk, swarm_of, until, check):
+    """It says in one line what is wrong, which is not a damaged store; with space, it goes on."""
+    swarm = swarm_of(2, "origins", folder=small_disk.folder)
+    swarm.visit()
+    until(lambda: swarm.acknowledged > 40, "visitors are answered")
+    site = swarm.sites[0]
+    site.kill()
+    small_disk.fill(swarm)
+    command = [sys.executable, "-c", "from posse.cli import main; main()", "agent", site.file]
+    for _ in range(3):  # the first finds files of the killed one, which the next does not
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        assert ended.returncode == 2
+        (line,) = ended.stderr.splitlines()
+        assert "space" in line
+        assert "damaged" not in line
+    small_disk.free(swarm)
+    site.start()
+    site.wait()
+    check(swarm, "origins")

@@ -9,13 +9,15 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
-
-import httpx
+from urllib.request import ProxyHandler, build_opener
 
 from posse.live import certificates
 from posse.live.client import Client
-from posse.live.exchange.ledger import Ledger, from_plain
+from posse.live.exchange.ledger import Ledger
 from posse.live.swarm.site import Site, Visitor
+
+# a proxy of the environment does not know this machine's agents
+OPENER = build_opener(ProxyHandler({}))
 
 Route = Callable[[str, str, int], int]
 
@@ -27,7 +29,7 @@ class ProcessSite(Site):
         super().__init__(name)
         self.file, self.url = file, url
         self.process: subprocess.Popen[bytes] | None = None
-        self._http = httpx.Client(base_url=url, timeout=30.0, trust_env=False)
+        self._client = Client(url, timeout=30.0, attempts=1)
 
     def start(self) -> None:
         """Start the process; what it says goes to its log."""
@@ -58,7 +60,7 @@ class ProcessSite(Site):
                 self.process.wait(15)
         except subprocess.TimeoutExpired:
             self.kill()
-        self._http.close()
+        self._client.close()
 
     def visitor(self) -> AbstractContextManager[Visitor]:
         """Somebody who comes over HTTP."""
@@ -66,12 +68,12 @@ class ProcessSite(Site):
 
     def evidence(self) -> dict[str, Ledger]:
         """As /v1/evidence says."""
-        answer = self._http.get("/v1/evidence").raise_for_status().json()
-        return {whose: from_plain(ledger) for whose, ledger in answer.items()}
+        return self._client.evidence()
 
     def metrics(self) -> str:
         """As /metrics says."""
-        return self._http.get("/metrics", timeout=2.0).raise_for_status().text
+        with OPENER.open(f"{self.url}/metrics", timeout=2.0) as answer:
+            return str(answer.read().decode())
 
     def problem(self) -> str | None:
         """The last words of a process that ended."""
