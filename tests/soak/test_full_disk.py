@@ -124,16 +124,17 @@ def test_a_start_on_a_full_disk(small_disk, swarm_of, until, check):
     swarm.visit()
     until(lambda: swarm.acknowledged > 40, "visitors are answered")
     site = swarm.sites[0]
-    site.kill()
-    small_disk.fill(swarm)
     command = [sys.executable, "-c", "from posse.cli import main; main()", "agent", site.file]
-    for _ in range(3):  # the first finds files of the killed one, which the next does not
+    for end in (site.kill, site.tell_to_stop):  # which leaves no files beside the store
+        end()
+        site.process.wait(60)
+        small_disk.fill(swarm)
         ended = subprocess.run(command, capture_output=True, text=True, timeout=120)
         assert ended.returncode == 2
         (line,) = ended.stderr.splitlines()
         assert "space" in line
         assert "damaged" not in line
-    small_disk.free(swarm)
-    site.start()
-    site.wait()
+        small_disk.free(swarm)
+        site.start()
+        site.wait()
     check(swarm, "origins")
