@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help paper demo test lint format bench clean
+.PHONY: help paper demo test soak lint format bench clean
 
 help: ## list the commands
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 10
@@ -26,6 +26,9 @@ test: $(READY) ## the test suite, on all cores
 	  "to test it too: apt-get install chromium chromium-driver"
 	@echo "compiling the kernels (once)"; $(BIN)/python -c "import posse.lab.compiled.engine"
 	$(BIN)/python -m pytest -n auto --dist worksteal
+
+soak: $(READY) ## eight live agents killed, stopped, cut off, flooded, out of space: 4 minutes
+	$(BIN)/python -m pytest tests/soak --soak-seconds 60
 
 lint: $(READY) ## ruff, mypy --strict and the layer rules
 	$(BIN)/ruff check .

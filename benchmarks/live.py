@@ -23,7 +23,8 @@ import numpy as np
 
 from posse import families
 from posse.live import Agent, Client, Node, Store
-from posse.live.swarm import Swarm
+from posse.live.swarm import Swarm, agent_settings, in_processes
+from posse.live.swarm.processes import ProcessSite
 from posse.live.transport.memory import MemoryNetwork
 
 ARMS = {f"option-{k}": 0.7 - 0.1 * k for k in range(5)}
@@ -112,10 +113,13 @@ def main() -> None:
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=".", prefix=".bench-live-") as name:
         folder = Path(name).resolve()
-        swarm = Swarm(folder, [(0, 1), (1, 2)], 3, ARMS, tick_seconds=1.0)
+        sites = in_processes(
+            folder, [(0, 1), (1, 2)], agent_settings(3, list(ARMS), "origins", tick_seconds=1.0)
+        )
+        swarm = Swarm(sites, ARMS)
         try:
             swarm.start()
-            measured = measure(swarm, folder, arguments.rounds, arguments.pairs)
+            measured = measure(sites[1], folder, arguments.rounds, arguments.pairs)
         finally:
             swarm.stop()
     arguments.output.parent.mkdir(exist_ok=True)
@@ -123,9 +127,8 @@ def main() -> None:
     print(f"(written to {arguments.output})")
 
 
-def measure(swarm: Swarm, folder: Path, rounds: int, count: int) -> dict[str, object]:
+def measure(site: ProcessSite, folder: Path, rounds: int, count: int) -> dict[str, object]:
     """All contenders in turns, then the agent at rest and under load."""
-    site = swarm.sites[1]
     assert site.process is not None
     process = site.process.pid
     taken: dict[str, list[float]] = {}

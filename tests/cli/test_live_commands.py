@@ -1,7 +1,9 @@
 """`posse agent`, `posse status` and `posse swarm`, as processes of their own."""
 
 import os
+import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -110,8 +112,80 @@ def test_a_swarm_counts_every_reward_once(exchange, capsys):
     assert time.monotonic() - begun < 150
 
 
+@pytest.mark.parametrize("exchange", ["origins", "flows"])
+def test_a_swarm_in_memory(exchange, capsys, monkeypatch):
+    """The same in this process, with a third of the messages lost and no certificates."""
+    monkeypatch.setenv("COLUMNS", "100")
+    code = posse("swarm", "--in-memory", "--agents", 4, "--arms", 7, "--seconds", 2, "--kill", 3,
+                 "--loss", 0.3, "--exchange", exchange)  # fmt: skip
+    out, table = capsys.readouterr()
+    assert code == 0, out
+    acknowledged, counted = out.split(" counted")[0].split(" acknowledged = ")
+    assert int(acknowledged) == int(counted) > 20
+    assert "every agent holds the evidence of all" in out
+    assert "5 best" in table
+    rows = [line.split() for line in table.splitlines() if line.strip().startswith("agent-")]
+    assert sum(int(row[-1]) for row in rows) == 3  # restarts
+    assert {row[-2] for row in rows} <= {"0/2", "1/2", "2/2", "down"}  # neighbours
+
+
+def test_a_swarm_that_lost_a_reward_says_where(monkeypatch, tmp_path, capsys):
+    from posse.live.swarm.memory import MemorySite
+
+    update = MemorySite.update
+
+    def forgetful(self, decision, reward):
+        return self.name == "agent-1" or update(self, decision, reward)
+
+    monkeypatch.setattr(MemorySite, "update", forgetful)
+    folder = tmp_path / "kept"
+    code = posse("swarm", "--in-memory", "--agents", 3, "--seconds", 1, "--folder", folder)
+    out = capsys.readouterr().out
+    assert code == 1
+    assert "IS NOT" in out
+    assert "agent-1: " in out
+    assert "acknowledged rewards are lost" in out
+    assert f"stores and logs are in {folder}" in out
+    assert (folder / "agent-1.0.db").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_swarm_leaves_nothing(number, tmp_path):
+    with subprocess.Popen(
+        [sys.executable, "-c", "from posse.cli import main; main()",
+         "swarm", "--agents", "2", "--seconds", "600", "--kill", "100"],
+        stderr=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": str(tmp_path)},
+    ) as swarm:  # fmt: skip
+        try:
+            end = time.monotonic() + TIMEOUT
+            while len(ports := _http_ports(tmp_path)) < 2 or not all(map(_answers, ports)):
+                assert time.monotonic() < end
+                time.sleep(0.1)
+            os.kill(swarm.pid, number)
+            _, err = swarm.communicate(timeout=TIMEOUT)
+        finally:
+            swarm.kill()
+    assert swarm.returncode == 130
+    assert "Traceback" not in err
+    assert err.endswith("posse: interrupted\n")
+    assert not any(map(_answers, ports))
+    assert not list(tmp_path.iterdir())
+
+
+def _http_ports(folder):
+    files = [file.read_text() for file in folder.glob("posse-swarm-*/agent-*.toml")]
+    return [int(match[1]) for text in files if (match := re.search(r"http = '.*:(\d+)'", text))]
+
+
+def _answers(port):
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
 def test_a_swarm_that_cannot_be(capsys):
     assert posse("swarm", "--agents", 1) == 2
     assert posse("swarm", "--exchange", "flow") == 2
     assert posse("swarm", "--graph", "moebius") == 2
-    assert len(capsys.readouterr().err.splitlines()) == 3
+    assert posse("swarm", "--loss", 0.5) == 2  # without --in-memory
+    assert posse("swarm", "--folder", "/") == 2
+    assert len(capsys.readouterr().err.splitlines()) == 5

@@ -1,9 +1,13 @@
-"""`posse swarm`: real agents on this machine, visitors, kills, and a count at the end."""
+"""`posse swarm`: many agents on this machine, visitors, kills, and a count at the end."""
 
 from __future__ import annotations
 
+import shutil
+import signal
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,7 +16,7 @@ import typer
 from posse.cli.errors import live, mistakes
 
 if TYPE_CHECKING:
-    from posse.live.swarm import Swarm
+    from posse.live.swarm import Count, Site, Swarm
 
 EXAMPLES = """Examples:
 
@@ -20,16 +24,32 @@ posse swarm
 
 posse swarm --agents 8 --graph cycle --seconds 30 --kill 5
 
-posse swarm --exchange flows --agents 4 --graph complete"""
+posse swarm --exchange flows --agents 4 --graph complete
+
+posse swarm --in-memory --agents 16 --loss 0.5 --kill 10"""
+
+SHOWN_ARMS = 5
+LOSS = 0.2
+LATE_KILLS = 60.0  # seconds, for agents that take long to come back from the last one
 
 
 def swarm(
-    agents: Annotated[int, typer.Option(help="Agent processes.")] = 8,
+    agents: Annotated[int, typer.Option(help="How many.")] = 8,
     graph: Annotated[str, typer.Option(help="cycle, complete, path or star.")] = "cycle",
     arms: Annotated[int, typer.Option(help="Options to choose from.")] = 5,
     seconds: Annotated[float, typer.Option(help="How long visitors come.")] = 30.0,
     exchange: Annotated[str, typer.Option(help="origins or flows.")] = "origins",
     kill: Annotated[int, typer.Option(help="Agents to kill and restart meanwhile.")] = 0,
+    in_memory: Annotated[
+        bool, typer.Option("--in-memory", help="All in this process, on a network with faults.")
+    ] = False,
+    loss: Annotated[
+        float | None,
+        typer.Option(help=f"Share of messages lost, {LOSS} if not given; with --in-memory."),
+    ] = None,
+    folder: Annotated[
+        Path | None, typer.Option(help="A new folder for stores and logs, which is kept.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Of visitors and kills.")] = 0,
 ) -> None:
     """Run real agents with mTLS on loopback, and check that every reward is counted once.
@@ -38,75 +58,195 @@ def swarm(
     """
     with mistakes(), live():
         from posse import checks, networks
-        from posse.live.swarm import Swarm
 
         checks.whole("--agents", agents, at_least=2, at_most=64)
         checks.whole("--arms", arms, at_least=2, at_most=20)
+        checks.whole("--kill", kill, at_least=0)
+        checks.number("--seconds", seconds, above=0)
         checks.choice("--graph", graph, ("cycle", "complete", "path", "star"))
         checks.choice("--exchange", exchange, ("origins", "flows"))
+        if loss is not None and not in_memory:
+            raise ValueError("--loss needs --in-memory: the network of processes is the real one")
+        checks.number("--loss", LOSS if loss is None else loss, at_least=0, at_most=0.95)
         links = [(int(a), int(b)) for a, b in getattr(networks, graph)(agents).edges]
         means = {f"option-{k}": round(0.7 - 0.4 * k / (arms - 1), 3) for k in range(arms)}
-        with tempfile.TemporaryDirectory(prefix="posse-swarm-") as folder:
-            made = Swarm(Path(folder), links, agents, means, exchange=exchange, seed=seed)
-            try:
-                made.start()
-                _visit(made, seconds, kill)
-                made.end_visits()
-                own, held = made.settle()
-            finally:
-                made.stop()
-    _summarise(made, own, held, means)
-    if own != made.acknowledged or any(abs(each - own) >= 0.5 for each in held):
-        raise typer.Exit(1)
+        with _interruptible(), _place(folder) as place:
+            made = _make(place, links, agents, means, exchange, in_memory, loss, seed)
+            counts = _run(made, seconds, kill, exchange)
+            if not _summarise(made, counts, exchange):
+                raise typer.Exit(1)
 
 
-def _visit(made: Swarm, seconds: float, kills: int) -> None:
-    """Visitors for some seconds, agents killed at even intervals, and a table of it all."""
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Let SIGTERM do what Ctrl-C does, so that no process is left behind."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def _place(folder: Path | None) -> Iterator[Path]:
+    """The user's folder, made; or one that is removed at the end, unless that is a bad one."""
+    keep = folder is not None
+    if folder is None:
+        place = Path(tempfile.mkdtemp(prefix="posse-swarm-"))
+    elif folder.exists():
+        raise ValueError(f"{folder} is there already: name a new folder")
+    else:
+        folder.mkdir(parents=True)
+        place = folder
+    try:
+        yield place
+    except (typer.Exit, ValueError):
+        keep = True
+        typer.echo(f"stores and logs are in {place}")
+        raise
+    finally:
+        if not keep:
+            shutil.rmtree(place, ignore_errors=True)
+
+
+def _make(
+    place: Path,
+    links: list[tuple[int, int]],
+    n_agents: int,
+    means: dict[str, float],
+    exchange: str,
+    in_memory: bool,
+    loss: float | None,
+    seed: int,
+) -> Swarm:
+    from posse.live import swarm as swarms
+
+    settings = swarms.agent_settings(n_agents, list(means), exchange)
+    sites: list[Any]
+    if in_memory:
+        sites = list(swarms.in_memory(place, links, settings, LOSS if loss is None else loss, seed))
+    else:
+        sites = list(swarms.in_processes(place, links, settings))
+    return swarms.Swarm(sites, means, seed=seed)
+
+
+def _run(made: Swarm, seconds: float, kills: int, exchange: str) -> list[Count]:
+    """Start, let visitors come, settle and count; whatever happens, everything ends."""
     from rich.console import Console
+
+    from posse.live.swarm import HALF_A_PULL
+
+    console = Console(stderr=True)
+    try:
+        with console.status(f"starting {len(made.sites)} agents"):
+            made.start()
+        _visit(made, seconds, kills, console)
+        with console.status("settling: the last rewards, and evidence on its way"):
+            made.end_visits()
+            return made.settle(HALF_A_PULL if exchange == "flows" else 0)
+    finally:
+        with console.status("ending the agents"):
+            made.stop()
+
+
+def _visit(made: Swarm, seconds: float, kills: int, console: Any) -> None:
+    """Visitors for some seconds, agents killed at even intervals, and a table of it all."""
     from rich.live import Live
 
     made.visit()
     start = time.monotonic()
     due = [start + seconds * (k + 1) / (kills + 1) for k in range(kills)]
-    with Live(_table(made), console=Console(stderr=True), refresh_per_second=4) as shown:
-        while time.monotonic() < start + seconds:
-            if due and time.monotonic() >= due[0]:
+    with Live(_table(made), console=console, refresh_per_second=4) as shown:
+        while (now := time.monotonic()) < start + seconds + (LATE_KILLS if due else 0.0):
+            if due and now >= due[0] and made.kill_one() is not None:
                 due.pop(0)
-                made.kill_one()
             shown.update(_table(made))
             time.sleep(0.1)
+    if not console.is_terminal:
+        console.print()
 
 
 def _table(made: Swarm) -> Any:
     from rich.table import Table
 
-    table = Table(title="agents", title_justify="left")
-    for column in ("agent", "rewards", "regret", "best arm", "restarts"):
-        table.add_column(column, justify="right")
-    best = max(made.means, key=lambda arm: made.means[arm])
+    arms = sorted(made.means, key=lambda arm: -made.means[arm])[:SHOWN_ARMS]
+    which = "best first" if len(arms) == len(made.means) else f"{SHOWN_ARMS} best ones"
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("\nagent", no_wrap=True)
+    for heading in (
+        f"% of visits\nby arm, {which}",
+        "\nregret",
+        "pulls\nhere",
+        "pulls\nheld",
+        "messages\nsent",
+        "\nreceived",
+        "\nrefused",
+        "neigh-\nbours",
+        "re-\nstarts",
+    ):
+        table.add_column(heading, justify="right", no_wrap=True)
     for site in made.sites:
-        share = site.pulls.get(best, 0) / max(1, sum(site.pulls.values()))
-        table.add_row(
-            site.name, str(site.acknowledged), f"{site.regret:.1f}", f"{share:.0%}",
-            str(site.restarts),
-        )  # fmt: skip
+        table.add_row(*_row(site, arms), style=None if site.answers else "dim")
     return table
 
 
-def _summarise(made: Swarm, own: int, held: list[float], means: dict[str, float]) -> None:
+def _row(site: Site, arms: list[str]) -> list[str]:
+    visits, seen = max(1, site.visits.total()), site.sample
+    return [
+        site.name,
+        "".join(f"{100 * site.visits[arm] / visits:4.0f}" for arm in arms),
+        f"{site.regret:.1f}",
+        f"{seen.here:,.0f}",
+        f"{seen.held:,.0f}",
+        f"{seen.sent:,}",
+        f"{seen.received:,}",
+        f"{seen.refused:,}",
+        f"{seen.connected}/{seen.neighbours}" if site.answers else "down",
+        str(site.restarts),
+    ]
+
+
+def _summarise(made: Swarm, counts: list[Count], exchange: str) -> bool:
+    """Say how it ended; whether it ended well."""
+    from posse.live.swarm import HALF_A_PULL, apart, pulls
+
+    counted, held = sum(pulls(c.own) for c in counts), [pulls(c.held) for c in counts]
+    exact = all(count.exact for count in counts)
+    typer.echo(f"{made.acknowledged} acknowledged {'=' if exact else 'IS NOT'} {counted} counted")
+    for count in counts:
+        if not count.exact:
+            typer.echo(f"{count.name}: {_difference(count)}")
+    for mistake in made.mistakes:
+        typer.echo(mistake)
+    together = apart(counts) <= (HALF_A_PULL if exchange == "flows" else 0)
+    typer.echo(
+        "every agent holds the evidence of all of them"
+        if together
+        else f"the agents do not agree: they hold {min(held)} to {max(held)}"
+    )
+    rounds, alone = _isolated(made)
+    regret = sum(site.regret for site in made.sites) / len(made.sites)
+    typer.echo(f"regret per agent {regret:.1f} over {rounds} visits; isolated agents lose {alone}")
+    return exact and together and not made.mistakes
+
+
+def _difference(count: Count) -> str:
+    if count.lost > 0:
+        return f"{count.lost} acknowledged rewards are lost"
+    if count.lost < 0:
+        return f"{-count.lost} rewards were never acknowledged, or are counted twice"
+    return "as many rewards as were acknowledged, but others"
+
+
+def _isolated(made: Swarm) -> tuple[int, str]:
+    """The visits of an agent, and the regret of one that is alone."""
     import posse
 
     rounds = max(1, made.acknowledged // len(made.sites))
     alone = posse.simulate(
-        posse.Bandit.bernoulli(list(means.values())),
+        posse.Bandit.bernoulli(list(made.means.values())),
         posse.networks.complete(len(made.sites)),
         posse.Isolated(posse.ThompsonSampling()),
         horizon=rounds, runs=20, record=1, engine="reference",
     ).summary()  # fmt: skip
-    regret = sum(site.regret for site in made.sites) / len(made.sites)
-    equal = "=" if own == made.acknowledged else "IS NOT"
-    typer.echo(f"{made.acknowledged} acknowledged {equal} {own} counted")
-    typer.echo(f"each agent holds {min(held):.1f} to {max(held):.1f} of them")
-    typer.echo(
-        f"regret per agent {regret:.1f} over {rounds} visits; isolated agents lose {alone.mean:.1f}"
-    )
+    return rounds, f"{alone.mean:.1f}"

@@ -8,7 +8,7 @@ from posse.live.certificates import Files
 from posse.live.node import Node, Silence
 from posse.live.settings import Settings
 from posse.live.signatures import signer, verifier
-from posse.live.store import Store
+from posse.live.store import Store, StoreError
 from posse.live.transport.zenoh import ZenohTransport
 
 
@@ -29,24 +29,27 @@ def make_node(settings: Settings, folder: Path) -> Node:
         router=next(iter(s.router.items()), None),
     )
     agent = s.agent(signer(files), verifier(files)) if files else s.agent()
-    store = Store.open(folder / s.store, fingerprint=agent.fingerprint)
     try:
-        node = Node(
-            agent,
-            store,
-            transport,
-            neighbours=list(s.neighbours),
-            tick_seconds=s.tick_seconds,
-            silence=Silence(s.reward_window, s.default_reward),
-            remember=s.remember,
-        )
-        if s.exchange == "origins" and agent.exchange.identity != s.name:
-            # its certificate would not vouch for what it says
-            raise ValueError(
-                f"{s.store} is the store of {agent.exchange.identity}: set name back to it, or "
-                f"give {s.name} a new store"
+        store = Store.open(folder / s.store, fingerprint=agent.fingerprint)
+        try:
+            node = Node(
+                agent,
+                store,
+                transport,
+                neighbours=list(s.neighbours),
+                tick_seconds=s.tick_seconds,
+                silence=Silence(s.reward_window, s.default_reward),
+                remember=s.remember,
             )
-        return node
-    except BaseException:
-        store.close()
-        raise
+            if s.exchange == "origins" and agent.exchange.identity != s.name:
+                # its certificate would not vouch for what it says
+                raise ValueError(
+                    f"{s.store} is the store of {agent.exchange.identity}: set name back to it, "
+                    f"or give {s.name} a new store"
+                )
+            return node
+        except BaseException:
+            store.close()
+            raise
+    except StoreError as error:  # at the start, somebody can see to it
+        raise ValueError(f"{s.name} cannot start: {error}") from error

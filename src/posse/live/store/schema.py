@@ -92,13 +92,17 @@ def check(path: Path, fingerprint: str | None = None) -> None:
                 )
             (stored,) = connection.execute("SELECT fingerprint FROM agent").fetchone()
     except (sqlite3.DatabaseError, TypeError) as error:
-        # a file that cannot be opened is not a damaged one
+        # a file that cannot be read now, on a full disk for one, is not a damaged one
         if isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode & 0xFF in (
-            sqlite3.SQLITE_CANTOPEN,
             sqlite3.SQLITE_BUSY,
+            sqlite3.SQLITE_CANTOPEN,
+            sqlite3.SQLITE_FULL,
+            sqlite3.SQLITE_IOERR,
             sqlite3.SQLITE_PERM,
         ):
-            raise ValueError(f"{path} cannot be read: {error}") from error
+            raise ValueError(
+                f"{path} cannot be read ({error}): see to the disk, its space and permissions"
+            ) from error
         raise ValueError(damaged.format(error)) from error
     if fingerprint is not None and stored != fingerprint:
         raise ValueError(

@@ -1,0 +1,138 @@
+"""Agents in this process: real nodes with real stores, on a network that loses messages."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any, TypeVar
+
+from posse.live.agent import Decision
+from posse.live.exchange.ledger import Ledger
+from posse.live.http.metrics import metrics
+from posse.live.node import Node
+from posse.live.settings import Settings, from_data
+from posse.live.store import Outcome, Store
+from posse.live.swarm.site import Site, Visitor
+from posse.live.transport.memory import MemoryNetwork
+
+T = TypeVar("T")
+
+
+class MemorySite(Site):
+    """A node that ticks in a thread of its own.
+
+    What a crash leaves is a copy of its files, taken between two commits; what the dead node says
+    after that is an answer that got lost.
+    """
+
+    def __init__(
+        self, settings: Settings, folder: Path, network: MemoryNetwork, turn: threading.Lock
+    ) -> None:
+        super().__init__(settings.name)
+        self._settings, self._folder = settings, folder
+        self._network, self._turn = network, turn  # whose turn it is to use the network
+        self._lives = 0
+        self._node: Node | None = None
+
+    def start(self) -> None:
+        """Open the store that its last life left, and tick."""
+        agent = self._settings.agent()
+        node = Node(
+            agent,
+            Store.open(self._path, fingerprint=agent.fingerprint),
+            self._network.transport(self.name),
+            neighbours=self._network.neighbours(self.name),
+        )
+        with self._turn:
+            node.transport.start(node.receive)
+        self._node = node
+        threading.Thread(target=self._tick, args=(node,), daemon=True).start()
+
+    def kill(self) -> None:
+        """Go on from what is on disk at this moment."""
+        node = self._alive()
+        before = self._path
+        with self._turn, node.store.transaction():
+            self._node = None
+            node.transport.close()
+            self._lives += 1
+            for end in ("", "-wal"):
+                if (file := before.with_name(before.name + end)).exists():
+                    shutil.copyfile(file, self._path.with_name(self._path.name + end))
+        node.stop()
+
+    def stop(self) -> None:
+        """End it cleanly."""
+        with self._turn:
+            node, self._node = self._node, None
+        if node is not None:
+            node.stop()
+
+    def visitor(self) -> AbstractContextManager[Visitor]:
+        """Somebody in this process."""
+        return nullcontext(self)
+
+    def pull(self) -> Decision:
+        """Ask for a decision."""
+        node = self._alive()
+        decision = node.decide()
+        return self._answered(node, Decision(decision.id, decision.arm, decision.probability))
+
+    def update(self, decision: Decision, reward: float) -> bool:
+        """Say how it went."""
+        node = self._alive()
+        return self._answered(node, node.reward(decision.id, reward) is Outcome.NEW)
+
+    def evidence(self) -> dict[str, Ledger]:
+        """As the node has it."""
+        return {whose: dict(ledger) for whose, ledger in self._alive().evidence().items()}
+
+    def metrics(self) -> str:
+        """As the node counts."""
+        return metrics(self._alive())
+
+    @property
+    def _path(self) -> Path:
+        return self._folder / f"{self.name}.{self._lives}.db"
+
+    def _alive(self) -> Node:
+        if self._node is None:
+            raise ConnectionError(f"{self.name} is down")
+        return self._node
+
+    def _answered(self, node: Node, answer: T) -> T:
+        if self._node is not node:
+            raise ConnectionError(f"{self.name} died before it answered")
+        return answer
+
+    def _tick(self, node: Node) -> None:
+        pause = threading.Event()
+        while not pause.wait(self._settings.tick_seconds):
+            with self._turn:
+                if self._node is not node:
+                    return
+                node.tick()
+                self._network.step()
+
+
+def in_memory(
+    folder: Path,
+    links: Sequence[tuple[int, int]],
+    agents: Sequence[Mapping[str, Any]],
+    loss: float = 0.2,
+    seed: int = 0,
+) -> list[MemorySite]:
+    """Nodes with stores in a folder, on links that lose, delay and reorder messages."""
+    names = [str(agent["name"]) for agent in agents]
+    network = MemoryNetwork(
+        [(names[a], names[b]) for a, b in links],
+        seed=seed,
+        loss=loss,
+        delay=(0, 2 * len(agents)),  # every agent's tick is a step: two ticks
+        reorder=True,
+    )
+    turn = threading.Lock()
+    return [MemorySite(from_data(agent), folder, network, turn) for agent in agents]

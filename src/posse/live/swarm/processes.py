@@ -1,0 +1,128 @@
+"""Agents as processes of their own, with mutual TLS on loopback."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+from urllib.request import ProxyHandler, build_opener
+
+from posse.live import certificates
+from posse.live.client import Client
+from posse.live.exchange.ledger import Ledger
+from posse.live.swarm.site import Site, Visitor
+
+# a proxy of the environment does not know this machine's agents
+OPENER = build_opener(ProxyHandler({}))
+
+Route = Callable[[str, str, int], int]
+
+
+class ProcessSite(Site):
+    """A `posse agent`, reached over HTTP."""
+
+    def __init__(self, name: str, file: Path, url: str) -> None:
+        super().__init__(name)
+        self.file, self.url = file, url
+        self.process: subprocess.Popen[bytes] | None = None
+        self._client = Client(url, timeout=30.0, attempts=1)
+
+    def start(self) -> None:
+        """Start the process; what it says goes to its log."""
+        with self.file.with_suffix(".log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", "from posse.cli import main; main()", "agent", self.file],
+                stdout=log,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+            )
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait(30)
+
+    def tell_to_stop(self) -> None:
+        """SIGTERM."""
+        if self.process is not None:
+            self.process.terminate()
+
+    def stop(self) -> None:
+        """SIGTERM; SIGKILL for one that does not heed it."""
+        self.tell_to_stop()
+        try:
+            if self.process is not None:
+                self.process.wait(15)
+        except subprocess.TimeoutExpired:
+            self.kill()
+        self._client.close()
+
+    def visitor(self) -> AbstractContextManager[Visitor]:
+        """Somebody who comes over HTTP."""
+        return Client(self.url, attempts=2, backoff=0.05)  # the swarm asks again for longer
+
+    def evidence(self) -> dict[str, Ledger]:
+        """As /v1/evidence says."""
+        return self._client.evidence()
+
+    def metrics(self) -> str:
+        """As /metrics says."""
+        with OPENER.open(f"{self.url}/metrics", timeout=2.0) as answer:
+            return str(answer.read().decode())
+
+    def problem(self) -> str | None:
+        """The last words of a process that ended."""
+        if self.process is None or self.process.poll() is None:
+            return None
+        words = self.file.with_suffix(".log").read_text(errors="replace").strip()
+        return words[-500:] or f"it ended with code {self.process.returncode}"
+
+
+def in_processes(
+    folder: Path,
+    links: Sequence[tuple[int, int]],
+    agents: Sequence[Mapping[str, Any]],
+    route: Route = lambda source, target, port: port,
+) -> list[ProcessSite]:
+    """Processes with certificates, stores and logs in a folder, by the settings of each.
+
+    route(source, target, port): the port at which `source` dials `target`, who listens at `port`.
+    """
+    certificates.create_authority(folder / "certs")
+    ports = _free_ports(2 * len(agents))
+    names = [str(agent["name"]) for agent in agents]
+    both = [*links, *((b, a) for a, b in links)]
+    sites = []
+    for i, agent in enumerate(agents):
+        certificates.issue(folder / "certs", names[i], ["127.0.0.1"])
+        http = f"127.0.0.1:{ports[len(agents) + i]}"
+        places = {"store": f"{names[i]}.db", "http": http, "listen": f"127.0.0.1:{ports[i]}"}
+        dials = {
+            names[b]: f"127.0.0.1:{route(names[i], names[b], ports[b])}" for a, b in both if a == i
+        }
+        file = folder / f"{names[i]}.toml"
+        file.write_text(_toml({**agent, **places}) + "[neighbours]\n" + _toml(dials))
+        sites.append(ProcessSite(names[i], file, f"http://{http}"))
+    return sites
+
+
+def _free_ports(count: int) -> list[int]:
+    """Ports that nobody listens on; held together, so that they differ."""
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+    finally:
+        for each in sockets:
+            each.close()
+
+
+def _toml(table: Mapping[str, Any]) -> str:
+    """Text, numbers and lists of them: TOML writes these as Python does, but for the quotes."""
+    return "".join(f"{key} = {value!r}\n" for key, value in table.items())
