@@ -45,6 +45,7 @@ from posse.live.exchange.ledger import (
     each,
     is_ledger,
     minus,
+    negative,
     plain,
     plus,
 )
@@ -189,7 +190,7 @@ class Flows:
         state.last_heard = now
         self._census.learn((src, *message.known))
         if leads > 0:
-            self._records.set(record, message.version, each(message.flow, lambda value: -value))
+            self._records.set(record, message.version, negative(message.flow))
         state.version = message.version
         if owner and leads == 0 and self._advance(record, state, message):
             return [(peer, self._message(src))]

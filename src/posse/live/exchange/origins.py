@@ -192,9 +192,8 @@ class Origins:
 
     def _keep(self, entry: Entry) -> None:
         key = entry.origin, entry.incarnation
-        if key in self._entries:
-            self._total = minus(self._total, self._entries[key].evidence)
-        self._total = plus(self._total, entry.evidence)
+        before = self._entries[key].evidence if key in self._entries else {}
+        self._total = plus(self._total, minus(entry.evidence, before))
         self._entries[key] = entry
 
     def _lacking(self, neighbour: _Neighbour) -> list[Entry]:
