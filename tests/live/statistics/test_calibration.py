@@ -25,8 +25,8 @@ def test_shown_intervals_cover_the_mean(exchange, n_agents):
         for arms, each in (("best arm", shown[:, 0]), ("all arms", shown.mean(axis=1))):
             mean, error = here.estimate(each)
             print(f"{exchange}, N = {n_agents}, t = {now}, {arms}: {mean:.1%} ± {error:.2%}")
-            assert error < 0.005
             assert LOW <= mean <= HIGH, f"t = {now}, {arms}: {mean:.1%} ± {error:.1%}"
+            assert error < 0.005
         if exchange == "flows":  # why the belief that agents act on is not the one to be shown
             assert acted_on[:, 0].mean() < LOW
 

@@ -15,15 +15,17 @@ here = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("regret.py"
 RUNS = 200 if os.environ.get("POSSE_LONG") else 16
 
 
-@pytest.mark.parametrize(("exchange", "most"), [("flows", 1.3), ("origins", 1.0)])
-def test_regret_beside_synchronous_merges(exchange, most):
-    """Flows within 30%, origins no worse, each up to 2.6 standard errors over runs.
-
-    So 0.5% of all seeds would fail agents whose true regret is just at the limit.
-    """
+@pytest.mark.parametrize(
+    ("exchange", "most", "slack"),
+    # Flows are so far within that 1 of 5000 seeds fails in 16 runs; origins may be as bad as
+    # synchronous merges, and 1 of 100 seeds fails if they are.
+    [("flows", 1.3, 0.0), ("origins", 1.0, 2.33)],
+)
+def test_regret_beside_synchronous_merges(exchange, most, slack):
+    """Flows within 30%, origins no worse up to some standard errors over runs."""
     synchronous = here.of_the_lab("cycle", posse.Decentralized(posse.ThompsonSampling()), 2000)
     regrets = [here.of_live_agents("cycle", exchange, seed) for seed in range(RUNS)]
     limit = most * np.mean(synchronous)
     error = np.hypot(here.standard_error(regrets), most * here.standard_error(synchronous))
     print(f"{exchange}: {here.describe(regrets)}, at most {limit:.2f}")
-    assert np.mean(regrets) <= limit + 2.6 * error
+    assert np.mean(regrets) <= limit + slack * error
