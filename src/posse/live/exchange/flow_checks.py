@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from posse.live.exchange.flow_records import MOST_KNOWN
 from posse.live.exchange.ledger import MOST_ARMS, Bounds, is_ledger, is_name, is_whole
@@ -59,7 +61,11 @@ class FlowChecks:
     def is_possible(self, ledger: Mapping[str, Sequence[int]]) -> bool:
         """Whether the network can have so much evidence, of so many arms."""
         return len(ledger) <= MOST_ARMS and all(
-            abs(value) <= math.ceil(bound * self.most_pulls) * PER_UNIT
-            for values in ledger.values()
-            for value, bound in zip(values, self.bounds.per_pull, strict=True)
+            all(map(operator.le, map(abs, values), self._most)) for values in ledger.values()
+        )
+
+    @cached_property
+    def _most(self) -> tuple[int, ...]:
+        return tuple(
+            math.ceil(bound * self.most_pulls) * PER_UNIT for bound in self.bounds.per_pull
         )

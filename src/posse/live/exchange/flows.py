@@ -45,6 +45,7 @@ from posse.live.exchange.ledger import (
     each,
     is_ledger,
     minus,
+    negative,
     plain,
     plus,
 )
@@ -185,7 +186,7 @@ class Flows:
         if state.version is not None and leads > (0 if owner else 1):
             self.refusals["a version it cannot have"] += 1
             return []
-        flow = each(message.flow, lambda value: -value)
+        flow = negative(message.flow)
         if leads > 0 and not self._checks.is_possible(self._records.level_with(record, flow)):
             # adopted, it would have all others refuse us
             self.refusals["more evidence than the network can have"] += 1

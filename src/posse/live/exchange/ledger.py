@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from posse.live.exchange.quanta import PER_UNIT
 
@@ -20,19 +22,24 @@ def plus(one: Mapping[str, Sequence[int]], other: Mapping[str, Sequence[int]]) -
     total = {arm: tuple(values) for arm, values in one.items()}
     for arm, values in other.items():
         mine = total.get(arm)
-        total[arm] = tuple(values) if mine is None else tuple(map(_add, mine, values))
+        total[arm] = tuple(values) if mine is None else tuple(map(operator.add, mine, values))
     return {arm: values for arm, values in total.items() if any(values)}
 
 
 def minus(one: Mapping[str, Sequence[int]], other: Mapping[str, Sequence[int]]) -> Ledger:
     """The difference, arm by arm."""
-    return plus(one, each(other, lambda value: -value))
+    return plus(one, negative(other))
 
 
 def each(ledger: Mapping[str, Sequence[int]], change: Callable[[int], int]) -> Ledger:
     """Every number changed by the same function."""
     changed = {arm: tuple(map(change, values)) for arm, values in ledger.items()}
     return {arm: values for arm, values in changed.items() if any(values)}
+
+
+def negative(ledger: Mapping[str, Sequence[int]]) -> Ledger:
+    """What has to be added to give nothing."""
+    return each(ledger, operator.neg)
 
 
 def total(ledgers: Iterable[Mapping[str, Sequence[int]]]) -> Ledger:
@@ -53,10 +60,6 @@ def from_plain(values: Mapping[str, Sequence[int]]) -> Ledger:
     return {arm: tuple(numbers) for arm, numbers in values.items()}
 
 
-def _add(one: int, other: int) -> int:
-    return one + other
-
-
 @dataclass(frozen=True)
 class Bounds:
     """The most that one pull can add to each coordinate; the last coordinate counts the pulls."""
@@ -72,9 +75,13 @@ class Bounds:
         """Whether so many pulls can have added up to this; in integers, which never overflow."""
         pulls = values[-1]
         return pulls >= 0 and all(
-            abs(value) * PER_UNIT <= math.ceil(bound * PER_UNIT) * pulls
-            for value, bound in zip(values, self.per_pull, strict=True)
+            abs(value) * PER_UNIT <= limit * pulls
+            for value, limit in zip(values, self._quanta, strict=True)
         )
+
+    @cached_property
+    def _quanta(self) -> tuple[int, ...]:
+        return tuple(math.ceil(bound * PER_UNIT) for bound in self.per_pull)
 
 
 def is_whole(value: object, most: int = LARGEST) -> bool:
@@ -96,7 +103,8 @@ def is_ledger(value: object, dimension: int, number: type = int) -> bool:
         and all(
             isinstance(numbers, tuple | list)
             and len(numbers) == dimension
-            and all(type(n) in (int, number) and abs(n) <= LARGEST for n in numbers)
+            and {int, number}.issuperset(map(type, numbers))
+            and max(map(abs, numbers)) <= LARGEST
             for numbers in value.values()
         )
     )

@@ -1,0 +1,72 @@
+"""What people are shown is calibrated: 95% intervals that hold the mean in 92% to 98% of cases."""
+
+import runpy
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from posse import networks
+from posse.live.exchange.quanta import PER_UNIT
+
+here = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("calibration.py"))))
+LOW, HIGH = 0.92, 0.98
+# Enough for a standard error below 0.5%, measured over runs.  Seeds are fixed.
+RUNS = {("origins", 16): 6000, ("origins", 100): 1600, ("flows", 16): 2000, ("flows", 100): 800}
+
+
+@pytest.mark.parametrize(("exchange", "n_agents"), RUNS)
+def test_shown_intervals_cover_the_mean(exchange, n_agents):
+    """Of the best arm, and on the average over arms, early and late."""
+    seeds = range(RUNS[exchange, n_agents] // here.AT_ONCE)
+    shares = np.concatenate([here.coverage(exchange, n_agents, seed) for seed in seeds], axis=2)
+    for now, (shown, acted_on) in zip(here.TIMES, shares, strict=True):
+        for arms, each in (("best arm", shown[:, 0]), ("all arms", shown.mean(axis=1))):
+            mean, error = here.estimate(each)
+            print(f"{exchange}, N = {n_agents}, t = {now}, {arms}: {mean:.1%} ± {error:.2%}")
+            assert LOW <= mean <= HIGH, f"t = {now}, {arms}: {mean:.1%} ± {error:.1%}"
+            assert error < 0.005
+        if exchange == "flows":  # why the belief that agents act on is not the one to be shown
+            assert acted_on[:, 0].mean() < LOW
+
+
+@pytest.mark.parametrize(
+    ("exchange", "n_agents", "rounds"),
+    [("origins", 16, 100), ("origins", 100, 15), ("flows", 16, 100), ("flows", 100, 15)],
+)
+def test_arrays_hold_what_real_agents_hold(exchange, n_agents, rounds):
+    """Fed with the same pulls; from it come the intervals that the agents show and act on."""
+    network, evidence = networks.cycle(n_agents), here.evidence_of(exchange)
+    real = here.travel.live.LiveNetwork(
+        network, here.MEANS, here.FAMILY, exchange, seed=3, reward_range=here.REWARD_RANGE
+    )
+    agents = list(real.agents.values())
+    arrays = here.travel.TRAVEL[exchange](network, [agent.exchange.identity for agent in agents])
+    shape = (n_agents, len(here.MEANS), len(evidence.bounds))
+    before = np.zeros(shape)
+    for _ in range(rounds):
+        real.round()
+        own = array([agent.exchange.own() for agent in agents], shape)
+        held = arrays.step(own - before)
+        before = own
+    # a step of flows is whole quanta, and an agent's evidence N times as much
+    within = 0.0 if exchange == "origins" else 4 * rounds * n_agents / PER_UNIT
+    expected = array([agent.exchange.evidence() for agent in agents], shape)
+    np.testing.assert_allclose(held, expected, rtol=0.0, atol=within)
+    shown, acted_on = here.intervals(evidence, held)
+    for i, agent in enumerate(agents[:4]):
+        arms = agent.arms().values()
+        ends = [arm.low for arm in arms], [arm.high for arm in arms]
+        np.testing.assert_allclose(ends, shown[:, i], atol=1e-3)
+        ends = [here.FAMILY.mean_quantile(agent.belief, level) for level in (0.025, 0.975)]
+        np.testing.assert_allclose(ends, acted_on[:, i], atol=1e-3)
+
+
+def array(ledgers, shape):
+    """Agents' ledgers as pulls (N, K, D)."""
+    values = np.zeros(shape)
+    for i, ledger in enumerate(ledgers):
+        for arm, quanta in ledger.items():
+            values[i, "abcde".index(arm)] = np.array(quanta) / PER_UNIT
+    return values
