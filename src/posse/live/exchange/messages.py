@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 
 @dataclass(frozen=True)
@@ -15,6 +16,12 @@ class Entry:
     seq: int
     evidence: Mapping[str, tuple[int, ...]]
     signature: bytes = b""
+
+    @cached_property
+    def size(self) -> int:
+        """The most bytes it takes on the wire."""
+        arms = (20 + wire_size(arm) + 10 * len(each) for arm, each in self.evidence.items())
+        return 300 + wire_size(self.origin) + len(self.signature) + sum(arms)
 
 
 @dataclass(frozen=True)
@@ -37,15 +44,18 @@ class FlowsMessage:
     echo: int  # the last boot heard from the receiver, 0 if none
     heard: int  # the last seq heard in that boot
     seq: int
-    settled: (
-        bool  # whether the sender knows that the receiver holds the same version; if not, it asks
-    )
+    settled: bool  # whether the sender knows that the receiver has this version; if not, it asks
     active: bool
     degree: int
     version: int
     flow: Mapping[str, tuple[int, ...]]
     level: Mapping[str, tuple[int, ...]]  # e, the sender's estimate of the average evidence
     known: tuple[str, ...]  # some identities of the network
+
+
+def wire_size(text: str) -> int:
+    """The bytes of a text on the wire."""
+    return len(text.encode(errors="replace"))
 
 
 Message = OriginsMessage | FlowsMessage

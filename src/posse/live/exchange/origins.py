@@ -29,7 +29,7 @@ from posse.live.exchange.ledger import (
     plus,
     total,
 )
-from posse.live.exchange.messages import Entry, OriginsMessage
+from posse.live.exchange.messages import Entry, OriginsMessage, wire_size
 from posse.live.exchange.quanta import PER_UNIT
 from posse.live.exchange.seam import NeighbourStatus, Outgoing
 
@@ -152,7 +152,7 @@ class Origins:
             shown = _fitting(holds, _holding_bytes, ROOM - LARGEST_ENTRY)
             lacking = map(self._signed, self._lacking(neighbour)[: self._batch])
             left = ROOM - sum(map(_holding_bytes, shown))
-            entries = _fitting(lacking, _entry_bytes, left)
+            entries = _fitting(lacking, lambda entry: entry.size, left)
             if entries or digest_due:
                 complete = digest_due and len(shown) == len(holds)
                 message = OriginsMessage(self._fingerprint, entries, shown, complete)
@@ -213,7 +213,7 @@ class Origins:
         # only what changes is touched: of others there may be much
         ours = {arm: self._total.pop(arm) for arm in change if arm in self._total}
         self._total |= plus(ours, change)
-        self._sizes[entry.origin] += _entry_bytes(entry) - (_entry_bytes(old) if old else 0)
+        self._sizes[entry.origin] += entry.size - (old.size if old else 0)
         self._entries[key] = entry
         if entry.origin != self.identity:
             self._others = None
@@ -223,7 +223,7 @@ class Origins:
         mine = self._entries.get((self.identity, self._incarnation or 0))
         if mine is None or arm in mine.evidence:
             return False
-        return len(mine.evidence) >= MOST_ARMS or _entry_bytes(mine) > LARGEST_ENTRY // 2
+        return len(mine.evidence) >= MOST_ARMS or mine.size > LARGEST_ENTRY // 2
 
     def _lacking(self, neighbour: _Neighbour) -> list[Entry]:
         holds = neighbour.holds
@@ -265,10 +265,10 @@ class Origins:
                 return "more pulls than the rate allows"
         if key not in self._entries and len(self._entries) >= self._most_entries:
             return "too many entries"
-        size, mine = _entry_bytes(entry), self._entries.get(key)
-        if size > LARGEST_ENTRY:
+        if entry.size > LARGEST_ENTRY:
             return "too large an entry"
-        if self._sizes[entry.origin] + size - (_entry_bytes(mine) if mine else 0) > LARGEST_ORIGIN:
+        mine = self._entries.get(key)
+        if self._sizes[entry.origin] + entry.size - (mine.size if mine else 0) > LARGEST_ORIGIN:
             return "too many entries of one origin"
         if self._verify is not None:
             content = signed_bytes(self._fingerprint, entry)
@@ -325,17 +325,7 @@ def _fitting(items: Iterable[T], size: Callable[[T], int], room: int) -> tuple[T
 
 def _holding_bytes(holding: tuple[str, int, int]) -> int:
     """The most bytes it takes on the wire."""
-    return 30 + _bytes(holding[0])
-
-
-def _entry_bytes(entry: Entry) -> int:
-    """The most bytes it takes on the wire."""
-    arms = sum(20 + _bytes(arm) + 10 * len(values) for arm, values in entry.evidence.items())
-    return 300 + _bytes(entry.origin) + len(entry.signature) + arms
-
-
-def _bytes(text: str) -> int:
-    return len(text.encode(errors="replace"))
+    return 30 + wire_size(holding[0])
 
 
 def _pulls(entry: Entry) -> int:
