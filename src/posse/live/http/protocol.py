@@ -8,6 +8,7 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 LARGEST_HEAD = 65_536  # bytes
+ALONE = "posse.alone"  # in the scope of a request: whether there is no other connection
 
 
 class Protocol(HttpToolsProtocol):
@@ -22,6 +23,7 @@ class Protocol(HttpToolsProtocol):
         """A head begins."""
         self._in_head = True
         super().on_message_begin()
+        self.scope[ALONE] = len(self.connections) == 1  # type: ignore[literal-required]
 
     def on_headers_complete(self) -> None:
         """It has ended."""
