@@ -3,6 +3,8 @@
 import asyncio
 import json
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -179,6 +181,25 @@ def test_an_agent_that_comes_back(kind, node):
         finally:
             timer.join(10)
             again[0].stop()
+
+
+def test_a_connection_that_the_agent_closed_is_not_used_again(server, monkeypatch):
+    """No request fails for it, not even one that may not be repeated."""
+    monkeypatch.setattr("posse.live.client.IDLE", 0.0)
+    with Client(server.url, attempts=1) as client:
+        client.pull()
+        for connection in list(server._server.server_state.connections):
+            connection.loop.call_soon_threadsafe(connection.transport.close)
+        time.sleep(0.3)
+        client.pull()
+
+
+def test_threads_share_a_client(server, node):
+    with Client(server.url) as client, ThreadPoolExecutor(8) as threads:
+        decisions = list(threads.map(lambda _: client.pull(), range(40)))
+        assert all(threads.map(lambda d: client.update(d, 1.0), decisions))
+        assert len(client._free) <= 8
+    assert node.rewards == 40
 
 
 @both
