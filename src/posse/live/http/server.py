@@ -33,6 +33,7 @@ class Server:
             access_log=False,
             lifespan="off",
             server_header=False,
+            proxy_headers=False,  # who asks is all the same
             ws="none",
             timeout_graceful_shutdown=5,
         )
