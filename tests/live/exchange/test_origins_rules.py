@@ -111,6 +111,21 @@ def test_a_message_carries_a_batch_and_the_next_one_the_rest():
     assert sorted(sent) == [f"o{nth}" for nth in range(5)]
 
 
+def test_entries_that_a_neighbour_refuses_do_not_keep_others_from_it():
+    mine, full = agent(batch=2, digest_every=100), agent("full", most_entries=3)
+    mine.connect("full")
+    mine.tick(0.0)
+    mine.receive("left", message(*(entry(f"o{nth}") for nth in range(5))), 0.0)
+    full.receive("left", message(*(entry(f"o{nth}") for nth in (2, 3, 4))), 0.0)
+    mine.receive("left", message(entry("o4", seq=2, pulls=2)), 1.0)
+    for now in range(2, 8):
+        for _, out in mine.tick(float(now)):
+            for _, answer in full.receive("me", out, float(now)):
+                mine.receive("full", answer, float(now))
+    assert full.refusals.keys() == {"too many entries"}
+    assert full.evidence() == {"a": (0, 4 * PER_UNIT)}
+
+
 def test_after_an_unclean_stop_no_sequence_number_is_used_twice():
     world, one, other = here.two(Origins, digest_every=2)
     world.observe(one, 1)

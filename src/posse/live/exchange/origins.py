@@ -141,7 +141,7 @@ class Origins:
         digest_due = self._ticks % self._digest_every == 0
         self._ticks += 1
         for name, neighbour in self._neighbours.items():
-            entries = tuple(map(self._signed, self._lacking(neighbour)[: self._batch]))
+            entries = tuple(map(self._signed, self._next_batch(self._lacking(neighbour))))
             if entries or digest_due:
                 holds = self._holdings(self._entries) if digest_due else ()
                 message = OriginsMessage(self._fingerprint, entries, holds, digest_due)
@@ -207,6 +207,11 @@ class Origins:
     def _lacking(self, neighbour: _Neighbour) -> list[Entry]:
         holds = neighbour.holds
         return [entry for key, entry in self._entries.items() if entry.seq > holds.get(key, 0)]
+
+    def _next_batch(self, lacking: list[Entry]) -> list[Entry]:
+        """In turns, for entries that a neighbour refuses would else keep the others from it."""
+        first = self._ticks * self._batch % max(1, len(lacking))
+        return (lacking[first:] + lacking[:first])[: self._batch]
 
     def _holdings(self, keys: Any) -> tuple[tuple[str, int, int], ...]:
         return tuple((*key, self._entries[key].seq) for key in keys)
