@@ -8,11 +8,23 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+)
 
 World = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("world.py")))).World
 ANY = st.integers(0, 10_000)
 MOST_AGENTS = 8
+
+
+def known_to(agent):
+    """All that must survive a process."""
+    edges = {name: (edge.identity, edge.active) for name, edge in agent.neighbours().items()}
+    return agent.evidence(), agent.own(), agent.known(), edges
 
 
 class Faults(RuleBasedStateMachine):
@@ -21,11 +33,22 @@ class Faults(RuleBasedStateMachine):
     exchange = None
     options = {}  # noqa: RUF012
 
-    @initialize(n_agents=st.integers(2, 4), seed=st.integers(0, 99))
-    def begin(self, n_agents, seed):
+    @initialize(
+        n_agents=st.integers(2, 4),
+        seed=st.integers(0, 99),
+        allowed=st.sampled_from(["to stay", "to roll back", "to die", "to do both"]),
+    )
+    def begin(self, n_agents, seed, allowed):
+        """Agents that already exchange: else few runs would come to it, and most would end dead."""
         self.world = World(self.exchange, n_agents, seed, **self.options)
+        self.may_roll_back = allowed in ("to roll back", "to do both")
+        self.may_die = allowed in ("to die", "to do both")
         self.rolled_back = self.died = False
         self.seen = {}
+        for name in self.world.agents:
+            self.world.observe(name, 10)
+            self.world.back_up(name)
+        self.world.settle(rounds=2)
 
     @invariant()
     def a_part_of_the_state_that_changed_is_a_new_object(self):
@@ -37,6 +60,11 @@ class Faults(RuleBasedStateMachine):
                 assert value is not before or text == now, part
                 self.seen[name, part] = value, now
 
+    @invariant()
+    def a_restored_agent_is_the_same(self):
+        for name, agent in getattr(self, "world", SimpleNamespace(agents={})).agents.items():
+            assert known_to(self.world.restored(name)) == known_to(agent)
+
     def pick(self, number):
         names = list(self.world.agents)
         return names[number % len(names)]
@@ -44,6 +72,15 @@ class Faults(RuleBasedStateMachine):
     @rule(who=ANY, pulls=st.integers(1, 50))
     def observe(self, who, pulls):
         self.world.observe(self.pick(who), pulls)
+
+    @rule(who=ANY, pulls=st.integers(1, 50), messages=st.integers(0, 20))
+    def work(self, who, pulls, messages):
+        """What agents do all day; faults find some of it under way."""
+        self.world.observe(self.pick(who), pulls)
+        for name in list(self.world.agents):
+            self.world.tick(name)
+        for _ in range(messages):
+            self.world.deliver(self.world.random.randrange(10_000))
 
     @rule(who=ANY)
     def tick(self, who):
@@ -92,6 +129,7 @@ class Faults(RuleBasedStateMachine):
     def stop_cleanly(self, who):
         self.world.restart(self.pick(who), clean=True)
 
+    @precondition(lambda self: self.may_roll_back)
     @rule(who=ANY, which=ANY, keep_own=st.booleans())
     def roll_back(self, who, which, keep_own):
         name = self.pick(who)
@@ -99,11 +137,13 @@ class Faults(RuleBasedStateMachine):
             self.world.restart(name, backup=which, keep_own=keep_own)
             self.rolled_back = True
 
+    @precondition(lambda self: self.may_die)
     @rule(who=ANY)
     def lose_disk(self, who):
         self.world.lose_disk(self.pick(who))
         self.died = True
 
+    @precondition(lambda self: self.may_die)
     @rule(who=ANY)
     def depart(self, who):
         if len(self.world.agents) > 2:

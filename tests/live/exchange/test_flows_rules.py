@@ -2,12 +2,14 @@
 
 import itertools
 import runpy
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from posse.live.exchange import Flows
+from posse.live.exchange.boots import MOST_BOOTS, Boots
 from posse.live.exchange.ledger import each
 from posse.live.exchange.quanta import PER_UNIT
 
@@ -130,6 +132,24 @@ def test_rule_2_a_new_process_is_told_what_the_old_one_knew():
     assert world.level() == world.truth
 
 
+def test_rule_2_of_a_message_to_an_earlier_process_nothing_is_used():
+    world, owner, mirror = here.two(Flows)
+    world.tick(mirror)
+    ((_, _, greeting),) = world.network
+    answer = world.agents[owner].receive(mirror, replace(greeting, known=("stranger",)), 1.0)
+    assert [to for to, _ in answer] == [mirror]
+    assert world.agents[owner].known() == {world.agents[owner].identity}
+    assert world.agents[owner].neighbours()[mirror].last_heard is None
+
+
+def test_rule_2_few_boots_of_one_peer_are_remembered():
+    boots = Boots()
+    for boot in range(1, 100):
+        boots.hear(boot, 1, 1)
+    assert len(boots.last_seq) == MOST_BOOTS
+    assert boots.is_repeated(99, 1)
+
+
 @pytest.mark.parametrize("connected", [True, False])
 def test_rule_4_two_backups_of_different_pasts_are_reconciled(connected):
     world, owner, mirror = settled_pair()
@@ -184,6 +204,14 @@ def test_rule_5_nothing_flows_unless_both_ends_are_active(end):
     assert world.agents[owner].level() == world.truth
 
 
+def test_rule_5_a_gap_too_small_to_share_is_no_step():
+    world, owner, _ = here.two(Flows)
+    world.settle(rounds=3)
+    world.agents[owner].observe("a", (0, 1))
+    world.settle(rounds=3)
+    assert version(world, owner) == 0
+
+
 def test_rule_6_a_fast_link_takes_one_step_a_tick():
     world = here.World(Flows, 3)
     world.settle(rounds=3)
@@ -226,6 +254,19 @@ def test_rule_7_a_removed_edge_asks_until_it_is_settled_and_then_is_silent(lost)
     assert version(world, mirror) == 1
     sent = [agent.tick(0.0) for agent in world.agents.values()]
     assert sent == [[], []]
+
+
+@pytest.mark.parametrize("end", [0, 1], ids=["the owner", "the mirror"])
+def test_rule_7_an_end_whose_disk_rolled_back_is_answered_though_the_other_is_idle(end):
+    world, *ends = settled_pair()
+    world.back_up(ends[end])
+    one_step(world, *ends)
+    world.deliver_all()
+    world.restart(ends[end], backup=0)
+    world.tick(ends[end])
+    world.deliver_all()
+    assert not world.unequal_pairs()
+    assert version(world, ends[end]) == 1
 
 
 def test_rule_8_an_edge_added_again_resumes_its_record():

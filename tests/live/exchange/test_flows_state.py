@@ -36,6 +36,19 @@ def test_two_lost_disks_find_each_other_again():
     assert not world.all_refusals()
 
 
+def test_a_disk_that_was_thought_lost_is_saved_as_the_present_one_when_it_returns():
+    world, owner, mirror = here.two(Flows)
+    world.settle(rounds=3)
+    world.back_up(mirror)
+    world.lose_disk(mirror)
+    for backup in (None, 0):
+        if backup is not None:
+            world.restart(mirror, backup)
+        world.settle(rounds=3)
+        present = world.restored(owner).neighbours()[mirror].identity
+        assert present == world.agents[mirror].identity
+
+
 def test_n_is_given_or_the_identities_ever_seen():
     world = here.World(Flows, 5)
     world.settle()
@@ -43,6 +56,18 @@ def test_n_is_given_or_the_identities_ever_seen():
     assert {len(agent.known()) for agent in world.agents.values()} == {5}
     fixed = Flows(fingerprint="f", bounds=(1.0,), network_size=12)
     assert fixed.network_size() == 12
+
+
+def test_a_neighbour_is_counted_though_it_does_not_name_itself():
+    world, owner, _ = settled_pair()
+    fresh = world.make("fresh")
+    world.agents["fresh"] = fresh
+    world.link(owner, "fresh")
+    world.tick("fresh")
+    while world.network:
+        sender, to, message = world.network.pop(0)
+        world.send(to, world.agents[to].receive(sender, replace(message, known=()), 1.0))
+    assert fresh.identity in world.agents[owner].known()
 
 
 def test_the_identities_known_are_capped_and_a_message_carries_a_few_in_turns():

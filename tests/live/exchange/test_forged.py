@@ -162,10 +162,11 @@ def test_a_malformed_field_of_origins_is_refused(changes):
     is_refused(agent, peer, replace(honest, **changes), "malformed")
 
 
+@pytest.mark.parametrize("sign", [1, -1])
 @pytest.mark.parametrize("field", ["flow", "level"])
-def test_more_evidence_than_the_network_can_have_is_refused(field):
+def test_more_evidence_than_the_network_can_have_is_refused(field, sign):
     agent, peer, honest = linked(Flows)
-    message = replace(honest, **{field: {"a": (0, (2**40 + 1) * PER_UNIT)}})
+    message = replace(honest, **{field: {"a": (0, sign * (2**40 + 1) * PER_UNIT)}})
     is_refused(agent, peer, message, "more evidence than the network can have")
 
 

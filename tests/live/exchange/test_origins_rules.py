@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from posse.live.exchange import Entry, Origins, OriginsMessage, RateCap
+from posse.live.exchange.origins import signed_bytes
 from posse.live.exchange.quanta import PER_UNIT
 
 here = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("world.py"))))
@@ -58,7 +59,20 @@ def test_what_is_acknowledged_is_not_sent_again_and_what_is_not_is():
     assert mine.receive("other", acknowledgement, 2.0) == []
     assert mine.neighbours()["other"].lag == 0
     assert mine.neighbours()["other"].last_heard == 2.0
+    mine.connect("other")  # again, which changes nothing
     assert mine.tick(3.0) == []
+
+
+def test_late_words_do_not_turn_back_what_a_neighbour_is_known_to_hold():
+    mine = agent(digest_every=100)
+    mine.connect("other")
+    mine.tick(0.0)
+    mine.receive("third", message(entry(seq=3, pulls=3)), 0.0)
+    mine.receive("other", message(holds=(("other", 1, 3),)), 1.0)
+    mine.receive("other", message(holds=(("other", 1, 2),)), 2.0)
+    assert mine.tick(3.0) == []
+    mine.receive("other", message(entry(seq=1)), 4.0)
+    assert mine.tick(5.0) == []
 
 
 def test_a_relay_passes_entries_on_but_not_back():
@@ -97,6 +111,21 @@ def test_a_message_carries_a_batch_and_the_next_one_the_rest():
     assert sorted(sent) == [f"o{nth}" for nth in range(5)]
 
 
+def test_entries_that_a_neighbour_refuses_do_not_keep_others_from_it():
+    mine, full = agent(batch=2, digest_every=100), agent("full", most_entries=3)
+    mine.connect("full")
+    mine.tick(0.0)
+    mine.receive("left", message(*(entry(f"o{nth}") for nth in range(5))), 0.0)
+    full.receive("left", message(*(entry(f"o{nth}") for nth in (2, 3, 4))), 0.0)
+    mine.receive("left", message(entry("o4", seq=2, pulls=2)), 1.0)
+    for now in range(2, 8):
+        for _, out in mine.tick(float(now)):
+            for _, answer in full.receive("me", out, float(now)):
+                mine.receive("full", answer, float(now))
+    assert full.refusals.keys() == {"too many entries"}
+    assert full.evidence() == {"a": (0, 4 * PER_UNIT)}
+
+
 def test_after_an_unclean_stop_no_sequence_number_is_used_twice():
     world, one, other = here.two(Origins, digest_every=2)
     world.observe(one, 1)
@@ -109,6 +138,19 @@ def test_after_an_unclean_stop_no_sequence_number_is_used_twice():
     for name in (one, other):
         assert world.agents[name].evidence() == world.truth
     assert world.agents[one].own() == world.truth
+
+
+def test_a_disk_rolled_back_over_a_new_incarnation_does_not_use_it_twice():
+    world, one, other = here.two(Origins, digest_every=2)
+    world.observe(one, 1)
+    world.back_up(one)
+    for _ in range(2):  # each time the disk knows of one incarnation, and opens the next
+        world.restart(one, backup=0)
+        world.observe(one, 3)
+        world.settle(rounds=1)
+    world.settle(rounds=6)
+    for name in (one, other):
+        assert world.agents[name].evidence() == world.truth
 
 
 def test_a_clean_stop_continues_the_incarnation():
@@ -139,6 +181,16 @@ def test_its_own_forgotten_words_close_an_incarnation_wrongly_called_clean():
         again.receive("peer", message(said), 0.0)
         again.observe("a", ONE)
     assert again.own() == {"a": (5 * PER_UNIT, 5 * PER_UNIT)}
+
+
+def test_its_own_words_that_it_still_knows_close_nothing():
+    mine = agent()
+    mine.connect("peer")
+    mine.observe("a", ONE)
+    ((_, said),) = mine.tick(0.0)
+    mine.receive("peer", said, 1.0)
+    mine.observe("a", ONE)
+    assert len(mine.state()["own"]) == 1
 
 
 def test_a_lost_disk_gets_its_own_evidence_back():
@@ -181,6 +233,59 @@ def test_relays_pass_signatures_on_and_a_forged_entry_is_refused():
     assert right.evidence() == {"a": ONE}
 
 
+def said_by(writer):
+    ((_, message),) = writer.tick(0.0)
+    return message
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"origin": "relay"},
+        {"incarnation": 9},
+        {"seq": 9},
+        {"evidence": {"a": (0, PER_UNIT)}},
+        {"signature": b""},
+    ],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_every_word_of_an_entry_is_signed(changes):
+    writer, reader = (agent(name, **signatures(name)) for name in ("left", "right"))
+    writer.connect("right")
+    writer.observe("a", ONE)
+    sent = said_by(writer)
+    forged = replace(sent.entries[0], **changes)
+    reader.receive("left", message(forged), 0.0)
+    assert reader.refusals == {"bad signature": 1}
+    assert reader.evidence() == {}
+    reader.receive("left", sent, 0.0)
+    assert reader.evidence() == {"a": ONE}
+
+
+def test_an_entry_is_signed_once_and_again_when_it_has_grown():
+    signed = []
+
+    def sign(content):
+        signed.append(content)
+        return signatures("left")["sign"](content)
+
+    writer, reader = agent("left", sign=sign), agent("right", **signatures("right"))
+    writer.connect("right")
+    for pulls in (1, 2):
+        writer.observe("a", ONE)
+        said_by(writer)
+        reader.receive("left", said_by(writer), 0.0)
+        assert reader.evidence() == {"a": (pulls * PER_UNIT, pulls * PER_UNIT)}
+        assert len(signed) == pulls
+
+
+def test_a_signature_does_not_depend_on_the_order_of_the_arms():
+    evidence = {"a": ONE, "b": (0, PER_UNIT)}
+    turned = dict(reversed(evidence.items()))
+    one, other = (signed_bytes("f", entry(evidence=arms)) for arms in (evidence, turned))
+    assert one == other
+
+
 def test_a_signature_holds_for_one_fingerprint_only():
     writer = agent("left", **signatures("left"))
     writer.connect("right")
@@ -210,13 +315,25 @@ def test_a_rate_cap_bounds_a_liars_pulls_over_all_its_incarnations():
     assert mine.evidence() == {"a": (0, 20 * PER_UNIT)}
 
 
+def test_a_rate_cap_lets_every_origin_pull_as_often_as_the_clock_allows():
+    mine = agent(rate_cap=RateCap(per_second=1.0, since=100.0))
+    for seq in range(1, 11):
+        now = 100.0 + seq
+        grown = [entry(origin, seq=seq, pulls=seq) for origin in ("one", "other")]
+        mine.receive("peer", message(*grown), now)
+    assert not mine.refusals
+    assert mine.evidence() == {"a": (0, 20 * PER_UNIT)}
+
+
 def test_a_stranger_cannot_fill_the_memory():
     mine = agent(most_entries=3)
+    mine.connect("peer")
     for nth in range(5):
         mine.receive("peer", message(entry(f"o{nth}")), 0.0)
     assert mine.refusals == {"too many entries": 2}
     for nth in range(9):
         mine.receive("peer", message(holds=((f"o{nth}", 1, 1),)), 0.0)
+    assert len(mine._neighbours["peer"].holds) == 3
     mine.receive("peer", message(entry("o1", seq=2, pulls=2)), 0.0)
     assert mine.evidence() == {"a": (0, 4 * PER_UNIT)}
 

@@ -100,6 +100,12 @@ class World:
                 state = {**state, "own": own}
         self.replace(name, state, clean)
 
+    def restored(self, name):
+        """What another process would make of its disk."""
+        agent = self.exchange(fingerprint=FINGERPRINT, bounds=BOUNDS)
+        agent.restore(json.loads(json.dumps(self.agents[name].state())))
+        return agent
+
     def lose_disk(self, name):
         self.replace(name, None)
 

@@ -150,7 +150,7 @@ class Origins:
         for name, neighbour in self._neighbours.items():
             holds = self._holdings(self._entries) if digest_due else ()
             shown = _fitting(holds, _holding_bytes, ROOM - LARGEST_ENTRY)
-            lacking = map(self._signed, self._lacking(neighbour)[: self._batch])
+            lacking = map(self._signed, self._next_batch(self._lacking(neighbour)))
             left = ROOM - sum(map(_holding_bytes, shown))
             entries = _fitting(lacking, lambda entry: entry.size, left)
             if entries or digest_due:
@@ -228,6 +228,11 @@ class Origins:
     def _lacking(self, neighbour: _Neighbour) -> list[Entry]:
         holds = neighbour.holds
         return [entry for key, entry in self._entries.items() if entry.seq > holds.get(key, 0)]
+
+    def _next_batch(self, lacking: list[Entry]) -> list[Entry]:
+        """In turns, for entries that a neighbour refuses would else keep the others from it."""
+        first = self._ticks * self._batch % max(1, len(lacking))
+        return (lacking[first:] + lacking[:first])[: self._batch]
 
     def _holdings(self, keys: Any) -> tuple[tuple[str, int, int], ...]:
         return tuple((*key, self._entries[key].seq) for key in keys)
