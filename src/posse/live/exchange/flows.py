@@ -15,17 +15,18 @@ and only when it knows that the other end, the mirror, holds the last one.  The 
    backups of different pasts can meet like this.  (This, too, on removed edges.)
 5. The owner that sees its own version, both ends active and a credit left, spends it:
    d = (own level - other level) / (1 + larger degree) flows, under the next version.
-6. A tick gives each active edge one credit, for else a fast link would never rest; and sends on
-   active edges and on every record whose other end is not known to hold the same version; now and
-   then on all records, for a disk may have rolled back to before the edge.
+6. A tick gives each active edge one credit, so that there is one step a tick however fast the
+   link.  It sends on active edges and, to whom a name stands for now, wherever the other end is
+   not known to hold the same version; now and then to all of these, for a disk may have rolled
+   back to before the edge.
 7. A sender that does not know whether the other end holds its version says so (`settled`), and is
    answered.  Acknowledgements, and a mirror's answer to an owner whose disk has rolled back, are
    nothing but this.
 8. Removing an edge only makes it inactive; its record stays, and is resumed.
 
 An identity that never returns takes with it its share of the evidence and the last step of its
-edges, if that was not settled; nothing else that can happen to messages, processes or edges loses
-or invents any.
+edges, if that was not settled; a disk that rolls back loses what its own agent observed since.
+Nothing else that can happen to messages, processes or edges loses or invents any.
 """
 
 from __future__ import annotations
@@ -212,7 +213,7 @@ class Flows:
         }
 
     def restore(self, state: Mapping[str, Any], clean: bool = False) -> None:
-        """Continue with a new boot; a stop need not be clean, for the other ends know the rest."""
+        """Continue with a new boot; a stop need not be clean, for the other ends know the flows."""
         self.identity = state["identity"]
         self._records = Records.restored(state["own"], state["records"])
         self._active = set(state["active"])

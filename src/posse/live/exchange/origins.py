@@ -4,7 +4,7 @@ Entries only grow, and the one with the higher sequence number wins, so loss, re
 of messages do not matter.  An origin's evidence is the sum over its incarnations: after an unclean
 stop its disk may have forgotten sequence numbers that others have seen, and a new incarnation never
 uses one twice; what others hold of the old ones comes back to it.  With the agent's own name as
-identity even a lost disk is no more than an unclean stop.
+identity even a lost disk costs only what it had not sent yet.
 """
 
 from __future__ import annotations

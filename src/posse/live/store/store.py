@@ -27,7 +27,7 @@ EXPIRED = (
     f"SELECT {COLUMNS} FROM decision WHERE settled IS NULL AND time <= ? "
     "ORDER BY time, number LIMIT ?"
 )
-RESTART = 60.0  # seconds; after a longer stop a whole volume may have been rolled back
+RESTART = 3600.0  # seconds; after a longer stop a whole volume may have been rolled back
 CHUNK = 1000  # decisions that one commit expires or forgets, so that rewards need not wait long
 
 T = TypeVar("T")
