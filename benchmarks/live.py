@@ -23,7 +23,7 @@ import numpy as np
 
 from posse import families
 from posse.live import Agent, Client, Node, Store
-from posse.live.swarm import Swarm, agent_settings, in_processes
+from posse.live.swarm import agent_settings, in_processes
 from posse.live.swarm.processes import ProcessSite
 from posse.live.transport.memory import MemoryNetwork
 
@@ -116,12 +116,15 @@ def main() -> None:
         sites = in_processes(
             folder, [(0, 1), (1, 2)], agent_settings(3, list(ARMS), "origins", tick_seconds=1.0)
         )
-        swarm = Swarm(sites, ARMS)
         try:
-            swarm.start()
+            for site in sites:
+                site.start()
+            for site in sites:
+                site.wait()
             measured = measure(sites[1], folder, arguments.rounds, arguments.pairs)
         finally:
-            swarm.stop()
+            for site in sites:
+                site.stop()
     arguments.output.parent.mkdir(exist_ok=True)
     arguments.output.write_text(json.dumps(measured, indent=2) + "\n")
     print(f"(written to {arguments.output})")
@@ -131,27 +134,27 @@ def measure(site: ProcessSite, folder: Path, rounds: int, count: int) -> dict[st
     """All contenders in turns, then the agent at rest and under load."""
     assert site.process is not None
     process = site.process.pid
-    taken: dict[str, list[float]] = {}
+    taken: dict[str, list[list[float]]] = {}  # by contender and round
     together, batches = [], []
     with (
         bare_sqlite(folder) as bare,
         in_process(folder) as node,
         Client(site.url, timeout=60) as client,
     ):
-        over_http: Pair = lambda: void(client.update(client.pull(), 1.0))  # noqa: E731
         contenders = {
             "bare SQLite": bare,
             "a node in its process": node,
-            "one HTTP client": over_http,
+            "one HTTP client": asking(client),
         }
         for round_ in range(rounds + 1):
             for name, ask in contenders.items():
                 each = pairs(ask, count)
-                taken.setdefault(name, []).extend(each if round_ else [])  # the first warms up
-            together.append(at_once(over_http, count))
+                if round_:  # the first warms up
+                    taken.setdefault(name, []).append(each)
+            together.append(at_once(site.url, count))
             batches.append(in_batch(client))
         idle = share(process, lambda: time.sleep(5))
-        load = share(process, lambda: pairs(over_http, 5 * count))
+        load = share(process, lambda: pairs(asking(client), 5 * count))
     measured = {
         "pairs": {name: speeds(each) for name, each in taken.items()},
         "eight_clients_pairs_per_second": float(np.median(together)),
@@ -163,13 +166,17 @@ def measure(site: ProcessSite, folder: Path, rounds: int, count: int) -> dict[st
     return measured
 
 
-def at_once(ask: Pair, count: int) -> float:
+def asking(client: Client) -> Pair:
+    """A decision and its reward over HTTP."""
+    return lambda: void(client.update(client.pull(), 1.0))
+
+
+def at_once(url: str, count: int) -> float:
     """Pairs a second of eight clients together."""
-    start = time.perf_counter()
-    with ThreadPoolExecutor(CLIENTS) as threads:
-        done = threads.map(lambda _: pairs(ask, count // CLIENTS), range(CLIENTS))
-        total = sum(map(len, done))
-    return total / (time.perf_counter() - start)
+    with ThreadPoolExecutor(CLIENTS) as threads, Client(url, timeout=60) as client:
+        start = time.perf_counter()
+        done = threads.map(lambda _: pairs(asking(client), count // CLIENTS), range(CLIENTS))
+        return sum(map(len, done)) / (time.perf_counter() - start)
 
 
 def in_batch(client: Client) -> float:
@@ -180,11 +187,13 @@ def in_batch(client: Client) -> float:
     return BATCH / (time.perf_counter() - start)
 
 
-def speeds(taken: list[float]) -> dict[str, float]:
-    """Pairs a second, and how long half and all but a hundredth of them took."""
-    median, slow = np.quantile(taken, [0.5, 0.99])
+def speeds(rounds: list[list[float]]) -> dict[str, float]:
+    """Pairs a second in the best and in the median round; what half and 99% of them took."""
+    rates = [len(each) / sum(each) for each in rounds]
+    median, slow = np.quantile(np.concatenate(rounds), [0.5, 0.99])
     return {
-        "per_second": len(taken) / sum(taken),
+        "best_per_second": max(rates),
+        "per_second": float(np.median(rates)),
         "p50_ms": 1e3 * float(median),
         "p99_ms": 1e3 * float(slow),
     }
@@ -192,11 +201,14 @@ def speeds(taken: list[float]) -> dict[str, float]:
 
 def show(measured: dict[str, Any]) -> None:
     """The same for people."""
-    print(f"{'durable decision + reward':28} {'pairs/s':>8} {'p50 ms':>8} {'p99 ms':>8}")
+    print(
+        f"{'durable decision + reward':28} {'best/s':>8} {'pairs/s':>8} {'p50 ms':>8} {'p99 ms':>8}"
+    )
     for name, row in measured["pairs"].items():
         print(f"{name:28} " + " ".join(f"{value:8.2f}" for value in row.values()))
     together = measured["eight_clients_pairs_per_second"]
-    print(f"{'eight HTTP clients at once':28} {together:8.0f}   (must, of one: 300)")
+    print(f"{'eight HTTP clients at once':28} {'':8} {together:8.2f}")
+    print("must, of one client: 300 pairs a second")
     batched = measured["batched_rewards_per_second"]
     print(f"rewards in batches of {BATCH}: {batched:.0f} a second   (must: 2000)")
     for when in ("idle", "load"):
