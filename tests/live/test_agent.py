@@ -180,3 +180,28 @@ def test_agents_with_other_models_do_not_mix():
 def test_mistakes(arguments, options, words):
     with pytest.raises(ValueError, match=words):
         posse.Agent(*arguments, **options)
+
+
+@pytest.mark.parametrize("exchange", ["origins", "flows"])
+def test_rounds_are_counted_across_processes(exchange):
+    """Bayes-UCB plays the quantile 1 - 1/t: it must not begin anew after a restart."""
+    rounds = []
+
+    class Noting(posse.BayesUCB):
+        def scores(self, belief, family, t, horizon, generator):
+            rounds.append(t)
+            return super().scores(belief, family, t, horizon, generator)
+
+    def make():
+        return posse.Agent(
+            ["a", "b"], posse.families.Bernoulli(), policy=Noting(), exchange=exchange
+        )
+
+    first = make()
+    for _ in range(5):
+        first.update(first.pull(), 1.0)
+    second = make()
+    second.restore(first.state())
+    second.pull()
+    second.pull()
+    assert rounds == [1, 2, 3, 4, 5, 6, 7]

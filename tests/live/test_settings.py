@@ -124,3 +124,9 @@ def test_a_rate_cap(since):
 def test_a_wrong_rate_cap(line, words):
     with pytest.raises(ValueError, match=words):
         from_data({**MINIMAL, **tomllib.loads(line)})
+
+
+def test_a_policy_that_could_never_choose_is_refused_at_the_start():
+    policy = {"name": "bayes-ucb", "log_power": 5}
+    with pytest.raises(ValueError, match="horizon"):
+        from_data({**MINIMAL, "policy": policy})

@@ -91,7 +91,7 @@ class Agent:
         )
         self._generator = np.random.default_rng(seed)
         self._decisions: dict[str, tuple[str, float | None]] = {}  # arm, reward
-        self._rounds = 0
+        self._rounds: int | None = None  # decisions so far; None: as many as own rewards
 
     def pull(self, allowed: Sequence[str] | None = None) -> Decision:
         """Which arm to play now, of all or of those allowed; remembered until it is rewarded."""
@@ -104,6 +104,9 @@ class Agent:
         """An arm and the probability with which it is chosen, for who remembers it elsewhere."""
         names = self.arm_names if allowed is None else self._known(allowed)
         belief = self.belief[:, [self.arm_names.index(name) for name in names]]
+        if self._rounds is None:  # an index policy must not begin anew with every process
+            own = self.exchange.own().values()
+            self._rounds = int(sum(self._evidence.count(quanta) for quanta in own))
         self._rounds += 1
         scores = self.policy.scores(
             belief, self.family, self._rounds, self.horizon, self._generator

@@ -78,6 +78,7 @@ class Settings:
         if not isinstance(self.insecure, bool):
             raise ValueError(f"insecure must be true or false, got {checks.shown(self.insecure)}")
         agent = self.agent()  # so that whatever it refuses is refused now
+        agent.choose()
         if self.default_reward is not None:
             try:
                 agent.learn(self.arms[0], self.default_reward)
