@@ -125,8 +125,18 @@ def test_a_swarm_in_memory(exchange, capsys, monkeypatch):
     assert "every agent holds the evidence of all" in out
     assert "5 best" in table
     rows = [line.split() for line in table.splitlines() if line.strip().startswith("agent-")]
-    assert sum(int(row[-1]) for row in rows) == 3  # restarts
-    assert {row[-2] for row in rows} <= {"0/2", "1/2", "2/2", "down"}  # neighbours
+    assert sum(int(row[-4]) for row in rows) == 3  # restarts
+    assert {row[-5] for row in rows} <= {"0/2", "1/2", "2/2", "down"}  # neighbours
+
+
+def test_a_swarm_on_a_narrow_screen(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    assert posse("swarm", "--in-memory", "--agents", 2, "--seconds", 1) == 0
+    table = capsys.readouterr().err
+    assert "agent-1" in table
+    assert "2 best ones" in table
+    assert "…" not in table
+    assert max(map(len, table.splitlines())) <= 80
 
 
 def test_a_swarm_that_lost_a_reward_says_where(monkeypatch, tmp_path, capsys):

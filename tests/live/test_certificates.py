@@ -219,3 +219,13 @@ def test_an_authority_in_place_of_another(folder, tmp_path):
     both.write_text("nothing")
     with pytest.raises(ValueError, match="is not a certificate in PEM"):
         certificates.read_authorities(both)
+
+
+def test_renewed_without_hosts_it_keeps_those_it_had(tmp_path):
+    certificates.create_authority(tmp_path)
+    hosts = ["agent.example.org", "192.0.2.1", "2001:db8::1"]
+    certificates.issue(tmp_path, "a", hosts)
+    files = certificates.issue(tmp_path, "a", force=True)
+    extensions = certificates.read_certificate(files.certificate).extensions
+    names = extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert [str(name.value) for name in names] == hosts

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -43,11 +45,13 @@ def _run(file: Path) -> None:
 
         settings = read_settings(file)
         stop = told()
-        node = make_node(settings, file.resolve().parent)
+        with _of(file):
+            node = make_node(settings, file.resolve().parent)
         server: Any = None
         try:
-            node.start()
-            server = serve(node, settings.http, settings.http_hosts)
+            with _of(file):
+                node.start()
+                server = serve(node, settings.http, settings.http_hosts)
             _say(f"{settings.name} answers at {server.url}")
             stop.wait()
         finally:
@@ -55,6 +59,15 @@ def _run(file: Path) -> None:
                 server.stop()
             node.stop()
     _say(f"{settings.name} stopped")
+
+
+@contextmanager
+def _of(file: Path) -> Iterator[None]:
+    """Say in which file the mistake is: there may be several."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{file}: {error}") from error
 
 
 def _say(line: str) -> None:

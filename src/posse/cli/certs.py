@@ -36,6 +36,7 @@ def init(folder: Folder = CERTS, force: Force = False) -> None:
     """Create the authority that signs the agents' certificates.
 
     Keep ca.key where certificates are issued; agents need ca.pem and their own two files only.
+    Replaced, it no longer vouches for any certificate that the old one signed.
     """
     with mistakes(), live():
         from posse.live import certificates
@@ -50,7 +51,7 @@ def issue(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The agent's name.")],
     host: Annotated[
         list[str] | None,
-        typer.Option(help="Where it answers; may be repeated. localhost and 127.0.0.1 if none."),
+        typer.Option(help="Where it answers; may be repeated. If none: as before, or localhost."),
     ] = None,
     days: Annotated[int, typer.Option(help="How long the certificate is good.")] = 365,
     folder: Folder = CERTS,
@@ -60,7 +61,6 @@ def issue(
     with mistakes(), live():
         from posse.live import certificates
 
-        hosts = host or certificates.HOSTS
-        files = certificates.issue(folder, name, hosts, days=days, force=force)
+        files = certificates.issue(folder, name, host, days=days, force=force)
     typer.echo(files.certificate)
     typer.echo(files.key)

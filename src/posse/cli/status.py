@@ -35,7 +35,11 @@ def status(
             with Live(_shown(client, url), console=Console(), auto_refresh=False) as shown:
                 while True:
                     time.sleep(1)
-                    shown.update(_shown(client, url), refresh=True)
+                    try:
+                        now = _shown(client, url)
+                    except Mistake as error:  # it may be starting again
+                        now = str(error)
+                    shown.update(now, refresh=True)
 
 
 def _shown(client: Any, url: str) -> Any:
@@ -43,11 +47,13 @@ def _shown(client: Any, url: str) -> Any:
 
     try:
         arms, network = client.arms(), client.network()
+    except ConnectionError as error:
+        raise Mistake(str(error)) from None
     except Exception as error:
         reason = str(error) or type(error).__name__
         raise Mistake(f"no agent answers at {url}: {reason[:200]}") from None
     try:
-        return Group(_arms(arms), _network(network))
+        return Group(_arms(arms, url), _network(network))
     except (LookupError, TypeError, ValueError, AttributeError):
         raise Mistake(f"no agent answers at {url}, but something else") from None
 
@@ -57,19 +63,19 @@ def _number(value: float | None, spelling: str) -> str:
     return "-" if value is None else format(value, spelling)
 
 
-def _arms(arms: dict[str, dict[str, Any]]) -> Any:
+def _arms(arms: dict[str, dict[str, Any]], url: str) -> Any:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title="arms", title_justify="left")
+    table = Table(title=f"arms, as {url} knows them", title_justify="left")
     table.add_column("arm")
-    for column in ("mean", "95% interval", "best?", "expected loss", "pulls here", "in network"):
+    for column in ("mean", "95% interval", "best?", "expected\nloss", "pulls\nhere", "in\nnetwork"):
         table.add_column(column, justify="right")
     for name, arm in arms.items():
         table.add_row(
             Text(name),
-            _number(arm["mean"], ".4g"),
-            f"{_number(arm['low'], '.4g')} to {_number(arm['high'], '.4g')}",
+            _number(arm["mean"], ".3g"),
+            f"{_number(arm['low'], '.3g')} to {_number(arm['high'], '.3g')}",
             _number(arm["probability_best"], ".1%"),
             _number(arm["expected_loss"], ".3g"),
             f"{arm['pulls_here']:,.0f}",
@@ -82,8 +88,9 @@ def _network(network: dict[str, Any]) -> Any:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=f"neighbours ({network['agents_known']} agents known)")
-    table.title_justify = "left"
+    known = network["agents_known"]
+    title = f"neighbours, and evidence of {known} agent{'' if known == 1 else 's'}"
+    table = Table(title=title, title_justify="left")
     for column in ("neighbour", "connected", "last heard", "lag"):
         table.add_column(column)
     for name, neighbour in network["neighbours"].items():

@@ -29,6 +29,7 @@ posse swarm --exchange flows --agents 4 --graph complete
 posse swarm --in-memory --agents 16 --loss 0.5 --kill 10"""
 
 SHOWN_ARMS = 5
+WIDE = 100  # columns of the whole table
 LOSS = 0.2
 LATE_KILLS = 60.0  # seconds, for agents that take long to come back from the last one
 
@@ -156,37 +157,40 @@ def _visit(made: Swarm, seconds: float, kills: int, console: Any) -> None:
     made.visit()
     start = time.monotonic()
     due = [start + seconds * (k + 1) / (kills + 1) for k in range(kills)]
-    with Live(_table(made), console=console, refresh_per_second=4) as shown:
+    with Live(_table(made, console.width), console=console, refresh_per_second=4) as shown:
         while (now := time.monotonic()) < start + seconds + (LATE_KILLS if due else 0.0):
             if due and now >= due[0] and made.kill_one() is not None:
                 due.pop(0)
-            shown.update(_table(made))
+            shown.update(_table(made, console.width))
             time.sleep(0.1)
     if not console.is_terminal:
         console.print()
 
 
-def _table(made: Swarm) -> Any:
+def _table(made: Swarm, width: int) -> Any:
+    """All that is known of the agents, or on a narrow screen the most important of it."""
     from rich.table import Table
 
-    arms = sorted(made.means, key=lambda arm: -made.means[arm])[:SHOWN_ARMS]
-    which = "best first" if len(arms) == len(made.means) else f"{SHOWN_ARMS} best ones"
+    narrow = width < WIDE
+    n_arms = min(len(made.means), 2 if narrow else SHOWN_ARMS)
+    arms = sorted(made.means, key=lambda arm: -made.means[arm])[:n_arms]
+    which = "best first" if len(arms) == len(made.means) else f"{n_arms} best ones"
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("\nagent", no_wrap=True)
-    for heading in (
+    headings = [
         f"% of visits\nby arm, {which}",
         "\nregret",
         "pulls\nhere",
         "pulls\nheld",
-        "messages\nsent",
-        "\nreceived",
-        "\nrefused",
         "neigh-\nbours",
         "re-\nstarts",
-    ):
+        *([] if narrow else ["messages\nsent", "\nreceived", "\nrefused"]),
+    ]
+    for heading in headings:
         table.add_column(heading, justify="right", no_wrap=True)
     for site in made.sites:
-        table.add_row(*_row(site, arms), style=None if site.answers else "dim")
+        cells = _row(site, arms)[: 1 + len(headings)]
+        table.add_row(*cells, style=None if site.answers else "dim")
     return table
 
 
@@ -198,11 +202,11 @@ def _row(site: Site, arms: list[str]) -> list[str]:
         f"{site.regret:.1f}",
         f"{seen.here:,.0f}",
         f"{seen.held:,.0f}",
+        f"{seen.connected}/{seen.neighbours}" if site.answers else "down",
+        str(site.restarts),
         f"{seen.sent:,}",
         f"{seen.received:,}",
         f"{seen.refused:,}",
-        f"{seen.connected}/{seen.neighbours}" if site.answers else "down",
-        str(site.restarts),
     ]
 
 

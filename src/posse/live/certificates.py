@@ -77,13 +77,19 @@ def create_authority(folder: Path, *, force: bool = False) -> Files:
 def issue(
     folder: Path,
     name: str,
-    hosts: Sequence[str] = HOSTS,
+    hosts: Sequence[str] | None = None,
     *,
     days: int = DAYS,
     force: bool = False,
 ) -> Files:
-    """Write an agent's certificate and key, signed by the authority in the same folder."""
+    """Write an agent's certificate and key, signed by the authority in the same folder.
+
+    Without hosts it gets those of the certificate that it replaces, if any, else this machine's.
+    """
     files = Files.of(folder, name)
+    if hosts is None:
+        renewed = force and files.certificate.exists()
+        hosts = _hosts(read_certificate(files.certificate)) if renewed else HOSTS
     if days < 1:
         raise ValueError(f"a certificate must be good for 1 day or more, got {days}")
     names = _alternatives(hosts)
@@ -171,6 +177,12 @@ def verify(certificate: x509.Certificate, content: bytes, signature: bytes) -> b
     except InvalidSignature:
         return False
     return True
+
+
+def _hosts(certificate: x509.Certificate) -> list[str]:
+    """The hosts at which an agent answers, as its certificate has them."""
+    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    return [str(name.value) for name in names]
 
 
 def _alternatives(hosts: Iterable[str]) -> x509.SubjectAlternativeName:

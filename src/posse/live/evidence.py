@@ -63,7 +63,7 @@ class Evidence:
         if not (math.isfinite(low) and math.isfinite(high)):
             raise ValueError(
                 f"reward_range must be given for family {family.name!r}, whose rewards have no "
-                "bound: the lowest and the highest reward that can be true, such as (0, 100)"
+                "bound: the lowest and the highest reward that can be true, such as [0, 100]"
             )
         return cls(family, (low, high), signs)
 

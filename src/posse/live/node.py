@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from posse.live.absences import Absences
 from posse.live.agent import Agent
 from posse.live.exchange.messages import FlowsMessage, OriginsMessage
 from posse.live.exchange.seam import Outgoing
@@ -156,7 +157,10 @@ class Node:
             return {"own": self.agent.exchange.own(), "held": self.agent.exchange.evidence()}
 
     def _run(self) -> None:
+        absences = Absences()
         while not self._stopping.wait(self.tick_seconds):
+            for sentence in absences.look(self.transport.connected(), time.monotonic()):
+                log.warning("%s", sentence)
             try:
                 self.tick()
             except StoreError:  # such as a full disk: try again later

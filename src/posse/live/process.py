@@ -16,9 +16,11 @@ def make_node(settings: Settings, folder: Path) -> Node:
     """A node that is ready to start; paths are relative to the folder of its agent.toml."""
     s = settings
     files = None if s.insecure else Files.of(folder / s.certificates, s.name)
-    for path in (files.authority, files.certificate, files.key) if files else ():
-        if not path.exists():
-            raise ValueError(f"there is no {path}: make it with posse certs issue {s.name}")
+    if files is not None:
+        for path in (files.authority, files.certificate, files.key):
+            if not path.exists():
+                command = "init" if path == files.authority else f"issue {s.name}"
+                raise ValueError(f"there is no {path}: copy it here, or run posse certs {command}")
     transport = ZenohTransport(
         s.name,
         {name: address or None for name, address in s.neighbours.items()},

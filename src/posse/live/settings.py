@@ -63,7 +63,7 @@ class Settings:
         if self.remember is not None:
             checks.number("remember", self.remember, above=0)
             if self.reward_window is None or self.remember < self.reward_window:
-                raise ValueError("remember needs a reward_window, and one that is not longer")
+                raise ValueError("remember needs reward_window, and must not be shorter than it")
         for key, table in (("neighbours", self.neighbours), ("router", self.router)):
             if not isinstance(table, Mapping) or not all(
                 isinstance(address, str) for address in table.values()
@@ -155,6 +155,8 @@ def _rate_cap(data: Any) -> RateCap:
         raise ValueError(f"rate_cap must be like {example}, got {checks.shown(data)}") from None
     checks.number("rate_cap: per_second", per_second, above=0)
     moment = midnight if midnight.tzinfo else midnight.replace(tzinfo=UTC)
+    if moment > datetime.now(UTC):
+        raise ValueError(f"rate_cap: since lies in the future: {moment}")
     return RateCap(per_second, moment.timestamp())
 
 

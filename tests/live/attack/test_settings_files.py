@@ -111,7 +111,7 @@ def certs(tmp_path_factory):
 def test_certificates_in_trouble(refusal, tmp_path, certs):
     secure = {"insecure": "false"}
     file = written(tmp_path, secure)
-    assert "posse certs issue a" in refusal("agent", file)
+    assert "posse certs init" in refusal("agent", file)
     ours = tmp_path / "certs"
     shutil.copytree(certs, ours)
     for spoil, words in {

@@ -30,7 +30,11 @@ def metrics(node: Node) -> str:
             _metric("failures_total", "Failures of the store or of sending.", failed),
             _metric("pulls_here", "Rewarded pulls of an arm at this agent.", here),
             _metric("pulls_in_network", "Rewarded pulls of an arm that are known.", everywhere),
-            _metric("agents_known", "Agents ever heard of.", [({}, network["agents_known"])]),
+            _metric(
+                "agents_known",
+                "Agents whose evidence is here (flows: heard of).",
+                [({}, network["agents_known"])],
+            ),
             _metric("neighbour_connected", "Whether a neighbour is connected.", near),
         ]
     )

@@ -68,7 +68,7 @@ def create(path: Path, fingerprint: str) -> None:
 
 def check(path: Path, fingerprint: str | None = None) -> None:
     """Refuse a file that is damaged, foreign, newer or of another agent, without writing to it."""
-    damaged = f"{path} is damaged ({{}}): move it away and restore a copy or start a new store"
+    damaged = f"{path} is damaged or no store ({{}}): move it away or name another"
     try:
         size = path.stat().st_size
         with closing(connect(path, readonly=True)) as connection:
