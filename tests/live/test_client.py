@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from posse.live.client import AsyncClient, Client, Conflict, StoreError, Unknown
+from posse.live import AsyncClient, Client, Conflict, StoreError, Unknown
 from posse.live.http import serve
 
 
@@ -185,7 +185,7 @@ def test_an_agent_that_comes_back(kind, node):
 
 def test_a_connection_that_the_agent_closed_is_not_used_again(server, monkeypatch):
     """No request fails for it, not even one that may not be repeated."""
-    monkeypatch.setattr("posse.live.client.IDLE", 0.0)
+    monkeypatch.setattr("posse.live.connection.IDLE", 0.0)
     with Client(server.url, attempts=1) as client:
         client.pull()
         for connection in list(server._server.server_state.connections):
