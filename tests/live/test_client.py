@@ -1,6 +1,7 @@
 """The clients, against a real server and against one that fails first."""
 
 import asyncio
+import gc
 import json
 import threading
 import time
@@ -194,6 +195,12 @@ def test_a_connection_that_the_agent_closed_is_not_used_again(server, monkeypatc
         client.pull()
 
 
+def test_a_unix_socket_without_an_agent(tmp_path):
+    with pytest.raises(ConnectionError, match="is it running"):
+        Client(f"unix:{tmp_path / 'none'}", attempts=2, backoff=0).pull()
+    gc.collect()  # a socket left open would be a warning, and that an error
+
+
 def test_threads_share_a_client(server, node):
     with Client(server.url) as client, ThreadPoolExecutor(8) as threads:
         decisions = list(threads.map(lambda _: client.pull(), range(40)))
@@ -222,9 +229,13 @@ def test_an_agent_in_trouble(kind, server, node, monkeypatch):
     [
         ("127.0.0.1:80", {}, "url"),
         ("ftp://x", {}, "url"),
+        ("http://x:99999", {}, "url"),
+        ("http://x:http", {}, "url"),
+        ("http://[::1", {}, "url"),
         ("http://x", {"attempts": 0}, "attempts"),
         ("http://x", {"attempts": True}, "attempts"),
         ("http://x", {"timeout": "soon"}, "timeout"),
+        ("http://x", {"timeout": 0}, "timeout"),
         ("http://x", {"backoff": float("nan")}, "backoff"),
     ],
 )

@@ -13,8 +13,8 @@ from http.client import HTTPConnection, HTTPSConnection
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from posse import checks
 from posse.live.store import StoreError
-from posse.live.store.records import number
 
 LONGEST = 5.0  # seconds between two attempts
 IDLE = 1.0  # seconds after which a connection is looked at before it is used again
@@ -41,13 +41,16 @@ class Address:
     """Where an agent is, and how long and how often to ask it."""
 
     def __init__(self, url: str, timeout: float, attempts: int, backoff: float) -> None:
-        if isinstance(attempts, bool) or not isinstance(attempts, int) or attempts < 1:
-            raise ValueError(f"attempts must be a whole number of at least 1, got {attempts!r}")
-        self.url, self.attempts = url, attempts
-        self.timeout, self.backoff = number("timeout", timeout), number("backoff", backoff)
+        self.url, self.attempts = url, checks.whole("attempts", attempts, at_least=1)
+        self.timeout = checks.number("timeout", timeout, above=0)
+        self.backoff = checks.number("backoff", backoff, at_least=0)
         self.socket = url.removeprefix("unix:") if url.startswith("unix:") else None
-        self.parts = urlsplit("http://localhost" if self.socket is not None else url)
-        if self.parts.scheme not in ("http", "https") or not self.parts.hostname:
+        try:
+            self.parts = urlsplit("http://localhost" if self.socket is not None else url)
+            self.hostname, self.port = self.parts.hostname or "", self.parts.port
+        except ValueError:  # such as a port that is no number
+            self.hostname = ""
+        if not self.hostname or self.parts.scheme not in ("http", "https"):
             raise ValueError(f"url must be http://HOST:PORT or unix:/PATH, got {url!r}")
         self.host, self.path = self.parts.netloc.rpartition("@")[2], self.parts.path.rstrip("/")
         self._headers = {"Host": self.host, "Content-Type": "application/json"}
@@ -82,12 +85,9 @@ class Connection:
 
     def __init__(self, address: Address) -> None:
         kind = HTTPSConnection if address.parts.scheme == "https" else HTTPConnection
-        host, port = address.parts.hostname or "", address.parts.port
-        self._http = kind(host, port, timeout=address.timeout)
+        self._http = kind(address.hostname, address.port, timeout=address.timeout)
         if address.socket is not None:
-            self._http.sock = socket.socket(socket.AF_UNIX)
-            self._http.sock.settimeout(address.timeout)
-            self._http.sock.connect(address.socket)
+            self._http.sock = _unix(address.socket, address.timeout)
         self._used = time.monotonic()
 
     def ask(self, method: str, path: str, content: bytes, headers: dict[str, str]) -> Answer:
@@ -110,3 +110,14 @@ class Connection:
     def close(self) -> None:
         """Hang up."""
         self._http.close()
+
+
+def _unix(path: str, timeout: float) -> socket.socket:
+    made = socket.socket(socket.AF_UNIX)
+    try:
+        made.settimeout(timeout)
+        made.connect(path)
+    except BaseException:
+        made.close()
+        raise
+    return made
