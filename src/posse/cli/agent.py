@@ -23,7 +23,7 @@ posse agent berlin.toml paris.toml rome.toml"""
 
 
 def agent(
-    files: Annotated[list[Path], typer.Argument(metavar="AGENT.toml...", help="What it is.")],
+    files: Annotated[list[Path], typer.Argument(metavar="AGENT.toml", help="An agent's settings.")],
 ) -> None:
     """Run a live agent: it answers its application over HTTP and learns with its neighbours.
 
