@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from posse.cli.errors import live, mistakes
-from posse.cli.stop import told
+from posse.cli.running import say, told
 
 EXAMPLES = """Examples:
 
@@ -48,22 +47,13 @@ def _run(file: Path) -> None:
         try:
             node.start()
             server = serve(node, settings.http, settings.http_hosts)
-            _say(f"{settings.name} answers at {server.url}")
+            say(f"{settings.name} answers at {server.url}")
             stop.wait()
         finally:
             if server is not None:
                 server.stop()
             node.stop()
-    _say(f"{settings.name} stopped")
-
-
-def _say(line: str) -> None:
-    """Print a line, if there is still anybody to read it."""
-    try:
-        typer.echo(line)
-    except OSError:
-        # what Python flushes at its end must not fail either
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    say(f"{settings.name} stopped")
 
 
 def _run_all(files: list[Path]) -> int:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from posse.cli.errors import live, mistakes
-from posse.cli.stop import told
+from posse.cli.running import say, told
 
 EXAMPLES = """Examples:
 
@@ -35,7 +35,7 @@ def router(
         stop = told()
         files = Files.of(certificates, name)
         running = Router(name, agent, listen=listen, files=files, network=network)
-        typer.echo(f"{name} listens on {listen}")
+        say(f"{name} listens on {listen}")
         stop.wait()
         running.close()
-    typer.echo(f"{name} stopped")
+    say(f"{name} stopped")
