@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
 from posse.live.store import schema
-from posse.live.store.ledger import Keeper, Ledger, dump
+from posse.live.store.keeper import Keeper, Ledger, dump
 from posse.live.store.lock import Lock
 from posse.live.store.records import Conflict, Decision, Outcome, Unknown, number, text
 from posse.live.store.writer import StoreError, Writer
