@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from posse.live.certificates import Files
+from posse.live.certificates import Files, check_files
 from posse.live.node import Node, Silence
 from posse.live.settings import Settings
 from posse.live.signatures import signer, verifier
@@ -16,9 +16,8 @@ def make_node(settings: Settings, folder: Path) -> Node:
     """A node that is ready to start; paths are relative to the folder of its agent.toml."""
     s = settings
     files = None if s.insecure else Files.of(folder / s.certificates, s.name)
-    for path in (files.authority, files.certificate, files.key) if files else ():
-        if not path.exists():
-            raise ValueError(f"there is no {path}: make it with posse certs issue {s.name}")
+    if files is not None:
+        check_files(s.name, files)
     transport = ZenohTransport(
         s.name,
         {name: address or None for name, address in s.neighbours.items()},
