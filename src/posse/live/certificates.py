@@ -1,4 +1,4 @@
-"""A certificate authority, one certificate an agent, and signatures with their keys.
+"""A certificate authority, one certificate an agent, and who signed with its key.
 
 Keys are Ed25519: zenoh's TLS takes them, and a signature is 64 bytes whatever it signs.
 """
@@ -171,11 +171,6 @@ def check_files(name: str, files: Files) -> None:
         raise ValueError(f"{files.authority} did not sign {files.certificate}: {again}")
     if read_key(files.key).public_key() != certificate.public_key():
         raise ValueError(f"{files.key} is not the key of {files.certificate}: {again}")
-
-
-def sign(key: Ed25519PrivateKey, content: bytes) -> bytes:
-    """Sign bytes with an agent's private key."""
-    return key.sign(content)
 
 
 def verify(certificate: x509.Certificate, content: bytes, signature: bytes) -> bool:

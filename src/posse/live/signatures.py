@@ -26,7 +26,7 @@ def signer(files: Files) -> Sign:
     key = certificates.read_key(files.key)
     certificate = certificates.read_certificate(files.certificate).public_bytes(Encoding.DER)
     head = len(certificate).to_bytes(_LENGTH, "big") + certificate
-    return lambda content: head + certificates.sign(key, content)
+    return lambda content: head + key.sign(content)
 
 
 def verifier(files: Files) -> Verify:
