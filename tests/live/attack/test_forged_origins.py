@@ -1,5 +1,6 @@
 """Forged entries over real mTLS, by a neighbour whose certificate is good: none gets in."""
 
+import itertools
 import random
 import time
 from dataclasses import replace
@@ -161,23 +162,28 @@ def test_what_was_signed_outlives_the_certificate(link, folder):
     wait_until(lambda: world.node.evidence()["held"] == TRUE)
 
 
+def noise(honest):
+    """Random bytes, and an honest message that is cut off, with a right or a wrong version."""
+    chance = random.Random(5)
+    for nth in itertools.count():
+        payload = bytearray(honest if nth % 2 else chance.randbytes(chance.randrange(500)))
+        if payload:
+            payload[0] = chance.choice([0, 2, 255]) if nth % 3 else 1
+            payload = payload[: chance.randrange(len(payload))]
+        yield bytes(payload)
+
+
 @pytest.mark.parametrize("exchange", ["origins", "flows"])
 def test_noise_over_real_tls(link, exchange):
     """A thousand messages as fast as they go: all that arrives is refused, counted and survived."""
     world = link(exchange)
     wait_until(lambda: world.heard)
-    chance = random.Random(5)
-    honest = world.heard[0]
-    for nth in range(1000):
-        payload = bytearray(honest if nth % 2 else chance.randbytes(chance.randrange(500)))
-        if payload:
-            payload[0] = chance.choice([0, 2, 255]) if nth % 3 else 1
-            payload = payload[: chance.randrange(len(payload))]
-        world.mallory.send("victim", bytes(payload))
-    world.tell(b"the end")
-    node = world.node
+    node, payloads = world.node, noise(world.heard[0])
+    for payload in itertools.islice(payloads, 1000):
+        world.mallory.send("victim", payload)
+    while node.received <= 100:  # a network in a hurry may drop most of them
+        world.tell(next(payloads))
     wait_until(lambda: sum(node.network()["refused"].values()) == node.received)
-    assert node.received > 100
     assert len(node.network()["refused"]) < 10
     assert node.evidence() == {"own": {}, "held": {}}
     assert not node.failures
