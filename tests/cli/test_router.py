@@ -86,6 +86,16 @@ def test_two_agents_learn_by_way_of_a_router(start, folder):
     assert (router.returncode, out, err) == (0, "hub stopped\n", "")
 
 
+def test_a_router_that_nobody_reads_any_more_ends_cleanly(start, folder):
+    """As in `posse router hub --agent berlin | head -1`."""
+    router = start("router", "hub", "--listen", free_address(), "--agent", "berlin")
+    assert router.stdout.readline()
+    router.stdout.close()
+    router.send_signal(signal.SIGTERM)
+    assert router.stderr.read() == ""
+    assert router.wait(TIMEOUT) == 0
+
+
 def test_if_one_of_several_agents_fails_all_end(start, folder):
     (folder / "berlin.toml").write_text(
         AGENT.format(name="berlin", other="paris", address="127.0.0.1:9")

@@ -180,7 +180,7 @@ def test_signatures(folder):
     mine, other = certificates.issue(folder, "a"), certificates.issue(folder, "b")
     key = certificates.read_key(mine.key)
     certificate = certificates.read_certificate(mine.certificate)
-    signature = certificates.sign(key, b"seven pulls")
+    signature = key.sign(b"seven pulls")
     assert len(signature) == 64
     assert certificates.verify(certificate, b"seven pulls", signature)
     assert not certificates.verify(certificate, b"eight pulls", signature)

@@ -1,6 +1,7 @@
 """The clients, against a real server and against one that fails first."""
 
 import asyncio
+import gc
 import json
 import threading
 import time
@@ -9,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from posse.live.client import AsyncClient, Client, Conflict, StoreError, Unknown
+from posse.live import AsyncClient, Client, Conflict, StoreError, Unknown
 from posse.live.http import serve
 
 
@@ -185,13 +186,19 @@ def test_an_agent_that_comes_back(kind, node):
 
 def test_a_connection_that_the_agent_closed_is_not_used_again(server, monkeypatch):
     """No request fails for it, not even one that may not be repeated."""
-    monkeypatch.setattr("posse.live.client.IDLE", 0.0)
+    monkeypatch.setattr("posse.live.connection.IDLE", 0.0)
     with Client(server.url, attempts=1) as client:
         client.pull()
         for connection in list(server._server.server_state.connections):
             connection.loop.call_soon_threadsafe(connection.transport.close)
         time.sleep(0.3)
         client.pull()
+
+
+def test_a_unix_socket_without_an_agent(tmp_path):
+    with pytest.raises(ConnectionError, match="is it running"):
+        Client(f"unix:{tmp_path / 'none'}", attempts=2, backoff=0).pull()
+    gc.collect()  # a socket left open would be a warning, and that an error
 
 
 def test_threads_share_a_client(server, node):
@@ -222,9 +229,13 @@ def test_an_agent_in_trouble(kind, server, node, monkeypatch):
     [
         ("127.0.0.1:80", {}, "url"),
         ("ftp://x", {}, "url"),
+        ("http://x:99999", {}, "url"),
+        ("http://x:http", {}, "url"),
+        ("http://[::1", {}, "url"),
         ("http://x", {"attempts": 0}, "attempts"),
         ("http://x", {"attempts": True}, "attempts"),
         ("http://x", {"timeout": "soon"}, "timeout"),
+        ("http://x", {"timeout": 0}, "timeout"),
         ("http://x", {"backoff": float("nan")}, "backoff"),
     ],
 )

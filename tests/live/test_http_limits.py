@@ -5,22 +5,7 @@ import threading
 
 import httpx
 
-JSON = {"Content-Type": "application/json"}
-
-
-def ask(http, path, body, status=200):
-    answer = http.post(path, json=body)
-    assert answer.status_code == status, answer.text
-    return answer.json()
-
-
-def refused(answer, status, *words):
-    assert answer.status_code == status, answer.text
-    assert list(answer.json()) == ["error"]
-    sentence = answer.json()["error"]
-    assert "\n" not in sentence
-    for word in words:
-        assert word in sentence
+from .asking import JSON, ask, refused
 
 
 def test_large_bodies(http, node):

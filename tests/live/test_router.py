@@ -12,7 +12,8 @@ from posse.live.certificates import Files
 from posse.live.transport.settings import settings
 from posse.live.transport.zenoh import Router, ZenohTransport
 
-from .test_zenoh import free_addresses, shout, wait_until
+from .loopback import free_addresses, wait_until
+from .test_zenoh import shout
 
 PEER = {"a": "b", "b": "a"}
 

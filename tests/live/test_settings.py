@@ -60,6 +60,9 @@ rome = ""
         ({"family": {"name": "bernoulli", "alfa": 1}}, "alpha"),
         ({"family": "gaussian"}, "reward_range"),
         ({"family": {"name": "bernoulli", "alpha": -1}}, "alpha"),
+        ({"family": 3}, "family must be a name or a table with a name, got 3"),
+        ({"family": {"alpha": 1}}, "family must be a name or a table"),
+        ({"policy": ["thompson"]}, "policy must be a name or a table"),
         ({"exchange": "flow"}, "flows"),
         ({"default_reward": 0}, "reward_window"),
         ({"reward_window": -1}, "reward_window"),
@@ -119,6 +122,7 @@ def test_a_rate_cap(since):
         ("rate_cap = {per_second = 3, since = 5}", "rate_cap must be like"),
         ("rate_cap = {per_second = 3, since = 2999-01-01}", "future"),
         ("rate_cap = {per_second = 0, since = 2026-11-01}", "per_second"),
+        ("rate_cap = {per_second = 1, since = 2026-11-01, util = 5}", "'util' is unknown"),
         ('rate_cap = {per_second = 1, since = 2026-11-01}\nexchange = "flows"', "for 'origins'"),
     ],
 )

@@ -14,30 +14,12 @@ import pytest
 import zenoh
 
 from posse.live import certificates
-from posse.live.certificates import HOSTS, Files
+from posse.live.certificates import Files
 from posse.live.transport import Transport
 from posse.live.transport.settings import settings
 from posse.live.transport.zenoh import ZenohTransport
 
-SOON = 40.0  # seconds, on a machine that does much else
-
-
-def free_addresses(count):
-    """Addresses that nobody listens on; all are held until the last is found."""
-    sockets = [socket.socket() for _ in range(count)]
-    for held in sockets:
-        held.bind(("127.0.0.1", 0))
-    addresses = [f"127.0.0.1:{held.getsockname()[1]}" for held in sockets]
-    for held in sockets:
-        held.close()
-    return addresses
-
-
-def wait_until(true, message="it did not happen"):
-    deadline = time.monotonic() + SOON
-    while not true():
-        assert time.monotonic() < deadline, message
-        time.sleep(0.01)
+from .loopback import SOON, free_addresses, issue_for, wait_until
 
 
 @pytest.fixture(scope="module")
@@ -47,23 +29,6 @@ def folder(tmp_path_factory):
     for name in ("a", "b", "mallory"):
         certificates.issue(folder, name)
     return folder
-
-
-def brief_certificate(folder, name, lifetime, file):
-    """A certificate good for seconds, or not any more."""
-    authority = certificates.read_certificate(folder / "ca.pem")
-    key = certificates.Ed25519PrivateKey.generate()
-    certificate = certificates._certificate(
-        name,
-        key,
-        certificates.common_name(authority),
-        certificates.read_key(folder / "ca.key"),
-        lifetime,
-        certificates._alternatives(HOSTS),
-    )
-    files = Files(folder / "ca.pem", folder / f"{file}.pem", folder / f"{file}.key")
-    certificates._write(files, certificate, key, force=True)
-    return files
 
 
 class World:
@@ -238,7 +203,7 @@ def test_no_tls_is_not_heard(world):
 
 
 def test_an_expired_certificate_is_not_heard(world):
-    files = brief_certificate(world.folder, "b", timedelta(seconds=-60), "expired")
+    files = issue_for(world.folder, "b", timedelta(seconds=-60), "expired")
     assert unheard(world, tls=tls(files)).info.links() == []
 
 
@@ -288,7 +253,7 @@ def test_nor_does_it_with_the_session_id_of_another(folder, dialled, caplog):
 def test_a_link_ends_when_its_certificate_does(world):
     a = world.agent("a")
     lifetime = timedelta(seconds=20)  # time to connect, on a machine that does much else
-    world.agent("b", files=brief_certificate(world.folder, "b", lifetime, "brief"))
+    world.agent("b", files=issue_for(world.folder, "b", lifetime, "brief"))
     world.wait_connected()
     world.honest_pair_works()
     wait_until(lambda: a.connected() == {"b": False})
@@ -470,7 +435,7 @@ def test_files_that_nobody_would_accept_are_refused_here(folder, tmp_path):
     refused(Files.of(folder, "b"), "is not the certificate of a")
     refused(Files(good.authority, good.certificate, folder / "b.key"), "is not the key of")
     refused(Files(tmp_path / "ca.pem", good.certificate, good.key), "did not sign")
-    refused(brief_certificate(folder, "a", timedelta(seconds=-9), "old"), "has expired")
+    refused(issue_for(folder, "a", timedelta(seconds=-9), "old"), "has expired")
 
 
 def test_an_address_in_use_is_said_in_one_line(world):

@@ -14,7 +14,7 @@ import pytest
 
 from posse import networks
 from posse.live.exchange.ledger import each, total
-from posse.live.swarm import Swarm, agent_settings, apart, in_processes, rounding
+from posse.live.swarm import Swarm, agent_settings, apart, in_processes
 
 SHORT, LONG = 6.0, 30.0  # seconds: what is run unless asked, and from when on it is the long form
 PATIENCE = 180.0  # for what must come in the end, on a machine that does much else
@@ -119,7 +119,7 @@ def check(until: Callable[..., float]) -> Callable[[Swarm, str], str]:
         start = time.monotonic()
         swarm.end_visits()
         assert not swarm.mistakes
-        near = rounding(len(swarm.sites)) if exchange == "flows" else 0
+        near = _rounding(len(swarm.sites)) if exchange == "flows" else 0
         counts = swarm.settle(near, PATIENCE)
         took = time.monotonic() - start
         assert [c.name for c in counts if not c.exact] == [], [(c.name, c.lost) for c in counts]
@@ -153,3 +153,12 @@ def _rewards_on_disk(file: Path) -> int:
             "SELECT count(*) FROM decision WHERE settled IS NOT NULL"
         ).fetchone()
         return int(count)
+
+
+def _rounding(n_agents: int) -> int:
+    """How far apart flows may come to rest, in quanta.
+
+    An edge rests when the gap of its levels is below 1 + the larger degree <= n; over a path of at
+    most n edges, and N times, as evidence is N times the level.
+    """
+    return n_agents**3

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from posse.cli.errors import live, mistakes
-from posse.cli.stop import told
+from posse.cli.running import say, told
 
 EXAMPLES = """Examples:
 
@@ -25,7 +24,7 @@ posse agent berlin.toml paris.toml rome.toml"""
 
 
 def agent(
-    files: Annotated[list[Path], typer.Argument(metavar="AGENT.toml...", help="What it is.")],
+    files: Annotated[list[Path], typer.Argument(metavar="AGENT.toml", help="An agent's settings.")],
 ) -> None:
     """Run a live agent: it answers its application over HTTP and learns with its neighbours.
 
@@ -52,13 +51,13 @@ def _run(file: Path) -> None:
             with _of(file):
                 node.start()
                 server = serve(node, settings.http, settings.http_hosts)
-            _say(f"{settings.name} answers at {server.url}")
+            say(f"{settings.name} answers at {server.url}")
             stop.wait()
         finally:
             if server is not None:
                 server.stop()
             node.stop()
-    _say(f"{settings.name} stopped")
+    say(f"{settings.name} stopped")
 
 
 @contextmanager
@@ -68,15 +67,6 @@ def _of(file: Path) -> Iterator[None]:
         yield
     except ValueError as error:
         raise ValueError(f"{file}: {error}") from error
-
-
-def _say(line: str) -> None:
-    """Print a line, if there is still anybody to read it."""
-    try:
-        typer.echo(line)
-    except OSError:
-        # what Python flushes at its end must not fail either
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _run_all(files: list[Path]) -> int:

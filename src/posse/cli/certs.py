@@ -53,7 +53,7 @@ def issue(
         list[str] | None,
         typer.Option(help="Where it answers; may be repeated. If none: as before, or localhost."),
     ] = None,
-    days: Annotated[int, typer.Option(help="How long the certificate is good.")] = 365,
+    days: Annotated[int, typer.Option(help="For how many days it is good.")] = 365,
     folder: Folder = CERTS,
     force: Force = False,
 ) -> None:

@@ -19,7 +19,7 @@ HTTP, LISTEN = 8700, 7447  # ports of the first agent; the others have the next 
 
 
 def new(
-    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="The agents' names.")],
+    names: Annotated[list[str], typer.Argument(metavar="NAME", help="The agents' names.")],
     arms: Annotated[
         str, typer.Option(help="Options to choose from, with commas between them.")
     ] = "red,green,blue",

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from posse.cli.errors import live, mistakes
-from posse.cli.stop import told
+from posse.cli.running import say, told
 
 EXAMPLES = """Examples:
 
@@ -18,11 +18,11 @@ posse router hub --agent berlin --agent paris --certificates /etc/posse/certs"""
 
 
 def router(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The router's, as certified.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="As its certificate says.")],
     agent: Annotated[list[str], typer.Option(help="An agent's name; repeat it for each.")],
     listen: Annotated[str, typer.Option(help="Where agents call.")] = "127.0.0.1:7447",
     certificates: Annotated[Path, typer.Option(help="Folder of its certificate.")] = Path("certs"),
-    network: Annotated[str, typer.Option(help="As in the agents' files.")] = "default",
+    network: Annotated[str, typer.Option(help="Its name in the agents' files.")] = "default",
 ) -> None:
     """Run a router for agents that name it in their files; each is heard under its own name only.
 
@@ -35,7 +35,7 @@ def router(
         stop = told()
         files = Files.of(certificates, name)
         running = Router(name, agent, listen=listen, files=files, network=network)
-        typer.echo(f"{name} listens on {listen}")
+        say(f"{name} listens on {listen}")
         stop.wait()
         running.close()
-    typer.echo(f"{name} stopped")
+    say(f"{name} stopped")

@@ -18,7 +18,7 @@ posse status http://127.0.0.1:8700 --watch"""
 
 def status(
     url: Annotated[str, typer.Argument(metavar="URL", help="Where the agent answers.")],
-    watch: Annotated[bool, typer.Option("--watch", help="Again and again, until Ctrl-C.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Every second, until Ctrl-C.")] = False,
 ) -> None:
     """Show an agent's arms and neighbours as tables."""
     from rich.console import Console

@@ -35,9 +35,9 @@ LATE_KILLS = 60.0  # seconds, for agents that take long to come back from the la
 
 
 def swarm(
-    agents: Annotated[int, typer.Option(help="How many.")] = 8,
+    agents: Annotated[int, typer.Option(help="How many agents.")] = 8,
     graph: Annotated[str, typer.Option(help="cycle, complete, path or star.")] = "cycle",
-    arms: Annotated[int, typer.Option(help="Options to choose from.")] = 5,
+    arms: Annotated[int, typer.Option(help="How many options to choose from.")] = 5,
     seconds: Annotated[float, typer.Option(help="How long visitors come.")] = 30.0,
     exchange: Annotated[str, typer.Option(help="origins or flows.")] = "origins",
     kill: Annotated[int, typer.Option(help="Agents to kill and restart meanwhile.")] = 0,
@@ -51,7 +51,7 @@ def swarm(
     folder: Annotated[
         Path | None, typer.Option(help="A new folder for stores and logs, which is kept.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of visitors and kills.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of visitors and kills.")] = 0,
 ) -> None:
     """Run real agents with mTLS on loopback, and check that every reward is counted once.
 
@@ -59,6 +59,7 @@ def swarm(
     """
     with mistakes(), live():
         from posse import checks, networks
+        from posse.live import swarm as swarms
 
         checks.whole("--agents", agents, at_least=2, at_most=64)
         checks.whole("--arms", arms, at_least=2, at_most=20)
@@ -68,13 +69,20 @@ def swarm(
         checks.choice("--exchange", exchange, ("origins", "flows"))
         if loss is not None and not in_memory:
             raise ValueError("--loss needs --in-memory: the network of processes is the real one")
-        checks.number("--loss", LOSS if loss is None else loss, at_least=0, at_most=0.95)
+        lost = checks.number("--loss", LOSS if loss is None else loss, at_least=0, at_most=0.95)
         links = [(int(a), int(b)) for a, b in getattr(networks, graph)(agents).edges]
         means = {f"option-{k}": round(0.7 - 0.4 * k / (arms - 1), 3) for k in range(arms)}
         with _interruptible(), _place(folder) as place:
-            made = _make(place, links, agents, means, exchange, in_memory, loss, seed)
-            counts = _run(made, seconds, kill, exchange)
-            if not _summarise(made, counts, exchange):
+            settings = swarms.agent_settings(agents, list(means), exchange)
+            sites = (
+                swarms.in_memory(place, links, settings, lost, seed)
+                if in_memory
+                else swarms.in_processes(place, links, settings)
+            )
+            made = swarms.Swarm(sites, means, seed=seed)
+            near = swarms.HALF_A_PULL if exchange == "flows" else 0
+            counts = _run(made, seconds, kill, near)
+            if not _summarise(made, counts, near):
                 raise typer.Exit(1)
 
 
@@ -110,32 +118,9 @@ def _place(folder: Path | None) -> Iterator[Path]:
             shutil.rmtree(place, ignore_errors=True)
 
 
-def _make(
-    place: Path,
-    links: list[tuple[int, int]],
-    n_agents: int,
-    means: dict[str, float],
-    exchange: str,
-    in_memory: bool,
-    loss: float | None,
-    seed: int,
-) -> Swarm:
-    from posse.live import swarm as swarms
-
-    settings = swarms.agent_settings(n_agents, list(means), exchange)
-    sites: list[Any]
-    if in_memory:
-        sites = list(swarms.in_memory(place, links, settings, LOSS if loss is None else loss, seed))
-    else:
-        sites = list(swarms.in_processes(place, links, settings))
-    return swarms.Swarm(sites, means, seed=seed)
-
-
-def _run(made: Swarm, seconds: float, kills: int, exchange: str) -> list[Count]:
+def _run(made: Swarm, seconds: float, kills: int, near: int) -> list[Count]:
     """Start, let visitors come, settle and count; whatever happens, everything ends."""
     from rich.console import Console
-
-    from posse.live.swarm import HALF_A_PULL
 
     console = Console(stderr=True)
     try:
@@ -144,7 +129,7 @@ def _run(made: Swarm, seconds: float, kills: int, exchange: str) -> list[Count]:
         _visit(made, seconds, kills, console)
         with console.status("settling: the last rewards, and evidence on its way"):
             made.end_visits()
-            return made.settle(HALF_A_PULL if exchange == "flows" else 0)
+            return made.settle(near)
     finally:
         with console.status("ending the agents"):
             made.stop()
@@ -210,9 +195,9 @@ def _row(site: Site, arms: list[str]) -> list[str]:
     ]
 
 
-def _summarise(made: Swarm, counts: list[Count], exchange: str) -> bool:
+def _summarise(made: Swarm, counts: list[Count], near: int) -> bool:
     """Say how it ended; whether it ended well."""
-    from posse.live.swarm import HALF_A_PULL, apart, pulls
+    from posse.live.swarm import apart, pulls
 
     counted, held = sum(pulls(c.own) for c in counts), [pulls(c.held) for c in counts]
     exact = all(count.exact for count in counts)
@@ -222,7 +207,7 @@ def _summarise(made: Swarm, counts: list[Count], exchange: str) -> bool:
             typer.echo(f"{count.name}: {_difference(count)}")
     for mistake in made.mistakes:
         typer.echo(mistake)
-    together = apart(counts) <= (HALF_A_PULL if exchange == "flows" else 0)
+    together = apart(counts) <= near
     typer.echo(
         "every agent holds the evidence of all of them"
         if together

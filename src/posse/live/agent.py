@@ -52,8 +52,8 @@ class Agent:
     """Plays by a policy, learns from its own rewards and from its neighbours' evidence.
 
     arms: names; family: the reward model with its prior; exchange: "origins" or "flows", and
-    further arguments of theirs. No files, no network: `tick` and `receive` pass messages, and a
-    loop over some agents in memory is the simplest network.
+    exchange_options: its further arguments. No files, no network: `tick` and `receive` pass
+    messages, and a loop over some agents in memory is the simplest network.
     """
 
     def __init__(

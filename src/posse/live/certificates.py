@@ -1,4 +1,4 @@
-"""A certificate authority, one certificate an agent, and signatures with their keys.
+"""A certificate authority, one certificate an agent, and who signed with its key.
 
 Keys are Ed25519: zenoh's TLS takes them, and a signature is 64 bytes whatever it signs.
 """
@@ -162,9 +162,22 @@ def _issued(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
     return True
 
 
-def sign(key: Ed25519PrivateKey, content: bytes) -> bytes:
-    """Sign bytes with an agent's private key."""
-    return key.sign(content)
+def check_files(name: str, files: Files) -> None:
+    """Refuse what no neighbour would accept, and say so here, where it can be put right."""
+    for path in (files.authority, files.certificate, files.key):
+        if not path.exists():
+            command = "init" if path == files.authority else f"issue {name}"
+            raise ValueError(f"there is no file {path}: copy it here, or run posse certs {command}")
+    certificate = read_certificate(files.certificate)
+    again = f"run posse certs issue {name} --force"
+    if common_name(certificate) != name:
+        raise ValueError(f"{files.certificate} is not the certificate of {name}: {again}")
+    if certificate.not_valid_after_utc < datetime.now(UTC):
+        raise ValueError(f"{files.certificate} has expired: {again}")
+    if not vouched(certificate, *read_authorities(files.authority)):
+        raise ValueError(f"{files.authority} did not sign {files.certificate}: {again}")
+    if read_key(files.key).public_key() != certificate.public_key():
+        raise ValueError(f"{files.key} is not the key of {files.certificate}: {again}")
 
 
 def verify(certificate: x509.Certificate, content: bytes, signature: bytes) -> bool:

@@ -3,118 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import json
-import random
 import secrets
-import select
-import socket
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from http.client import HTTPException
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import quote
 
 from posse.live.agent import Decision
-from posse.live.store import Conflict, StoreError, Unknown
+from posse.live.connection import Address, Answer, Connection
+from posse.live.store import Conflict, Unknown
 from posse.live.store.records import number, text
 
 if TYPE_CHECKING:
     import httpcore
 
-LONGEST = 5.0  # seconds between two attempts
 BATCH = 500  # items of one request
-IDLE = 1.0  # seconds after which a connection is looked at before it is used again
 
 Reward = tuple[Decision | str, float]
 Request = tuple[str, str, Any]  # method, path, body
-
-
-@dataclass(frozen=True)
-class _Answer:
-    """What came back."""
-
-    status: int
-    content: bytes
-    retry_after: str = ""  # seconds
-
-
-class _Settings:
-    """What both clients share: where the agent is, and how often to ask."""
-
-    def __init__(self, url: str, timeout: float, attempts: int, backoff: float) -> None:
-        if isinstance(attempts, bool) or not isinstance(attempts, int) or attempts < 1:
-            raise ValueError(f"attempts must be a whole number of at least 1, got {attempts!r}")
-        self.url, self.attempts = url, attempts
-        self.timeout, self.backoff = number("timeout", timeout), number("backoff", backoff)
-        self.socket = url.removeprefix("unix:") if url.startswith("unix:") else None
-        self.parts = urlsplit("http://localhost" if self.socket is not None else url)
-        if self.parts.scheme not in ("http", "https") or not self.parts.hostname:
-            raise ValueError(f"url must be http://HOST:PORT or unix:/PATH, got {url!r}")
-        self.host, self.path = self.parts.netloc.rpartition("@")[2], self.parts.path.rstrip("/")
-        self._headers = {"Host": self.host, "Content-Type": "application/json"}
-        if self.parts.username is not None:  # of a reverse proxy
-            user = f"{unquote(self.parts.username)}:{unquote(self.parts.password or '')}"
-            self._headers["Authorization"] = f"Basic {base64.b64encode(user.encode()).decode()}"
-
-    def request(self, path: str, body: Any) -> tuple[str, bytes, dict[str, str]]:
-        """The path, the content and the headers of a request."""
-        content = b"" if body is None else json.dumps(body).encode()
-        return self.path + path, content, {**self._headers, "Content-Length": str(len(content))}
-
-    def pause(self, attempt: int, failure: Exception | _Answer) -> float:
-        """How long to wait before the next attempt, or the error after the last one."""
-        if attempt >= self.attempts:
-            if isinstance(failure, _Answer):
-                raise StoreError(_sentence(failure) or f"{self.url} is unavailable: try later")
-            raise ConnectionError(
-                f"no agent answers at {self.url} ({str(failure) or type(failure).__name__}): "
-                "is it running?"
-            ) from failure
-        asked = 0.0
-        if isinstance(failure, _Answer) and failure.retry_after.isdecimal():
-            asked = float(failure.retry_after)
-        # spread, so that clients who failed together do not come back together
-        wait = max(asked, self.backoff * 2.0 ** (attempt - 1)) * random.uniform(1.0, 1.5)
-        return min(wait, LONGEST)
-
-
-class _Connection:
-    """One connection, of one thread at a time; Python's own is faster than those on top of it."""
-
-    def __init__(self, settings: _Settings) -> None:
-        kind = HTTPSConnection if settings.parts.scheme == "https" else HTTPConnection
-        address = settings.parts.hostname or "", settings.parts.port
-        self._http = kind(*address, timeout=settings.timeout)
-        if settings.socket is not None:
-            self._http.sock = socket.socket(socket.AF_UNIX)
-            self._http.sock.settimeout(settings.timeout)
-            self._http.sock.connect(settings.socket)
-        self._used = time.monotonic()
-
-    def ask(self, method: str, path: str, content: bytes, headers: dict[str, str]) -> _Answer:
-        """Send a request and read the answer."""
-        self._http.request(method, path, content, headers)
-        answer = self._http.getresponse()
-        content = answer.read()
-        self._used = time.monotonic()
-        return _Answer(answer.status, content, answer.headers.get("Retry-After", ""))
-
-    @property
-    def usable(self) -> bool:
-        """Whether the agent has not hung up meanwhile: then there would be an end to read."""
-        if self._http.sock is None:
-            return False
-        if time.monotonic() - self._used < IDLE:
-            return True
-        return not select.select([self._http.sock], [], [], 0)[0]
-
-    def close(self) -> None:
-        """Hang up."""
-        self._http.close()
 
 
 class Client:
@@ -126,8 +36,8 @@ class Client:
     def __init__(
         self, url: str, timeout: float = 5.0, *, attempts: int = 5, backoff: float = 0.1
     ) -> None:
-        self._settings = _Settings(url, timeout, attempts, backoff)
-        self._free: deque[_Connection] = deque()
+        self._address = Address(url, timeout, attempts, backoff)
+        self._free: deque[Connection] = deque()
 
     def pull(self, allowed: Sequence[str] | None = None, decision: str | None = None) -> Decision:
         """Which arm to play, of all or of those allowed; the same id gets the same answer."""
@@ -173,20 +83,20 @@ class Client:
         self.close()
 
     def _ask(self, method: str, path: str, body: Any = None) -> Any:
-        request = self._settings.request(path, body)
+        request = self._address.request(path, body)
         attempt = 0
         while True:
             attempt += 1
-            failure: Exception | _Answer
+            failure: Exception | Answer
             try:
                 failure = self._once(method, *request)
                 if failure.status != 503:
-                    return _understood(failure, self._settings.url)
+                    return _understood(failure, self._address.url)
             except (OSError, HTTPException) as error:
                 failure = error
-            time.sleep(self._settings.pause(attempt, failure))
+            time.sleep(self._address.pause(attempt, failure))
 
-    def _once(self, method: str, path: str, content: bytes, headers: dict[str, str]) -> _Answer:
+    def _once(self, method: str, path: str, content: bytes, headers: dict[str, str]) -> Answer:
         connection = self._connection()
         try:
             answer = connection.ask(method, path, content, headers)
@@ -196,13 +106,13 @@ class Client:
         self._free.append(connection)
         return answer
 
-    def _connection(self) -> _Connection:
+    def _connection(self) -> Connection:
         """One that is free, or a new one."""
         while True:
             try:
                 connection = self._free.pop()
             except IndexError:
-                return _Connection(self._settings)
+                return Connection(self._address)
             if connection.usable:
                 return connection
             connection.close()
@@ -216,8 +126,8 @@ class AsyncClient:
     ) -> None:
         import httpcore  # the engine of httpx, without its cookies and redirects
 
-        self._settings = _Settings(url, timeout, attempts, backoff)
-        self._pool = httpcore.AsyncConnectionPool(uds=self._settings.socket)
+        self._address = Address(url, timeout, attempts, backoff)
+        self._pool = httpcore.AsyncConnectionPool(uds=self._address.socket)
 
     async def pull(
         self, allowed: Sequence[str] | None = None, decision: str | None = None
@@ -266,25 +176,25 @@ class AsyncClient:
     async def _ask(self, method: str, path: str, body: Any = None) -> Any:
         import httpcore
 
-        path, content, headers = self._settings.request(path, body)
-        url = f"{self._settings.parts.scheme}://{self._settings.host}{path}"
-        waits = dict.fromkeys(("connect", "read", "write", "pool"), self._settings.timeout)
+        path, content, headers = self._address.request(path, body)
+        url = f"{self._address.parts.scheme}://{self._address.host}{path}"
+        waits = dict.fromkeys(("connect", "read", "write", "pool"), self._address.timeout)
         options: Any = {"headers": headers, "content": content, "extensions": {"timeout": waits}}
         attempt = 0
         while True:
             attempt += 1
-            failure: Exception | _Answer
+            failure: Exception | Answer
             try:
                 failure = _answer(await self._pool.request(method, url, **options))
                 if failure.status != 503:
-                    return _understood(failure, self._settings.url)
+                    return _understood(failure, self._address.url)
             except (
                 httpcore.NetworkError,
                 httpcore.TimeoutException,
                 httpcore.ProtocolError,
             ) as error:
                 failure = error
-            await asyncio.sleep(self._settings.pause(attempt, failure))
+            await asyncio.sleep(self._address.pause(attempt, failure))
 
 
 def _wish(allowed: Sequence[str] | None, decision: str | None = None) -> dict[str, Any]:
@@ -345,17 +255,17 @@ def _quanta(answer: Any) -> dict[str, dict[str, tuple[int, ...]]]:
     }
 
 
-def _answer(response: httpcore.Response) -> _Answer:
+def _answer(response: httpcore.Response) -> Answer:
     headers = {name.lower(): value.decode(errors="replace") for name, value in response.headers}
-    return _Answer(response.status, response.content, headers.get(b"retry-after", ""))
+    return Answer(response.status, response.content, headers.get(b"retry-after", ""))
 
 
-def _understood(answer: _Answer, url: str) -> Any:
+def _understood(answer: Answer, url: str) -> Any:
     """What the agent said, or the error it means."""
     if answer.status == 200:
         with suppress(ValueError):
             return json.loads(answer.content)
-    sentence, status = _sentence(answer), answer.status
+    sentence, status = answer.error, answer.status
     if sentence is None or status >= 500:
         raise RuntimeError(sentence or f"{url} answered {status}: is this the address of an agent?")
     raise _refusal(status, sentence)
@@ -363,11 +273,3 @@ def _understood(answer: _Answer, url: str) -> Any:
 
 def _refusal(status: int, sentence: str) -> ValueError:
     return {404: Unknown, 409: Conflict}.get(status, ValueError)(sentence)
-
-
-def _sentence(answer: _Answer) -> str | None:
-    """The agent's own words, if it was the agent."""
-    try:
-        return str(json.loads(answer.content)["error"])
-    except (ValueError, TypeError, KeyError):
-        return None

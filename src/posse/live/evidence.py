@@ -24,7 +24,7 @@ SIGNS = 16
 # not normal, worth a factor (2.12 / 1.96)^2 = 1.17.  The rest is measured (docs/calibration.md):
 # agents choose by a belief that is too sure, and an arm that begins badly keeps its bad luck.
 CAUTION = 1.4
-# One parameter, so that a reward adds y and 1; the others named add y^2 as well.
+# Which powers of a reward add up, besides the count: the second where the variance is unknown.
 _POWERS: dict[type, tuple[int, ...]] = {
     families.Bernoulli: (1,),
     families.Bounded: (1,),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from posse.live.certificates import Files
+from posse.live.certificates import Files, check_files
 from posse.live.node import Node, Silence
 from posse.live.settings import Settings
 from posse.live.signatures import signer, verifier
@@ -17,10 +17,7 @@ def make_node(settings: Settings, folder: Path) -> Node:
     s = settings
     files = None if s.insecure else Files.of(folder / s.certificates, s.name)
     if files is not None:
-        for path in (files.authority, files.certificate, files.key):
-            if not path.exists():
-                command = "init" if path == files.authority else f"issue {s.name}"
-                raise ValueError(f"there is no {path}: copy it here, or run posse certs {command}")
+        check_files(s.name, files)
     transport = ZenohTransport(
         s.name,
         {name: address or None for name, address in s.neighbours.items()},

@@ -153,6 +153,8 @@ def _rate_cap(data: Any) -> RateCap:
     except (KeyError, TypeError):
         example = "{per_second = 20, since = 2026-11-01}"
         raise ValueError(f"rate_cap must be like {example}, got {checks.shown(data)}") from None
+    for key in data:
+        checks.choice("rate_cap: key", key, ("per_second", "since"))
     checks.number("rate_cap: per_second", per_second, above=0)
     moment = midnight if midnight.tzinfo else midnight.replace(tzinfo=UTC)
     if moment > datetime.now(UTC):
@@ -162,9 +164,11 @@ def _rate_cap(data: Any) -> RateCap:
 
 def _entry(key: str, registry: Mapping[str, Any], data: Any) -> Any:
     """One of a registry, from its name or from a table of its name and fields."""
-    table = {"name": data} if isinstance(data, str) else dict(data)
-    name = checks.choice(key, table.pop("name", None), registry)
-    allowed = [each.name for each in fields(registry[name])]
-    for given in table:
-        checks.choice(f"{key}: key", given, allowed)
-    return registry[name](**table)
+    table = {"name": data} if isinstance(data, str) else data
+    if not isinstance(table, Mapping) or "name" not in table:
+        raise ValueError(f"{key} must be a name or a table with a name, got {checks.shown(data)}")
+    made = registry[checks.choice(key, table["name"], registry)]
+    options = {option: value for option, value in table.items() if option != "name"}
+    for option in options:
+        checks.choice(f"{key}: key", option, [each.name for each in fields(made)])
+    return made(**options)

@@ -26,7 +26,7 @@ def signer(files: Files) -> Sign:
     key = certificates.read_key(files.key)
     certificate = certificates.read_certificate(files.certificate).public_bytes(Encoding.DER)
     head = len(certificate).to_bytes(_LENGTH, "big") + certificate
-    return lambda content: head + certificates.sign(key, content)
+    return lambda content: head + key.sign(content)
 
 
 def verifier(files: Files) -> Verify:
@@ -42,10 +42,8 @@ def verifier(files: Files) -> Verify:
         if raw not in known:
             try:
                 certificate = x509.load_der_x509_certificate(raw)
-                name, begin = (
-                    certificates.common_name(certificate),
-                    certificate.not_valid_before_utc,
-                )
+                name = certificates.common_name(certificate)
+                begin = certificate.not_valid_before_utc
                 good = certificates.vouched(certificate, *authorities, now=begin)
             except Exception:  # a stranger's bytes: the parser has many ways to say no
                 return None

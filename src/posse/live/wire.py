@@ -14,8 +14,9 @@ from typing import Any, Final, get_args, get_type_hints
 
 import msgspec
 
+from posse.live.transport import MAX_BYTES
+
 VERSION: Final = 1
-MAX_BYTES: Final = 1_000_000
 DEEPEST: Final = 32  # no message nests deeper, and nesting without end would exhaust the stack
 
 

@@ -3,13 +3,8 @@
 import httpx
 import pytest
 
-from posse import families
-from posse.live.agent import Agent
 from posse.live.http import serve
-from posse.live.node import Node
 from posse.live.settings import from_data
-from posse.live.store import Store
-from posse.live.transport.memory import MemoryNetwork
 
 OURS = ["127.0.0.1", "localhost", "LOCALHOST:80", "127.0.0.1:8700", "[::1]", "[::1]:99"]
 THEIRS = [
@@ -17,15 +12,6 @@ THEIRS = [
     "localhost.", "127.0.0.1@evil.example", "localhost:80:80", "[::1].evil", "0.0.0.0", "127.0.0.2",
     "[::1", "\xff", "agent.example.org.evil",
 ]  # fmt: skip
-
-
-@pytest.fixture
-def node(tmp_path):
-    agent = Agent(["red", "green"], families.Bernoulli(), seed=1)
-    store = Store.open(tmp_path / "agent.db", fingerprint=agent.fingerprint)
-    made = Node(agent, store, MemoryNetwork([("a", "b")]).transport("a"), neighbours=["b"])
-    yield made
-    made.stop()
 
 
 def ask(http, host, method="POST", **options):

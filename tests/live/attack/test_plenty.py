@@ -11,7 +11,8 @@ from posse.live.exchange import Entry, Flows, Origins, OriginsMessage
 from posse.live.exchange.messages import FlowsMessage
 from posse.live.exchange.origins import LARGEST_ORIGIN
 from posse.live.exchange.quanta import PER_UNIT
-from posse.live.wire import MAX_BYTES, Codec
+from posse.live.transport import MAX_BYTES
+from posse.live.wire import Codec
 
 CODEC = Codec(OriginsMessage, FlowsMessage)
 ONE = (0, PER_UNIT)

@@ -10,13 +10,6 @@ import time
 
 import pytest
 
-from posse import families
-from posse.live.agent import Agent
-from posse.live.http import serve
-from posse.live.node import Node
-from posse.live.store import Store
-from posse.live.transport.memory import MemoryNetwork
-
 MANY, PIPELINED = 8000, 20
 RAW = 2000
 MEGABYTES = 300  # that all of it may leave in memory, generously
@@ -57,22 +50,6 @@ EXTRA = [
     "Upgrade: websocket",
     "Range: bytes=0-1", "If-Match: *", "Authorization: Basic x", "Expect: 100-continue", "Te: x",
 ]  # fmt: skip
-
-
-@pytest.fixture
-def node(tmp_path):
-    agent = Agent(["red", "green"], families.Bernoulli(), seed=1)
-    store = Store.open(tmp_path / "agent.db", fingerprint=agent.fingerprint)
-    made = Node(agent, store, MemoryNetwork([("a", "b")]).transport("a"), neighbours=["b"])
-    yield made
-    made.stop()
-
-
-@pytest.fixture
-def server(node):
-    with serve(node, "127.0.0.1:0") as made:
-        yield made
-    assert not made.alive
 
 
 def dial(server):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import runpy
-from pathlib import Path
 from types import SimpleNamespace
 
 from hypothesis import strategies as st
@@ -16,7 +14,8 @@ from hypothesis.stateful import (
     rule,
 )
 
-World = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("world.py")))).World
+from .world import World
+
 ANY = st.integers(0, 10_000)
 MOST_AGENTS = 8
 

@@ -1,9 +1,6 @@
 """Whatever happens, in whatever order: nothing is counted twice, and nothing saved is lost."""
 
 import itertools
-import runpy
-from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -12,7 +9,7 @@ from hypothesis.stateful import invariant, run_state_machine_as_test
 from posse.live.exchange import Flows, Origins
 from posse.live.exchange.ledger import minus, plus
 
-Faults = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("machine.py")))).Faults
+from .machine import Faults
 
 
 class OriginsFaults(Faults):

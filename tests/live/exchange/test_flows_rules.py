@@ -1,10 +1,7 @@
 """Each rule of flows on the schedule that needs it."""
 
 import itertools
-import runpy
 from dataclasses import replace
-from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -13,7 +10,7 @@ from posse.live.exchange.boots import MOST_BOOTS, Boots
 from posse.live.exchange.ledger import each
 from posse.live.exchange.quanta import PER_UNIT
 
-here = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("world.py"))))
+from .world import World, two
 
 
 def negated(ledger):
@@ -26,7 +23,7 @@ def version(world, name):
 
 def settled_pair():
     """Owner and mirror that have heard each other, with 30 pulls at the owner, none exchanged."""
-    world, owner, mirror = here.two(Flows)
+    world, owner, mirror = two(Flows)
     world.settle(rounds=3)
     world.observe(owner, 30)
     return world, owner, mirror
@@ -133,7 +130,7 @@ def test_rule_2_a_new_process_is_told_what_the_old_one_knew():
 
 
 def test_rule_2_of_a_message_to_an_earlier_process_nothing_is_used():
-    world, owner, mirror = here.two(Flows)
+    world, owner, mirror = two(Flows)
     world.tick(mirror)
     ((_, _, greeting),) = world.network
     answer = world.agents[owner].receive(mirror, replace(greeting, known=("stranger",)), 1.0)
@@ -205,7 +202,7 @@ def test_rule_5_nothing_flows_unless_both_ends_are_active(end):
 
 
 def test_rule_5_a_gap_too_small_to_share_is_no_step():
-    world, owner, _ = here.two(Flows)
+    world, owner, _ = two(Flows)
     world.settle(rounds=3)
     world.agents[owner].observe("a", (0, 1))
     world.settle(rounds=3)
@@ -213,7 +210,7 @@ def test_rule_5_a_gap_too_small_to_share_is_no_step():
 
 
 def test_rule_6_a_fast_link_takes_one_step_a_tick():
-    world = here.World(Flows, 3)
+    world = World(Flows, 3)
     world.settle(rounds=3)
     world.observe("agent0", 1000)
     for nth in range(1, 4):
@@ -225,7 +222,7 @@ def test_rule_6_a_fast_link_takes_one_step_a_tick():
 
 
 def test_rule_6_a_disk_rolled_back_to_before_a_removed_edge_is_reminded():
-    world, owner, mirror = here.two(Flows)
+    world, owner, mirror = two(Flows)
     for name in (owner, mirror):
         world.agents[name].disconnect({owner: mirror, mirror: owner}[name])
         world.back_up(name)
@@ -285,7 +282,7 @@ def test_rule_8_an_edge_added_again_resumes_its_record():
 
 def test_a_lost_step_sent_again_with_a_later_level_is_accepted():
     """Why there is no bound on the size of a step: its sender may have given away the rest."""
-    world = here.World(Flows, 8)
+    world = World(Flows, 8)
     world.settle(rounds=3)
     names = list(world.agents)
     owner, mirror = next(

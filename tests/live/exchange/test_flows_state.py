@@ -1,19 +1,16 @@
 """What an agent of flows remembers: identities, their number, and its durable state."""
 
 import json
-import runpy
 from dataclasses import replace
-from pathlib import Path
-from types import SimpleNamespace
 
 from posse.live.exchange import Flows
 
-here = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("world.py"))))
+from .world import World, two
 
 
 def settled_pair():
     """Two that have heard each other, with 30 pulls at the owner, none exchanged."""
-    world, owner, mirror = here.two(Flows)
+    world, owner, mirror = two(Flows)
     world.settle(rounds=3)
     world.observe(owner, 30)
     return world, owner, mirror
@@ -37,7 +34,7 @@ def test_two_lost_disks_find_each_other_again():
 
 
 def test_a_disk_that_was_thought_lost_is_saved_as_the_present_one_when_it_returns():
-    world, owner, mirror = here.two(Flows)
+    world, owner, mirror = two(Flows)
     world.settle(rounds=3)
     world.back_up(mirror)
     world.lose_disk(mirror)
@@ -50,7 +47,7 @@ def test_a_disk_that_was_thought_lost_is_saved_as_the_present_one_when_it_return
 
 
 def test_n_is_given_or_the_identities_ever_seen():
-    world = here.World(Flows, 5)
+    world = World(Flows, 5)
     world.settle()
     assert {agent.network_size() for agent in world.agents.values()} == {5}
     assert {len(agent.known()) for agent in world.agents.values()} == {5}

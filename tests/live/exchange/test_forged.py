@@ -1,10 +1,7 @@
 """Forged and malformed messages are refused and counted; they never raise, and change nothing."""
 
 import dataclasses
-import runpy
 from dataclasses import replace
-from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -13,7 +10,7 @@ from hypothesis import strategies as st
 from posse.live.exchange import EXCHANGES, Entry, Flows, FlowsMessage, Origins, OriginsMessage
 from posse.live.exchange.quanta import PER_UNIT
 
-here = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("world.py"))))
+from .world import BOUNDS, FINGERPRINT, two
 
 NUMBERS = st.one_of(
     st.integers(-3, 3), st.just(2**63), st.just(10**400), st.floats(), st.booleans()
@@ -48,7 +45,7 @@ BADLY_SHAPED = [
 
 def linked(exchange):
     """Two agents that know each other, and an honest message from one to the other."""
-    world, one, other = here.two(exchange)
+    world, one, other = two(exchange)
     world.observe(one, 10)
     world.settle(rounds=4)
     world.observe(other, 10)
@@ -100,7 +97,7 @@ def test_rubbish_in_any_field_never_raises(exchange, data):
     agent.receive(peer, replace(honest, **changes), 9.0)
     agent.tick(10.0)
     agent.evidence()
-    again = agent.__class__(fingerprint=here.FINGERPRINT, bounds=here.BOUNDS)
+    again = agent.__class__(fingerprint=FINGERPRINT, bounds=BOUNDS)
     again.restore(agent.state())
     assert again.evidence() == agent.evidence()
 
@@ -172,7 +169,7 @@ def test_more_evidence_than_the_network_can_have_is_refused(field, sign):
 
 @pytest.mark.parametrize(("end", "leads"), [(0, 1), (1, 2)], ids=["the mirror", "the owner"])
 def test_a_version_that_an_honest_end_cannot_have_is_refused(end, leads):
-    world, *names = here.two(Flows)
+    world, *names = two(Flows)
     world.observe(names[0], 10)
     world.settle(rounds=20)
     me, peer = names[end], names[1 - end]
@@ -198,7 +195,7 @@ def test_a_name_has_so_many_identities_and_no_more():
 
 
 def test_many_boots_take_little_memory_and_the_living_process_is_found_again():
-    world, one, other = here.two(Flows)
+    world, one, other = two(Flows)
     world.settle(rounds=3)
     world.tick(other)
     ((_, _, honest),) = world.network

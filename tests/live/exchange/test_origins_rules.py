@@ -2,10 +2,7 @@
 
 import hashlib
 import json
-import runpy
 from dataclasses import replace
-from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -13,12 +10,13 @@ from posse.live.exchange import Entry, Origins, OriginsMessage, RateCap
 from posse.live.exchange.origins import signed_bytes
 from posse.live.exchange.quanta import PER_UNIT
 
-here = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("world.py"))))
+from .world import BOUNDS, FINGERPRINT, two
+
 ONE = (PER_UNIT, PER_UNIT)
 
 
 def agent(name="me", **options):
-    return Origins(fingerprint=here.FINGERPRINT, bounds=here.BOUNDS, identity=name, **options)
+    return Origins(fingerprint=FINGERPRINT, bounds=BOUNDS, identity=name, **options)
 
 
 def entry(origin="other", incarnation=1, seq=1, pulls=1, **changes):
@@ -27,7 +25,7 @@ def entry(origin="other", incarnation=1, seq=1, pulls=1, **changes):
 
 
 def message(*entries, holds=(), complete=False):
-    return OriginsMessage(here.FINGERPRINT, entries, holds, complete)
+    return OriginsMessage(FINGERPRINT, entries, holds, complete)
 
 
 def test_the_higher_sequence_number_wins_in_any_order():
@@ -87,7 +85,7 @@ def test_a_relay_passes_entries_on_but_not_back():
 
 
 def test_a_digest_heals_a_neighbour_that_forgot_what_it_acknowledged():
-    world, one, other = here.two(Origins, digest_every=4)
+    world, one, other = two(Origins, digest_every=4)
     world.back_up(other)
     world.observe(one, 5)
     world.settle(rounds=2)
@@ -127,7 +125,7 @@ def test_entries_that_a_neighbour_refuses_do_not_keep_others_from_it():
 
 
 def test_after_an_unclean_stop_no_sequence_number_is_used_twice():
-    world, one, other = here.two(Origins, digest_every=2)
+    world, one, other = two(Origins, digest_every=2)
     world.observe(one, 1)
     world.back_up(one)
     world.observe(one, 3)
@@ -141,7 +139,7 @@ def test_after_an_unclean_stop_no_sequence_number_is_used_twice():
 
 
 def test_a_disk_rolled_back_over_a_new_incarnation_does_not_use_it_twice():
-    world, one, other = here.two(Origins, digest_every=2)
+    world, one, other = two(Origins, digest_every=2)
     world.observe(one, 1)
     world.back_up(one)
     for _ in range(2):  # each time the disk knows of one incarnation, and opens the next
@@ -194,7 +192,7 @@ def test_its_own_words_that_it_still_knows_close_nothing():
 
 
 def test_a_lost_disk_gets_its_own_evidence_back():
-    world, one, _ = here.two(Origins, digest_every=2)
+    world, one, _ = two(Origins, digest_every=2)
     world.observe(one, 5)
     world.settle(rounds=3)
     world.lose_disk(one)
@@ -291,7 +289,7 @@ def test_a_signature_holds_for_one_fingerprint_only():
     writer.connect("right")
     writer.observe("a", ONE)
     ((_, sent),) = writer.tick(0.0)
-    reader = Origins(fingerprint="poisson", bounds=here.BOUNDS, **signatures("right"))
+    reader = Origins(fingerprint="poisson", bounds=BOUNDS, **signatures("right"))
     reader.receive("left", replace(sent, fingerprint="poisson"), 0.0)
     assert reader.refusals == {"bad signature": 1}
 

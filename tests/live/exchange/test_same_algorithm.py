@@ -3,9 +3,6 @@
 import itertools
 import operator
 import random
-import runpy
-from pathlib import Path
-from types import SimpleNamespace
 
 import networkx as nx
 import numpy as np
@@ -15,7 +12,8 @@ from posse import beliefs
 from posse.live.exchange import Flows
 from posse.live.exchange.quanta import PER_UNIT, truncated
 
-here = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("world.py"))))
+from .world import World
+
 ARMS = ("a", "b", "c")
 
 
@@ -109,7 +107,7 @@ def synchronous_ticks(n_agents, pulls):
 
 @pytest.mark.parametrize(("loss", "slower"), [(0.0, 1.0), (0.3, 1.6)])
 def test_a_cycle_mixes_as_fast_as_the_synchronous_algorithm(loss, slower):
-    world = here.World(Flows, 16, seed=1)
+    world = World(Flows, 16, seed=1)
     world.settle(rounds=3)
     world.observe("agent0", 1600)
     limit = slower * synchronous_ticks(16, 1600)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from posse.live.exchange import EXCHANGES, Exchange
 from posse.live.exchange.ledger import Bounds, minus, plus, total
-from posse.live.exchange.quanta import PER_UNIT, QUANTUM, from_quanta, to_quanta, truncated
+from posse.live.exchange.quanta import PER_UNIT, from_quanta, to_quanta, truncated
 
 METHODS = [name for name in vars(Exchange) if not name.startswith("_")]
 ONE = (PER_UNIT, PER_UNIT)
@@ -62,8 +62,9 @@ def test_the_exchanges_import_no_input_or_output():
 
 
 def test_quanta_are_truncated_toward_zero():
-    assert to_quanta([1.0, 1.5 * QUANTUM, -1.5 * QUANTUM]) == (PER_UNIT, 1, -1)
-    assert from_quanta((PER_UNIT, -1)) == (1.0, -QUANTUM)
+    quantum = 1 / PER_UNIT
+    assert to_quanta([1.0, 1.5 * quantum, -1.5 * quantum]) == (PER_UNIT, 1, -1)
+    assert from_quanta((PER_UNIT, -1)) == (1.0, -quantum)
     assert [truncated(value, 3) for value in (7, -7, 2, -2, 10**30)] == [2, -2, 0, 0, 10**30 // 3]
 
 

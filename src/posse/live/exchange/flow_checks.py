@@ -29,10 +29,8 @@ class FlowChecks:
     most_pulls: int  # of the whole network, ever
     number: type = int
 
-    def problem(self, message: object) -> str | None:
+    def problem(self, message: FlowsMessage) -> str | None:
         """Why a message cannot be used; never an exception."""
-        if not isinstance(message, FlowsMessage):
-            return "no message of flows"
         if message.fingerprint != self.fingerprint:
             return "another fingerprint"
         if not self._has_shape(message):

@@ -165,14 +165,10 @@ class Flows:
 
     def receive(self, peer: str, message: object, now: float) -> Outgoing:
         """Rules 1 to 5 and 7."""
-        problem = self._checks.problem(message)
-        if problem is None and isinstance(message, FlowsMessage):
-            problem = self._records.problem(peer, message.src)
-            if message.src == self.identity:
-                problem = "our own identity"
-        if problem or not isinstance(message, FlowsMessage):
-            self.refusals[problem or "malformed"] += 1
-            return []
+        if not isinstance(message, FlowsMessage):
+            return self._refuse("no message of flows")
+        if problem := self._problem(peer, message):
+            return self._refuse(problem)
         src = message.src
         state = self._peer(src)
         if state.boots.is_repeated(message.boot, message.seq):
@@ -185,13 +181,11 @@ class Flows:
         owner = self.identity < src
         leads = message.version - record.version
         if state.version is not None and leads > (0 if owner else 1):
-            self.refusals["a version it cannot have"] += 1
-            return []
+            return self._refuse("a version it cannot have")
         flow = negative(message.flow)
         if leads > 0 and not self._checks.is_possible(self._records.level_with(record, flow)):
             # adopted, it would have all others refuse us
-            self.refusals["more evidence than the network can have"] += 1
-            return []
+            return self._refuse("more evidence than the network can have")
         self._records.make_present(src)
         state.last_heard = now
         self._census.learn((src, *message.known))
@@ -218,6 +212,17 @@ class Flows:
         self._records = Records.restored(state["own"], state["records"])
         self._active = set(state["active"])
         self._census = Census([self.identity, *state["known"]])
+
+    def _problem(self, peer: str, message: FlowsMessage) -> str | None:
+        if problem := self._checks.problem(message):
+            return problem
+        if message.src == self.identity:
+            return "our own identity"
+        return self._records.problem(peer, message.src)
+
+    def _refuse(self, reason: str) -> Outgoing:
+        self.refusals[reason] += 1
+        return []
 
     def _advance(self, record: Record, state: _Peer, message: FlowsMessage) -> bool:
         """The owner's move when the mirror holds its version: repair a fork, or let flow."""

@@ -73,8 +73,8 @@ class Bounds:
 
     def allow(self, values: Sequence[int]) -> bool:
         """Whether so many pulls can have added up to this; in integers, which never overflow."""
-        pulls = values[-1]
-        return pulls >= 0 and all(
+        pulls = values[-1]  # below 0 they allow nothing, not even themselves
+        return all(
             abs(value) * PER_UNIT <= limit * pulls
             for value, limit in zip(values, self._quanta, strict=True)
         )

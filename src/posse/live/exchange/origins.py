@@ -22,14 +22,13 @@ from posse.live.exchange.ledger import (
     Ledger,
     from_plain,
     is_ledger,
-    is_name,
-    is_whole,
     minus,
     plain,
     plus,
     total,
 )
 from posse.live.exchange.messages import Entry, OriginsMessage, wire_size
+from posse.live.exchange.origin_checks import OriginChecks, RateCap
 from posse.live.exchange.quanta import PER_UNIT
 from posse.live.exchange.seam import NeighbourStatus, Outgoing
 
@@ -39,18 +38,6 @@ Key = tuple[str, int]  # origin and incarnation
 ROOM = 900_000  # bytes of a message
 LARGEST_ENTRY = 400_000  # bytes, so that one always fits into a message
 LARGEST_ORIGIN = 2_000_000  # bytes that the entries of one origin may take, however many
-
-
-@dataclass(frozen=True)
-class RateCap:
-    """No origin can have pulled more often than this since the network began (by our clock)."""
-
-    per_second: float
-    since: float
-
-    def pulls(self, now: float) -> float:
-        """The most pulls an origin can have made by now."""
-        return self.per_second * max(0.0, now - self.since)
 
 
 @dataclass
@@ -83,15 +70,14 @@ class Origins:
         self.refusals: Counter[str] = Counter()
         self._fingerprint = fingerprint
         self._bounds = Bounds(tuple(bounds))
+        self._checks = OriginChecks(fingerprint, self._bounds, most_entries)
         self._sign, self._verify = sign, verify
         self._rate_cap = rate_cap
         self._digest_every, self._batch, self._most_entries = digest_every, batch, most_entries
         self._draw = draw
         self._entries: dict[Key, Entry] = {}
         self._total: Ledger = {}  # over all entries, kept up to date: every decision reads it
-        self._others: list[Any] | None = (
-            None  # entries of other origins as in `state`, if unchanged
-        )
+        self._others: list[Any] | None = None  # their entries as in `state`, if unchanged
         self._sizes: Counter[str] = Counter()  # bytes of all entries of an origin
         self._incarnation: int | None = None  # None: the next observation opens a new one
         self._neighbours: dict[str, _Neighbour] = {}
@@ -147,24 +133,24 @@ class Origins:
         outgoing: Outgoing = []
         digest_due = self._ticks % self._digest_every == 0
         self._ticks += 1
+        holds = self._holdings(self._entries) if digest_due else ()
+        shown = _fitting(holds, _holding_bytes, ROOM - LARGEST_ENTRY)
+        complete = digest_due and len(shown) == len(holds)
+        left = ROOM - sum(map(_holding_bytes, shown))
         for name, neighbour in self._neighbours.items():
-            holds = self._holdings(self._entries) if digest_due else ()
-            shown = _fitting(holds, _holding_bytes, ROOM - LARGEST_ENTRY)
             lacking = map(self._signed, self._next_batch(self._lacking(neighbour)))
-            left = ROOM - sum(map(_holding_bytes, shown))
             entries = _fitting(lacking, lambda entry: entry.size, left)
             if entries or digest_due:
-                complete = digest_due and len(shown) == len(holds)
                 message = OriginsMessage(self._fingerprint, entries, shown, complete)
                 outgoing.append((name, message))
         return outgoing
 
     def receive(self, peer: str, message: object, now: float) -> Outgoing:
         """Keep what is newer, and acknowledge what came."""
-        problem = self._problem(message)
-        if problem or not isinstance(message, OriginsMessage):
-            self.refusals[problem or "no message of origins"] += 1
-            return []
+        if not isinstance(message, OriginsMessage):
+            return self._refuse("no message of origins")
+        if problem := self._checks.problem(message):
+            return self._refuse(problem)
         neighbour = self._neighbours.get(peer, _Neighbour())  # a removed edge is still heard
         neighbour.last_heard = now
         if message.complete:
@@ -206,6 +192,10 @@ class Origins:
             self._keep(Entry(origin, incarnation, seq, *written))
         self._neighbours = {name: _Neighbour() for name in state["neighbours"]}
 
+    def _refuse(self, reason: str) -> Outgoing:
+        self.refusals[reason] += 1
+        return []
+
     def _keep(self, entry: Entry) -> None:
         key = entry.origin, entry.incarnation
         old = self._entries.get(key)
@@ -234,7 +224,7 @@ class Origins:
         first = self._ticks * self._batch % max(1, len(lacking))
         return (lacking[first:] + lacking[:first])[: self._batch]
 
-    def _holdings(self, keys: Any) -> tuple[tuple[str, int, int], ...]:
+    def _holdings(self, keys: Iterable[Key]) -> tuple[tuple[str, int, int], ...]:
         return tuple((*key, self._entries[key].seq) for key in keys)
 
     def _signed(self, entry: Entry) -> Entry:
@@ -249,9 +239,8 @@ class Origins:
         key = entry.origin, entry.incarnation
         mine = self._entries.get(key)
         if mine is None or entry.seq > mine.seq:
-            problem = self._entry_problem(entry, now)
-            if problem:
-                self.refusals[problem] += 1
+            if problem := self._entry_problem(entry, now):
+                self._refuse(problem)
                 return
             if key == (self.identity, self._incarnation):
                 # our own words, which we forgot: the disk rolled back after a stop called clean
@@ -280,31 +269,6 @@ class Origins:
             if not self._verify(entry.origin, content, entry.signature):
                 return "bad signature"
         return None
-
-    def _problem(self, message: object) -> str | None:
-        """Why a message cannot be used at all; never an exception."""
-        if not isinstance(message, OriginsMessage):
-            return "no message of origins"
-        if message.fingerprint != self._fingerprint:
-            return "another fingerprint"
-        if not (
-            isinstance(message.entries, tuple | list)
-            and isinstance(message.holds, tuple | list)
-            and isinstance(message.complete, bool)
-            and max(len(message.holds), len(message.entries)) <= self._most_entries
-            and all(map(_is_holding, message.holds))
-            and all(self._is_entry(entry) for entry in message.entries)
-        ):
-            return "malformed"
-        return None
-
-    def _is_entry(self, entry: object) -> bool:
-        return (
-            isinstance(entry, Entry)
-            and _is_holding((entry.origin, entry.incarnation, entry.seq))
-            and is_ledger(entry.evidence, self._bounds.dimension)
-            and isinstance(entry.signature, bytes)
-        )
 
 
 def signed_bytes(fingerprint: str, entry: Entry) -> bytes:
@@ -335,13 +299,3 @@ def _holding_bytes(holding: tuple[str, int, int]) -> int:
 
 def _pulls(entry: Entry) -> int:
     return sum(values[-1] for values in entry.evidence.values())
-
-
-def _is_holding(holding: object) -> bool:
-    return (
-        isinstance(holding, tuple | list)
-        and len(holding) == 3
-        and is_name(holding[0])
-        and is_whole(holding[1])
-        and is_whole(holding[2])
-    )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 PER_UNIT = 2**20  # quanta in 1; one pull adds this much to the count
-QUANTUM = 1 / PER_UNIT
 
 
 def to_quanta(values: Sequence[float]) -> tuple[int, ...]:

@@ -21,7 +21,7 @@ from posse.live.http import batches, models
 from posse.live.http.guard import Guard
 from posse.live.http.metrics import CONTENT_TYPE, metrics
 from posse.live.http.protocol import ALONE
-from posse.live.http.server import Server, run
+from posse.live.http.server import Server
 from posse.live.node import Node
 from posse.live.store import Conflict, Decision, Outcome, StoreError, Unknown
 
@@ -146,7 +146,7 @@ def app(node: Node, hosts: Sequence[str] = ()) -> FastAPI:
 
 def serve(node: Node, address: str, hosts: Sequence[str] = ()) -> Server:
     """Serve a node on 127.0.0.1:PORT, localhost:PORT, [::1]:PORT or unix:/PATH, in a thread."""
-    return run(app(node, hosts), address)
+    return Server(app(node, hosts), address)
 
 
 async def _run(request: Request, work: Callable[P, T], *given: P.args, **named: P.kwargs) -> T:

@@ -21,7 +21,7 @@ START, STOP = 10.0, 10.0  # seconds
 
 
 class Server:
-    """A running server: where it is, and how it ends."""
+    """An app at a loopback address or a Unix socket, which listens once this is made."""
 
     def __init__(self, app: ASGIApp, address: str) -> None:
         self._socket, self.url = _bind(address)
@@ -69,11 +69,6 @@ class Server:
     def __exit__(self, *error: object) -> None:
         """Stop it."""
         self.stop()
-
-
-def run(app: ASGIApp, address: str) -> Server:
-    """Serve an app at a loopback address or a Unix socket, and return when it listens."""
-    return Server(app, address)
 
 
 def _bind(address: str) -> tuple[socket.socket, str]:

@@ -1,6 +1,5 @@
 """The durable state of one live agent: an SQLite file that survives crashes."""
 
-from posse.live.store.ledger import Ledger as Ledger
 from posse.live.store.records import Conflict as Conflict
 from posse.live.store.records import Decision as Decision
 from posse.live.store.records import Outcome as Outcome

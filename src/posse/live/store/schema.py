@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -13,7 +12,7 @@ APPLICATION = 0x706F7373  # "poss", in the header of the file
 # Entry i takes a file from version i to i + 1; a released entry is never changed, only followed.
 MIGRATIONS: list[tuple[str, ...]] = [
     (
-        "CREATE TABLE agent (id TEXT NOT NULL, fingerprint TEXT NOT NULL)",
+        "CREATE TABLE agent (fingerprint TEXT NOT NULL)",
         "CREATE TABLE exchange (part TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
         # number: the order of arrival, for decisions of the same time
         "CREATE TABLE decision (number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, "
@@ -52,10 +51,7 @@ def create(path: Path, fingerprint: str) -> None:
     with closing(connect(fresh)) as connection:
         connection.execute(f"PRAGMA application_id={APPLICATION}")
         migrate(connection)
-        connection.execute(
-            "INSERT INTO agent (id, fingerprint) VALUES (?, ?)",
-            (secrets.token_hex(16), fingerprint),
-        )
+        connection.execute("INSERT INTO agent (fingerprint) VALUES (?)", (fingerprint,))
         connection.execute("PRAGMA journal_mode=WAL")
     fresh.replace(path)
     if os.name == "posix":  # elsewhere folders cannot be flushed

@@ -1,4 +1,4 @@
-"""The durable state of one live agent in one SQLite file: identity, decisions, rewards, exchange.
+"""The durable state of one live agent in one SQLite file: decisions, rewards, exchange.
 
 A reward is acknowledged only when it is on disk, together with the exchange state it changed.
 """
@@ -17,16 +17,12 @@ from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
 from posse.live.store import schema
-from posse.live.store.ledger import Keeper, Ledger, dump
+from posse.live.store.keeper import Keeper, Ledger, dump
 from posse.live.store.lock import Lock
 from posse.live.store.records import Conflict, Decision, Outcome, Unknown, number, text
 from posse.live.store.writer import StoreError, Writer
 
 COLUMNS = "id, arm, probability, time, reward, settled, silent"
-EXPIRED = (
-    f"SELECT {COLUMNS} FROM decision WHERE settled IS NULL AND time <= ? "
-    "ORDER BY time, number LIMIT ?"
-)
 RESTART = 3600.0  # seconds; after a longer stop a whole volume may have been rolled back
 CHUNK = 1000  # decisions that one commit expires or forgets, so that rewards need not wait long
 
@@ -43,7 +39,6 @@ class Store:
         self._reading = threading.Lock()
         self._keeper = Keeper(connection)
         self._writer = Writer(connection, str(path), self._keeper)
-        (self.id,) = connection.execute("SELECT id FROM agent").fetchone()
         self.clean = clean
         lock.write(b"")
         self._reader = schema.connect(path, readonly=True)
@@ -157,17 +152,13 @@ class Store:
     def flush(self) -> None:
         """Wait until all decisions are on disk."""
         if self._writer.ahead:
-            self._run(lambda: self._writer.connection.execute("UPDATE agent SET id = id"))
+            same = "UPDATE agent SET fingerprint = fingerprint"  # a commit needs something to write
+            self._run(lambda: self._writer.connection.execute(same))
 
     def decision(self, id: str) -> Decision | None:
         """Look up a decision."""
         rows = self._read(f"SELECT {COLUMNS} FROM decision WHERE id = ?", (text("id", id),))
         return _decision(rows[0]) if rows else None
-
-    def expired(self, now: float, window: float, limit: int = CHUNK) -> list[Decision]:
-        """List the oldest decisions whose window closed without a reward."""
-        last = number("now", now) - number("window", window)
-        return [_decision(row) for row in self._read(EXPIRED, (last, limit))]
 
     def expire(self, now: float, window: float, default_reward: float | None) -> int:
         """Settle all expired decisions with the default reward; if there is none, discard them."""
@@ -176,7 +167,11 @@ class Store:
             default_reward = number("default_reward", default_reward)
 
         def work() -> int:
-            rows = self._writer.connection.execute(EXPIRED, (last, CHUNK)).fetchall()
+            rows = self._writer.connection.execute(
+                f"SELECT {COLUMNS} FROM decision WHERE settled IS NULL AND time <= ? "
+                "ORDER BY time, number LIMIT ?",
+                (last, CHUNK),
+            ).fetchall()
             for row in rows:
                 kept = _decision(row)
                 self._settle(replace(kept, reward=default_reward, settled=now, silent=True))
@@ -196,11 +191,6 @@ class Store:
             ).rowcount
 
         return self._repeat(work)
-
-    def export(self, file: TextIO) -> int:
-        """Write all decisions with their rewards as JSON lines in the order of their times."""
-        self._check()
-        return _export(self._path, file)
 
     def save_exchange(self, state: Mapping[str, Any]) -> None:
         """Keep the exchange state; within `transaction`, together with the rewards in it."""
@@ -290,18 +280,14 @@ class Store:
 
 
 def export(path: str | os.PathLike[str], file: TextIO) -> int:
-    """Write the decisions of a store, which a running agent may hold, as `Store.export` does."""
+    """Write all decisions as JSON lines in the order of their times; the agent may be running."""
     target = Path(path).resolve()
     if not target.is_file():
         raise ValueError(f"there is no store {path}")
     schema.check(target)
-    return _export(target, file)
-
-
-def _export(path: Path, file: TextIO) -> int:
     count = 0
     # a connection of its own: one moment of the store, however long it takes
-    with closing(schema.connect(path, readonly=True)) as connection:
+    with closing(schema.connect(target, readonly=True)) as connection:
         for row in connection.execute(f"SELECT {COLUMNS} FROM decision ORDER BY time, number"):
             file.write(json.dumps(asdict(_decision(row)), ensure_ascii=False) + "\n")
             count += 1

@@ -160,12 +160,3 @@ def apart(counts: Sequence[Count]) -> int:
     everything = total(count.own for count in counts)
     gaps = [minus(count.held, everything) for count in counts]
     return max((abs(q) for gap in gaps for values in gap.values() for q in values), default=0)
-
-
-def rounding(n_agents: int) -> int:
-    """How far apart flows may come to rest, in quanta.
-
-    An edge rests when the gap of its levels is below 1 + the larger degree <= n; over a path of at
-    most n edges, and N times, as evidence is N times the level.
-    """
-    return n_agents**3

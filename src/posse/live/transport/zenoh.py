@@ -16,7 +16,6 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from itertools import chain
 from typing import Any
 
@@ -102,7 +101,7 @@ class ZenohTransport:
             if self._closed or self._session is not None or self._opening is not None:
                 raise RuntimeError(f"the transport of {self.name} was started before")
             if self._files is not None:
-                _check_files(self.name, self._files)
+                certificates.check_files(self.name, self._files)
             if self.router is not None:  # it may not be there yet, and nobody waits for it
                 self._opening = threading.Thread(target=self._open_when_there, args=(receive,))
                 self._opening.start()
@@ -239,7 +238,7 @@ class Router:
         for each in (name, network, *agents):
             checked_name(each)
         _check_address(listen, insecure=False)
-        _check_files(name, files)
+        certificates.check_files(name, files)
         made = router_settings(agents, network, [listen], files)
         try:
             self._session = zenoh.open(zenoh.Config.from_json5(json.dumps(made)))
@@ -271,23 +270,6 @@ def _check_address(address: str, insecure: bool) -> None:
             local = False
         if not local:
             raise ValueError(f"without certificates an agent stays on 127.0.0.1, got {address}")
-
-
-def _check_files(name: str, files: Files) -> None:
-    """Refuse what no neighbour would accept, and say so here, where it can be put right."""
-    for path in (files.authority, files.certificate, files.key):
-        if not path.exists():
-            raise ValueError(f"there is no file {path}: run posse certs issue {name}")
-    certificate = certificates.read_certificate(files.certificate)
-    again = f"run posse certs issue {name} --force"
-    if certificates.common_name(certificate) != name:
-        raise ValueError(f"{files.certificate} is not the certificate of {name}: {again}")
-    if certificate.not_valid_after_utc < datetime.now(UTC):
-        raise ValueError(f"{files.certificate} has expired: {again}")
-    if not certificates.vouched(certificate, *certificates.read_authorities(files.authority)):
-        raise ValueError(f"{files.authority} did not sign {files.certificate}: {again}")
-    if certificates.read_key(files.key).public_key() != certificate.public_key():
-        raise ValueError(f"{files.key} is not the key of {files.certificate}: {again}")
 
 
 def _brief(error: Exception) -> str:

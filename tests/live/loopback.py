@@ -1,0 +1,44 @@
+"""What tests on loopback need: addresses, patience, and certificates that `posse certs` refuses."""
+
+import socket
+import time
+
+from posse.live import certificates
+from posse.live.certificates import HOSTS, Files
+
+SOON = 40.0  # seconds, on a machine that does much else
+
+
+def free_addresses(count):
+    """Addresses that nobody listens on; all are held until the last is found."""
+    sockets = [socket.socket() for _ in range(count)]
+    for held in sockets:
+        held.bind(("127.0.0.1", 0))
+    addresses = [f"127.0.0.1:{held.getsockname()[1]}" for held in sockets]
+    for held in sockets:
+        held.close()
+    return addresses
+
+
+def wait_until(true, message="it did not happen"):
+    deadline = time.monotonic() + SOON
+    while not true():
+        assert time.monotonic() < deadline, message
+        time.sleep(0.01)
+
+
+def issue_for(folder, name, lifetime, file):
+    """A certificate for a name under any file name; its lifetime may be seconds, or over."""
+    authority = certificates.read_certificate(folder / "ca.pem")
+    key = certificates.Ed25519PrivateKey.generate()
+    certificate = certificates._certificate(
+        name,
+        key,
+        certificates.common_name(authority),
+        certificates.read_key(folder / "ca.key"),
+        lifetime,
+        certificates._alternatives(HOSTS),
+    )
+    files = Files(folder / "ca.pem", folder / f"{file}.pem", folder / f"{file}.key")
+    certificates._write(files, certificate, key, force=True)
+    return files
