@@ -14,7 +14,7 @@ import json
 import logging
 import threading
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Any
@@ -89,7 +89,7 @@ class ZenohTransport:
         self._opening: threading.Thread | None = None
         self._publishers: dict[str, Any] = {}
         self._closed = False
-        self._links: dict[str, Counter[str]] = {}
+        self._links: dict[tuple[str, str, str], str] = {}  # session and ends -> certificate
         self._linked: frozenset[str] = frozenset()
         self._contested: frozenset[str] = frozenset()
 
@@ -163,12 +163,18 @@ class ZenohTransport:
         could speak as the first; such a peer is neither heard nor told anything.
         """
         link, added = event.link, str(event.kind).endswith("PUT")
+        key = str(link.zid), str(link.src), str(link.dst)
         with self._watching:
-            names = self._links.setdefault(str(link.zid), Counter())
-            names[link.auth_identifier or ""] += 1 if added else -1
-            self._links = {zid: +names for zid, names in self._links.items() if +names}
-            self._linked = frozenset(name for names in self._links.values() for name in names)
-            mixed = (names for names in self._links.values() if len(names) > 1)
+            # by its ends, not counted: one that opens while we begin to watch is told of twice
+            if added:
+                self._links[key] = link.auth_identifier or ""
+            else:
+                self._links.pop(key, None)
+            self._linked = frozenset(self._links.values())
+            sessions: defaultdict[str, set[str]] = defaultdict(set)
+            for (zid, *_), name in self._links.items():
+                sessions[zid].add(name)
+            mixed = (names for names in sessions.values() if len(names) > 1)
             before, self._contested = self._contested, frozenset(chain.from_iterable(mixed))
         if new := self._contested - before:
             logger.warning(
