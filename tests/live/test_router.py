@@ -120,7 +120,7 @@ def test_a_valid_certificate_does_not_speak_as_another(world, name):
     world.pair()
     world.works()
     session = world.stranger(name)
-    shout(session, key="posse/default/b/a")
+    shout(session, world.folder, key="posse/default/b/a")
     world.works()
     assert all(payload != b"forged" for _, payload in world.heard["a"])
 
@@ -154,7 +154,7 @@ def test_another_router_is_not_believed(world):
     world.router()
     a = world.agent("a", router="centre")
     world.agent("b")
-    shout(world.stranger("b"), key="posse/default/b/a")
+    shout(world.stranger("b"), world.folder, key="posse/default/b/a")
     assert world.heard["a"] == []
     assert a.connected() == {"b": False}
 

@@ -180,6 +180,24 @@ def check_files(name: str, files: Files) -> None:
         raise ValueError(f"{files.key} is not the key of {files.certificate}: {again}")
 
 
+def encoded(certificate: x509.Certificate) -> bytes:
+    """A certificate as it is sent."""
+    return certificate.public_bytes(Encoding.DER)
+
+
+def received(
+    raw: bytes, authorities: Sequence[x509.Certificate]
+) -> tuple[str, x509.Certificate] | None:
+    """A certificate that was sent, and the name it vouches for, even if it has ended since."""
+    try:
+        certificate = x509.load_der_x509_certificate(raw)
+        begin = certificate.not_valid_before_utc
+        good = vouched(certificate, *authorities, now=begin)
+        return (common_name(certificate), certificate) if good else None
+    except Exception:  # a stranger's bytes: the parser has many ways to say no
+        return None
+
+
 def verify(certificate: x509.Certificate, content: bytes, signature: bytes) -> bool:
     """Whether the holder of a certificate signed these bytes."""
     key = certificate.public_key()

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cryptography import x509
-from cryptography.hazmat.primitives.serialization import Encoding
 
 from posse.live import certificates
 from posse.live.certificates import Files
@@ -24,7 +23,7 @@ Verify = Callable[[str, bytes, bytes], bool]
 def signer(files: Files) -> Sign:
     """Sign as the holder of a certificate."""
     key = certificates.read_key(files.key)
-    certificate = certificates.read_certificate(files.certificate).public_bytes(Encoding.DER)
+    certificate = certificates.encoded(certificates.read_certificate(files.certificate))
     head = len(certificate).to_bytes(_LENGTH, "big") + certificate
     return lambda content: head + key.sign(content)
 
@@ -40,18 +39,12 @@ def verifier(files: Files) -> Verify:
     def read(raw: bytes) -> tuple[str, x509.Certificate] | None:
         """The name that a certificate vouches for, and the certificate."""
         if raw not in known:
-            try:
-                certificate = x509.load_der_x509_certificate(raw)
-                name = certificates.common_name(certificate)
-                begin = certificate.not_valid_before_utc
-                good = certificates.vouched(certificate, *authorities, now=begin)
-            except Exception:  # a stranger's bytes: the parser has many ways to say no
-                return None
-            if not good:
+            found = certificates.received(raw, authorities)
+            if found is None:
                 return None
             if len(known) > 10_000:  # of honest agents there are not so many
                 known.clear()
-            known[raw] = name, certificate
+            known[raw] = found
         return known[raw]
 
     def verify(origin: str, content: bytes, signature: bytes) -> bool:

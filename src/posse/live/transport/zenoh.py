@@ -12,10 +12,12 @@ import contextlib
 import ipaddress
 import json
 import logging
+import math
 import threading
 import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from itertools import chain
 from typing import Any
 
@@ -91,6 +93,10 @@ class ZenohTransport:
         self._closed = False
         self._links: dict[tuple[str, str, str], str] = {}  # session and ends -> certificate
         self._linked: frozenset[str] = frozenset()
+        self._certificate: bytes | None = None  # ours, sent along with every message
+        self._authorities: list[Any] = []
+        self._ends: dict[str, float] = {}  # when a neighbour's certificate ends, as it last sent it
+        self._end = lru_cache(1000)(self._certificate_end)
         self._contested: frozenset[str] = frozenset()
 
     def start(self, receive: Receive) -> None:
@@ -102,6 +108,9 @@ class ZenohTransport:
                 raise RuntimeError(f"the transport of {self.name} was started before")
             if self._files is not None:
                 certificates.check_files(self.name, self._files)
+                ours = certificates.read_certificate(self._files.certificate)
+                self._certificate = certificates.encoded(ours)
+                self._authorities = certificates.read_authorities(self._files.authority)
             if self.router is not None:  # it may not be there yet, and nobody waits for it
                 self._opening = threading.Thread(target=self._open_when_there, args=(receive,))
                 self._opening.start()
@@ -150,10 +159,29 @@ class ZenohTransport:
             # a key with wildcards would match ours, too
             if str(sample.key_expr) != key or sample.kind != zenoh.SampleKind.PUT:
                 return
-            if len(sample.payload) <= self.max_bytes and self._open_to(peer):
+            fits = len(sample.payload) <= self.max_bytes
+            if fits and self._is_current(peer, sample.attachment) and self._open_to(peer):
                 receive(peer, sample.payload.to_bytes())
 
         self._session.declare_subscriber(key, heard, allowed_origin=zenoh.Locality.REMOTE)
+
+    def _is_current(self, peer: str, attachment: Any) -> bool:
+        """Whether a message comes with a certificate of its sender that has not ended.
+
+        TLS resumes a session without looking at the certificate again: one that ended would go on
+        for as long as we run.
+        """
+        if self._files is None:
+            return True
+        ends = self._end(peer, b"" if attachment is None else attachment.to_bytes())
+        if ends is not None:
+            self._ends[peer] = ends
+        return ends is not None and time.time() < ends
+
+    def _certificate_end(self, peer: str, content: bytes) -> float | None:
+        """When a certificate of this name ends; None for what is none."""
+        found = certificates.received(content, self._authorities)
+        return found[1].not_valid_after_utc.timestamp() if found and found[0] == peer else None
 
     def _watch(self, event: Any) -> None:
         """Keep account of whose links carry what: an agent's must all be of one certificate.
@@ -188,7 +216,8 @@ class ZenohTransport:
         # after a link died with much under way, zenoh goes on as if the peer still listened
         who = self.router or peer
         linked = self._files is None or who in self._linked
-        return linked and who not in self._contested and not self._closed
+        current = time.time() < self._ends.get(peer, math.inf)
+        return linked and current and who not in self._contested and not self._closed
 
     def send(self, peer: str, payload: bytes) -> None:
         """Hand a message to zenoh; to anyone but a connected neighbour, nothing goes out."""
@@ -200,7 +229,7 @@ class ZenohTransport:
 
         # what cannot go out is lost, as on any network
         with contextlib.suppress(zenoh.ZError):
-            publisher.put(payload)
+            publisher.put(payload, attachment=self._certificate)
 
     def connected(self) -> dict[str, bool]:
         """The neighbours, and whether each is listening to us now."""
