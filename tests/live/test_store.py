@@ -347,3 +347,18 @@ def test_a_decision_waits_for_the_disk_with_its_reward(store: Store) -> None:
     written.clear()
     store.close()
     assert commits() == ["PRAGMA synchronous=FULL"]
+
+
+def test_flushing_reaches_the_disk(store: Store, path: Path) -> None:
+    """SQLite syncs what it appends to the WAL, and nothing if there is nothing to append."""
+    wal = path.with_name(path.name + "-wal")
+    for name in "ab":
+        store.decide(name, "A", 1.0, 0.0)
+        with store.transaction():  # it writes nothing, and so syncs nothing
+            pass
+        before = wal.stat().st_size
+        store.flush()
+        assert wal.stat().st_size > before
+        before = wal.stat().st_size
+        store.flush()
+        assert wal.stat().st_size == before

@@ -12,7 +12,7 @@ APPLICATION = 0x706F7373  # "poss", in the header of the file
 # Entry i takes a file from version i to i + 1; a released entry is never changed, only followed.
 MIGRATIONS: list[tuple[str, ...]] = [
     (
-        "CREATE TABLE agent (fingerprint TEXT NOT NULL)",
+        "CREATE TABLE agent (fingerprint TEXT NOT NULL, flushed INTEGER NOT NULL DEFAULT 0)",
         "CREATE TABLE exchange (part TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
         # number: the order of arrival, for decisions of the same time
         "CREATE TABLE decision (number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, "

@@ -170,13 +170,15 @@ class Writer:
     def _attempt(self, durable: bool = True) -> Iterator[None]:
         """Begin, and end with a commit or with everything as it was, in memory too."""
         committed = False
+        before = self.connection.total_changes
         try:
             self._sync(durable)
             self.connection.execute("BEGIN IMMEDIATE")
             yield
             self.connection.execute("COMMIT")
             committed = True
-            self.ahead = not durable
+            if self.connection.total_changes != before:  # else nothing was synced, either
+                self.ahead = not durable
             self.commits += 1
         finally:
             if not committed:
