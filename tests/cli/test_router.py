@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
 from pathlib import Path
 
 import httpx
@@ -119,7 +120,7 @@ def test_if_one_of_several_agents_fails_all_end(start, folder):
 def test_mistakes_are_one_line(capsys, folder, monkeypatch, arguments, words):
     monkeypatch.chdir(folder)
     # the handlers of signals that the command sets are not for this process
-    monkeypatch.setattr("posse.cli.router.told", lambda: None)
+    monkeypatch.setattr("posse.cli.router.told", nullcontext)
     with pytest.raises(SystemExit) as done:
         main(["router", *arguments])
     out, err = capsys.readouterr()

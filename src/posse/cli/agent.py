@@ -37,13 +37,12 @@ def agent(
 
 
 def _run(file: Path) -> None:
-    with mistakes(), live():
+    with mistakes(), live(), told() as stopped:
         from posse.live.http import serve
         from posse.live.process import make_node
         from posse.live.settings import read_settings
 
         settings = read_settings(file)
-        stop = told()
         with _of(file):
             node = make_node(settings, file.resolve().parent)
         server: Any = None
@@ -52,7 +51,7 @@ def _run(file: Path) -> None:
                 node.start()
                 server = serve(node, settings.http, settings.http_hosts)
             say(f"{settings.name} answers at {server.url}")
-            stop.wait()
+            stopped()
         finally:
             if server is not None:
                 server.stop()
@@ -71,12 +70,12 @@ def _of(file: Path) -> Iterator[None]:
 
 def _run_all(files: list[Path]) -> int:
     """Start them, and end all when told to or when one of them ends; how that one ended."""
-    stop = told()
-    started = [
-        subprocess.Popen([sys.executable, "-m", "posse", "agent", str(file)]) for file in files
-    ]
-    while not stop.wait(0.1) and all(process.poll() is None for process in started):
-        pass
+    with told() as stopped:
+        started = [
+            subprocess.Popen([sys.executable, "-m", "posse", "agent", str(file)]) for file in files
+        ]
+        while not stopped(0.1) and all(process.poll() is None for process in started):
+            pass
     failed = [process.returncode for process in started if process.poll()]
     for process in started:
         process.terminate()

@@ -28,14 +28,13 @@ def router(
 
     It keeps nothing: while it is away agents go on alone, and catch up when it is back.
     """
-    with mistakes(), live():
+    with mistakes(), live(), told() as stopped:
         from posse.live.certificates import Files
         from posse.live.transport.zenoh import Router
 
-        stop = told()
         files = Files.of(certificates, name)
         running = Router(name, agent, listen=listen, files=files, network=network)
         say(f"{name} listens on {listen}")
-        stop.wait()
+        stopped()
         running.close()
     say(f"{name} stopped")

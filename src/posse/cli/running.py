@@ -3,19 +3,33 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
+import socket
 import sys
-import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import typer
 
 
-def told() -> threading.Event:
-    """Set when the process is told to stop, by SIGTERM or Ctrl-C."""
-    event = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: event.set())
-    return event
+@contextmanager
+def told() -> Iterator[Callable[..., bool]]:
+    """A wait, some seconds or without end, for SIGTERM or Ctrl-C; whether one has come by then.
+
+    A threading.Event would not do: whoever waits for one without end can miss a signal that comes
+    just before, or that the system hands to another thread.
+    """
+    hears, says = socket.socketpair()
+    with hears, says:
+        says.setblocking(False)
+        signal.set_wakeup_fd(says.fileno(), warn_on_full_buffer=False)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: None)  # also afterwards: it ends by itself
+        try:
+            yield lambda seconds=None: bool(select.select([hears], [], [], seconds)[0])
+        finally:
+            signal.set_wakeup_fd(-1)
 
 
 def say(line: str) -> None:
