@@ -54,7 +54,7 @@ def test_decisions_and_state_outlive_the_store(path: Path) -> None:
     with Store.open(path, fingerprint=FINGERPRINT) as store:
         assert store.clean
         assert store.load_exchange() is None
-        store.decide("d", "A", 0.1, 5)
+        store.decide(Decision("d", "A", 0.1, 5))
         store.save_exchange({"big": 2**200, "name": "é"})
     with Store.open(path, fingerprint=FINGERPRINT) as store:
         assert store.clean
@@ -64,13 +64,13 @@ def test_decisions_and_state_outlive_the_store(path: Path) -> None:
 
 
 def test_a_decision_is_made_once(store: Store) -> None:
-    assert store.decide("d", "A", 0.25, 1) == store.decide("d", "B", 0.75, 2)
+    assert store.decide(Decision("d", "A", 0.25, 1)) == store.decide(Decision("d", "B", 0.75, 2))
     assert store.decision("d") == Decision("d", "A", 0.25, 1.0)
     assert store.decision("e") is None
 
 
 def test_a_reward_is_new_repeated_or_a_conflict(store: Store) -> None:
-    store.decide("d", "A", 0.5, 1)
+    store.decide(Decision("d", "A", 0.5, 1))
     assert store.reward("d", 0.1, 2) is Outcome.NEW
     assert store.reward("d", 0.1, 3) is Outcome.REPEATED
     with pytest.raises(Conflict, match=r"'d' has the reward 0\.1: the reward 0\.2 is refused"):
@@ -82,24 +82,24 @@ def test_a_reward_is_new_repeated_or_a_conflict(store: Store) -> None:
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), "1", None, 10**400])
 def test_what_is_no_number_is_refused(store: Store, bad: Any) -> None:
-    store.decide("d", "A", 0.5, 1)
+    store.decide(Decision("d", "A", 0.5, 1))
     with pytest.raises(ValueError, match="reward must be a finite number"):
         store.reward("d", bad, 2)
     with pytest.raises(ValueError, match="probability must be a finite number"):
-        store.decide("e", "A", bad, 1)
+        store.decide(Decision("e", "A", bad, 1))
 
 
 @pytest.mark.parametrize("bad", ["", "\ud800", 7])
 def test_what_is_no_name_is_refused(store: Store, bad: Any) -> None:
     with pytest.raises(ValueError, match="id must be"):
-        store.decide(bad, "A", 0.5, 1)
+        store.decide(Decision(bad, "A", 0.5, 1))
     with pytest.raises(ValueError, match="between 0 and 1"):
-        store.decide("d", "A", 1.5, 1)
+        store.decide(Decision("d", "A", 1.5, 1))
 
 
 def test_silence_means_the_default_reward(store: Store) -> None:
     for index in range(4):
-        store.decide(f"d{index}", "A", 0.5, index)
+        store.decide(Decision(f"d{index}", "A", 0.5, index))
     store.reward("d0", 1, 1)
     assert store.expire(12, 10, 0) == 2
     assert store.expire(12, 10, 0) == 0
@@ -113,7 +113,7 @@ def test_silence_means_the_default_reward(store: Store) -> None:
 def test_silence_may_mean_nothing(store: Store) -> None:
     ledger = Sums()
     store.attach(ledger)
-    store.decide("d", "A", 0.5, 1)
+    store.decide(Decision("d", "A", 0.5, 1))
     assert store.expire(12, 10, None) == 1
     assert store.decision("d") == Decision("d", "A", 0.5, 1.0, None, 12.0, silent=True)
     assert ledger.sums == {}
@@ -128,7 +128,7 @@ def test_forgetting_keeps_the_numbers_and_what_is_open(
     ledger = Sums()
     store.attach(ledger)
     for index in range(10):
-        store.decide(f"d{index}", "A", 0.5, index)
+        store.decide(Decision(f"d{index}", "A", 0.5, index))
         if index:
             store.reward(f"d{index}", 1, index)
     assert store.forget(8) == 7
@@ -144,7 +144,7 @@ def test_forgetting_keeps_the_numbers_and_what_is_open(
 def test_export_is_every_decision_in_the_order_of_time(store: Store, path: Path) -> None:
     made = [("é\n", 3.5), ("b", 1.0), ("c", 2.0), ("a", 1.0)]
     for id, when in made:
-        store.decide(id, "arm", 1 / 3, when)
+        store.decide(Decision(id, "arm", 1 / 3, when))
     store.reward("c", 0.1 + 0.2, 9)
     store.expire(4, 3, None)
     file = io.StringIO()
@@ -156,7 +156,7 @@ def test_export_is_every_decision_in_the_order_of_time(store: Store, path: Path)
 
 
 def test_a_transaction_is_whole_or_not_there(store: Store) -> None:
-    store.decide("d", "A", 0.5, 1)
+    store.decide(Decision("d", "A", 0.5, 1))
     with store.transaction():
         store.reward("d", 1, 2)
         store.save_exchange({"n": 1})
@@ -164,7 +164,7 @@ def test_a_transaction_is_whole_or_not_there(store: Store) -> None:
 
     def interrupted() -> None:
         with store.transaction():
-            store.decide("e", "A", 0.5, 1)
+            store.decide(Decision("e", "A", 0.5, 1))
             store.save_exchange({"n": 2})
             raise KeyError
 
@@ -184,8 +184,8 @@ def test_a_transaction_is_whole_or_not_there(store: Store) -> None:
 def test_a_ledger_follows_the_commits(store: Store) -> None:
     ledger = Sums()
     store.attach(ledger)
-    store.decide("d", "A", 0.5, 1)
-    store.decide("e", "B", 0.5, 1)
+    store.decide(Decision("d", "A", 0.5, 1))
+    store.decide(Decision("e", "B", 0.5, 1))
     store.reward("d", 2, 2)
     store.reward("d", 2, 3)
     assert store.load_exchange() == ledger.state() == {"sums": {"A": 2}}
@@ -218,7 +218,7 @@ def test_threads_share_commits(store: Store, monkeypatch: pytest.MonkeyPatch) ->
     each, threads = 100, 8
     with store.transaction():
         for index in range(each * threads):
-            store.decide(f"d{index}", "A", 0.5, index)
+            store.decide(Decision(f"d{index}", "A", 0.5, index))
     before = store.commits
 
     def rewards(first: int) -> None:
@@ -254,7 +254,7 @@ def wait_for(store: Store, waiting: int) -> None:
 
 def test_those_who_wait_are_committed_at_once(store: Store) -> None:
     for index in range(9):
-        store.decide(f"d{index}", "A", 0.5, index)
+        store.decide(Decision(f"d{index}", "A", 0.5, index))
     before = store.commits
     with ThreadPoolExecutor(8) as pool:
         with store.transaction():
@@ -265,7 +265,7 @@ def test_those_who_wait_are_committed_at_once(store: Store) -> None:
 
 
 def test_a_mistake_in_a_batch_is_its_callers_alone(store: Store) -> None:
-    store.decide("d", "A", 0.5, 1)
+    store.decide(Decision("d", "A", 0.5, 1))
     before = store.commits
     with ThreadPoolExecutor(2) as pool:
         with store.transaction():
@@ -288,7 +288,7 @@ def test_only_parts_that_changed_are_written(store: Store) -> None:
     written: list[str] = []
     store.attach(Parts())
     store._writer.connection.set_trace_callback(written.append)
-    store.decide("d", "A", 1.0, 0.0)
+    store.decide(Decision("d", "A", 1.0, 0.0))
     store.reward("d", 1.0, 1.0)
     replaced = [each for each in written if each.startswith("REPLACE")]
     assert len(replaced) == 1
@@ -327,23 +327,23 @@ def test_a_decision_waits_for_the_disk_with_its_reward(store: Store) -> None:
         written.clear()
         return kinds
 
-    store.decide("d", "A", 1.0, 0.0)
-    store.decide("e", "A", 1.0, 0.0)
+    store.decide(Decision("d", "A", 1.0, 0.0))
+    store.decide(Decision("e", "A", 1.0, 0.0))
     assert commits() == ["PRAGMA synchronous=NORMAL", "COMMIT", "COMMIT"]
     store.reward("d", 1.0, 1.0)
     store.flush()
     assert commits() == ["PRAGMA synchronous=FULL", "COMMIT"]
-    store.decide("f", "A", 1.0, 0.0)
+    store.decide(Decision("f", "A", 1.0, 0.0))
     store.flush()
     assert commits() == [
         "PRAGMA synchronous=NORMAL", "COMMIT", "PRAGMA synchronous=FULL", "COMMIT"
     ]  # fmt: skip
-    store.decide("g", "A", 1.0, 0.0)
+    store.decide(Decision("g", "A", 1.0, 0.0))
     with store.transaction():
-        store.decide("h", "A", 1.0, 0.0)
+        store.decide(Decision("h", "A", 1.0, 0.0))
     assert commits()[-2:] == ["PRAGMA synchronous=FULL", "COMMIT"]
     store.flush()
-    store.decide("i", "A", 1.0, 0.0)
+    store.decide(Decision("i", "A", 1.0, 0.0))
     written.clear()
     store.close()
     assert commits() == ["PRAGMA synchronous=FULL"]
@@ -353,7 +353,7 @@ def test_flushing_reaches_the_disk(store: Store, path: Path) -> None:
     """SQLite syncs what it appends to the WAL, and nothing if there is nothing to append."""
     wal = path.with_name(path.name + "-wal")
     for name in "ab":
-        store.decide(name, "A", 1.0, 0.0)
+        store.decide(Decision(name, "A", 1.0, 0.0))
         with store.transaction():  # it writes nothing, and so syncs nothing
             pass
         before = wal.stat().st_size

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from posse.live.store import Store, StoreError, schema
+from posse.live.store import Decision, Store, StoreError, schema
 
 FINGERPRINT = "origins bernoulli beta(1, 1)"
 
@@ -35,7 +35,7 @@ def reopen(path: Path) -> Callable[[], Store]:
 # whole.
 AGENT = """
 import os, secrets, sys, threading
-from posse.live.store import Store
+from posse.live.store import Decision, Store
 
 class Total:
     total = 0.0
@@ -54,7 +54,7 @@ store.attach(Total())
 def work(number):
     while True:
         name = secrets.token_hex(8)
-        store.decide(name, "A", 0.5, 1)
+        store.decide(Decision(name, "A", 0.5, 1))
         store.reward(name, number, 2)
         os.write(1, f"{name} {number}\\n".encode())
 
@@ -116,7 +116,7 @@ def test_one_process_holds_a_store(path: Path, reopen: Callable[[], Store]) -> N
         assert not store.clean
         with pytest.raises(ValueError, match="is held by a running agent"):
             reopen()
-        store.decide("d", "A", 0.5, 1)  # the refused opener took nothing away
+        store.decide(Decision("d", "A", 0.5, 1))  # the refused opener took nothing away
     reopen().close()
 
 
@@ -130,7 +130,7 @@ def test_a_forked_child_has_no_part_in_it(path: Path, reopen: Callable[[], Store
 
     def child() -> None:
         try:
-            store.decide("d", "A", 0.5, 1)
+            store.decide(Decision("d", "A", 0.5, 1))
         except StoreError as error:
             told.send(str(error))
         ready.recv()
@@ -153,7 +153,7 @@ def test_a_closed_store_says_so(path: Path, reopen: Callable[[], Store]) -> None
     store.close()
     store.close()
     with pytest.raises(StoreError, match="is closed: open it again"):
-        store.decide("d", "A", 0.5, 1)
+        store.decide(Decision("d", "A", 0.5, 1))
     with pytest.raises(StoreError, match="could not be read"):
         store.decision("d")
 
@@ -162,7 +162,7 @@ def test_an_older_file_is_migrated(
     path: Path, reopen: Callable[[], Store], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with reopen() as store:
-        store.decide("d", "A", 0.5, 1)
+        store.decide(Decision("d", "A", 0.5, 1))
     newer = [*schema.MIGRATIONS, ("ALTER TABLE agent ADD name TEXT", "UPDATE agent SET name = 'x'")]
     with monkeypatch.context() as patch:
         broken = [*newer, ("CREATE TABLE whole (a)", "CREATE TABLE whole (a)")]
@@ -204,7 +204,7 @@ def test_damage_is_refused_and_left_alone(
 ) -> None:
     with reopen() as store, store.transaction():
         for index in range(500):
-            store.decide(f"d{index}", "A" * 50, 0.5, index)
+            store.decide(Decision(f"d{index}", "A" * 50, 0.5, index))
     path.write_bytes(damage(path.read_bytes()))
     before = path.read_bytes()
     for _ in range(2):

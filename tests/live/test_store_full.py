@@ -38,7 +38,7 @@ def full(tmp_path: Path) -> Iterator[Store]:
         store.attach(Total())
         with store.transaction():
             for index in range(500):
-                store.decide(f"d{index}", "A" * 50, 0.5, index)
+                store.decide(Decision(f"d{index}", "A" * 50, 0.5, index))
         connection = store._writer.connection
         (pages,) = connection.execute("PRAGMA page_count").fetchone()
         connection.execute(f"PRAGMA max_page_count={pages}")
@@ -52,7 +52,7 @@ def test_a_full_disk_fails_the_whole_batch_and_passes(full: Store) -> None:
     def batch(pool: ThreadPoolExecutor) -> list[Future[Any]]:
         with full.transaction():  # so that all four wait for one commit
             futures = [pool.submit(full.reward, f"d{index}", 1, 1) for index in range(3)]
-            futures.append(pool.submit(full.decide, "long", LONG, 0.5, 1))
+            futures.append(pool.submit(full.decide, Decision("long", LONG, 0.5, 1)))
             end = time.monotonic() + 10
             while len(full._writer._queue) < 4:
                 assert time.monotonic() < end
@@ -78,7 +78,7 @@ def test_a_transaction_that_failed_stays_so(full: Store) -> None:
         with full.transaction():
             full.reward("d0", 1, 1)
             with pytest.raises(StoreError, match="is full"):
-                full.decide("long", LONG, 0.5, 1)
+                full.decide(Decision("long", LONG, 0.5, 1))
             with pytest.raises(StoreError, match="is full"):  # or SQLite would commit it alone
                 full.reward("d1", 1, 1)
 

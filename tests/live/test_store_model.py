@@ -62,7 +62,7 @@ class Model(RuleBasedStateMachine):
     @rule(name=NAMES, arm=NAMES, probability=st.floats(0, 1), time=TIMES)
     def decide(self, name: str, arm: str, probability: float, time: int) -> None:
         expected = self.kept.setdefault(name, Decision(name, arm, probability, time))
-        assert self.store.decide(name, arm, probability, time) == expected
+        assert self.store.decide(Decision(name, arm, probability, time)) == expected
 
     @rule(name=NAMES, reward=REWARDS, time=TIMES)
     def reward(self, name: str, reward: float, time: int) -> None:
@@ -83,7 +83,7 @@ class Model(RuleBasedStateMachine):
     def interrupted(self, name: str, reward: float) -> None:
         try:
             with self.store.transaction():
-                self.store.decide(name, "A", 0.5, 1)
+                self.store.decide(Decision(name, "A", 0.5, 1))
                 self.store.expire(100, 1, reward)
                 raise ZeroDivisionError
         except ZeroDivisionError:

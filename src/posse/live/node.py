@@ -81,17 +81,20 @@ class Node:
 
     def decide(self, id_: str | None = None, allowed: Sequence[str] | None = None) -> Decision:
         """Which arm to play; the same id again gets the same answer."""
-        if id_ is not None and (kept := self.store.decision(id_)) is not None:
-            return kept
-        new = self.choose(id_, allowed)
-        decision = self.store.decide(new.id, new.arm, new.probability, new.time)
-        self.decisions += 1
-        return decision
+        chosen = self.choose(id_, allowed)
+        kept = self.store.decide(chosen)
+        self.decisions += kept is chosen
+        return kept
 
     def choose(self, id_: str | None, allowed: Sequence[str] | None) -> Decision:
-        """A new decision that is not on disk yet."""
-        with self._lock:
-            arm, probability = self.agent.choose(allowed)
+        """A new decision that is not on disk yet, and will not be if its id is taken."""
+        try:
+            with self._lock:
+                arm, probability = self.agent.choose(allowed)
+        except ValueError:  # an arm may be gone since this id was first asked for
+            if id_ is not None and (kept := self.store.decision(id_)) is not None:
+                return kept
+            raise
         return Decision(id_ or secrets.token_hex(16), arm, probability, self.clock())
 
     def reward(self, decision_id: str, reward: float) -> Outcome:

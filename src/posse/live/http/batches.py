@@ -21,15 +21,8 @@ def decide_all(
     node: Node, asked: Sequence[tuple[str | None, Sequence[str] | None]]
 ) -> list[Decision | ValueError]:
     """Decisions of (id, allowed arms), in the order in which they were asked."""
-
-    def choose(item: tuple[str | None, Sequence[str] | None]) -> Decision:
-        id_, allowed = item
-        if id_ is not None and (kept := node.store.decision(id_)) is not None:
-            return kept
-        return node.choose(id_, allowed)
-
     # chosen before the transaction: nobody who writes waits for the choices
-    chosen = [_attempt(choose, item) for item in asked]
+    chosen = [_attempt(lambda item: node.choose(*item), item) for item in asked]
     made = 0
     decisions: list[Decision | ValueError] = []
     with node.store.transaction():
@@ -38,11 +31,8 @@ def decide_all(
                 decisions.append(choice)
                 continue
             # a twin in this batch, or one asked meanwhile, may have taken the id
-            known = node.store.decision(choice.id)
-            made += known is None
-            kept = known or node.store.decide(
-                choice.id, choice.arm, choice.probability, choice.time
-            )
+            kept = node.store.decide(choice)
+            made += kept is choice
             decisions.append(_attempt(lambda pair: _permitted(*pair), (kept, allowed)))
     node.decisions += made
     return decisions

@@ -21,6 +21,7 @@ from posse.live.http import batches, models
 from posse.live.http.guard import Guard
 from posse.live.http.metrics import CONTENT_TYPE, metrics
 from posse.live.http.protocol import ALONE
+from posse.live.http.route import StraightRoute
 from posse.live.http.server import Server
 from posse.live.node import Node
 from posse.live.store import Conflict, Decision, Outcome, StoreError, Unknown
@@ -65,6 +66,7 @@ def app(node: Node, hosts: Sequence[str] = ()) -> FastAPI:
         # a rewriting of paths would have browsers repeat requests elsewhere
         redirect_slashes=False,
     )
+    made.router.route_class = StraightRoute
     made.add_middleware(Guard, hosts=hosts)
     health = _Health(node)
     _errors(made, health)
@@ -213,8 +215,6 @@ def _errors(made: FastAPI, health: _Health) -> None:
                 f"there is no {request.method} {path}: see /openapi.json",
                 error.headers,
             )
-        if error.status_code == 400:  # such as nested too deep for the parser
-            return _error(422, "the body must be JSON")
         headers = {"Retry-After": str(RETRY_AFTER)} if error.status_code == 503 else error.headers
         return _error(error.status_code, error.detail, headers)
 

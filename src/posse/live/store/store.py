@@ -96,27 +96,27 @@ class Store:
         """Close it."""
         self.close()
 
-    def decide(self, id: str, arm: str, probability: float, time: float) -> Decision:
-        """Keep a decision; one that is kept already under this id is returned as it is.
+    def decide(self, decision: Decision) -> Decision:
+        """Keep a new decision; one that is kept already under its id is returned in its place.
 
         It survives this process at once, and a power failure with the next reward or `flush`.
         """
-        decision = Decision(
-            text("id", id),
-            text("arm", arm),
-            number("probability", probability),
-            number("time", time),
+        row = (
+            text("id", decision.id),
+            text("arm", decision.arm),
+            number("probability", decision.probability),
+            number("time", decision.time),
         )
-        if not 0 <= decision.probability <= 1:
-            raise ValueError(f"probability must be between 0 and 1, got {probability}")
+        if not 0 <= row[2] <= 1:
+            raise ValueError(f"probability must be between 0 and 1, got {decision.probability}")
 
         def work() -> Decision:
-            kept = self._find(id)
-            if kept is None:
-                self._writer.connection.execute(
-                    "INSERT INTO decision (id, arm, probability, time) VALUES (?, ?, ?, ?)",
-                    (decision.id, decision.arm, decision.probability, decision.time),
-                )
+            made = self._writer.connection.execute(
+                "INSERT INTO decision (id, arm, probability, time) VALUES (?, ?, ?, ?) "
+                "ON CONFLICT (id) DO NOTHING",
+                row,
+            )
+            kept = None if made.rowcount else self._find(decision.id)
             return kept or decision
 
         # who asks should not wait for the disk: its reward will, and then both are there
