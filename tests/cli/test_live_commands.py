@@ -165,6 +165,8 @@ def test_an_interrupted_swarm_leaves_nothing(number, tmp_path):
         [sys.executable, "-c", "from posse.cli import main; main()",
          "swarm", "--agents", "2", "--seconds", "600", "--kill", "100"],
         stderr=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": str(tmp_path)},
+        # a test runner in the background ignores SIGINT, and its children would inherit that
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     ) as swarm:  # fmt: skip
         try:
             end = time.monotonic() + TIMEOUT

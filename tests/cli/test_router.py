@@ -9,6 +9,7 @@ import sys
 import time
 from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import httpx
 import pytest
@@ -106,6 +107,26 @@ def test_if_one_of_several_agents_fails_all_end(start, folder):
     assert process.returncode == 2
     assert "posse: there is no file no.toml" in err
     assert "Traceback" not in out + err
+
+
+def test_if_one_of_several_agents_cannot_be_started_the_others_end(monkeypatch):
+    started = []
+
+    def popen(command):
+        if started:
+            raise BlockingIOError("no more processes")
+        started.append(subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]))
+        return started[0]
+
+    monkeypatch.setattr("posse.cli.agent.told", nullcontext)
+    monkeypatch.setattr("posse.cli.agent.subprocess", SimpleNamespace(Popen=popen))
+    try:
+        with pytest.raises(BlockingIOError):
+            main(["agent", "berlin.toml", "paris.toml"])
+        assert started[0].returncode == -signal.SIGTERM
+    finally:
+        started[0].kill()
+        started[0].wait()
 
 
 @pytest.mark.parametrize(

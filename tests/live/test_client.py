@@ -3,8 +3,8 @@
 import asyncio
 import gc
 import json
+import os
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -12,6 +12,8 @@ import pytest
 
 from posse.live import AsyncClient, Client, Conflict, StoreError, Unknown
 from posse.live.http import serve
+
+from .loopback import wait_until
 
 
 class Awaited:
@@ -171,7 +173,7 @@ def test_an_agent_that_comes_back(kind, node):
     """The client waits for it; it was started again meanwhile."""
     server = serve(node, "127.0.0.1:0")
     address = server.url.removeprefix("http://")
-    with kind(server.url, backoff=0.1) as client:
+    with kind(server.url, backoff=0.1, attempts=8) as client:
         decision = client.pull()
         server.stop()
         again = []
@@ -191,8 +193,36 @@ def test_a_connection_that_the_agent_closed_is_not_used_again(server, monkeypatc
         client.pull()
         for connection in list(server._server.server_state.connections):
             connection.loop.call_soon_threadsafe(connection.transport.close)
-        time.sleep(0.3)
+        wait_until(lambda: not client._free[-1].usable)
         client.pull()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="select() has other limits elsewhere")
+def test_a_connection_that_is_the_1100th_open_file(server, monkeypatch):
+    monkeypatch.setattr("posse.live.connection.IDLE", 0.0)
+    import resource
+
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, before[1]), before[1]))
+    files = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
+    try:
+        with Client(server.url) as client:
+            client.pull()
+            client.pull()
+    finally:
+        for file in files:
+            os.close(file)
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def test_a_forked_child_has_connections_of_its_own(server):
+    """On one of its parent's, each would get answers to what the other asked."""
+    with Client(server.url) as client:
+        client.pull()
+        inherited = client._free[-1]
+        inherited._process -= 1  # forks of a process with threads are best avoided in tests
+        client.pull()
+        assert client._free[-1] is not inherited
 
 
 def test_a_unix_socket_without_an_agent(tmp_path):

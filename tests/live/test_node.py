@@ -1,6 +1,7 @@
 """Nodes in memory: agent, store and transport together, through faults."""
 
 import time
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -176,6 +177,34 @@ def test_the_ticker_ticks(world):
     while node.sent < 3:
         assert time.monotonic() < deadline
         time.sleep(0.01)
+
+
+def test_the_ticker_outlives_a_transport_that_fails(world, monkeypatch):
+    node = world(alive=True).nodes["a"]
+
+    def connected():
+        raise RuntimeError("a mistake of the transport")
+
+    monkeypatch.setattr(node.transport, "connected", connected)
+    node.tick_seconds = 0.01
+    node.start()
+    deadline = time.monotonic() + 10
+    while node.sent < 3 or node.failures["tick"] < 3:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_refusals_do_not_grow_under_those_who_read_them(world):
+    node = world().nodes["a"]
+
+    class Guarded(Counter):
+        def __setitem__(self, kind, count):
+            assert node._lock._is_owned()
+            super().__setitem__(kind, count)
+
+    node.refusals = Guarded()
+    node.receive("b", b"garbage")
+    assert node.refusals.total() == 1
 
 
 @pytest.mark.parametrize("exchange", ["origins", "flows"])

@@ -6,7 +6,7 @@ import io
 import json
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -262,6 +262,48 @@ def test_those_who_wait_are_committed_at_once(store: Store) -> None:
             wait_for(store, 8)
         assert [future.result() for future in futures] == [Outcome.NEW] * 8
     assert store.commits - before == 2  # the empty one, and one for eight
+
+
+def test_those_who_wait_come_before_the_next_chunk(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or a reward would wait until all that has expired is settled, however much it is."""
+    monkeypatch.setattr("posse.live.store.store.CHUNK", 1)
+    order: list[str] = []
+    futures: list[Future[Any]] = []
+
+    class Order(Sums):
+        def settle(self, decision: Decision) -> None:
+            order.append(decision.id)
+            if decision.id == "old0":
+                futures.append(pool.submit(store.reward, "new", 1, 100))
+                wait_for(store, 1)
+
+    store.attach(Order())
+    for index in range(20):
+        store.decide(f"old{index}", "A", 0.5, index)
+    store.decide("new", "A", 0.5, 100)
+    with ThreadPoolExecutor(1) as pool:
+        assert store.expire(100, 50, 0.0) == 20
+    assert futures[0].result() is Outcome.NEW
+    assert order[:3] == ["old0", "new", "old1"]
+
+
+def test_those_who_wait_are_told_that_it_is_closed(store: Store) -> None:
+    store.decide("d", "A", 0.5, 1)
+    with ThreadPoolExecutor(3) as pool:
+        with store.transaction():
+            closing = pool.submit(store.close)
+            end = time.monotonic() + 10
+            while not store._writer._line:
+                assert time.monotonic() < end
+                time.sleep(0.001)
+            late = [pool.submit(store.reward, "d", 1, 1) for _ in range(2)]
+            wait_for(store, 2)
+        closing.result(60)
+        for each in late:
+            with pytest.raises(StoreError, match="is closed"):
+                each.result(60)
 
 
 def test_a_mistake_in_a_batch_is_its_callers_alone(store: Store) -> None:

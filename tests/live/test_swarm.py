@@ -1,5 +1,8 @@
 """What swarms are made of: samples, counts, and agents in memory that die and come back."""
 
+import signal
+import subprocess
+
 import pytest
 
 from posse.live.http.metrics import metrics
@@ -113,3 +116,27 @@ def test_a_process_that_cannot_start_says_why(tmp_path):
     with pytest.raises(ValueError, match=r"agent-0 does not answer: .*two or more different names"):
         site.wait()
     site.stop()
+
+
+@pytest.mark.skipif(not hasattr(subprocess, "_fork_exec"), reason="it starts processes otherwise")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interruption_while_a_process_starts_does_not_lose_it(number, tmp_path, monkeypatch):
+    site = in_processes(tmp_path, [(0, 1)], agent_settings(2, list(MEANS), "origins"))[0]
+    fork = subprocess._fork_exec
+
+    def interrupted(*given):
+        pid = fork(*given)
+        signal.raise_signal(number)
+        return pid
+
+    monkeypatch.setattr(subprocess, "_fork_exec", interrupted)
+    before = signal.signal(number, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            site.start()
+        assert signal.getsignal(number) is signal.default_int_handler
+    finally:
+        signal.signal(number, before)
+    assert site.process is not None
+    site.stop()
+    assert site.process.returncode is not None

@@ -70,15 +70,18 @@ def _of(file: Path) -> Iterator[None]:
 
 def _run_all(files: list[Path]) -> int:
     """Start them, and end all when told to or when one of them ends; how that one ended."""
-    with told() as stopped:
-        started = [
-            subprocess.Popen([sys.executable, "-m", "posse", "agent", str(file)]) for file in files
-        ]
-        while not stopped(0.1) and all(process.poll() is None for process in started):
-            pass
-    failed = [process.returncode for process in started if process.poll()]
-    for process in started:
-        process.terminate()
-    for process in started:
-        process.wait()
+    started: list[subprocess.Popen[bytes]] = []
+    try:
+        with told() as stopped:
+            for file in files:
+                command = [sys.executable, "-m", "posse", "agent", str(file)]
+                started.append(subprocess.Popen(command))
+            while not stopped(0.1) and all(process.poll() is None for process in started):
+                pass
+        failed = [process.returncode for process in started if process.poll()]
+    finally:  # also if one of them cannot be started
+        for process in started:
+            process.terminate()
+        for process in started:
+            process.wait()
     return abs(failed[0]) if failed else 0

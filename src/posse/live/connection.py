@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import random
-import select
+import selectors
 import socket
 import time
 from dataclasses import dataclass
@@ -88,7 +89,7 @@ class Connection:
         self._http = kind(address.hostname, address.port, timeout=address.timeout)
         if address.socket is not None:
             self._http.sock = _unix(address.socket, address.timeout)
-        self._used = time.monotonic()
+        self._used, self._process = time.monotonic(), os.getpid()
 
     def ask(self, method: str, path: str, content: bytes, headers: dict[str, str]) -> Answer:
         """Send a request and read the answer."""
@@ -100,12 +101,17 @@ class Connection:
 
     @property
     def usable(self) -> bool:
-        """Whether the agent has not hung up meanwhile: then there would be an end to read."""
-        if self._http.sock is None:
+        """Whether the agent has not hung up meanwhile: then there would be an end to read.
+
+        One that a forked child inherited is its parent's: each would get the other's answers.
+        """
+        if self._http.sock is None or self._process != os.getpid():
             return False
         if time.monotonic() - self._used < IDLE:
             return True
-        return not select.select([self._http.sock], [], [], 0)[0]
+        with selectors.DefaultSelector() as waiting:  # select() refuses files from 1024 on
+            waiting.register(self._http.sock, selectors.EVENT_READ)
+            return not waiting.select(0)
 
     def close(self) -> None:
         """Hang up."""

@@ -122,7 +122,8 @@ class Node:
         try:
             message = self._codec.decode(payload)
         except WireError as error:
-            self.refusals[error.kind] += 1
+            with self._lock:  # or it would grow under those who read it
+                self.refusals[error.kind] += 1
             return
         try:
             with self.store.transaction(), self._lock:
@@ -162,10 +163,10 @@ class Node:
     def _run(self) -> None:
         absences = Absences()
         while not self._stopping.wait(self.tick_seconds):
-            for sentence in absences.look(self.transport.connected(), time.monotonic()):
-                log.warning("%s", sentence)
             try:
                 self.tick()
+                for sentence in absences.look(self.transport.connected(), time.monotonic()):
+                    log.warning("%s", sentence)
             except StoreError:  # such as a full disk: try again later
                 self.failures["tick"] += 1
             except Exception:  # ours to mend, but an agent that no longer ticks is dead

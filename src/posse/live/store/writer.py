@@ -1,13 +1,15 @@
 """Group commit: those who write at the same time share one commit and wait until it is on disk.
 
 There is no thread and no timer. Whoever comes first commits at once; those who come meanwhile
-queue, and the first of them commits for all.
+queue, and the first of them commits for all. The turn goes round in the order of arrival: else
+one who comes back at once would always be there before those who have to be woken.
 """
 
 from __future__ import annotations
 
 import sqlite3
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Protocol, TypeVar, cast
@@ -32,7 +34,7 @@ class Hooks(Protocol):
 class _Job:
     """A piece of work in the queue, and what came of it."""
 
-    def __init__(self, work: Callable[[], Any], durable: bool) -> None:
+    def __init__(self, work: Callable[[], Any] = lambda: None, durable: bool = True) -> None:
         self.work, self.durable = work, durable
         self.done = False
         self.result: Any = None
@@ -55,6 +57,7 @@ class Writer:
         self._owner: int | None = None  # the thread that is inside `transaction`
         self._failed: Exception | None = None  # why that transaction can only be rolled back
         self._queue: list[_Job] = []
+        self._line: deque[_Job] = deque()  # who waits for the turn: of the queue, or to be alone
 
     @property
     def mine(self) -> bool:
@@ -74,8 +77,7 @@ class Writer:
         with self._turn:
             self._check()
             self._queue.append(job)
-            while self._busy and not job.done:
-                self._turn.wait()
+            self._wait(job)
             if not job.done:
                 self._check()
                 self._busy = True
@@ -95,8 +97,7 @@ class Writer:
         if self.mine:
             raise StoreError(f"{self._name} is in a transaction of this thread: end it first")
         with self._turn:
-            while self._busy:
-                self._turn.wait()
+            self._wait(_Job())
             self._check()
             self._busy = True
         try:
@@ -119,8 +120,7 @@ class Writer:
         if self.mine:
             raise StoreError(f"{self._name} is in a transaction of this thread: end it first")
         with self._turn:
-            while self._busy:
-                self._turn.wait()
+            self._wait(_Job())
             if self._closed:
                 return
             self._closed = True
@@ -130,6 +130,19 @@ class Writer:
             finally:
                 self.connection.close()
                 self._turn.notify_all()
+
+    def _wait(self, job: _Job) -> None:
+        """Wait in line for one's turn, or until another has done the job or closed the store."""
+        self._line.append(job)
+        try:
+            while not (job.done or self._closed) and (self._busy or self._line[0] is not job):
+                self._turn.wait()
+        except BaseException:
+            self._turn.notify_all()  # the next in line may have been woken in vain
+            raise
+        finally:
+            if not job.done:
+                self._line.remove(job)
 
     def _check(self) -> None:
         """Refuse to work on a closed store."""
@@ -198,6 +211,7 @@ class Writer:
             self._busy = False
             for job in batch:
                 job.done = True
+            self._line = deque(job for job in self._line if not job.done)
             self._turn.notify_all()
 
     def _explain(self, error: BaseException) -> StoreError:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.request import ProxyHandler, build_opener
@@ -33,7 +35,7 @@ class ProcessSite(Site):
 
     def start(self) -> None:
         """Start the process; what it says goes to its log."""
-        with self.file.with_suffix(".log").open("ab") as log:
+        with self.file.with_suffix(".log").open("ab") as log, _uninterrupted():
             self.process = subprocess.Popen(
                 [sys.executable, "-c", "from posse.cli import main; main()", "agent", self.file],
                 stdout=log,
@@ -109,6 +111,27 @@ def in_processes(
         file.write_text(_toml({**agent, **places}) + "[neighbours]\n" + _toml(dials))
         sites.append(ProcessSite(names[i], file, f"http://{http}"))
     return sites
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Put off Ctrl-C and SIGTERM: a process that is started but not yet noted would stay behind."""
+    if threading.current_thread() is not threading.main_thread():  # others are not interrupted
+        yield
+        return
+    came: list[int] = []
+    before = {
+        number: signal.signal(number, lambda number, _: came.append(number))
+        for number in (signal.SIGINT, signal.SIGTERM)
+        if callable(signal.getsignal(number))  # else nothing is raised here
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if came:
+            signal.raise_signal(came[0])
 
 
 def _free_ports(count: int) -> list[int]:
