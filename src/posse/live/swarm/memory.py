@@ -68,8 +68,8 @@ class MemorySite(Site):
         """End it cleanly."""
         with self._turn:
             node, self._node = self._node, None
-        if node is not None:
-            node.stop()
+            if node is not None:
+                node.stop()
 
     def visitor(self) -> AbstractContextManager[Visitor]:
         """Somebody in this process."""
