@@ -3,7 +3,7 @@
 import json
 import sqlite3
 
-from posse.live.http import interface
+from posse.live.http import health
 from posse.live.store import StoreError
 
 from .asking import JSON, ask, refused
@@ -30,6 +30,12 @@ def test_an_id_makes_decisions_idempotent(http, node):
     assert node.decisions == 1
     other = {"decision": "visit-1", "allowed": ["green"]}
     refused(http.post("/v1/decisions", json=other), 409, "visit-1", "new id")
+    # asked again after an arm has gone from the agent's file
+    again = {"decision": "visit-1", "allowed": ["red", "gone"]}
+    assert ask(http, "/v1/decisions", again) == first
+    assert ask(http, "/v1/decisions/batch", {"decisions": [again]})["decisions"] == [first]
+    refused(http.post("/v1/decisions", json={**again, "decision": "new"}), 422, "gone")
+    assert node.decisions == 1
 
 
 WRONG_DECISIONS = [
@@ -201,7 +207,7 @@ def test_a_failing_store(http, node, monkeypatch):
     assert http.get("/readyz").status_code == 200
     node.failures["tick"] += 1
     refused(http.get("/readyz"), 503)
-    monkeypatch.setattr(interface, "RECENT", 0.0)
+    monkeypatch.setattr(health, "RECENT", 0.0)
     assert http.get("/readyz").status_code == 200
     assert 'posse_failures_total{doing="request"} ' in http.get("/metrics").text
 

@@ -10,60 +10,59 @@ from posse.live.store import Conflict, Decision, Outcome
 
 T = TypeVar("T")
 A = TypeVar("A")
+Arms = Sequence[str] | None  # which are allowed; None: all
+Wish = tuple[str | None, Arms]  # the id of a decision, or one is made up
 
 
-def decide(node: Node, id_: str | None, allowed: Sequence[str] | None) -> Decision:
+def decide(node: Node, id_: str | None, allowed: Arms) -> Decision:
     """One decision; an id that is taken by an arm that is not allowed now is a Conflict."""
     return _permitted(node.decide(id_, allowed), allowed)
 
 
-def decide_all(
-    node: Node, asked: Sequence[tuple[str | None, Sequence[str] | None]]
-) -> list[Decision | ValueError]:
-    """Decisions of (id, allowed arms), in the order in which they were asked."""
+def decide_all(node: Node, asked: Sequence[Wish | ValueError]) -> list[Decision | ValueError]:
+    """Decisions in the order in which they were asked for."""
+    new = 0
+
+    def keep(choice: tuple[Decision, Arms]) -> Decision:
+        nonlocal new
+        chosen, allowed = choice
+        # a twin in this batch, or one asked meanwhile, may have taken the id
+        kept = node.store.decide(chosen)
+        new += kept is chosen
+        return _permitted(kept, allowed)
+
     # chosen before the transaction: nobody who writes waits for the choices
-    chosen = [_attempt(lambda item: node.choose(*item), item) for item in asked]
-    made = 0
-    decisions: list[Decision | ValueError] = []
+    choices = _each(lambda wish: (node.choose(*wish), wish[1]), asked)
     with node.store.transaction():
-        for choice, (_, allowed) in zip(chosen, asked, strict=True):
-            if isinstance(choice, ValueError):
-                decisions.append(choice)
-                continue
-            # a twin in this batch, or one asked meanwhile, may have taken the id
-            kept = node.store.decide(choice)
-            made += kept is choice
-            decisions.append(_attempt(lambda pair: _permitted(*pair), (kept, allowed)))
-    node.decisions += made
+        decisions = _each(keep, choices)
+    node.decisions += new
     return decisions
 
 
 def reward_all(
     node: Node, given: Sequence[tuple[str, float] | ValueError]
 ) -> list[Outcome | ValueError]:
-    """Rewards of (decision, reward), all on disk when this returns; what is refused stays so."""
+    """Rewards of (decision, reward), all on disk when this returns."""
     now = node.clock()
-
-    def settle(item: tuple[str, float] | ValueError) -> Outcome:
-        if isinstance(item, ValueError):
-            raise item
-        return node.store.reward(*item, now)
-
     with node.store.transaction():
-        outcomes = [_attempt(settle, item) for item in given]
+        outcomes = _each(lambda item: node.store.reward(*item, now), given)
     node.rewards += outcomes.count(Outcome.NEW)  # not before they are on disk
     return outcomes
 
 
-def _attempt(work: Callable[[A], T], item: A) -> T | ValueError:
-    """The answer to an item, or why it is refused."""
-    try:
-        return work(item)
-    except ValueError as error:
-        return error
+def _each(work: Callable[[A], T], items: Sequence[A | ValueError]) -> list[T | ValueError]:
+    """What comes of every item, or why it is refused; what was refused before stays so."""
+
+    def attempt(item: A) -> T | ValueError:
+        try:
+            return work(item)
+        except ValueError as error:
+            return error
+
+    return [item if isinstance(item, ValueError) else attempt(item) for item in items]
 
 
-def _permitted(decision: Decision, allowed: Sequence[str] | None) -> Decision:
+def _permitted(decision: Decision, allowed: Arms) -> Decision:
     """The decision, if its arm is one of those allowed."""
     if allowed is not None and decision.arm not in allowed:
         raise Conflict(
