@@ -2,18 +2,13 @@
 
 import pytest
 
-from posse.live import certificates
-
+from ..loopback import certified  # noqa: TID252 (no package to name)
 from .world import World
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("certs")
-    certificates.create_authority(folder)
-    for name in ("a", "b", "hub", "mallory"):
-        certificates.issue(folder, name)
-    return folder
+    return certified(tmp_path_factory.mktemp("certs"), "a", "b", "hub", "mallory")
 
 
 @pytest.fixture
