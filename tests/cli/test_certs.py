@@ -5,15 +5,13 @@ import sys
 
 import pytest
 
-from posse.cli import main
 from posse.live import certificates
+
+from .calling import said
 
 
 def run(capsys, *arguments):
-    with pytest.raises(SystemExit) as done:
-        main(["certs", *arguments])
-    out, err = capsys.readouterr()
-    return done.value.code or 0, out, err
+    return said(capsys, "certs", *arguments)
 
 
 @pytest.fixture(autouse=True)

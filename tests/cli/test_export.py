@@ -8,15 +8,13 @@ import sys
 
 import pytest
 
-from posse.cli import main
 from posse.live.store import Decision, Store
+
+from .calling import said
 
 
 def run(capsys, *arguments):
-    with pytest.raises(SystemExit) as done:
-        main(["export", *map(str, arguments)])
-    out, err = capsys.readouterr()
-    return done.value.code or 0, out, err
+    return said(capsys, "export", *arguments)
 
 
 @pytest.fixture

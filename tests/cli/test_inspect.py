@@ -3,8 +3,10 @@
 import pytest
 
 from posse import networks, theory
-from posse.cli import inspect, main
+from posse.cli import inspect
 from posse.networks import EXAMPLES, GRAPHS
+
+from .calling import said
 
 
 @pytest.fixture(autouse=True)
@@ -17,10 +19,7 @@ def shown(capsys):
     """A function from arguments to the exit code and what was printed."""
 
     def call(*arguments):
-        with pytest.raises(SystemExit) as done:
-            main(["inspect", *map(str, arguments)])
-        out, err = capsys.readouterr()
-        return done.value.code or 0, out, err
+        return said(capsys, "inspect", *arguments)
 
     return call
 

@@ -11,7 +11,7 @@ import time
 import httpx
 import pytest
 
-from posse.cli import main
+from .calling import posse
 
 TIMEOUT = 60  # seconds, on a machine that does much else
 AGENT = """
@@ -24,32 +24,16 @@ store = "berlin.db"
 """
 
 
-def posse(*arguments):
-    with pytest.raises(SystemExit) as done:
-        main([*map(str, arguments)])
-    return done.value.code or 0
-
-
 @pytest.fixture
-def agent(tmp_path):
-    """Start agents by their file; what still runs is ended by its process id."""
-    started = []
+def agent(start, tmp_path):
+    """Start agents by their file."""
 
-    def start(text):
+    def start_agent(text):
         file = tmp_path / "agent.toml"
         file.write_text(text)
-        process = subprocess.Popen(
-            [sys.executable, "-c", "from posse.cli import main; main()", "agent", str(file)],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
-        started.append(process)
-        return process
+        return start("agent", file)
 
-    yield start
-    for process in started:
-        if process.poll() is None:
-            os.kill(process.pid, signal.SIGKILL)
-        process.communicate(timeout=10)
+    return start_agent
 
 
 def test_an_agent_lives_and_ends_cleanly(agent, tmp_path, capsys):

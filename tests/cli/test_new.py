@@ -2,15 +2,13 @@
 
 import pytest
 
-from posse.cli import main
 from posse.live.settings import read_settings
+
+from .calling import said
 
 
 def run(capsys, *arguments):
-    with pytest.raises(SystemExit) as done:
-        main(["new", *arguments])
-    out, err = capsys.readouterr()
-    return done.value.code or 0, out, err
+    return said(capsys, "new", *arguments)
 
 
 @pytest.fixture(autouse=True)

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from posse.cli import main
+from .calling import posse
 
 
 @pytest.fixture(autouse=True)
@@ -13,12 +13,6 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "120")
     return tmp_path
-
-
-def posse_paper(*arguments):
-    with pytest.raises(SystemExit) as done:
-        main(["paper", *map(str, arguments)])
-    return done.value.code or 0
 
 
 def report_of(folder):
@@ -29,7 +23,7 @@ def report_of(folder):
 
 
 def test_some_figures(folder, capsys):
-    assert posse_paper("fig3", "5a", "--runs", 3) == 0
+    assert posse("paper", "fig3", "5a", "--runs", 3) == 0
     out = capsys.readouterr()
     assert out.out.splitlines()[-1] == "report/index.html"
     assert "What the paper says" in out.out
@@ -48,34 +42,34 @@ def test_some_figures(folder, capsys):
 def test_a_second_time_nothing_is_computed(folder, monkeypatch):
     from posse.lab import simulation
 
-    assert posse_paper("fig4a", "--runs", 2, "--quiet") == 0
+    assert posse("paper", "fig4a", "--runs", 2, "--quiet") == 0
     first = report_of(folder / "report")
     monkeypatch.setattr(simulation, "simulate_some", None)
-    assert posse_paper("fig4a", "--runs", 2, "--quiet") == 0
+    assert posse("paper", "fig4a", "--runs", 2, "--quiet") == 0
     again = report_of(folder / "report")
     assert again["panels"][0]["curves"] == first["panels"][0]["curves"]
 
 
 def test_damage_is_said(folder, capsys):
-    assert posse_paper("fig4b", "--runs", 2, "--quiet") == 0
+    assert posse("paper", "fig4b", "--runs", 2, "--quiet") == 0
     stored = sorted((folder / "report" / "results").glob("*/*.nc"))
     stored[0].write_bytes(b"")
     capsys.readouterr()
-    assert posse_paper("fig4b", "--runs", 2, "--quiet") == 0
+    assert posse("paper", "fig4b", "--runs", 2, "--quiet") == 0
     err = capsys.readouterr().err
     assert str(stored[0].relative_to(folder)) in err
     assert "computed again" in err
 
 
 def test_as_published(folder):
-    assert posse_paper("fig3", "--as-published", "--runs", 2, "--output", "published") == 0
+    assert posse("paper", "fig3", "--as-published", "--runs", 2, "--output", "published") == 0
     report = report_of(folder / "published")
     assert report["summary"]["variant"] == "as published"
     assert "not doubly stochastic" in report["panels"][0]["note"]
 
 
 def test_the_published_values_are_there(folder, capsys):
-    assert posse_paper("published", "--runs", 5) == 0
+    assert posse("paper", "published", "--runs", 5) == 0
     assert len(report_of(folder / "report")["panels"][0]["published"]) == 30
     assert re.search(r"\d+ of 30 published values agree", capsys.readouterr().out)
 
@@ -95,7 +89,7 @@ def test_the_published_values_are_there(folder, capsys):
 )
 def test_mistakes_are_one_line(folder, capsys, arguments, words):
     (folder / "a-file").write_text("")
-    assert posse_paper(*arguments) == 2
+    assert posse("paper", *arguments) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("posse: ")
     assert words in line

@@ -1,6 +1,5 @@
 """`posse router`, and several agents of one `posse agent`, as processes of their own."""
 
-import os
 import re
 import signal
 import socket
@@ -8,7 +7,6 @@ import subprocess
 import sys
 import time
 from contextlib import nullcontext
-from pathlib import Path
 from types import SimpleNamespace
 
 import httpx
@@ -17,7 +15,8 @@ import pytest
 from posse.cli import main
 from posse.live import certificates
 
-ROOT = Path(__file__).parents[2]
+from .calling import said
+
 TIMEOUT = 60  # seconds, on a machine that does much else
 AGENT = """
 name = "{name}"
@@ -29,26 +28,6 @@ tick_seconds = 0.1
 neighbours = {{{other} = ""}}
 router = {{hub = "{address}"}}
 """
-
-
-@pytest.fixture
-def start(tmp_path):
-    started = []
-
-    def start(*arguments):
-        process = subprocess.Popen(
-            [sys.executable, "-m", "posse", *map(str, arguments)], cwd=tmp_path, text=True,
-            env=os.environ | {"PYTHONPATH": str(ROOT / "src")},
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        )  # fmt: skip
-        started.append(process)
-        return process
-
-    yield start
-    for process in started:
-        if process.poll() is None:
-            process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=TIMEOUT)
 
 
 @pytest.fixture
@@ -142,8 +121,6 @@ def test_mistakes_are_one_line(capsys, folder, monkeypatch, arguments, words):
     monkeypatch.chdir(folder)
     # the handlers of signals that the command sets are not for this process
     monkeypatch.setattr("posse.cli.router.told", nullcontext)
-    with pytest.raises(SystemExit) as done:
-        main(["router", *arguments])
-    out, err = capsys.readouterr()
-    assert (done.value.code, out, err.count("\n")) == (2, "", 1)
+    code, out, err = said(capsys, "router", *arguments)
+    assert (code, out, err.count("\n")) == (2, "", 1)
     assert words in err

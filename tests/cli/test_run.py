@@ -5,9 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import posse
-from posse.cli import main
+from posse import load
 from posse.lab.experiments import experiment_of, read_experiment
+
+from .calling import posse
 
 FILE = """
 title = "Two [arms]"
@@ -42,14 +43,8 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def posse_run(*arguments):
-    with pytest.raises(SystemExit) as done:
-        main(["run", *map(str, arguments)])
-    return done.value.code
-
-
 def test_a_run_prints_and_writes(capsys):
-    assert not posse_run("two.toml")
+    assert not posse("run", "two.toml")
     out, err = capsys.readouterr()
     assert "Two [arms]" in out
     assert "regret per agent at round 30; 5 runs, seed 3" in out
@@ -59,7 +54,7 @@ def test_a_run_prints_and_writes(capsys):
     assert sorted(path.name for path in Path("results").iterdir()) == ["two.nc", "two.png"]
     assert Path("results/two.png").read_bytes().startswith(b"\x89PNG")
 
-    loaded = posse.load("results/two.nc")
+    loaded = load("results/two.nc")
     expected = read_experiment("two.toml").run()
     for name in expected:
         np.testing.assert_array_equal(loaded[name].regret, expected[name].regret)
@@ -69,16 +64,16 @@ def test_a_run_prints_and_writes(capsys):
 
 def test_options_override_the_file(capsys):
     options = ("--runs", 2, "--horizon", 7, "--seed", 9, "--output", "a/b", "--no-plot", "--quiet")
-    assert not posse_run("two.toml", *options)
+    assert not posse("run", "two.toml", *options)
     out, err = capsys.readouterr()
     assert (out, err) == ("a/b/two.nc\n", "")
     assert [path.name for path in Path("a/b").iterdir()] == ["two.nc"]
-    result = posse.load("a/b/two.nc")["dec-TS"]
+    result = load("a/b/two.nc")["dec-TS"]
     assert (result.runs, result.horizon, result.settings["seed"]) == (2, 7, 9)
 
 
 def test_one_run_has_no_interval(capsys):
-    assert not posse_run("two.toml", "--runs", 1, "--no-plot")
+    assert not posse("run", "two.toml", "--runs", 1, "--no-plot")
     assert "nan" not in capsys.readouterr().out
 
 
@@ -99,7 +94,7 @@ def test_one_run_has_no_interval(capsys):
 )
 def test_mistakes_leave_nothing_behind(change, options, sentence, capsys):
     Path("two.toml").write_text(FILE.replace(*change))
-    assert posse_run("two.toml", *options) == 2
+    assert posse("run", "two.toml", *options) == 2
     out, err = capsys.readouterr()
     assert out == ""
     assert err.startswith(f"posse: {sentence}")
@@ -110,6 +105,6 @@ def test_mistakes_leave_nothing_behind(change, options, sentence, capsys):
 def test_a_family_that_cannot_learn_is_a_mistake(capsys):
     gaussian = FILE.replace('"bernoulli"', '"gaussian"')
     Path("two.toml").write_text(gaussian + 'family = "bernoulli"\n')
-    assert posse_run("two.toml") == 2
+    assert posse("run", "two.toml") == 2
     assert "family 'bernoulli' learns from rewards in [0, 1]" in capsys.readouterr().err
     assert not list(Path().glob("results/*"))

@@ -1,4 +1,4 @@
-"""What tests on loopback need: addresses, patience, and certificates that `posse certs` refuses."""
+"""What tests on loopback need: addresses, patience, and certificates, even bad ones."""
 
 import socket
 import time
@@ -25,6 +25,14 @@ def wait_until(true, message="it did not happen"):
     while not true():
         assert time.monotonic() < deadline, message
         time.sleep(0.01)
+
+
+def certified(folder, *names):
+    """The folder, with an authority and a certificate for each name."""
+    certificates.create_authority(folder)
+    for name in names:
+        certificates.issue(folder, name)
+    return folder
 
 
 def issue_for(folder, name, lifetime, file):

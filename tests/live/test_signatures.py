@@ -10,16 +10,14 @@ from posse.live.certificates import Files
 from posse.live.settings import from_data
 from posse.live.signatures import signer, verifier
 
+from .loopback import certified
+
 SETTINGS = {"arms": ["red", "green"], "family": "bernoulli"}
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("certs")
-    certificates.create_authority(folder)
-    for name in ("berlin", "paris", "rome"):
-        certificates.issue(folder, name, ["127.0.0.1"])
-    return folder
+    return certified(tmp_path_factory.mktemp("certs"), "berlin", "paris", "rome")
 
 
 def agent(folder, name):

@@ -22,7 +22,7 @@ from posse.live.store import Store
 from posse.live.transport.zenoh import ZenohTransport
 from posse.live.wire import Codec
 
-from ..loopback import free_addresses, issue_for, wait_until  # noqa: TID252 (no package to name)
+from ..loopback import certified, free_addresses, issue_for, wait_until  # noqa: TID252 (no package to name)
 
 CODEC = Codec(OriginsMessage, FlowsMessage)
 ARMS = ["red", "green"]
@@ -31,11 +31,7 @@ TRUE, FALSE = {"red": (PER_UNIT, 2 * PER_UNIT)}, {"red": (0, 50 * PER_UNIT)}
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("certs")
-    certificates.create_authority(folder)
-    for name in ("victim", "mallory", "honest"):
-        certificates.issue(folder, name)
-    return folder
+    return certified(tmp_path_factory.mktemp("certs"), "victim", "mallory", "honest")
 
 
 class Link:

@@ -13,6 +13,8 @@ from posse.live import certificates
 from posse.live.process import make_node
 from posse.live.settings import read_settings
 
+from ..loopback import certified  # noqa: TID252 (no package to name)
+
 GOOD = {
     "name": '"a"', "arms": '["x", "y"]', "family": '"bernoulli"', "policy": '"greedy"',
     "exchange": '"flows"', "reward_range": "[0, 1]", "reward_window": "10", "default_reward": "0",
@@ -101,11 +103,7 @@ def refusal(monkeypatch, capsys):
 
 @pytest.fixture(scope="module")
 def certs(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("made")
-    certificates.create_authority(folder / "certs")
-    for name in ("a", "b"):
-        certificates.issue(folder / "certs", name)
-    return folder / "certs"
+    return certified(tmp_path_factory.mktemp("certs"), "a", "b")
 
 
 def test_certificates_in_trouble(refusal, tmp_path, certs):

@@ -10,7 +10,7 @@ from posse.live.exchange.boots import MOST_BOOTS, Boots
 from posse.live.exchange.ledger import each
 from posse.live.exchange.quanta import PER_UNIT
 
-from .world import World, two
+from .world import World, settled_pair, two
 
 
 def negated(ledger):
@@ -19,14 +19,6 @@ def negated(ledger):
 
 def version(world, name):
     return max((v for v, _ in world.agents[name].records().values()), default=0)
-
-
-def settled_pair():
-    """Owner and mirror that have heard each other, with 30 pulls at the owner, none exchanged."""
-    world, owner, mirror = two(Flows)
-    world.settle(rounds=3)
-    world.observe(owner, 30)
-    return world, owner, mirror
 
 
 def one_step(world, owner, mirror):

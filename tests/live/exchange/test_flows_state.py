@@ -5,15 +5,7 @@ from dataclasses import replace
 
 from posse.live.exchange import Flows
 
-from .world import World, two
-
-
-def settled_pair():
-    """Two that have heard each other, with 30 pulls at the owner, none exchanged."""
-    world, owner, mirror = two(Flows)
-    world.settle(rounds=3)
-    world.observe(owner, 30)
-    return world, owner, mirror
+from .world import World, settled_pair, two
 
 
 def test_two_lost_disks_find_each_other_again():

@@ -165,4 +165,12 @@ def two(exchange, **options):
     return world, names[0], names[1]
 
 
-__all__ = ["BOUNDS", "FINGERPRINT", "Flows", "World", "two"]
+def settled_pair():
+    """Owner and mirror that have heard each other, with 30 pulls at the owner, none exchanged."""
+    world, owner, mirror = two(Flows)
+    world.settle(rounds=3)
+    world.observe(owner, 30)
+    return world, owner, mirror
+
+
+__all__ = ["BOUNDS", "FINGERPRINT", "Flows", "World", "settled_pair", "two"]

@@ -7,24 +7,14 @@ import time
 import pytest
 import zenoh
 
-from posse.live import certificates
 from posse.live.certificates import Files
 from posse.live.transport.settings import settings
 from posse.live.transport.zenoh import Router, ZenohTransport
 
-from .loopback import free_addresses, wait_until
-from .test_zenoh import shout
+from ..loopback import free_addresses, wait_until  # noqa: TID252 (no package to name)
+from .world import shout
 
 PEER = {"a": "b", "b": "a"}
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("certs")
-    certificates.create_authority(folder)
-    for name in ("a", "b", "hub", "mallory"):
-        certificates.issue(folder, name)
-    return folder
 
 
 class World:

@@ -1,0 +1,137 @@
+"""What a liar cannot do to an agent of origins: forge, exaggerate, or fill its memory."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from posse.live.exchange import Origins, RateCap
+from posse.live.exchange.origins import signed_bytes
+from posse.live.exchange.quanta import PER_UNIT
+
+from .origins import ONE, agent, entry, message, signatures
+from .world import BOUNDS
+
+
+def test_relays_pass_signatures_on_and_a_forged_entry_is_refused():
+    left, relay, right = (agent(name, **signatures(name)) for name in ("left", "relay", "right"))
+    left.connect("relay")
+    relay.connect("right")
+    left.observe("a", ONE)
+    ((_, first),) = left.tick(0.0)
+    relay.receive("left", first, 0.0)
+    restored = agent("relay", **signatures("relay"))
+    restored.restore(json.loads(json.dumps(relay.state())))
+    ((_, second),) = restored.tick(0.0)
+    right.receive("relay", second, 0.0)
+    assert right.evidence() == {"a": ONE}
+    forged = replace(second.entries[0], seq=9, evidence={"a": (0, 9 * PER_UNIT)})
+    ((_, answer),) = right.receive("relay", message(forged), 0.0)
+    assert answer.holds == (("left", forged.incarnation, 1),)
+    assert right.refusals == {"bad signature": 1}
+    assert right.evidence() == {"a": ONE}
+
+
+def said_by(writer):
+    ((_, message),) = writer.tick(0.0)
+    return message
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"origin": "relay"},
+        {"incarnation": 9},
+        {"seq": 9},
+        {"evidence": {"a": (0, PER_UNIT)}},
+        {"signature": b""},
+    ],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_every_word_of_an_entry_is_signed(changes):
+    writer, reader = (agent(name, **signatures(name)) for name in ("left", "right"))
+    writer.connect("right")
+    writer.observe("a", ONE)
+    sent = said_by(writer)
+    forged = replace(sent.entries[0], **changes)
+    reader.receive("left", message(forged), 0.0)
+    assert reader.refusals == {"bad signature": 1}
+    assert reader.evidence() == {}
+    reader.receive("left", sent, 0.0)
+    assert reader.evidence() == {"a": ONE}
+
+
+def test_an_entry_is_signed_once_and_again_when_it_has_grown():
+    signed = []
+
+    def sign(content):
+        signed.append(content)
+        return signatures("left")["sign"](content)
+
+    writer, reader = agent("left", sign=sign), agent("right", **signatures("right"))
+    writer.connect("right")
+    for pulls in (1, 2):
+        writer.observe("a", ONE)
+        said_by(writer)
+        reader.receive("left", said_by(writer), 0.0)
+        assert reader.evidence() == {"a": (pulls * PER_UNIT, pulls * PER_UNIT)}
+        assert len(signed) == pulls
+
+
+def test_a_signature_does_not_depend_on_the_order_of_the_arms():
+    evidence = {"a": ONE, "b": (0, PER_UNIT)}
+    turned = dict(reversed(evidence.items()))
+    one, other = (signed_bytes("f", entry(evidence=arms)) for arms in (evidence, turned))
+    assert one == other
+
+
+def test_a_signature_holds_for_one_fingerprint_only():
+    writer = agent("left", **signatures("left"))
+    writer.connect("right")
+    writer.observe("a", ONE)
+    ((_, sent),) = writer.tick(0.0)
+    reader = Origins(fingerprint="poisson", bounds=BOUNDS, **signatures("right"))
+    reader.receive("left", replace(sent, fingerprint="poisson"), 0.0)
+    assert reader.refusals == {"bad signature": 1}
+
+
+@pytest.mark.parametrize("values", [(2 * PER_UNIT, PER_UNIT), (-2, 1), (0, -1), (1, 0)])
+def test_more_evidence_than_its_pulls_allow_is_refused(values):
+    mine = agent()
+    mine.receive("peer", message(entry(evidence={"a": values})), 0.0)
+    assert mine.refusals == {"more evidence than its pulls allow": 1}
+    assert mine.evidence() == {}
+    with pytest.raises(ValueError, match="bounds"):
+        mine.observe("a", values)
+
+
+def test_a_rate_cap_bounds_a_liars_pulls_over_all_its_incarnations():
+    mine = agent(rate_cap=RateCap(per_second=1.0, since=100.0))
+    mine.receive("peer", message(entry(pulls=10)), 110.0)
+    mine.receive("peer", message(entry(incarnation=2, pulls=10)), 115.0)
+    assert mine.refusals == {"more pulls than the rate allows": 1}
+    mine.receive("peer", message(entry(incarnation=2, pulls=10)), 120.0)
+    assert mine.evidence() == {"a": (0, 20 * PER_UNIT)}
+
+
+def test_a_rate_cap_lets_every_origin_pull_as_often_as_the_clock_allows():
+    mine = agent(rate_cap=RateCap(per_second=1.0, since=100.0))
+    for seq in range(1, 11):
+        now = 100.0 + seq
+        grown = [entry(origin, seq=seq, pulls=seq) for origin in ("one", "other")]
+        mine.receive("peer", message(*grown), now)
+    assert not mine.refusals
+    assert mine.evidence() == {"a": (0, 20 * PER_UNIT)}
+
+
+def test_a_stranger_cannot_fill_the_memory():
+    mine = agent(most_entries=3)
+    mine.connect("peer")
+    for nth in range(5):
+        mine.receive("peer", message(entry(f"o{nth}")), 0.0)
+    assert mine.refusals == {"too many entries": 2}
+    for nth in range(9):
+        mine.receive("peer", message(holds=((f"o{nth}", 1, 1),)), 0.0)
+    assert len(mine._neighbours["peer"].holds) == 3
+    mine.receive("peer", message(entry("o1", seq=2, pulls=2)), 0.0)
+    assert mine.evidence() == {"a": (0, 4 * PER_UNIT)}

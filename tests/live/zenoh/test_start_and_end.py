@@ -1,0 +1,108 @@
+"""What an agent refuses to start with, and an end that is prompt whatever its peers do."""
+
+import socket
+import subprocess
+import sys
+import time
+from datetime import timedelta
+
+import pytest
+
+from posse.live import certificates
+from posse.live.certificates import Files
+from posse.live.transport.zenoh import ZenohTransport
+
+from ..loopback import SOON, issue_for  # noqa: TID252 (no package to name)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({}, "give the files of a certificate"),
+        ({"insecure": True, "listen": "0.0.0.0:7447"}, r"stays on 127\.0\.0\.1, got 0\.0\.0\.0"),
+        ({"insecure": True, "neighbours": {"b": "example.org:1"}}, "got example.org:1"),
+        ({"insecure": True, "listen": "127.0.0.1"}, "an address is host:port"),
+        ({"insecure": True, "listen": "127.0.0.1:70000"}, "an address is host:port"),
+        ({"insecure": True, "listen": "tcp/127.0.0.1:x"}, "an address is host:port"),
+        ({"insecure": True, "neighbours": {"a": None}}, "cannot be its own neighbour"),
+        ({"insecure": True, "neighbours": {"b/*": None}}, "letters, digits"),
+        ({"insecure": True, "network": "**"}, "letters, digits"),
+    ],
+)
+def test_nonsense_is_refused(options, sentence):
+    neighbours = options.pop("neighbours", {"b": None})
+    with pytest.raises(ValueError, match=sentence):
+        ZenohTransport("a", neighbours, **options)
+
+
+def test_files_that_nobody_would_accept_are_refused_here(folder, tmp_path):
+    def refused(files, sentence):
+        with pytest.raises(ValueError, match=sentence) as caught:
+            ZenohTransport("a", {"b": None}, files=files).start(lambda *_: None)
+        assert "posse certs issue a" in str(caught.value)
+
+    good = Files.of(folder, "a")
+    certificates.create_authority(tmp_path)
+    refused(Files.of(tmp_path, "a"), "there is no file")
+    refused(Files.of(folder, "b"), "is not the certificate of a")
+    refused(Files(good.authority, good.certificate, folder / "b.key"), "is not the key of")
+    refused(Files(tmp_path / "ca.pem", good.certificate, good.key), "did not sign")
+    refused(issue_for(folder, "a", timedelta(seconds=-9), "old"), "has expired")
+
+
+def test_an_address_in_use_is_said_in_one_line(world):
+    world.agent("a")
+    again = ZenohTransport(
+        "a", {"b": None}, listen=world.addresses["a"], files=Files.of(world.folder, "a")
+    )
+    with pytest.raises(
+        ValueError, match=f"a cannot listen on tls/{world.addresses['a']}"
+    ) as caught:
+        again.start(lambda *_: None)
+    assert "\n" not in str(caught.value)
+    again.close()
+
+
+def test_closing_is_prompt_and_for_good(world):
+    a, _ = world.pair()
+    start = time.monotonic()
+    a.close()
+    a.close()
+    assert time.monotonic() - start < 2
+    assert a.connected() == {"b": False}
+    a.send("b", b"dropped")
+    with pytest.raises(RuntimeError, match="was started before"):
+        a.start(lambda *_: None)
+    unstarted = ZenohTransport("c", {}, files=Files.of(world.folder, "a"))
+    unstarted.close()
+
+
+def test_closing_while_dialling_is_prompt(world):
+    a = world.agent("a")
+    start = time.monotonic()
+    a.close()
+    assert time.monotonic() - start < 2
+
+
+HANGING = """
+import sys, time
+from pathlib import Path
+from posse.live.certificates import Files
+from posse.live.transport.zenoh import ZenohTransport
+
+folder, there = sys.argv[1:]
+a = ZenohTransport("a", {"b": there}, files=Files.of(Path(folder), "a"))
+a.start(print)
+time.sleep(0.5)
+start = time.monotonic()
+a.close()
+print(time.monotonic() - start < 2)
+"""
+
+
+def test_closing_while_a_peer_hangs_is_prompt_and_so_is_the_end(folder):
+    with socket.create_server(("127.0.0.1", 0)) as deaf:  # takes connections and says nothing
+        there = f"127.0.0.1:{deaf.getsockname()[1]}"
+        command = [sys.executable, "-c", HANGING, str(folder), there]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=SOON)
+    assert (done.returncode, done.stdout) == (0, "True\n")

@@ -1,0 +1,237 @@
+"""Divergences against sums, integrals and minimisations, and the one that each family has."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import integrate, optimize, special, stats
+
+from posse import divergences, theory
+
+from .material import positive, probabilities, unhurried
+
+
+@unhurried
+@given(probabilities, probabilities)
+def test_bernoulli_divergence_is_the_entropy_of_two_outcomes(p: float, q: float) -> None:
+    expected = stats.entropy([p, 1 - p], [q, 1 - q])
+    assert theory.kl_bernoulli(p, q) == pytest.approx(expected, rel=1e-9, abs=1e-15)
+
+
+@unhurried
+@given(positive, positive)
+def test_poisson_divergence_is_the_sum_over_counts(p: float, q: float) -> None:
+    counts = np.arange(150)
+    laws = stats.poisson.logpmf(counts, p), stats.poisson.logpmf(counts, q)
+    expected = np.sum(np.exp(laws[0]) * (laws[0] - laws[1]))
+    assert theory.kl_poisson(p, q) == pytest.approx(expected, rel=1e-8, abs=1e-12)
+
+
+@unhurried
+@given(positive, positive)
+def test_exponential_divergence_is_the_integral(p: float, q: float) -> None:
+    law, other = stats.expon(scale=p), stats.expon(scale=q)
+    expected, _ = integrate.quad(
+        lambda y: law.pdf(y) * (law.logpdf(y) - other.logpdf(y)), 0, 50 * p, limit=200
+    )
+    assert theory.kl_exponential(p, q) == pytest.approx(expected, rel=1e-7, abs=1e-9)
+
+
+@unhurried
+@given(st.floats(-3, 3), st.floats(-3, 3), st.floats(0.2, 3))
+def test_gaussian_divergence_is_the_integral(p: float, q: float, sigma: float) -> None:
+    law, other = stats.norm(p, sigma), stats.norm(q, sigma)
+    expected, _ = integrate.quad(
+        lambda y: law.pdf(y) * (law.logpdf(y) - other.logpdf(y)), p - 12 * sigma, p + 12 * sigma
+    )
+    assert theory.kl_gaussian(p, q, sigma) == pytest.approx(expected, rel=1e-7, abs=1e-9)
+
+
+@unhurried
+@given(st.floats(-3, 3), st.floats(-3, 3), st.floats(0.2, 3))
+def test_unknown_variance_takes_the_closest_variance(p: float, q: float, sigma: float) -> None:
+    def to_law_with(log_sd: float) -> float:
+        sd = math.exp(log_sd)
+        return log_sd - math.log(sigma) + (sigma**2 + (p - q) ** 2) / (2 * sd**2) - 0.5
+
+    closest = optimize.minimize_scalar(to_law_with, bounds=(-4, 4), method="bounded").fun
+    divergence = theory.kl_gaussian_unknown_variance(p, q, sigma)
+    assert divergence == pytest.approx(closest, abs=1e-6)
+    assert divergence <= theory.kl_gaussian(p, q, sigma) + 1e-15
+
+
+@pytest.mark.parametrize(
+    ("p", "q", "expected"),
+    [
+        (0, 0, 0),
+        (1, 1, 0),
+        (0, 0.3, -math.log(0.7)),
+        (1, 0.3, -math.log(0.3)),
+        (0, 1, math.inf),
+        (1, 0, math.inf),
+        (0.4, 0, math.inf),
+        (0.4, 1, math.inf),
+        (0.1, 0.5, 0.1 * math.log(0.2) + 0.9 * math.log(1.8)),
+    ],
+)
+def test_bernoulli_divergence_at_the_edges(p: float, q: float, expected: float) -> None:
+    assert theory.kl_bernoulli(p, q) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("p", "q", "expected"), [(0, 0, 0), (0, 2, 2), (2, 0, math.inf), (2, 1, 2 * math.log(2) - 1)]
+)
+def test_poisson_divergence_at_the_edges(p: float, q: float, expected: float) -> None:
+    assert theory.kl_poisson(p, q) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("gap", [1e-3, 1e-5, 1e-8, 1e-11])
+def test_divergences_keep_their_digits_when_means_nearly_agree(gap: float) -> None:
+    # to leading order a divergence is gap^2 / (2 variance); rounding of 1 - p limits the digits
+    best = 0.3
+    worse = best - gap
+    accuracy = 4 * gap + 1e-15 / gap
+    for divergence, variance in [
+        (theory.kl_bernoulli, best * (1 - best)),
+        (theory.kl_poisson, best),
+        (theory.kl_exponential, best**2),
+        (theory.kl_gaussian, 1),
+        (theory.kl_gaussian_unknown_variance, 1),
+    ]:
+        expected = (best - worse) ** 2 / (2 * variance)
+        assert divergence(worse, best) == pytest.approx(expected, rel=accuracy)
+
+
+@pytest.mark.parametrize(
+    "divergence",
+    [theory.kl_bernoulli, theory.kl_poisson, theory.kl_exponential, theory.kl_gaussian],
+)
+def test_divergences_are_continuous_where_the_series_takes_over(
+    divergence: theory.Divergence,
+) -> None:
+    worse = 0.5 * (1 - np.array([0.00999999, 0.01000001]))
+    inside, outside = divergence(worse, 0.5)
+    assert outside == pytest.approx(inside, rel=5e-6)
+    assert outside > inside
+
+
+@pytest.mark.parametrize(
+    "divergence",
+    [
+        theory.kl_bernoulli,
+        theory.kl_gaussian,
+        theory.kl_gaussian_unknown_variance,
+        theory.kl_poisson,
+        theory.kl_exponential,
+    ],
+)
+def test_divergences_broadcast(divergence: theory.Divergence) -> None:
+    p, q = np.array([[0.1], [0.2], [0.5]]), np.array([0.2, 0.5])
+    table = divergence(p, q)
+    assert table.shape == (3, 2)
+    assert table[1, 0] == table[2, 1] == 0
+    for row, column in np.ndindex(3, 2):
+        assert table[row, column] == divergence(p[row, 0], q[column])
+
+
+@pytest.mark.parametrize("bad", [-0.1, 1.1, math.nan, "a", None])
+def test_bernoulli_divergence_refuses_what_is_no_probability(bad: object) -> None:
+    with pytest.raises(ValueError, match=r"^p must be .*, got"):
+        theory.kl_bernoulli(bad, 0.5)
+    with pytest.raises(ValueError, match=r"^q must be .*, got"):
+        theory.kl_bernoulli(0.5, bad)
+
+
+def test_other_divergences_refuse_means_outside_their_family() -> None:
+    with pytest.raises(ValueError, match="p must be finite numbers at least 0, got -1"):
+        theory.kl_poisson(-1, 1)
+    with pytest.raises(ValueError, match="q must be finite numbers above 0, got 0"):
+        theory.kl_exponential(1, 0)
+    with pytest.raises(ValueError, match="sigma must be a finite number above 0, got 0"):
+        theory.kl_gaussian(0, 1, sigma=0)
+    with pytest.raises(ValueError, match="p must be finite numbers, got inf"):
+        theory.kl_gaussian(math.inf, 1)
+
+
+# The divergence of a family ------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Plain:
+    name: str
+
+
+@dataclass(frozen=True)
+class GaussianLike:
+    name: ClassVar[str] = "gaussian"
+    sigma: float = 2.0
+
+
+@dataclass(frozen=True)
+class UnknownVarianceLike:
+    name: ClassVar[str] = "gaussian-unknown-variance"
+    sigma: float = 2.0
+
+
+@dataclass(frozen=True)
+class BanditLike:
+    family: object
+    means: tuple[float, ...]
+
+
+@pytest.mark.parametrize(
+    ("family", "expected"),
+    [
+        (Plain("bernoulli"), 0.1 * math.log(0.2) + 0.9 * math.log(1.8)),
+        (Plain("bounded"), 0.1 * math.log(0.2) + 0.9 * math.log(1.8)),
+        (GaussianLike(), 0.4**2 / (2 * 2**2)),
+        (UnknownVarianceLike(), 0.5 * math.log(1 + 0.4**2 / 2**2)),
+        (Plain("poisson"), 0.1 * math.log(0.2) + 0.4),
+        (Plain("exponential"), 0.2 - 1 - math.log(0.2)),
+    ],
+)
+def test_divergence_of_a_family(family: object, expected: float) -> None:
+    assert theory.divergence(family)(0.1, 0.5) == pytest.approx(expected)
+    constant = theory.lai_robbins(BanditLike(family, (0.1, 0.5, 0.1)), n_agents=4)
+    assert constant == pytest.approx(2 * 0.4 / (4 * expected))
+
+
+@pytest.mark.parametrize(("family", "shown"), [(Plain("grid"), "'grid'"), (3, "3")])
+def test_divergence_of_an_unknown_family(family: object, shown: str) -> None:
+    with pytest.raises(ValueError, match=f"family {shown} has no known divergence: known are bern"):
+        theory.divergence(family)
+
+
+def test_every_registered_family_but_the_grid_has_a_divergence() -> None:
+    from posse.families import FAMILIES
+
+    assert set(divergences.DIVERGENCES) == set(FAMILIES) - {"grid"}
+    for name in divergences.DIVERGENCES:
+        bandit = BanditLike(FAMILIES[name](), (0.5, 0.1))
+        assert theory.lai_robbins(bandit, 3) > 0
+
+
+def test_bernoulli_divergence_is_the_smallest_for_bounded_rewards() -> None:
+    # what the choice for Bounded rests on, on its own rewards Beta(c m, c (1 - m))
+    for concentration in (0.5, 5, 50):
+        law = stats.beta(concentration * 0.3, concentration * 0.7)
+        other = stats.beta(concentration * 0.6, concentration * 0.4)
+        # on the logit scale, where the density has no poles
+        actual, _ = integrate.quad(
+            lambda x, law=law, other=other: (
+                law.pdf(special.expit(x))
+                * special.expit(x)
+                * special.expit(-x)
+                * (law.logpdf(special.expit(x)) - other.logpdf(special.expit(x)))
+            ),
+            -30,
+            30,
+            limit=200,
+        )
+        assert theory.kl_bernoulli(0.3, 0.6) < actual
