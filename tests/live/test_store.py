@@ -281,8 +281,8 @@ def test_those_who_wait_come_before_the_next_chunk(
 
     store.attach(Order())
     for index in range(20):
-        store.decide(f"old{index}", "A", 0.5, index)
-    store.decide("new", "A", 0.5, 100)
+        store.decide(Decision(f"old{index}", "A", 0.5, index))
+    store.decide(Decision("new", "A", 0.5, 100))
     with ThreadPoolExecutor(1) as pool:
         assert store.expire(100, 50, 0.0) == 20
     assert futures[0].result() is Outcome.NEW
@@ -290,7 +290,7 @@ def test_those_who_wait_come_before_the_next_chunk(
 
 
 def test_those_who_wait_are_told_that_it_is_closed(store: Store) -> None:
-    store.decide("d", "A", 0.5, 1)
+    store.decide(Decision("d", "A", 0.5, 1))
     with ThreadPoolExecutor(3) as pool:
         with store.transaction():
             closing = pool.submit(store.close)
