@@ -18,18 +18,7 @@ import pytest
 
 from posse.live.store import Decision, Store, StoreError, schema
 
-FINGERPRINT = "origins bernoulli beta(1, 1)"
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "agent.db"
-
-
-@pytest.fixture
-def reopen(path: Path) -> Callable[[], Store]:
-    return lambda: Store.open(path, fingerprint=FINGERPRINT)
-
+from .conftest import FINGERPRINT
 
 # Four threads decide and reward, and say so when it is acknowledged; a pipe takes a short line
 # whole.
