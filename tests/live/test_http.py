@@ -1,8 +1,11 @@
 """The HTTP interface: every endpoint, every error, and no request that it dies of."""
 
 import json
+import re
 import sqlite3
+from pathlib import Path
 
+import posse.live
 from posse.live.http import interface
 from posse.live.store import StoreError
 
@@ -158,6 +161,19 @@ def test_metrics(http, node):
     assert 'posse_pulls_here{arm="the \\"blue\\""} 1.0' in lines
     assert sum(line.startswith("posse_refusals_total") for line in lines) == 100
     assert all(line.startswith(("# HELP posse_", "# TYPE posse_", "posse_")) for line in lines)
+
+
+def test_counters_begin_at_zero(http):
+    """Or Prometheus would see no increase in the first refusal, the first failure."""
+    lines = http.get("/metrics").text.splitlines()
+    for doing in ("tick", "receive", "send", "request"):
+        assert f'posse_failures_total{{doing="{doing}"}} 0' in lines
+    source = Path(posse.live.__file__).parent
+    written = "".join(path.read_text() for path in source.glob("exchange/*.py"))
+    reasons = set(re.findall(r'(?:_refuse\(|return |else )"([a-z][a-z ]+)"', written))
+    assert len(reasons) > 10
+    reasons |= {"malformed", *re.findall(r', "([a-z ]+)"\)', (source / "wire.py").read_text())}
+    assert {f'posse_refusals_total{{reason="{reason}"}} 0' for reason in reasons} <= set(lines)
 
 
 def test_openapi(http):
