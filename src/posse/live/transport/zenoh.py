@@ -98,6 +98,7 @@ class ZenohTransport:
         self._ends: dict[str, float] = {}  # when a neighbour's certificate ends, as it last sent it
         self._end = lru_cache(1000)(self._certificate_end)
         self._contested: frozenset[str] = frozenset()
+        self._said_away = False  # that the router is, in the log
 
     def start(self, receive: Receive) -> None:
         """Open the session; `receive` is called from zenoh's threads."""
@@ -125,7 +126,6 @@ class ZenohTransport:
         """Try to reach the router until it is there; from then on zenoh comes back by itself."""
         import zenoh
 
-        warned = False
         while True:
             try:
                 with self._lock:
@@ -133,9 +133,9 @@ class ZenohTransport:
                         self._open(receive)
                 return
             except zenoh.ZError as error:
-                if not warned:
+                if not self._said_away:
                     logger.warning("the router %s is not reached: %s", self.router, _brief(error))
-                warned = True
+                self._said_away = True
             time.sleep(ROUTER_PAUSE)
 
     def _open(self, receive: Receive) -> None:
@@ -204,6 +204,7 @@ class ZenohTransport:
                 sessions[zid].add(name)
             mixed = (names for names in sessions.values() if len(names) > 1)
             before, self._contested = self._contested, frozenset(chain.from_iterable(mixed))
+            self._say_of_router()
         if new := self._contested - before:
             logger.warning(
                 "the certificates of %s claim to be one agent: %s is not heard until one of them "
@@ -211,6 +212,17 @@ class ZenohTransport:
                 " and ".join(sorted(new)),
                 ", ".join(sorted(new & self.neighbours.keys())) or "neither",
             )
+
+    def _say_of_router(self) -> None:
+        """That the router went, or came: or the log would blame every neighbour behind it."""
+        away = self.router is not None and self.router not in self._linked
+        if away == self._said_away or self._closed:
+            return
+        self._said_away = away
+        if away:
+            logger.warning("the router %s is gone: nobody is heard until it is back", self.router)
+        else:
+            logger.warning("the router %s is reached", self.router)
 
     def _open_to(self, peer: str) -> bool:
         # after a link died with much under way, zenoh goes on as if the peer still listened
