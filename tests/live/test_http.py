@@ -191,7 +191,7 @@ def test_openapi(http):
             ask(http, path, example)
 
 
-def test_a_failing_store(http, node, monkeypatch):
+def test_a_failing_store(http, node, monkeypatch, caplog):
     ask(http, "/v1/decisions", {"decision": "x"})
 
     def fail():
@@ -209,6 +209,7 @@ def test_a_failing_store(http, node, monkeypatch):
         assert "secret" not in answer.text
         assert answer.headers["retry-after"] == "1"
     assert (node.decisions, node.rewards) == (1, 0)
+    assert caplog.text.count("/secret/agent.db") == 1  # the log may be on the same disk
     refused(http.get("/readyz"), 503)
     assert http.get("/healthz").status_code == 200
     monkeypatch.undo()

@@ -170,12 +170,14 @@ class _Health:
         self._seen = self._count()
         self._lock = threading.Lock()
 
-    def failed(self) -> None:
-        """Note that the store failed a request."""
+    def failed(self) -> bool:
+        """Note that the store failed a request; whether that is news."""
         with self._lock:
+            news = self._failed is None
             self._node.failures["request"] += 1
             self._failed = time.monotonic()
             self._seen = self._count()
+            return news
 
     def succeeded(self) -> None:
         """Note that the store could be written."""
@@ -224,8 +226,8 @@ def _errors(made: FastAPI, health: _Health) -> None:
 
     @made.exception_handler(StoreError)
     async def failing(_: Request, error: StoreError) -> Response:
-        health.failed()
-        log.error("%s", error)  # it names files, which are not the client's business
+        if health.failed():  # once, not for every request
+            log.error("%s", error)  # it names files, which are not the client's business
         headers = {"Retry-After": str(RETRY_AFTER)}
         return _error(503, "the store fails, nothing was kept: ask again later", headers)
 
