@@ -9,6 +9,7 @@ import sys
 import time
 from datetime import timedelta
 from itertools import chain
+from types import SimpleNamespace
 
 import pytest
 import zenoh
@@ -319,6 +320,16 @@ time.sleep(60)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGSTOP")
+def test_a_neighbour_that_speaks_is_connected_whatever_it_declared(world):
+    """After a path that lost all large packets for a while, zenoh matched nobody for ever."""
+    a, b = world.pair()
+    world.honest_pair_works()
+    a._publishers["b"] = SimpleNamespace(matching_status=SimpleNamespace(matching=False))
+    assert a.connected() == {"b": True}
+    b.close()
+    wait_until(lambda: a.connected() == {"b": False})
+
+
 def test_a_peer_that_hangs_blocks_nobody(world):
     a = world.agent("a")
     addresses = world.addresses["b"], world.addresses["a"]

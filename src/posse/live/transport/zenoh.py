@@ -93,6 +93,7 @@ class ZenohTransport:
         self._closed = False
         self._links: dict[tuple[str, str, str], str] = {}  # session and ends -> certificate
         self._linked: frozenset[str] = frozenset()
+        self._heard: set[str] = set()  # neighbours that spoke since their link opened
         self._certificate: bytes | None = None  # ours, sent along with every message
         self._authorities: list[Any] = []
         self._ends: dict[str, float] = {}  # when a neighbour's certificate ends, as it last sent it
@@ -161,6 +162,7 @@ class ZenohTransport:
                 return
             fits = len(sample.payload) <= self.max_bytes
             if fits and self._is_current(peer, sample.attachment) and self._open_to(peer):
+                self._heard.add(peer)
                 receive(peer, sample.payload.to_bytes())
 
         self._session.declare_subscriber(key, heard, allowed_origin=zenoh.Locality.REMOTE)
@@ -199,6 +201,7 @@ class ZenohTransport:
             else:
                 self._links.pop(key, None)
             self._linked = frozenset(self._links.values())
+            self._heard &= self._linked
             sessions: defaultdict[str, set[str]] = defaultdict(set)
             for (zid, *_), name in self._links.items():
                 sessions[zid].add(name)
@@ -250,7 +253,11 @@ class ZenohTransport:
         reached = dict.fromkeys(self.neighbours, False)
         with contextlib.suppress(zenoh.ZError):
             for peer, publisher in list(self._publishers.items()):
-                reached[peer] = self._open_to(peer) and publisher.matching_status.matching
+                # what a neighbour declared can get lost with a link that died and not come again,
+                # while messages pass both ways; a router's link says nothing of those behind it
+                speaks = self.router is None and peer in self._heard
+                listens = speaks or publisher.matching_status.matching
+                reached[peer] = self._open_to(peer) and listens
         return reached
 
     def close(self) -> None:
