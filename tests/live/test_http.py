@@ -1,8 +1,11 @@
 """The HTTP interface: every endpoint, every error, and no request that it dies of."""
 
 import json
+import re
 import sqlite3
+from pathlib import Path
 
+import posse.live
 from posse.live.http import health
 from posse.live.store import StoreError
 
@@ -166,6 +169,19 @@ def test_metrics(http, node):
     assert all(line.startswith(("# HELP posse_", "# TYPE posse_", "posse_")) for line in lines)
 
 
+def test_counters_begin_at_zero(http):
+    """Or Prometheus would see no increase in the first refusal, the first failure."""
+    lines = http.get("/metrics").text.splitlines()
+    for doing in ("tick", "receive", "send", "request"):
+        assert f'posse_failures_total{{doing="{doing}"}} 0' in lines
+    source = Path(posse.live.__file__).parent
+    written = "".join(path.read_text() for path in source.glob("exchange/*.py"))
+    reasons = set(re.findall(r'(?:_refuse\(|return |else )"([a-z][a-z ]+)"', written))
+    assert len(reasons) > 10
+    reasons |= {"malformed", *re.findall(r', "([a-z ]+)"\)', (source / "wire.py").read_text())}
+    assert {f'posse_refusals_total{{reason="{reason}"}} 0' for reason in reasons} <= set(lines)
+
+
 def test_openapi(http):
     schema = http.get("/openapi.json").json()
     assert len(schema["paths"]) == 10
@@ -181,7 +197,7 @@ def test_openapi(http):
             ask(http, path, example)
 
 
-def test_a_failing_store(http, node, monkeypatch):
+def test_a_failing_store(http, node, monkeypatch, caplog):
     ask(http, "/v1/decisions", {"decision": "x"})
 
     def fail():
@@ -199,6 +215,7 @@ def test_a_failing_store(http, node, monkeypatch):
         assert "secret" not in answer.text
         assert answer.headers["retry-after"] == "1"
     assert (node.decisions, node.rewards) == (1, 0)
+    assert caplog.text.count("/secret/agent.db") == 1  # the log may be on the same disk
     refused(http.get("/readyz"), 503)
     assert http.get("/healthz").status_code == 200
     monkeypatch.undo()

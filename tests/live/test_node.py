@@ -9,7 +9,7 @@ import pytest
 from posse import families
 from posse.live.agent import Agent
 from posse.live.node import Node, Silence
-from posse.live.store import Conflict, Outcome, Store, Unknown
+from posse.live.store import Conflict, Outcome, Store, StoreError, Unknown
 from posse.live.transport.memory import MemoryNetwork
 
 ARMS = ["red", "green", "blue"]
@@ -177,6 +177,27 @@ def test_the_ticker_ticks(world):
     while node.sent < 3:
         assert time.monotonic() < deadline
         time.sleep(0.01)
+
+
+def test_a_store_that_fails_is_said_once_even_if_nobody_asks(world, monkeypatch, caplog):
+    node = world(alive=True).nodes["a"]
+
+    def full():
+        raise StoreError("agent.db could not be written")
+
+    def wait_for(true):
+        deadline = time.monotonic() + 10
+        while not true():
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+
+    monkeypatch.setattr(node.store, "flush", full)
+    node.tick_seconds = 0.01
+    node.start()
+    wait_for(lambda: node.failures["tick"] >= 3)
+    monkeypatch.undo()
+    wait_for(lambda: "the store is written again" in caplog.text)
+    assert caplog.text.count("agent.db could not be written") == 1
 
 
 def test_the_ticker_outlives_a_transport_that_fails(world, monkeypatch):

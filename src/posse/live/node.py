@@ -161,14 +161,20 @@ class Node:
             return {"own": self.agent.exchange.own(), "held": self.agent.exchange.evidence()}
 
     def _run(self) -> None:
-        absences = Absences()
+        absences, failing = Absences(), False
         while not self._stopping.wait(self.tick_seconds):
             try:
                 self.tick()
+                if failing:
+                    log.warning("the store is written again")
+                    failing = False
                 for sentence in absences.look(self.transport.connected(), time.monotonic()):
                     log.warning("%s", sentence)
-            except StoreError:  # such as a full disk: try again later
+            except StoreError as error:  # such as a full disk: try again later
                 self.failures["tick"] += 1
+                if not failing:  # once: the log may be on the same disk
+                    log.error("%s", error)
+                failing = True
             except Exception:  # ours to mend, but an agent that no longer ticks is dead
                 log.exception("a tick failed")
                 self.failures["tick"] += 1

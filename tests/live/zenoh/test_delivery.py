@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
 import zenoh
@@ -95,6 +96,16 @@ b = ZenohTransport("b", {"a": theirs}, listen=ours, files=Files.of(Path(folder),
 b.start(lambda peer, payload: b.send(peer, b"%d" % len(payload)))
 time.sleep(60)
 """
+
+
+def test_a_neighbour_that_speaks_is_connected_whatever_it_declared(world):
+    """After a path that lost all large packets for a while, zenoh matched nobody for ever."""
+    a, b = world.pair()
+    world.honest_pair_works()
+    a._publishers["b"] = SimpleNamespace(matching_status=SimpleNamespace(matching=False))
+    assert a.connected() == {"b": True}
+    b.close()
+    wait_until(lambda: a.connected() == {"b": False})
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGSTOP")

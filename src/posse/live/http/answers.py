@@ -76,8 +76,8 @@ def answer_errors(made: FastAPI, health: Health) -> None:
 
     @made.exception_handler(StoreError)
     async def failing(_: Request, error: StoreError) -> Response:
-        health.failed()
-        log.error("%s", error)  # it names files, which are not the client's business
+        if health.failed():  # once, not for every request
+            log.error("%s", error)  # it names files, which are not the client's business
         headers = {"Retry-After": str(RETRY_AFTER)}
         return _error(503, "the store fails, nothing was kept: ask again later", headers)
 

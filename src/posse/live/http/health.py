@@ -21,12 +21,14 @@ class Health:
         self._seen = self._count()
         self._lock = threading.Lock()
 
-    def failed(self) -> None:
-        """Note that the store failed a request."""
+    def failed(self) -> bool:
+        """Note that the store failed a request; whether that is news."""
         with self._lock:
+            news = self._failed is None
             self._node.failures["request"] += 1
             self._failed = time.monotonic()
             self._seen = self._count()
+            return news
 
     def succeeded(self) -> None:
         """Note that the store could be written."""

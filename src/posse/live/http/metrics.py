@@ -7,7 +7,29 @@ from collections.abc import Iterable, Mapping
 from posse.live.node import Node
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-SERIES = 100  # of one metric at most: reasons come from outside
+SERIES = 100  # of one metric at most
+DOINGS = "tick", "receive", "send", "request"
+REASONS = (
+    "another fingerprint",
+    "bad signature",
+    "more pulls than the rate allows",
+    "more evidence than its pulls allow",
+    "more evidence than the network can have",
+    "a version it cannot have",
+    "our own identity",
+    "the identity of another name",
+    "too many identities",
+    "too many entries",
+    "too many entries of one origin",
+    "too large an entry",
+    "malformed",
+    "too large",
+    "too short",
+    "another version",
+    "another kind of message",
+    "no message of origins",
+    "no message of flows",
+)
 
 Samples = Iterable[tuple[Mapping[str, str], float]]
 
@@ -17,8 +39,11 @@ def metrics(node: Node) -> str:
     network, arms = node.network(), node.arms()
     here = [({"arm": name}, status["pulls_here"]) for name, status in arms.items()]
     everywhere = [({"arm": name}, status["pulls_in_network"]) for name, status in arms.items()]
-    refused = [({"reason": reason}, n) for reason, n in network["refused"].items()]
-    failed = [({"doing": doing}, n) for doing, n in dict(node.failures).items()]
+    # from 0 on: of a series that begins with 1, Prometheus sees no increase
+    refusals = dict.fromkeys(REASONS, 0) | network["refused"]
+    failures = dict.fromkeys(DOINGS, 0) | dict(node.failures)
+    refused = [({"reason": reason}, n) for reason, n in refusals.items()]
+    failed = [({"doing": doing}, n) for doing, n in failures.items()]
     near = [({"neighbour": n}, s["connected"]) for n, s in network["neighbours"].items()]
     messages = [({"direction": "sent"}, node.sent), ({"direction": "received"}, node.received)]
     return "".join(

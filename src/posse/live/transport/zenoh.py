@@ -93,11 +93,13 @@ class ZenohTransport:
         self._closed = False
         self._links: dict[tuple[str, str, str], str] = {}  # session and ends -> certificate
         self._linked: frozenset[str] = frozenset()
+        self._heard: set[str] = set()  # neighbours that spoke since their link opened
         self._certificate: bytes | None = None  # ours, sent along with every message
         self._authorities: list[Any] = []
         self._ends: dict[str, float] = {}  # when a neighbour's certificate ends, as it last sent it
         self._end = lru_cache(1000)(self._certificate_end)
         self._contested: frozenset[str] = frozenset()
+        self._said_away = False  # that the router is, in the log
 
     def start(self, receive: Receive) -> None:
         """Open the session; `receive` is called from zenoh's threads."""
@@ -125,7 +127,6 @@ class ZenohTransport:
         """Try to reach the router until it is there; from then on zenoh comes back by itself."""
         import zenoh
 
-        warned = False
         while True:
             try:
                 with self._lock:
@@ -133,9 +134,9 @@ class ZenohTransport:
                         self._open(receive)
                 return
             except zenoh.ZError as error:
-                if not warned:
+                if not self._said_away:
                     logger.warning("the router %s is not reached: %s", self.router, _brief(error))
-                warned = True
+                self._said_away = True
             time.sleep(ROUTER_PAUSE)
 
     def _open(self, receive: Receive) -> None:
@@ -161,6 +162,7 @@ class ZenohTransport:
                 return
             fits = len(sample.payload) <= self.max_bytes
             if fits and self._is_current(peer, sample.attachment) and self._open_to(peer):
+                self._heard.add(peer)
                 receive(peer, sample.payload.to_bytes())
 
         self._session.declare_subscriber(key, heard, allowed_origin=zenoh.Locality.REMOTE)
@@ -199,11 +201,13 @@ class ZenohTransport:
             else:
                 self._links.pop(key, None)
             self._linked = frozenset(self._links.values())
+            self._heard &= self._linked
             sessions: defaultdict[str, set[str]] = defaultdict(set)
             for (zid, *_), name in self._links.items():
                 sessions[zid].add(name)
             mixed = (names for names in sessions.values() if len(names) > 1)
             before, self._contested = self._contested, frozenset(chain.from_iterable(mixed))
+            self._say_of_router()
         if new := self._contested - before:
             logger.warning(
                 "the certificates of %s claim to be one agent: %s is not heard until one of them "
@@ -211,6 +215,17 @@ class ZenohTransport:
                 " and ".join(sorted(new)),
                 ", ".join(sorted(new & self.neighbours.keys())) or "neither",
             )
+
+    def _say_of_router(self) -> None:
+        """That the router went, or came: or the log would blame every neighbour behind it."""
+        away = self.router is not None and self.router not in self._linked
+        if away == self._said_away or self._closed:
+            return
+        self._said_away = away
+        if away:
+            logger.warning("the router %s is gone: nobody is heard until it is back", self.router)
+        else:
+            logger.warning("the router %s is reached", self.router)
 
     def _open_to(self, peer: str) -> bool:
         # after a link died with much under way, zenoh goes on as if the peer still listened
@@ -238,7 +253,11 @@ class ZenohTransport:
         reached = dict.fromkeys(self.neighbours, False)
         with contextlib.suppress(zenoh.ZError):
             for peer, publisher in list(self._publishers.items()):
-                reached[peer] = self._open_to(peer) and publisher.matching_status.matching
+                # what a neighbour declared can get lost with a link that died and not come again,
+                # while messages pass both ways; a router's link says nothing of those behind it
+                speaks = self.router is None and peer in self._heard
+                listens = speaks or publisher.matching_status.matching
+                reached[peer] = self._open_to(peer) and listens
         return reached
 
     def close(self) -> None:
