@@ -40,16 +40,7 @@ from typing import Any
 from posse.live.exchange.boots import Boots
 from posse.live.exchange.flow_checks import FlowChecks
 from posse.live.exchange.flow_records import Census, Record, Records
-from posse.live.exchange.ledger import (
-    Bounds,
-    Ledger,
-    each,
-    is_ledger,
-    minus,
-    negative,
-    plain,
-    plus,
-)
+from posse.live.exchange.ledger import Bounds, Ledger, each, minus, negative, plain, plus
 from posse.live.exchange.messages import FlowsMessage
 from posse.live.exchange.quanta import truncated
 from posse.live.exchange.seam import NeighbourStatus, Outgoing
@@ -99,13 +90,7 @@ class Flows:
 
     def observe(self, arm: str, statistic: Sequence[int]) -> None:
         """Add one's own evidence."""
-        fresh = {arm: tuple(statistic)}
-        number = self._checks.number
-        if not (
-            is_ledger(fresh, self._bounds.dimension, number) and self._bounds.allow(fresh[arm])
-        ):
-            raise ValueError(f"no statistic within the bounds: {arm!r}, {tuple(statistic)}")
-        self._records.observe(fresh)
+        self._records.observe(self._bounds.observed(arm, statistic, self._checks.number))
 
     def evidence(self) -> Ledger:
         """N times the level: an estimate of the whole network's evidence."""

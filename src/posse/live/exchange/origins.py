@@ -21,7 +21,6 @@ from posse.live.exchange.ledger import (
     Bounds,
     Ledger,
     from_plain,
-    is_ledger,
     minus,
     plain,
     plus,
@@ -85,9 +84,7 @@ class Origins:
 
     def observe(self, arm: str, statistic: Sequence[int]) -> None:
         """Add one's own evidence to one's current entry."""
-        fresh = {arm: tuple(statistic)}
-        if not (is_ledger(fresh, self._bounds.dimension) and self._bounds.allow(fresh[arm])):
-            raise ValueError(f"no statistic within the bounds: {arm!r}, {tuple(statistic)}")
+        fresh = self._bounds.observed(arm, statistic)
         if self._incarnation is None or self._is_full(arm):
             # drawn at random, for a counter would roll back with the disk
             self._incarnation = self._draw(62)
