@@ -33,6 +33,8 @@ from posse.live.exchange.seam import NeighbourStatus, Outgoing
 
 T = TypeVar("T")
 Key = tuple[str, int]  # origin and incarnation
+Sign = Callable[[bytes], bytes]  # content -> signature
+Verify = Callable[[str, bytes, bytes], bool]  # origin, content, signature
 
 ROOM = 900_000  # bytes of a message
 LARGEST_ENTRY = 400_000  # bytes, so that one always fits into a message
@@ -56,8 +58,8 @@ class Origins:
         fingerprint: str,
         bounds: Sequence[float],
         identity: str | None = None,
-        sign: Callable[[bytes], bytes] | None = None,
-        verify: Callable[[str, bytes, bytes], bool] | None = None,
+        sign: Sign | None = None,
+        verify: Verify | None = None,
         rate_cap: RateCap | None = None,
         digest_every: int = 10,  # ticks
         batch: int = 200,  # entries a message
