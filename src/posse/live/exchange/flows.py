@@ -79,7 +79,7 @@ class Flows:
         self._bounds = Bounds(tuple(bounds))
         self._network_size = network_size
         self._divide = divide
-        # exact division makes fractions of quanta, which are then no mistake
+        # divided in floats, flows are floats, which must not be refused then
         self._checks = FlowChecks(fingerprint, self._bounds, most_pulls, type(divide(2, 2)))
         self._records = Records()
         self._active: set[str] = set()  # names
