@@ -94,8 +94,6 @@ class Writer:
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """Commit what this thread writes within as one, or nothing of it."""
-        if self.mine:
-            raise StoreError(f"{self._name} is in a transaction of this thread: end it first")
         with self._turn:
             self._wait(_Job())
             self._check()
@@ -117,8 +115,6 @@ class Writer:
 
     def close(self, last: Callable[[], None]) -> None:
         """Wait for one's turn, do `last`, and refuse all that comes later."""
-        if self.mine:
-            raise StoreError(f"{self._name} is in a transaction of this thread: end it first")
         with self._turn:
             self._wait(_Job())
             if self._closed:
@@ -133,6 +129,8 @@ class Writer:
 
     def _wait(self, job: _Job) -> None:
         """Wait in line for one's turn, or until another has done the job or closed the store."""
+        if self.mine:  # it would wait for itself
+            raise StoreError(f"{self._name} is in a transaction of this thread: end it first")
         self._line.append(job)
         try:
             while not (job.done or self._closed) and (self._busy or self._line[0] is not job):
