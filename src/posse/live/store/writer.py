@@ -12,23 +12,15 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, TypeVar, cast
+
+from posse.live.store.keeper import Keeper
 
 T = TypeVar("T")
 
 
 class StoreError(RuntimeError):
     """The store could not write; nothing of what was asked was kept, and it may be asked again."""
-
-
-class Hooks(Protocol):
-    """What is told about commits: asked to add its own writes, then told how it ended."""
-
-    def before_commit(self) -> None:
-        """Add what belongs into the same commit."""
-
-    def after(self, committed: bool) -> None:
-        """Keep what was committed, or undo in memory what was not."""
 
 
 class _Job:
@@ -44,7 +36,7 @@ class _Job:
 class Writer:
     """The only one to write through `connection`, in one transaction at a time."""
 
-    def __init__(self, connection: sqlite3.Connection, name: str, hooks: Hooks) -> None:
+    def __init__(self, connection: sqlite3.Connection, name: str, hooks: Keeper) -> None:
         self.connection = connection
         self.commits = 0
         self.ahead = False  # of the disk: whether a power failure would undo the last commit
