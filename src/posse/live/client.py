@@ -75,11 +75,9 @@ class Client:
             self._free.pop().close()
 
     def __enter__(self) -> Client:
-        """Use the client in a `with`."""
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Close it."""
         self.close()
 
     def _ask(self, method: str, path: str, body: Any = None) -> Any:
@@ -166,11 +164,9 @@ class AsyncClient:
         await self._pool.aclose()
 
     async def __aenter__(self) -> AsyncClient:
-        """Use the client in an `async with`."""
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        """Close it."""
         await self.close()
 
     async def _ask(self, method: str, path: str, body: Any = None) -> Any:

@@ -89,11 +89,9 @@ class Store:
         self._lock.release()
 
     def __enter__(self) -> Store:
-        """Use the store in a `with`."""
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Close it."""
         self.close()
 
     def decide(self, decision: Decision) -> Decision:
