@@ -179,6 +179,7 @@ class Agent:
         self.exchange.restore(state["exchange"], clean)
 
     def _belief(self, honest: bool) -> FloatArray:
+        """Prior and evidence, as the agent acts on it or, `honest`, for what it is worth."""
         evidence = self.exchange.evidence()
         belief = np.repeat(self.family.prior()[:, None], len(self.arm_names), axis=1)
         for k, name in enumerate(self.arm_names):

@@ -101,8 +101,7 @@ class Node:
     def reward(self, decision_id: str, reward: float) -> Outcome:
         """How a decision went; returns when it is on disk."""
         outcome = self.store.reward(decision_id, reward, self.clock())
-        if outcome is Outcome.NEW:
-            self.rewards += 1
+        self.rewards += outcome is Outcome.NEW
         return outcome
 
     def tick(self) -> None:

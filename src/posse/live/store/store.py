@@ -40,7 +40,7 @@ class Store:
         self._keeper = Keeper(connection)
         self._writer = Writer(connection, str(path), self._keeper)
         self.clean = clean
-        lock.write(b"")
+        lock.write(b"")  # until `close` notes how the file was left, no stop was clean
         self._reader = schema.connect(path, readonly=True)
 
     @classmethod
