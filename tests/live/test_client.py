@@ -154,6 +154,18 @@ def test_the_name_and_password_of_a_proxy(kind, failing):
 
 
 @both
+@pytest.mark.parametrize("way", ["cut", "strange"])
+def test_no_error_tells_the_password(kind, failing, way):
+    failing.ways = [way]
+    url = failing.url.replace("//", "//ann:a%20b@")
+    failed = pytest.raises((ConnectionError, RuntimeError))
+    with kind(url, attempts=1) as client, failed as caught:
+        client.pull()
+    assert failing.url in str(caught.value)
+    assert "ann" not in str(caught.value)
+
+
+@both
 def test_the_last_failure_is_told(kind, failing):
     with kind(failing.url, attempts=2, backoff=0.001) as client:
         failing.ways = ["busy"] * 2

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -45,16 +45,14 @@ def _run(file: Path) -> None:
         settings = read_settings(file)
         with _of(file):
             node = make_node(settings, file.resolve().parent)
-        server: Any = None
         try:
             with _of(file):
                 node.start()
                 server = serve(node, settings.http, settings.http_hosts)
-            say(f"{settings.name} answers at {server.url}")
-            stopped()
+            with server:
+                say(f"{settings.name} answers at {server.url}")
+                stopped()
         finally:
-            if server is not None:
-                server.stop()
             node.stop()
     say(f"{settings.name} stopped")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from typing import Annotated, TextIO
@@ -10,6 +9,7 @@ from typing import Annotated, TextIO
 import typer
 
 from posse.cli.errors import live, mistakes
+from posse.cli.running import drop_output
 
 EXAMPLES = """Examples:
 
@@ -49,7 +49,7 @@ def _print(store: Path) -> None:
         _write(store, sys.stdout)
         sys.stdout.flush()
     except BrokenPipeError:  # the reader has seen enough, such as head
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        drop_output()
 
 
 def _write(store: Path, file: TextIO) -> int:

@@ -43,11 +43,12 @@ def run(
 
     options: dict[str, Any] = {"runs": runs, "horizon": horizon, "seed": seed}
     given = {key: value for key, value in options.items() if value is not None}
+    data, figure = output / f"{file.stem}.nc", output / f"{file.stem}.png"
     with mistakes():
         experiment = dataclasses.replace(read_experiment(file), **given)
         # before the hours of work, not after them
         output.mkdir(parents=True, exist_ok=True)
-        for target in (output / f"{file.stem}.nc", output / f"{file.stem}.png"):
+        for target in (data, figure):
             if target.is_dir():
                 raise ValueError(f"{target} is a folder, and a result is to be written there")
         if not os.access(output, os.W_OK):
@@ -58,11 +59,9 @@ def run(
     if not quiet:
         Console().print(_table(experiment.title or file.stem, comparison, experiment.seed))
     with mistakes():
-        data = output / f"{file.stem}.nc"
         comparison.save(data)
         typer.echo(data)
         if plot:
-            figure = output / f"{file.stem}.png"
             _draw(comparison, experiment.title, figure)
             typer.echo(figure)
 

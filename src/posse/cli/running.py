@@ -37,5 +37,9 @@ def say(line: str) -> None:
     try:
         typer.echo(line)
     except OSError:
-        # what Python flushes at its end must not fail either
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        drop_output()
+
+
+def drop_output() -> None:
+    """Print nowhere from now on: what Python flushes at its end must not fail either."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

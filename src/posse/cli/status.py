@@ -23,6 +23,7 @@ def status(
     """Show an agent's arms and neighbours as tables."""
     from rich.console import Console
     from rich.live import Live
+    from rich.text import Text
 
     with mistakes(), live():
         from posse.live.client import Client
@@ -38,7 +39,7 @@ def status(
                     try:
                         now = _shown(client, url)
                     except Mistake as error:  # it may be starting again
-                        now = str(error)
+                        now = Text(str(error))
                     shown.update(now, refresh=True)
 
 
@@ -67,7 +68,8 @@ def _arms(arms: dict[str, dict[str, Any]], url: str) -> Any:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=f"arms, as {url} knows them", title_justify="left")
+    # Text, here and below: in a str Rich takes [brackets] for its markup
+    table = Table(title=Text(f"arms, as {url} knows them", "italic"), title_justify="left")
     table.add_column("arm")
     for column in ("mean", "95% interval", "best?", "expected\nloss", "pulls\nhere", "in\nnetwork"):
         table.add_column(column, justify="right")
@@ -90,14 +92,14 @@ def _network(network: dict[str, Any]) -> Any:
 
     known = network["agents_known"]
     title = f"neighbours, and evidence of {known} agent{'' if known == 1 else 's'}"
-    table = Table(title=title, title_justify="left")
+    table = Table(title=Text(title, "italic"), title_justify="left")
     for column in ("neighbour", "connected", "last heard", "lag"):
         table.add_column(column)
     for name, neighbour in network["neighbours"].items():
         heard = neighbour["last_heard"]
         ago = "never" if heard is None else f"{max(0.0, time.time() - heard):.1f} s ago"
         lag = "" if neighbour["lag"] is None else str(neighbour["lag"])
-        table.add_row(Text(name), "yes" if neighbour["connected"] else "no", ago, lag)
+        table.add_row(Text(name), "yes" if neighbour["connected"] else "no", ago, Text(lag))
     for reason, count in network["refused"].items():
-        table.add_row(Text(f"refused: {reason}"), "", "", str(count))
+        table.add_row(Text(f"refused: {reason}"), "", "", Text(str(count)))
     return table

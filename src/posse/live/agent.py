@@ -21,8 +21,7 @@ from posse.policies.thompson import ThompsonSampling
 from posse.randomness import FloatArray
 from posse.summary import probability_best, summarise
 
-# Decisions that were rewarded are remembered, to tell repetitions; so many of them.
-REMEMBERED = 100_000
+REMEMBERED = 100_000  # decisions, of which the oldest is forgotten first
 LARGEST_NETWORK = 1_000_000  # agents
 
 
@@ -74,27 +73,24 @@ class Agent:
         checks.capable("policy", self.policy, ["scores"], "posse.ThompsonSampling()")
         self.horizon = horizon
         checks.choice("exchange", exchange, EXCHANGES)
-        if network_size is not None and exchange != "flows":
-            raise ValueError("network_size is for 'flows': the exchange 'origins' needs no N")
-        self._evidence = Evidence.of(family, reward_range, SIGNS if exchange == "flows" else 0)
-        self.fingerprint = _fingerprint(exchange, self._evidence)
-        options: dict[str, Any] = {}
+        options = dict(exchange_options or {})
         if network_size is not None:
+            if exchange != "flows":
+                raise ValueError("network_size is for 'flows': the exchange 'origins' needs no N")
             options["network_size"] = checks.whole(
                 "network_size", network_size, at_least=1, at_most=LARGEST_NETWORK
             )
+        self._evidence = Evidence.of(family, reward_range, SIGNS if exchange == "flows" else 0)
+        self.fingerprint = _fingerprint(exchange, self._evidence)
         self.exchange: Exchange = EXCHANGES[exchange](
-            fingerprint=self.fingerprint,
-            bounds=self._evidence.bounds,
-            **options,
-            **(exchange_options or {}),
+            fingerprint=self.fingerprint, bounds=self._evidence.bounds, **options
         )
         self._generator = np.random.default_rng(seed)
         self._decisions: dict[str, tuple[str, float | None]] = {}  # arm, reward
         self._rounds: int | None = None  # decisions so far; None: as many as own rewards
 
     def pull(self, allowed: Sequence[str] | None = None) -> Decision:
-        """Which arm to play now, of all or of those allowed; remembered until it is rewarded."""
+        """Which arm to play now, of all or of those allowed."""
         arm, probability = self.choose(allowed)
         decision = Decision(secrets.token_hex(16), arm, probability)
         self._remember(decision.id, arm, None)
@@ -183,6 +179,7 @@ class Agent:
         self.exchange.restore(state["exchange"], clean)
 
     def _belief(self, honest: bool) -> FloatArray:
+        """Prior and evidence, as the agent acts on it or, `honest`, for what it is worth."""
         evidence = self.exchange.evidence()
         belief = np.repeat(self.family.prior()[:, None], len(self.arm_names), axis=1)
         for k, name in enumerate(self.arm_names):
@@ -196,9 +193,8 @@ class Agent:
         if belief.shape[1] == 1:
             return 1.0
         if isinstance(self.policy, ThompsonSampling):
-            return float(
-                np.clip(probability_best(self.family, belief, quick=True)[chosen], 0.0, 1.0)
-            )
+            best = probability_best(self.family, belief, quick=True)
+            return float(np.clip(best[chosen], 0.0, 1.0))
         return 1.0 / int(np.count_nonzero(scores == scores.max()))  # ties, broken at random
 
     def _known(self, allowed: Sequence[str]) -> list[str]:

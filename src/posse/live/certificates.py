@@ -305,11 +305,10 @@ def _write(
             else:
                 os.link(draft, path)  # which, unlike a rename, never takes another's place
                 placed.append(path)
-    except FileExistsError as error:
+    except BaseException as error:
         _remove(placed)
-        raise ValueError(f"{error.filename2} exists: take --force to replace it") from None
-    except BaseException:
-        _remove(placed)
+        if isinstance(error, FileExistsError):  # made by another since we looked
+            raise ValueError(f"{error.filename2} exists: take --force to replace it") from None
         raise
     finally:
         _remove(drafts.values())

@@ -75,11 +75,9 @@ class Client:
             self._free.pop().close()
 
     def __enter__(self) -> Client:
-        """Use the client in a `with`."""
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Close it."""
         self.close()
 
     def _ask(self, method: str, path: str, body: Any = None) -> Any:
@@ -87,14 +85,14 @@ class Client:
         attempt = 0
         while True:
             attempt += 1
-            failure: Exception | Answer
+            outcome: Exception | Answer
             try:
-                failure = self._once(method, *request)
-                if failure.status != 503:
-                    return _understood(failure, self._address.url)
+                outcome = self._once(method, *request)
+                if outcome.status != 503:
+                    return _understood(outcome, self._address.url)
             except (OSError, HTTPException) as error:
-                failure = error
-            time.sleep(self._address.pause(attempt, failure))
+                outcome = error
+            time.sleep(self._address.pause(attempt, outcome))
 
     def _once(self, method: str, path: str, content: bytes, headers: dict[str, str]) -> Answer:
         connection = self._connection()
@@ -166,11 +164,9 @@ class AsyncClient:
         await self._pool.aclose()
 
     async def __aenter__(self) -> AsyncClient:
-        """Use the client in an `async with`."""
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        """Close it."""
         await self.close()
 
     async def _ask(self, method: str, path: str, body: Any = None) -> Any:
@@ -183,18 +179,18 @@ class AsyncClient:
         attempt = 0
         while True:
             attempt += 1
-            failure: Exception | Answer
+            outcome: Exception | Answer
             try:
-                failure = _answer(await self._pool.request(method, url, **options))
-                if failure.status != 503:
-                    return _understood(failure, self._address.url)
+                outcome = _answer(await self._pool.request(method, url, **options))
+                if outcome.status != 503:
+                    return _understood(outcome, self._address.url)
             except (
                 httpcore.NetworkError,
                 httpcore.TimeoutException,
                 httpcore.ProtocolError,
             ) as error:
-                failure = error
-            await asyncio.sleep(self._address.pause(attempt, failure))
+                outcome = error
+            await asyncio.sleep(self._address.pause(attempt, outcome))
 
 
 def _wish(allowed: Sequence[str] | None, decision: str | None = None) -> dict[str, Any]:
@@ -243,9 +239,7 @@ def _each(item: Any) -> Any:
 
 
 def _settled(item: Any) -> bool | ValueError:
-    if "error" in item:
-        return _refusal(item["status"], item["error"])
-    return not item["repeated"]
+    return _refusal(item["status"], item["error"]) if "error" in item else not item["repeated"]
 
 
 def _quanta(answer: Any) -> dict[str, dict[str, tuple[int, ...]]]:

@@ -56,6 +56,7 @@ class Address:
         self.host, self.path = self.parts.netloc.rpartition("@")[2], self.parts.path.rstrip("/")
         self._headers = {"Host": self.host, "Content-Type": "application/json"}
         if self.parts.username is not None:  # of a reverse proxy
+            self.url = url.replace(self.parts.netloc, self.host, 1)  # errors end in logs
             user = f"{unquote(self.parts.username)}:{unquote(self.parts.password or '')}"
             self._headers["Authorization"] = f"Basic {base64.b64encode(user.encode()).decode()}"
 

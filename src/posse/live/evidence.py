@@ -96,11 +96,11 @@ class Evidence:
 
     def effective_count(self, quanta: Sequence[int]) -> float:
         """How many equally weighted pulls are worth as much, cautiously; else the count."""
-        values = from_quanta(quanta)
-        count = max(0.0, values[-1])
+        count = self.count(quanta)
         if not self.signs or count == 0.0:
             return count
-        squares = sum(sign**2 for sign in values[-1 - self.signs : -1]) / self.signs
+        signs = from_quanta(quanta)[-1 - self.signs : -1]
+        squares = sum(sign**2 for sign in signs) / self.signs
         return min(count**2 / (CAUTION * squares), count) if squares > 0 else count
 
     def statistic(self, quanta: Sequence[int], count: float | None = None) -> FloatArray:

@@ -10,12 +10,13 @@ import secrets
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from posse.live.absences import Absences
 from posse.live.agent import Agent
+from posse.live.exchange.ledger import Ledger
 from posse.live.exchange.messages import FlowsMessage, OriginsMessage
 from posse.live.exchange.seam import Outgoing
 from posse.live.store import Decision, Outcome, Store, StoreError
@@ -58,7 +59,7 @@ class Node:
         self._lock = threading.RLock()
         self._stopping = threading.Event()
         self._ticker: threading.Thread | None = None
-        store.attach(_Ledger(agent, self._lock, store.clean))
+        store.attach(_Kept(agent, self._lock, store.clean))
         with store.transaction(), self._lock:
             for name in agent.exchange.neighbours().keys() - set(neighbours):
                 agent.disconnect(name)  # it was one when the store was last used
@@ -100,8 +101,7 @@ class Node:
     def reward(self, decision_id: str, reward: float) -> Outcome:
         """How a decision went; returns when it is on disk."""
         outcome = self.store.reward(decision_id, reward, self.clock())
-        if outcome is Outcome.NEW:
-            self.rewards += 1
+        self.rewards += outcome is Outcome.NEW
         return outcome
 
     def tick(self) -> None:
@@ -155,7 +155,7 @@ class Node:
             known = len(exchange.known())
         return {"neighbours": neighbours, "refused": dict(refused), "agents_known": known}
 
-    def evidence(self) -> dict[str, Mapping[str, tuple[int, ...]]]:
+    def evidence(self) -> dict[str, Ledger]:
         """In quanta: what this agent saw itself, and what it holds of all."""
         with self._lock:
             return {"own": self.agent.exchange.own(), "held": self.agent.exchange.evidence()}
@@ -190,7 +190,7 @@ class Node:
                 self.failures["send"] += 1
 
 
-class _Ledger:
+class _Kept:
     """The agent's evidence, as the store keeps it in step with the rewards."""
 
     def __init__(self, agent: Agent, lock: threading.RLock, clean: bool) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, time
 from pathlib import Path
@@ -13,6 +13,7 @@ from posse import checks
 from posse.families import FAMILIES, Family
 from posse.live.agent import Agent
 from posse.live.exchange import EXCHANGES, RateCap
+from posse.live.exchange.origins import Sign, Verify
 from posse.policies import POLICIES, Policy, ThompsonSampling
 
 
@@ -85,11 +86,7 @@ class Settings:
             except ValueError as error:
                 raise ValueError(f"default_reward: {error}") from None
 
-    def agent(
-        self,
-        sign: Callable[[bytes], bytes] | None = None,
-        verify: Callable[[str, bytes, bytes], bool] | None = None,
-    ) -> Agent:
+    def agent(self, sign: Sign | None = None, verify: Verify | None = None) -> Agent:
         """The agent of these settings, new; entries are signed where they are told how."""
         # an origin goes by the name that its certificate vouches for
         origins = {"identity": self.name, "sign": sign, "verify": verify, "rate_cap": self.rate_cap}
@@ -122,7 +119,7 @@ def read_settings(path: Path) -> Settings:
 
 def from_data(data: Mapping[str, Any]) -> Settings:
     """Settings from plain data."""
-    known = {each.name: each for each in fields(Settings)}
+    known = [each.name for each in fields(Settings)]
     for key in data:
         checks.choice("key", key, known)
     for key in ("name", "arms", "family"):
@@ -149,14 +146,14 @@ def _rate_cap(data: Any) -> RateCap:
     """The cap of a table of a number and a date, in UTC where it does not say."""
     try:
         per_second, since = data["per_second"], data["since"]
-        midnight = since if isinstance(since, datetime) else datetime.combine(since, time())
+        moment = since if isinstance(since, datetime) else datetime.combine(since, time())
     except (KeyError, TypeError):
         example = "{per_second = 20, since = 2026-11-01}"
         raise ValueError(f"rate_cap must be like {example}, got {checks.shown(data)}") from None
     for key in data:
         checks.choice("rate_cap: key", key, ("per_second", "since"))
     checks.number("rate_cap: per_second", per_second, above=0)
-    moment = midnight if midnight.tzinfo else midnight.replace(tzinfo=UTC)
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     if moment > datetime.now(UTC):
         raise ValueError(f"rate_cap: since lies in the future: {moment}")
     return RateCap(per_second, moment.timestamp())

@@ -6,18 +6,14 @@ without having met the signer.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from cryptography import x509
 
 from posse.live import certificates
 from posse.live.certificates import Files
+from posse.live.exchange.origins import Sign, Verify
 
 _LENGTH = 4  # bytes that say how long the certificate is
 _LONGEST = 4096
-
-Sign = Callable[[bytes], bytes]
-Verify = Callable[[str, bytes, bytes], bool]
 
 
 def signer(files: Files) -> Sign:

@@ -94,7 +94,7 @@ class Codec:
             cls = self._classes[tag]
             if cls in self._with_floats:
                 _refuse_endless(values)
-            message = cls(*values)
+            return cls(*values)
         except WireError:
             raise
         # bad UTF-8 and nesting too deep have errors of their own, and a message's own checks
@@ -103,7 +103,6 @@ class Codec:
             raise WireError(f"the message is malformed: {_line(error)}") from None
         except RecursionError:
             raise WireError("the message is nested too deeply") from None
-        return message
 
 
 def _refuse_endless(value: Any, depth: int = 0) -> None:

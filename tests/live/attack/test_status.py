@@ -7,7 +7,9 @@ import time
 
 import pytest
 
-from posse.cli import main
+from posse.cli import main, status
+from posse.cli.errors import Mistake
+from posse.live.http import serve
 
 LONGEST = 60.0  # seconds, on a machine that does much else
 ARM = dict.fromkeys(
@@ -118,3 +120,29 @@ def test_a_server_that_says_nothing(refused):
 )  # fmt: skip
 def test_nobody_there(refused, url):
     refused(url)
+
+
+def test_brackets_in_an_address_are_shown(node, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    (tmp_path / "[b]").mkdir()
+    with serve(node, f"unix:{tmp_path}/[b]/s") as server:
+        with pytest.raises(SystemExit) as done:
+            main(["status", server.url])
+        assert not done.value.code
+        assert server.url in "".join(capsys.readouterr().out.split())  # a long one is folded
+
+
+def test_brackets_in_an_error_are_shown(capsys, monkeypatch):
+    shown = iter(["", Mistake("no [/b] answers"), KeyboardInterrupt()])
+
+    def show(client, url):
+        if isinstance(each := next(shown), BaseException):
+            raise each
+        return each
+
+    monkeypatch.setattr(status, "_shown", show)
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)
+    with pytest.raises(SystemExit) as done:
+        main(["status", "http://127.0.0.1:9", "--watch"])
+    assert done.value.code == 130
+    assert "no [/b] answers" in capsys.readouterr().out

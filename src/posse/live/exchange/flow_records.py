@@ -93,7 +93,6 @@ class Census:
     """The identities ever seen, passed on from agent to agent."""
 
     def __init__(self, identities: Sequence[str]) -> None:
-        """Begin with those."""
         self.known: dict[str, None] = dict.fromkeys(identities)  # in the order of arrival
         self._next = 0
         self._plain: list[str] | None = None  # as in `state`, if unchanged
@@ -102,7 +101,8 @@ class Census:
         """Add them, up to the most that are counted."""
         for identity in identities:
             if identity not in self.known and len(self.known) < MOST_KNOWN:
-                self.known[identity] = self._plain = None
+                self.known[identity] = None
+                self._plain = None
 
     def state(self) -> list[str]:
         """All of them."""

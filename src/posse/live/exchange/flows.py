@@ -40,16 +40,7 @@ from typing import Any
 from posse.live.exchange.boots import Boots
 from posse.live.exchange.flow_checks import FlowChecks
 from posse.live.exchange.flow_records import Census, Record, Records
-from posse.live.exchange.ledger import (
-    Bounds,
-    Ledger,
-    each,
-    is_ledger,
-    minus,
-    negative,
-    plain,
-    plus,
-)
+from posse.live.exchange.ledger import Bounds, Ledger, each, minus, negative, plain, plus
 from posse.live.exchange.messages import FlowsMessage
 from posse.live.exchange.quanta import truncated
 from posse.live.exchange.seam import NeighbourStatus, Outgoing
@@ -88,6 +79,7 @@ class Flows:
         self._bounds = Bounds(tuple(bounds))
         self._network_size = network_size
         self._divide = divide
+        # divided in floats, flows are floats, which must not be refused then
         self._checks = FlowChecks(fingerprint, self._bounds, most_pulls, type(divide(2, 2)))
         self._records = Records()
         self._active: set[str] = set()  # names
@@ -99,13 +91,7 @@ class Flows:
 
     def observe(self, arm: str, statistic: Sequence[int]) -> None:
         """Add one's own evidence."""
-        fresh = {arm: tuple(statistic)}
-        number = self._checks.number
-        if not (
-            is_ledger(fresh, self._bounds.dimension, number) and self._bounds.allow(fresh[arm])
-        ):
-            raise ValueError(f"no statistic within the bounds: {arm!r}, {tuple(statistic)}")
-        self._records.observe(fresh)
+        self._records.observe(self._bounds.observed(arm, statistic, self._checks.number))
 
     def evidence(self) -> Ledger:
         """N times the level: an estimate of the whole network's evidence."""
@@ -156,11 +142,11 @@ class Flows:
         ]
         self._ticks += 1
         remind = self._ticks % REMIND_EVERY == 0
-        for name, peer in present.items():
+        for name, identity in present.items():
             if name in self._active:
-                self._peer(peer).credit = True
-            if name in self._active or remind or not self._settled(peer):
-                outgoing.append((name, self._message(peer)))
+                self._peer(identity).credit = True
+            if name in self._active or remind or not self._settled(identity):
+                outgoing.append((name, self._message(identity)))
         return outgoing
 
     def receive(self, peer: str, message: object, now: float) -> Outgoing:
@@ -170,29 +156,29 @@ class Flows:
         if problem := self._problem(peer, message):
             return self._refuse(problem)
         src = message.src
-        state = self._peer(src)
-        if state.boots.is_repeated(message.boot, message.seq):
+        sender = self._peer(src)
+        if sender.boots.is_repeated(message.boot, message.seq):
             return []
-        if state.boots.hear(message.boot, message.seq, self._seq):
-            state.version = None
+        if sender.boots.hear(message.boot, message.seq, self._seq):
+            sender.version = None
         record = self._records.of(src, peer)
-        if not (message.echo == self._boot and state.boots.is_alive(message.heard)):
+        if not (message.echo == self._boot and sender.boots.is_alive(message.heard)):
             return [(peer, self._message(src))]
         owner = self.identity < src
         leads = message.version - record.version
-        if state.version is not None and leads > (0 if owner else 1):
+        if sender.version is not None and leads > (0 if owner else 1):
             return self._refuse("a version it cannot have")
         flow = negative(message.flow)
         if leads > 0 and not self._checks.is_possible(self._records.level_with(record, flow)):
             # adopted, it would have all others refuse us
             return self._refuse("more evidence than the network can have")
         self._records.make_present(src)
-        state.last_heard = now
+        sender.last_heard = now
         self._census.learn((src, *message.known))
         if leads > 0:
             self._records.set(record, message.version, flow)
-        state.version = message.version
-        if owner and leads == 0 and self._advance(record, state, message):
+        sender.version = message.version
+        if owner and leads == 0 and self._advance(record, sender, message):
             return [(peer, self._message(src))]
         return [] if message.settled else [(peer, self._message(src))]
 
@@ -224,14 +210,14 @@ class Flows:
         self.refusals[reason] += 1
         return []
 
-    def _advance(self, record: Record, state: _Peer, message: FlowsMessage) -> bool:
+    def _advance(self, record: Record, sender: _Peer, message: FlowsMessage) -> bool:
         """The owner's move when the mirror holds its version: repair a fork, or let flow."""
         if plus(record.flow, message.flow):
             self._records.set(record, record.version + 1, record.flow)
             return True
-        if not (state.credit and message.active and record.name in self._active):
+        if not (sender.credit and message.active and record.name in self._active):
             return False
-        state.credit = False
+        sender.credit = False
         share = 1 + max(self._degree(), message.degree)
         gap = minus(self._records.level, message.level)
         step = each(gap, lambda value: self._divide(value, share))
@@ -240,7 +226,7 @@ class Flows:
         return bool(step)
 
     def _message(self, dst: str) -> FlowsMessage:
-        """Our record of the edge to an identity, or a first greeting."""
+        """Our record of the edge to an identity, or a first greeting to one not known yet ("")."""
         self._seq += 1
         record = self._records.by_identity.get(dst, Record(""))
         echo, heard = self._peer(dst).boots.last_heard() if dst else (0, 0)
@@ -266,8 +252,8 @@ class Flows:
     def _peer(self, identity: str) -> _Peer:
         return self._peers.setdefault(identity, _Peer())
 
-    def _settled(self, peer: str) -> bool:
-        return self._peer(peer).version == self._records.by_identity[peer].version
+    def _settled(self, identity: str) -> bool:
+        return self._peer(identity).version == self._records.by_identity[identity].version
 
     def _status(self, name: str, identity: str | None) -> NeighbourStatus:
         peer = self._peers.get(identity or "", _Peer())

@@ -79,6 +79,13 @@ class Bounds:
             for value, limit in zip(values, self._quanta, strict=True)
         )
 
+    def observed(self, arm: str, statistic: Sequence[int], number: type = int) -> Ledger:
+        """What one observation adds, checked."""
+        fresh = {arm: tuple(statistic)}
+        if not (is_ledger(fresh, self.dimension, number) and self.allow(fresh[arm])):
+            raise ValueError(f"no statistic within the bounds: {arm!r}, {fresh[arm]}")
+        return fresh
+
     @cached_property
     def _quanta(self) -> tuple[int, ...]:
         return tuple(math.ceil(bound * PER_UNIT) for bound in self.per_pull)

@@ -17,6 +17,11 @@ class Entry:
     evidence: Mapping[str, tuple[int, ...]]
     signature: bytes = b""
 
+    @property
+    def key(self) -> tuple[str, int]:
+        """Of entries with the same one, that with the highest seq is right."""
+        return self.origin, self.incarnation
+
     @cached_property
     def size(self) -> int:
         """The most bytes it takes on the wire."""

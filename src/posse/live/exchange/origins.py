@@ -21,7 +21,6 @@ from posse.live.exchange.ledger import (
     Bounds,
     Ledger,
     from_plain,
-    is_ledger,
     minus,
     plain,
     plus,
@@ -34,6 +33,8 @@ from posse.live.exchange.seam import NeighbourStatus, Outgoing
 
 T = TypeVar("T")
 Key = tuple[str, int]  # origin and incarnation
+Sign = Callable[[bytes], bytes]  # content -> signature
+Verify = Callable[[str, bytes, bytes], bool]  # origin, content, signature
 
 ROOM = 900_000  # bytes of a message
 LARGEST_ENTRY = 400_000  # bytes, so that one always fits into a message
@@ -57,8 +58,8 @@ class Origins:
         fingerprint: str,
         bounds: Sequence[float],
         identity: str | None = None,
-        sign: Callable[[bytes], bytes] | None = None,
-        verify: Callable[[str, bytes, bytes], bool] | None = None,
+        sign: Sign | None = None,
+        verify: Verify | None = None,
         rate_cap: RateCap | None = None,
         digest_every: int = 10,  # ticks
         batch: int = 200,  # entries a message
@@ -85,9 +86,7 @@ class Origins:
 
     def observe(self, arm: str, statistic: Sequence[int]) -> None:
         """Add one's own evidence to one's current entry."""
-        fresh = {arm: tuple(statistic)}
-        if not (is_ledger(fresh, self._bounds.dimension) and self._bounds.allow(fresh[arm])):
-            raise ValueError(f"no statistic within the bounds: {arm!r}, {tuple(statistic)}")
+        fresh = self._bounds.observed(arm, statistic)
         if self._incarnation is None or self._is_full(arm):
             # drawn at random, for a counter would roll back with the disk
             self._incarnation = self._draw(62)
@@ -160,12 +159,11 @@ class Origins:
             key = origin, incarnation
             if key in neighbour.holds or len(neighbour.holds) < self._most_entries:
                 neighbour.holds[key] = max(seq, neighbour.holds.get(key, 0))
-        taken = [(entry.origin, entry.incarnation) for entry in message.entries]
+        if not message.entries:
+            return []
         for entry in message.entries:
             self._take(entry, neighbour, now)
-        if not taken:
-            return []
-        held = self._holdings(key for key in taken if key in self._entries)
+        held = self._holdings(e.key for e in message.entries if e.key in self._entries)
         return [(peer, OriginsMessage(self._fingerprint, (), held, False))]
 
     def state(self) -> dict[str, Any]:
@@ -197,14 +195,13 @@ class Origins:
         return []
 
     def _keep(self, entry: Entry) -> None:
-        key = entry.origin, entry.incarnation
-        old = self._entries.get(key)
+        old = self._entries.get(entry.key)
         change = minus(entry.evidence, old.evidence if old else {})
         # only what changes is touched: of others there may be much
         ours = {arm: self._total.pop(arm) for arm in change if arm in self._total}
         self._total |= plus(ours, change)
         self._sizes[entry.origin] += entry.size - (old.size if old else 0)
-        self._entries[key] = entry
+        self._entries[entry.key] = entry
         if entry.origin != self.identity:
             self._others = None
 
@@ -236,32 +233,31 @@ class Origins:
 
     def _take(self, entry: Entry, neighbour: _Neighbour, now: float) -> None:
         """Keep an entry if it is newer and nothing speaks against it."""
-        key = entry.origin, entry.incarnation
-        mine = self._entries.get(key)
+        mine = self._entries.get(entry.key)
         if mine is None or entry.seq > mine.seq:
             if problem := self._entry_problem(entry, now):
                 self._refuse(problem)
                 return
-            if key == (self.identity, self._incarnation):
+            if entry.key == (self.identity, self._incarnation):
                 # our own words, which we forgot: the disk rolled back after a stop called clean
                 self._incarnation = None
             self._keep(entry)
-        neighbour.holds[key] = max(entry.seq, neighbour.holds.get(key, 0))
+        neighbour.holds[entry.key] = max(entry.seq, neighbour.holds.get(entry.key, 0))
 
     def _entry_problem(self, entry: Entry, now: float) -> str | None:
         if not all(self._bounds.allow(values) for values in entry.evidence.values()):
             return "more evidence than its pulls allow"
-        key = entry.origin, entry.incarnation
+        mine = self._entries.get(entry.key)
         if self._rate_cap is not None:
-            others = (e for k, e in self._entries.items() if k[0] == entry.origin and k != key)
+            entries = self._entries.items()
+            others = (e for k, e in entries if k[0] == entry.origin and k != entry.key)
             pulls = _pulls(entry) + sum(map(_pulls, others))
             if pulls > self._rate_cap.pulls(now) * PER_UNIT:
                 return "more pulls than the rate allows"
-        if key not in self._entries and len(self._entries) >= self._most_entries:
+        if mine is None and len(self._entries) >= self._most_entries:
             return "too many entries"
         if entry.size > LARGEST_ENTRY:
             return "too large an entry"
-        mine = self._entries.get(key)
         if self._sizes[entry.origin] + entry.size - (mine.size if mine else 0) > LARGEST_ORIGIN:
             return "too many entries of one origin"
         if self._verify is not None:

@@ -36,7 +36,9 @@ def decided(decision: Decision | ValueError) -> dict[str, Any]:
 
 def rewarded(item: tuple[str, float] | ValueError, outcome: Outcome | ValueError) -> dict[str, Any]:
     """That the reward of a decision is on disk, or why it is refused."""
-    if isinstance(outcome, ValueError) or isinstance(item, ValueError):
+    if isinstance(item, ValueError):  # it was not well formed, and never tried
+        return _refusal(item)
+    if isinstance(outcome, ValueError):
         return _refusal(outcome)
     decision, reward = item
     return {"decision": decision, "reward": reward, "repeated": outcome is Outcome.REPEATED}
@@ -67,8 +69,7 @@ def answer_errors(made: FastAPI, health: Health) -> None:
                 f"there is no {request.method} {path}: see /openapi.json",
                 error.headers,
             )
-        headers = {"Retry-After": str(RETRY_AFTER)} if error.status_code == 503 else error.headers
-        return _error(error.status_code, error.detail, headers)
+        return _error(error.status_code, error.detail, error.headers)
 
     @made.exception_handler(ValueError)
     async def refused(_: Request, error: ValueError) -> Response:
@@ -78,8 +79,7 @@ def answer_errors(made: FastAPI, health: Health) -> None:
     async def failing(_: Request, error: StoreError) -> Response:
         if health.failed():  # once, not for every request
             log.error("%s", error)  # it names files, which are not the client's business
-        headers = {"Retry-After": str(RETRY_AFTER)}
-        return _error(503, "the store fails, nothing was kept: ask again later", headers)
+        return _error(503, "the store fails, nothing was kept: ask again later")
 
 
 def _status(error: ValueError) -> int:
@@ -87,11 +87,12 @@ def _status(error: ValueError) -> int:
 
 
 def _error(status: int, sentence: str, headers: Mapping[str, str] | None = None) -> Response:
+    if status == 503:
+        headers = {"Retry-After": str(RETRY_AFTER)}
     return in_json({"error": sentence[:LONGEST]}, status, headers)
 
 
-def _refusal(error: object) -> dict[str, Any]:
-    assert isinstance(error, ValueError)
+def _refusal(error: ValueError) -> dict[str, Any]:
     return {"error": str(error)[:LONGEST], "status": _status(error)}
 
 

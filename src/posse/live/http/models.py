@@ -37,6 +37,11 @@ def _each(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
         return Refused(sentence(error.errors()))
 
 
+def _examples(*examples: Any) -> ConfigDict:
+    """What /openapi.json shows."""
+    return ConfigDict(json_schema_extra={"examples": list(examples)})
+
+
 class _Body(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid")
 
@@ -44,9 +49,7 @@ class _Body(BaseModel):
 class DecisionRequest(_Body):
     """Ask for a decision; with an id of one's own the same answer comes however often one asks."""
 
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{}, {"decision": ID, "allowed": ["red", "green"]}]}
-    )
+    model_config = _examples({}, {"decision": ID, "allowed": ["red", "green"]})
     decision: NewId | None = None
     allowed: Annotated[list[Arm], Field(min_length=1, max_length=ITEMS)] | None = None
 
@@ -54,7 +57,7 @@ class DecisionRequest(_Body):
 class RewardRequest(_Body):
     """Say how a decision went."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"reward": 1.0}]})
+    model_config = _examples({"reward": 1.0})
     reward: Number
 
 
@@ -68,9 +71,7 @@ class RewardItem(_Body):
 class DecisionsRequest(_Body):
     """Ask for many decisions."""
 
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"decisions": [{}, {"allowed": ["red", "green"]}]}]}
-    )
+    model_config = _examples({"decisions": [{}, {"allowed": ["red", "green"]}]})
     decisions: Annotated[
         list[Annotated[DecisionRequest, WrapValidator(_each)]], Field(max_length=ITEMS)
     ]
@@ -79,18 +80,14 @@ class DecisionsRequest(_Body):
 class RewardsRequest(_Body):
     """Say how many decisions went."""
 
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"rewards": [{"decision": ID, "reward": 1.0}]}]}
-    )
+    model_config = _examples({"rewards": [{"decision": ID, "reward": 1.0}]})
     rewards: Annotated[list[Annotated[RewardItem, WrapValidator(_each)]], Field(max_length=ITEMS)]
 
 
 class DecisionAnswer(BaseModel):
     """An arm to play."""
 
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"decision": ID, "arm": "red", "probability": 0.62}]}
-    )
+    model_config = _examples({"decision": ID, "arm": "red", "probability": 0.62})
     decision: Id
     arm: Arm
     probability: Probability
@@ -99,9 +96,7 @@ class DecisionAnswer(BaseModel):
 class RewardAnswer(BaseModel):
     """A reward that is on disk."""
 
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"decision": ID, "reward": 1.0, "repeated": False}]}
-    )
+    model_config = _examples({"decision": ID, "reward": 1.0, "repeated": False})
     decision: Id
     reward: float
     repeated: Annotated[bool, Field(description="whether it was there before")]
@@ -110,9 +105,7 @@ class RewardAnswer(BaseModel):
 class Error(BaseModel):
     """What is wrong, in one sentence."""
 
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"error": "there is no decision 'x': check the id"}]}
-    )
+    model_config = _examples({"error": "there is no decision 'x': check the id"})
     error: str
 
 

@@ -63,11 +63,9 @@ class Server:
             self._path.unlink(missing_ok=True)
 
     def __enter__(self) -> Server:
-        """Serve within a `with`."""
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Stop it."""
         self.stop()
 
 

@@ -73,7 +73,7 @@ class Keeper:
                 self._saved |= self._written
             else:
                 self._ledger.restore({k: json.loads(v) for k, v in self._saved.items()})
-                self._state = {}
+                self._state = {}  # of which no object is in the ledger any more
             self._written = {}
 
 

@@ -12,23 +12,15 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, TypeVar, cast
+
+from posse.live.store.keeper import Keeper
 
 T = TypeVar("T")
 
 
 class StoreError(RuntimeError):
     """The store could not write; nothing of what was asked was kept, and it may be asked again."""
-
-
-class Hooks(Protocol):
-    """What is told about commits: asked to add its own writes, then told how it ended."""
-
-    def before_commit(self) -> None:
-        """Add what belongs into the same commit."""
-
-    def after(self, committed: bool) -> None:
-        """Keep what was committed, or undo in memory what was not."""
 
 
 class _Job:
@@ -44,7 +36,7 @@ class _Job:
 class Writer:
     """The only one to write through `connection`, in one transaction at a time."""
 
-    def __init__(self, connection: sqlite3.Connection, name: str, hooks: Hooks) -> None:
+    def __init__(self, connection: sqlite3.Connection, name: str, hooks: Keeper) -> None:
         self.connection = connection
         self.commits = 0
         self.ahead = False  # of the disk: whether a power failure would undo the last commit
@@ -94,8 +86,6 @@ class Writer:
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """Commit what this thread writes within as one, or nothing of it."""
-        if self.mine:
-            raise StoreError(f"{self._name} is in a transaction of this thread: end it first")
         with self._turn:
             self._wait(_Job())
             self._check()
@@ -117,8 +107,6 @@ class Writer:
 
     def close(self, last: Callable[[], None]) -> None:
         """Wait for one's turn, do `last`, and refuse all that comes later."""
-        if self.mine:
-            raise StoreError(f"{self._name} is in a transaction of this thread: end it first")
         with self._turn:
             self._wait(_Job())
             if self._closed:
@@ -133,6 +121,8 @@ class Writer:
 
     def _wait(self, job: _Job) -> None:
         """Wait in line for one's turn, or until another has done the job or closed the store."""
+        if self.mine:  # it would wait for itself
+            raise StoreError(f"{self._name} is in a transaction of this thread: end it first")
         self._line.append(job)
         try:
             while not (job.done or self._closed) and (self._busy or self._line[0] is not job):

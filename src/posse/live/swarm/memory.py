@@ -88,7 +88,7 @@ class MemorySite(Site):
 
     def evidence(self) -> dict[str, Ledger]:
         """As the node has it."""
-        return {whose: dict(ledger) for whose, ledger in self._alive().evidence().items()}
+        return self._alive().evidence()
 
     def metrics(self) -> str:
         """As the node counts."""

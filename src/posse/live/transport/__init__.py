@@ -26,10 +26,9 @@ class Transport(Protocol):
         """End it all, for good; a second time does nothing."""
 
 
-def checked_size(payload: bytes, max_bytes: int) -> bytes:
-    """The payload, if it is not too large."""
+def check_size(payload: bytes, max_bytes: int) -> None:
+    """Refuse what is too large."""
     if len(payload) > max_bytes:
         raise ValueError(
             f"a message may have {max_bytes:,} bytes, got {len(payload):,}: send it in parts"
         )
-    return payload

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Collection, Iterable
 
-from posse.live.transport import MAX_BYTES, Receive, checked_size
+from posse.live.transport import MAX_BYTES, Receive, check_size
 
 
 class MemoryNetwork:
@@ -142,7 +142,7 @@ class MemoryTransport:
 
     def send(self, peer: str, payload: bytes) -> None:
         """Send to a neighbour; to anyone else, or before the start, nothing goes out."""
-        checked_size(payload, self._network.max_bytes)
+        check_size(payload, self._network.max_bytes)
         if self.receive is not None:
             self._network._send(self.name, peer, bytes(payload))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from posse.live.certificates import Files
@@ -33,7 +33,11 @@ def settings(
     """
     made = _session(listen, connect, files, max_bytes)
     if files is not None:
-        made["access_control"] = _access(_agent_rules(name, neighbours, network, router))
+        made["access_control"] = _access(
+            # a neighbour speaks itself, or by way of the router
+            (router or peer, key(network, peer, name), key(network, name, peer))
+            for peer in neighbours
+        )
     if router is not None:
         made["mode"] = "client"
         made["connect"] |= {"timeout_ms": ROUTER_WAIT, "exit_on_failure": True}
@@ -46,8 +50,15 @@ def router_settings(
     """The settings of a router, which binds keys to certificates on behalf of all agents."""
     return _session(listen, (), files, MAX_BYTES) | {
         "mode": "router",
-        "access_control": _access(_router_rules(agents, network)),
+        "access_control": _access(
+            (name, key(network, name, "*"), key(network, "*", name)) for name in agents
+        ),
     }
+
+
+def key(network: str, source: str, target: str) -> str:
+    """Under which the one speaks to the other; * is anyone."""
+    return f"posse/{network}/{source}/{target}"
 
 
 def _session(
@@ -67,13 +78,12 @@ def _session(
         },
     }
     if files is not None:
-        certificate, key = str(files.certificate), str(files.key)
         link["tls"] = {
             "root_ca_certificate": str(files.authority),
-            "listen_certificate": certificate,
-            "listen_private_key": key,
-            "connect_certificate": certificate,
-            "connect_private_key": key,
+            "listen_certificate": str(files.certificate),
+            "listen_private_key": str(files.key),
+            "connect_certificate": str(files.certificate),
+            "connect_private_key": str(files.key),
             "enable_mtls": True,
             "verify_name_on_connect": True,
             "close_link_on_expiration": True,
@@ -101,48 +111,28 @@ def _session(
     }
 
 
-Rule = tuple[str, str, str, str]  # whose certificate, which way, what, under which key
-
-
-def _agent_rules(
-    name: str, neighbours: Sequence[str], network: str, router: str | None
-) -> Iterator[Rule]:
-    """What each neighbour says to us and hears from us, itself or by way of the router."""
-    for peer in neighbours:
-        who = peer if router is None else router
-        ours, theirs = f"posse/{network}/{name}/{peer}", f"posse/{network}/{peer}/{name}"
-        yield who, "ingress", "put", theirs
-        yield who, "ingress", "declare_subscriber", ours
-        yield who, "egress", "put", ours
-        yield who, "egress", "declare_subscriber", theirs
-
-
-def _router_rules(agents: Sequence[str], network: str) -> Iterator[Rule]:
-    """What each agent says under its own name and hears under it."""
-    for name in agents:
-        said, heard = f"posse/{network}/{name}/*", f"posse/{network}/*/{name}"
-        yield name, "ingress", "put", said
-        yield name, "ingress", "declare_subscriber", heard
-        yield name, "egress", "put", heard
-        yield name, "egress", "declare_subscriber", said
-
-
-def _access(allowed: Iterable[Rule]) -> dict[str, Any]:
-    """Deny all but what is allowed to the certificate of each."""
+def _access(allowed: Iterable[tuple[str, str, str]]) -> dict[str, Any]:
+    """Deny all but what holders of certificates say and hear: (whose, says under, hears under)."""
     rules = []
     by_name: dict[str, list[str]] = {}
-    for who, flow, message, key in allowed:
-        rule = f"{who} {flow} {message} {key}"
-        by_name.setdefault(who, []).append(rule)
-        rules.append(
-            {
-                "id": rule,
-                "permission": "allow",
-                "flows": [flow],
-                "messages": [message],
-                "key_exprs": [key],
-            }
-        )
+    for who, says, hears in allowed:
+        for flow, message, under in (
+            ("ingress", "put", says),
+            ("ingress", "declare_subscriber", hears),
+            ("egress", "put", hears),
+            ("egress", "declare_subscriber", says),
+        ):
+            rule = f"{who} {flow} {message} {under}"
+            by_name.setdefault(who, []).append(rule)
+            rules.append(
+                {
+                    "id": rule,
+                    "permission": "allow",
+                    "flows": [flow],
+                    "messages": [message],
+                    "key_exprs": [under],
+                }
+            )
     return {
         "enabled": True,
         "default_permission": "deny",

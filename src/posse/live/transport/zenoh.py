@@ -21,11 +21,13 @@ from functools import lru_cache
 from itertools import chain
 from typing import Any
 
+import zenoh
+
 from posse import checks
 from posse.live import certificates
 from posse.live.certificates import Files, checked_name
-from posse.live.transport import MAX_BYTES, Receive, checked_size
-from posse.live.transport.settings import router_settings, settings
+from posse.live.transport import MAX_BYTES, Receive, check_size
+from posse.live.transport.settings import key, router_settings, settings
 
 logger = logging.getLogger(__name__)
 
@@ -103,8 +105,6 @@ class ZenohTransport:
 
     def start(self, receive: Receive) -> None:
         """Open the session; `receive` is called from zenoh's threads."""
-        import zenoh
-
         with self._lock:
             if self._closed or self._session is not None or self._opening is not None:
                 raise RuntimeError(f"the transport of {self.name} was started before")
@@ -125,8 +125,6 @@ class ZenohTransport:
 
     def _open_when_there(self, receive: Receive) -> None:
         """Try to reach the router until it is there; from then on zenoh comes back by itself."""
-        import zenoh
-
         while True:
             try:
                 with self._lock:
@@ -140,32 +138,30 @@ class ZenohTransport:
             time.sleep(ROUTER_PAUSE)
 
     def _open(self, receive: Receive) -> None:
-        import zenoh
-
         self._session = zenoh.open(zenoh.Config.from_json5(json.dumps(self._settings)))
         self._session.info.declare_link_events_listener(self._watch, history=True)
         for peer in self.neighbours:
             self._publishers[peer] = self._session.declare_publisher(
-                self._key(self.name, peer),
+                key(self.network, self.name, peer),
                 # blocking would stall us for seconds whenever a neighbour hangs
                 congestion_control=zenoh.CongestionControl.DROP,
                 express=True,
             )
-            self._subscribe(zenoh, peer, receive)
+            self._subscribe(peer, receive)
 
-    def _subscribe(self, zenoh: Any, peer: str, receive: Receive) -> None:
-        key = self._key(peer, self.name)
+    def _subscribe(self, peer: str, receive: Receive) -> None:
+        theirs = key(self.network, peer, self.name)
 
         def heard(sample: Any) -> None:
             # a key with wildcards would match ours, too
-            if str(sample.key_expr) != key or sample.kind != zenoh.SampleKind.PUT:
+            if str(sample.key_expr) != theirs or sample.kind != zenoh.SampleKind.PUT:
                 return
             fits = len(sample.payload) <= self.max_bytes
             if fits and self._is_current(peer, sample.attachment) and self._open_to(peer):
                 self._heard.add(peer)
                 receive(peer, sample.payload.to_bytes())
 
-        self._session.declare_subscriber(key, heard, allowed_origin=zenoh.Locality.REMOTE)
+        self._session.declare_subscriber(theirs, heard, allowed_origin=zenoh.Locality.REMOTE)
 
     def _is_current(self, peer: str, attachment: Any) -> bool:
         """Whether a message comes with a certificate of its sender that has not ended.
@@ -193,13 +189,13 @@ class ZenohTransport:
         could speak as the first; such a peer is neither heard nor told anything.
         """
         link, added = event.link, str(event.kind).endswith("PUT")
-        key = str(link.zid), str(link.src), str(link.dst)
+        ends = str(link.zid), str(link.src), str(link.dst)
         with self._watching:
             # by its ends, not counted: one that opens while we begin to watch is told of twice
             if added:
-                self._links[key] = link.auth_identifier or ""
+                self._links[ends] = link.auth_identifier or ""
             else:
-                self._links.pop(key, None)
+                self._links.pop(ends, None)
             self._linked = frozenset(self._links.values())
             self._heard &= self._linked
             sessions: defaultdict[str, set[str]] = defaultdict(set)
@@ -236,20 +232,16 @@ class ZenohTransport:
 
     def send(self, peer: str, payload: bytes) -> None:
         """Hand a message to zenoh; to anyone but a connected neighbour, nothing goes out."""
-        checked_size(payload, self.max_bytes)
+        check_size(payload, self.max_bytes)
         publisher = self._publishers.get(peer)
         if publisher is None or not self._open_to(peer):
             return
-        import zenoh
-
         # what cannot go out is lost, as on any network
         with contextlib.suppress(zenoh.ZError):
             publisher.put(payload, attachment=self._certificate)
 
     def connected(self) -> dict[str, bool]:
         """The neighbours, and whether each is listening to us now."""
-        import zenoh
-
         reached = dict.fromkeys(self.neighbours, False)
         with contextlib.suppress(zenoh.ZError):
             for peer, publisher in list(self._publishers.items()):
@@ -273,9 +265,6 @@ class ZenohTransport:
             closing.start()
             closing.join(PATIENCE)
 
-    def _key(self, source: str, target: str) -> str:
-        return f"posse/{self.network}/{source}/{target}"
-
 
 class Router:
     """Passes messages on between agents that cannot call each other; it only listens.
@@ -287,8 +276,6 @@ class Router:
     def __init__(
         self, name: str, agents: Sequence[str], *, listen: str, files: Files, network: str
     ) -> None:
-        import zenoh
-
         for each in (name, network, *agents):
             checked_name(each)
         _check_address(listen, insecure=False)
@@ -305,8 +292,6 @@ class Router:
 
 
 def _close(session: Any) -> None:
-    import zenoh
-
     with contextlib.suppress(zenoh.ZError):
         session.close()
 
