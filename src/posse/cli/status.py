@@ -31,19 +31,19 @@ def status(
         # one more attempt, for an agent that is just starting again
         with Client(url, timeout=3.0, attempts=2) as client:
             if not watch:
-                Console().print(_shown(client, url))
+                Console().print(_shown(client))
                 return
-            with Live(_shown(client, url), console=Console(), auto_refresh=False) as shown:
+            with Live(_shown(client), console=Console(), auto_refresh=False) as shown:
                 while True:
                     time.sleep(1)
                     try:
-                        now = _shown(client, url)
+                        now = _shown(client)
                     except Mistake as error:  # it may be starting again
                         now = Text(str(error))
                     shown.update(now, refresh=True)
 
 
-def _shown(client: Any, url: str) -> Any:
+def _shown(client: Any) -> Any:
     from rich.console import Group
 
     try:
@@ -52,11 +52,11 @@ def _shown(client: Any, url: str) -> Any:
         raise Mistake(str(error)) from None
     except Exception as error:
         reason = str(error) or type(error).__name__
-        raise Mistake(f"no agent answers at {url}: {reason[:200]}") from None
+        raise Mistake(f"no agent answers at {client.url}: {reason[:200]}") from None
     try:
-        return Group(_arms(arms, url), _network(network))
+        return Group(_arms(arms, client.url), _network(network))
     except (LookupError, TypeError, ValueError, AttributeError):
-        raise Mistake(f"no agent answers at {url}, but something else") from None
+        raise Mistake(f"no agent answers at {client.url}, but something else") from None
 
 
 def _number(value: float | None, spelling: str) -> str:

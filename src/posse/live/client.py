@@ -37,6 +37,7 @@ class Client:
         self, url: str, timeout: float = 5.0, *, attempts: int = 5, backoff: float = 0.1
     ) -> None:
         self._address = Address(url, timeout, attempts, backoff)
+        self.url = self._address.url  # without a password
         self._free: deque[Connection] = deque()
 
     def pull(self, allowed: Sequence[str] | None = None, decision: str | None = None) -> Decision:
@@ -89,7 +90,7 @@ class Client:
             try:
                 outcome = self._once(method, *request)
                 if outcome.status != 503:
-                    return _understood(outcome, self._address.url)
+                    return _understood(outcome, self.url)
             except (OSError, HTTPException) as error:
                 outcome = error
             time.sleep(self._address.pause(attempt, outcome))
@@ -125,6 +126,7 @@ class AsyncClient:
         import httpcore  # the engine of httpx, without its cookies and redirects
 
         self._address = Address(url, timeout, attempts, backoff)
+        self.url = self._address.url  # without a password
         self._pool = httpcore.AsyncConnectionPool(uds=self._address.socket)
 
     async def pull(
@@ -183,7 +185,7 @@ class AsyncClient:
             try:
                 outcome = _answer(await self._pool.request(method, url, **options))
                 if outcome.status != 503:
-                    return _understood(outcome, self._address.url)
+                    return _understood(outcome, self.url)
             except (
                 httpcore.NetworkError,
                 httpcore.TimeoutException,

@@ -132,10 +132,20 @@ def test_brackets_in_an_address_are_shown(node, tmp_path, capsys, monkeypatch):
         assert server.url in "".join(capsys.readouterr().out.split())  # a long one is folded
 
 
+def test_a_password_is_not_shown(node, capsys):
+    with serve(node, "127.0.0.1:0") as server:
+        with pytest.raises(SystemExit) as done:
+            main(["status", server.url.replace("//", "//shop:secret@")])
+        assert not done.value.code
+        shown = "".join(capsys.readouterr().out.split())
+        assert server.url in shown
+        assert "secret" not in shown
+
+
 def test_brackets_in_an_error_are_shown(capsys, monkeypatch):
     shown = iter(["", Mistake("no [/b] answers"), KeyboardInterrupt()])
 
-    def show(client, url):
+    def show(client):
         if isinstance(each := next(shown), BaseException):
             raise each
         return each
