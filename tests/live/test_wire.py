@@ -25,7 +25,7 @@ class Part:
 class Report:
     parts: tuple[Part, ...]
     seen: tuple[tuple[str, int], ...]
-    weight: float
+    weight: int
     final: bool
     note: str | None = None
 
@@ -48,7 +48,7 @@ REPORTS = st.builds(
     Report,
     st.lists(PARTS, max_size=3).map(tuple),
     st.lists(st.tuples(st.text(max_size=5), INTEGERS), max_size=3).map(tuple),
-    st.floats(allow_nan=False, allow_infinity=False),
+    INTEGERS,
     st.booleans(),
     st.none() | st.text(max_size=9),
 )
@@ -69,7 +69,7 @@ def test_round_trip(message):
 
 def test_lone_surrogates_are_refused_when_encoded():
     with pytest.raises(WireError, match="cannot be encoded"):
-        CODEC.encode(Report((), (("\ud800", 1),), 0.0, True))
+        CODEC.encode(Report((), (("\ud800", 1),), 0, True))
 
 
 GOOD = packed("Ping", 7)
@@ -95,12 +95,12 @@ GOOD = packed("Ping", 7)
         (GOOD[:1] + b"\x92\xa4P\xffng\x07", "malformed"),  # the tag is not UTF-8
         (GOOD[:1] + b"\xdd\xff\xff\xff\xff", "malformed"),  # four billion items to come
         (GOOD[:1] + b"\x91" * 5000, "malformed|nested"),
-        (packed("Report", [], [], math.nan, True, None), "a number is nan"),
-        (packed("Report", [], [], math.inf, True, None), "a number is inf"),
-        (packed("Report", [], [], -math.inf, True, None), "a number is -inf"),
-        (packed("Report", [], [["a"]], 0.0, True, None), "malformed"),
-        (packed("Report", [], [], 0.0, 1, None), "malformed"),
-        (packed("Report", [{"name": "x"}], [], 0.0, True, None), "malformed"),
+        (packed("Report", [], [], math.nan, True, None), "malformed"),
+        (packed("Report", [], [], math.inf, True, None), "malformed"),
+        (packed("Report", [], [], -math.inf, True, None), "malformed"),
+        (packed("Report", [], [["a"]], 0, True, None), "malformed"),
+        (packed("Report", [], [], 0, 1, None), "malformed"),
+        (packed("Report", [{"name": "x"}], [], 0, True, None), "malformed"),
         (GOOD + b"\x00" * 10_000, "a message of 10008 bytes is above 10000"),
     ],
 )
@@ -112,44 +112,38 @@ def test_what_is_malformed_is_refused_in_one_sentence(payload, reason):
 
 
 def test_bad_utf8_within_a_message():
-    payload = CODEC.encode(Report((), (("abc", 1),), 0.0, True))
+    payload = CODEC.encode(Report((), (("abc", 1),), 0, True))
     with pytest.raises(WireError, match="malformed"):
         CODEC.decode(payload.replace(b"abc", b"a\xffc"))
 
 
 def test_every_truncation_is_refused():
-    payload = CODEC.encode(Report((Part("x", {"a": (1, 2)}, b"s"),), (("y", 3),), 0.5, True, "n"))
+    payload = CODEC.encode(Report((Part("x", {"a": (1, 2)}, b"s"),), (("y", 3),), 5, True, "n"))
     for length in range(len(payload)):
         with pytest.raises(WireError):
             CODEC.decode(payload[:length])
 
 
-@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
-def test_endless_numbers_are_not_sent(number):
-    with pytest.raises(WireError, match="a number is"):
-        CODEC.encode(Report((), (), number, True))
-
-
 @dataclass(frozen=True)
 class Deep:
     values: tuple[dict[str, list[float | None]], ...]
-    anything: object = None
 
 
-def test_endless_numbers_are_found_at_any_depth():
-    codec = Codec(Deep)
-    good = Deep(({"a": [1.5, None]},), [1, {"b": 2.5}])
-    assert codec.decode(codec.encode(good)) == good
-    for wrong in ([{"a": [1.0, math.nan]}], None), ([], [1, {"b": math.inf}]):
-        with pytest.raises(WireError, match="a number is"):
-            codec.decode(packed("Deep", *wrong))
-    with pytest.raises(WireError, match="a number is nan"):
-        codec.encode(Deep(({"a": [math.nan]},)))
-    nested = []
-    for _ in range(100):
-        nested = [nested]
-    with pytest.raises(WireError, match="nested too deeply"):
-        codec.decode(packed("Deep", [], nested))
+@dataclass(frozen=True)
+class Anything:
+    value: object
+
+
+@dataclass(frozen=True)
+class Within:
+    parts: tuple[Part | Deep, ...]
+
+
+@pytest.mark.parametrize("kind", [Deep, Anything, Within])
+def test_messages_that_may_hold_floats_are_refused(kind):
+    """What is no number would get in."""
+    with pytest.raises(TypeError, match="whole numbers only"):
+        Codec(kind)
 
 
 @pytest.mark.parametrize("message", [Ping(2**70), Ping(object()), Part("x", {}), "text"])
@@ -160,7 +154,7 @@ def test_what_cannot_be_a_message_is_not_sent(message):
 
 def test_too_large_a_message_is_not_sent():
     with pytest.raises(WireError, match="above 10000"):
-        CODEC.encode(Report((), (), 0.0, True, "x" * 10_000))
+        CODEC.encode(Report((), (), 0, True, "x" * 10_000))
 
 
 def test_a_messages_own_checks_become_wire_errors():
@@ -228,9 +222,7 @@ def test_mutated_messages(message, dice):
 
 
 def test_ten_thousand_mutations_of_one_message():
-    original = CODEC.encode(
-        Report((Part("x", {"a": (1, 2)}, b"s"),), (("y", 3),), 0.5, True, "note")
-    )
+    original = CODEC.encode(Report((Part("x", {"a": (1, 2)}, b"s"),), (("y", 3),), 5, True, "note"))
     dice = random.Random(20)
     let_in = 0
     for _ in range(10_000):

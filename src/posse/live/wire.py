@@ -8,7 +8,6 @@ The tag is the message's class name, and the fields come in the order of the cla
 
 from __future__ import annotations
 
-import math
 from dataclasses import fields, is_dataclass
 from typing import Any, Final, get_args, get_type_hints
 
@@ -17,7 +16,6 @@ import msgspec
 from posse.live.transport import MAX_BYTES
 
 VERSION: Final = 1
-DEEPEST: Final = 32  # no message nests deeper, and nesting without end would exhaust the stack
 
 
 class WireError(ValueError):
@@ -36,13 +34,14 @@ class Codec:
         self._encoder = msgspec.msgpack.Encoder()
         self._fields: dict[type, list[str]] = {}
         self._classes: dict[str, type] = {}
-        self._with_floats: set[type] = set()
         self._shapes: dict[str, msgspec.msgpack.Decoder[Any]] = {}
         for cls in classes:
             if not (is_dataclass(cls) and cls.__dataclass_params__.frozen):  # type: ignore[attr-defined]
                 raise TypeError(f"a message is a frozen dataclass, got {cls.__name__}")
             if cls.__name__ in self._classes:
                 raise ValueError(f"two classes of messages are called {cls.__name__}")
+            if _may_hold_floats(cls):  # NaN and infinity would compare and add up to nonsense
+                raise TypeError(f"a message holds whole numbers only, {cls.__name__} does not")
             hints = get_type_hints(cls, include_extras=True)
             names = [field.name for field in fields(cls) if field.init]
             self._classes[cls.__name__] = cls
@@ -50,9 +49,6 @@ class Codec:
             # strict: no number from a string, no truth from a number
             shape: Any = tuple.__class_getitem__((str, *(hints[name] for name in names)))
             self._shapes[cls.__name__] = msgspec.msgpack.Decoder(shape, strict=True)
-            # the search costs a hundred times the rest, and there is none to find among integers
-            if any(_may_hold_floats(hints[name]) for name in names):
-                self._with_floats.add(cls)
         self._tagged = msgspec.msgpack.Decoder(list[msgspec.Raw])
         self._text = msgspec.msgpack.Decoder(str)
 
@@ -62,8 +58,6 @@ class Codec:
         if cls not in self._fields:
             raise WireError(f"{cls.__name__} is not a message of this codec")
         values = [getattr(message, name) for name in self._fields[cls]]
-        if cls in self._with_floats:
-            _refuse_endless(values)
         try:
             payload = bytes([VERSION]) + self._encoder.encode([cls.__name__, *values])
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
@@ -91,10 +85,7 @@ class Codec:
             if shape is None:
                 raise WireError(f"tag {tag[:40]!r} is unknown", "another kind of message")
             _, *values = shape.decode(body)
-            cls = self._classes[tag]
-            if cls in self._with_floats:
-                _refuse_endless(values)
-            return cls(*values)
+            return self._classes[tag](*values)
         except WireError:
             raise
         # bad UTF-8 and nesting too deep have errors of their own, and a message's own checks
@@ -103,27 +94,6 @@ class Codec:
             raise WireError(f"the message is malformed: {_line(error)}") from None
         except RecursionError:
             raise WireError("the message is nested too deeply") from None
-
-
-def _refuse_endless(value: Any, depth: int = 0) -> None:
-    """Refuse NaN and infinity, which compare and add up to nonsense, at any depth."""
-    if isinstance(value, float):
-        if not math.isfinite(value):
-            raise WireError(f"a number is {value}")
-    elif isinstance(value, str | bytes | int | None):
-        return
-    elif depth > DEEPEST:
-        raise WireError("the message is nested too deeply")
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            _refuse_endless(key, depth + 1)
-            _refuse_endless(item, depth + 1)
-    elif isinstance(value, list | tuple | set | frozenset):
-        for item in value:
-            _refuse_endless(item, depth + 1)
-    elif is_dataclass(value):
-        for field in fields(value):
-            _refuse_endless(getattr(value, field.name), depth + 1)
 
 
 def _may_hold_floats(hint: Any) -> bool:
