@@ -108,6 +108,20 @@ def test_a_neighbour_that_speaks_is_connected_whatever_it_declared(world):
     wait_until(lambda: a.connected() == {"b": False})
 
 
+def test_links_that_end_without_an_event_are_found(world):
+    """On a busy machine zenoh did not tell of every link that it closed."""
+    a, b = world.pair()
+    world.honest_pair_works()
+    gone = "session", "tls/127.0.0.1:1", "tls/127.0.0.1:2"
+    a._account({gone: "b"}, set())
+    assert a.connected() == {"b": True}
+    assert gone not in a._links
+    assert a._links  # those that are there are not taken for ended
+    a._account({gone: "b"}, set())
+    b.close()
+    wait_until(lambda: a.connected() == {"b": False})
+
+
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGSTOP")
 def test_a_peer_that_hangs_blocks_nobody(world):
     a = world.agent("a")

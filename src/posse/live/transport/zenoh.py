@@ -16,7 +16,7 @@ import math
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from functools import lru_cache
 from itertools import chain
 from typing import Any
@@ -33,6 +33,8 @@ logger = logging.getLogger(__name__)
 
 ROUTER_PAUSE = 0.5  # seconds between two attempts to reach a router
 PATIENCE = 1.0  # seconds that close() waits for zenoh, which ends by itself soon after
+
+Ends = tuple[str, str, str]  # of a link: its session, source and destination
 
 
 class ZenohTransport:
@@ -93,7 +95,7 @@ class ZenohTransport:
         self._opening: threading.Thread | None = None
         self._publishers: dict[str, Any] = {}
         self._closed = False
-        self._links: dict[tuple[str, str, str], str] = {}  # session and ends -> certificate
+        self._links: dict[Ends, str] = {}  # -> whose certificate
         self._linked: frozenset[str] = frozenset()
         self._heard: set[str] = set()  # neighbours that spoke since their link opened
         self._certificate: bytes | None = None  # ours, sent along with every message
@@ -182,20 +184,32 @@ class ZenohTransport:
         return found[1].not_valid_after_utc.timestamp() if found and found[0] == peer else None
 
     def _watch(self, event: Any) -> None:
+        """Hear of a link that opens or ends."""
+        if str(event.kind).endswith("PUT"):
+            self._account({_ends(event.link): event.link.auth_identifier or ""}, set())
+        else:
+            self._account({}, {_ends(event.link)})
+
+    def _look(self) -> None:
+        """Find links that ended without an event, as some do on a busy machine."""
+        with self._watching:
+            known = set(self._links)  # before we ask: what opens meanwhile is not gone
+        session = self._session
+        there = () if session is None else session.info.links()
+        if gone := known - {_ends(link) for link in there}:
+            self._account({}, gone)
+
+    def _account(self, opened: Mapping[Ends, str], ended: Set[Ends]) -> None:
         """Keep account of whose links carry what: an agent's must all be of one certificate.
 
         zenoh applies the access control of the first link to all that claim the same session id
         (https://github.com/eclipse-zenoh/zenoh/issues/1204), so that a second certificate on one
         could speak as the first; such a peer is neither heard nor told anything.
         """
-        link, added = event.link, str(event.kind).endswith("PUT")
-        ends = str(link.zid), str(link.src), str(link.dst)
         with self._watching:
-            # by its ends, not counted: one that opens while we begin to watch is told of twice
-            if added:
-                self._links[ends] = link.auth_identifier or ""
-            else:
-                self._links.pop(ends, None)
+            # by their ends, not counted: one that opens while we begin to watch is told of twice
+            links = {**self._links, **opened}
+            self._links = {ends: name for ends, name in links.items() if ends not in ended}
             self._linked = frozenset(self._links.values())
             self._heard &= self._linked
             sessions: defaultdict[str, set[str]] = defaultdict(set)
@@ -244,6 +258,7 @@ class ZenohTransport:
         """The neighbours, and whether each is listening to us now."""
         reached = dict.fromkeys(self.neighbours, False)
         with contextlib.suppress(zenoh.ZError):
+            self._look()
             for peer, publisher in list(self._publishers.items()):
                 # what a neighbour declared can get lost with a link that died and not come again,
                 # while messages pass both ways; a router's link says nothing of those behind it
@@ -289,6 +304,10 @@ class Router:
     def close(self) -> None:
         """Close the session and its links."""
         _close(self._session)
+
+
+def _ends(link: Any) -> Ends:
+    return str(link.zid), str(link.src), str(link.dst)
 
 
 def _close(session: Any) -> None:
