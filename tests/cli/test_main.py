@@ -133,6 +133,31 @@ def test_bugs_keep_their_traceback(monkeypatch):
         main(["inspect", "cycle"])
 
 
+def test_an_interruption_that_python_ignores_is_not_lost(monkeypatch, capsys):
+    class Interrupted:
+        def __del__(self):
+            raise KeyboardInterrupt
+
+    def slow(*arguments):
+        Interrupted()
+        end = time.monotonic() + 30
+        while time.monotonic() < end:
+            time.sleep(0.01)
+
+    before = sys.unraisablehook
+    monkeypatch.setattr("posse.cli.inspect.build", slow)
+    # a test runner in the background ignores it
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(SystemExit) as done:
+            main(["inspect", "cycle"])
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    assert done.value.code == 130
+    assert capsys.readouterr().err == "posse: interrupted\n"
+    assert sys.unraisablehook is before
+
+
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT to send")
 def test_interrupting_exits_130_with_one_line(tmp_path):
     text = (ROOT / "experiments" / "demo.toml").read_text()

@@ -11,6 +11,7 @@ import typer
 import posse
 from posse.cli import agent, certs, export, inspect, new, paper, router, run, status, swarm
 from posse.cli.errors import Mistake
+from posse.cli.running import interruptible
 
 INTERRUPTED = 130  # what shells report for Ctrl-C
 
@@ -58,7 +59,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command and exit: 0 done, 2 the user's mistake, 130 interrupted."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        code = app(given or ["--help"], prog_name="posse", standalone_mode=False)
+        with interruptible():
+            code = app(given or ["--help"], prog_name="posse", standalone_mode=False)
     except _UsageError as error:
         code = _refuse(error.format_message())
     except Mistake as error:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import _thread
 import os
 import select
 import signal
 import socket
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -30,6 +32,25 @@ def told() -> Iterator[Callable[..., bool]]:
             yield lambda seconds=None: bool(select.select([hears], [], [], seconds)[0])
         finally:
             signal.set_wakeup_fd(-1)
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """See to it that Ctrl-C is not lost where Python only prints it: in finalisers, in imports."""
+    before = sys.unraisablehook
+
+    def again(unraisable: sys.UnraisableHookArgs) -> None:
+        if isinstance(unraisable.exc_value, KeyboardInterrupt):
+            # a moment later: at once it would strike in here
+            threading.Timer(0.01, _thread.interrupt_main).start()
+        else:
+            before(unraisable)
+
+    sys.unraisablehook = again
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
 
 
 def say(line: str) -> None:
