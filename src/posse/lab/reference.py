@@ -2,83 +2,30 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from posse.algorithms.algorithm import Algorithm, Problem
+from posse.algorithms.algorithm import Problem
 from posse.algorithms.forced import without_forced_pulls
-from posse.bandits import Bandit, take
-from posse.families.family import Family
-from posse.networks.network import Network
-from posse.randomness import FloatArray, Streams, generator
+from posse.bandits import take
+from posse.lab.blocks import (
+    Advance,
+    Block,
+    Simulation,
+    in_callers_order,
+    in_parts,
+    play_blocks,
+)
+from posse.randomness import FloatArray, Streams
 
 # Arrays of about this many numbers stay in the processor's cache.
 _BLOCK_ELEMENTS = 65_536
 
 
-@dataclass(frozen=True)
-class Simulation:
-    """One algorithm on one bandit and network, validated and ready to run."""
-
-    bandit: Bandit
-    network: Network
-    algorithm: Algorithm
-    horizon: int
-    seed: int
-    times: NDArray[np.int64]  # (len,) the rounds to record
-
-    @property
-    def model(self) -> Family:
-        """The family that the algorithm believes in: its own, else the bandit's."""
-        return getattr(self.algorithm, "family", None) or self.bandit.family
-
-    @property
-    def uncharged_rounds(self) -> int:
-        """How many rounds from the first on the algorithm does not want charged."""
-        uncharged = getattr(self.algorithm, "uncharged_rounds", lambda n_arms: 0)
-        return int(uncharged(self.bandit.n_arms))
-
-    def problem(self, n_runs: int) -> Problem:
-        """What the algorithm is told, for a block of runs."""
-        return Problem(
-            n_agents=self.network.n_agents,
-            n_arms=self.bandit.n_arms,
-            horizon=self.horizon,
-            family=self.bandit.family,
-            network=self.network,
-            n_runs=n_runs,
-        )
-
-    def true_arms(self, runs: Sequence[int]) -> tuple[FloatArray, NDArray[np.intp]]:
-        """Each run's means in a random order of arms, and that order: (R, K) each.
-
-        So position never matters, however ties are broken.
-        """
-        n_arms = self.bandit.n_arms
-        orders = [generator(self.seed, run, "permutation").permutation(n_arms) for run in runs]
-        means = [self.bandit.means_of_run(run, generator(self.seed, run, "means")) for run in runs]
-        if any(len(drawn) != n_arms for drawn in means):
-            raise ValueError(f"means: every run must have {n_arms} arms, as the first draw had")
-        return take(np.stack(means), np.stack(orders)), np.stack(orders)
-
-
-@dataclass(frozen=True)
-class Block:
-    """The outcome of some runs."""
-
-    regret: FloatArray  # (R, len)
-    pulls: NDArray[np.int32]  # (R, N, K)
-
-
-def simulate_block(
-    simulation: Simulation, runs: Sequence[int], advance: Callable[[int], None]
-) -> Block:
+def simulate_block(simulation: Simulation, runs: Sequence[int], advance: Advance) -> Block:
     """Play some runs side by side; run r is the same in whatever block it is played."""
     s = simulation
     problem = s.problem(len(runs))
@@ -113,12 +60,6 @@ def _check_arms(algorithm: Any, arms: Any, shape: tuple[int, int], n_arms: int) 
         )
 
 
-def in_callers_order(pulls: NDArray[np.int32], order: NDArray[np.intp]) -> NDArray[np.int32]:
-    """Undo the relabelling of arms: (R, N, K)."""
-    position = np.argsort(order, axis=1)  # where each of the caller's arms was played
-    return np.take_along_axis(pulls, position[:, None, :], axis=2)
-
-
 class Ledger:
     """What is kept of a run: cumulative pseudo-regret at the recorded rounds, and pulls."""
 
@@ -147,46 +88,11 @@ def blocks(simulation: Simulation, runs: range) -> list[range]:
     return in_parts(runs, size)
 
 
-def in_parts(runs: range, size: int) -> list[range]:
-    """Cut runs into parts of some size."""
-    return [runs[first : first + size] for first in range(0, len(runs), size)]
-
-
-def run(
-    simulation: Simulation, runs: range, threads: int, advance: Callable[[int], None]
-) -> tuple[FloatArray, NDArray[np.int32]]:
-    """All runs in blocks on some threads: regret (runs, len) and pulls (runs, N, K)."""
+def run(simulation: Simulation, runs: range, threads: int, advance: Advance) -> Block:
+    """All runs in blocks on some threads."""
     return play_blocks(
         lambda block, go_on: simulate_block(simulation, block, go_on),
         blocks(simulation, runs),
         threads,
         advance,
     )
-
-
-def play_blocks(
-    play: Callable[[range, Callable[[int], None]], Block],
-    parts: Sequence[range],
-    threads: int,
-    advance: Callable[[int], None],
-) -> tuple[FloatArray, NDArray[np.int32]]:
-    """Blocks on a pool of threads; kernels let go of the interpreter where time is spent."""
-    stopped = threading.Event()
-
-    def go_on(steps: int) -> None:
-        if stopped.is_set():
-            raise KeyboardInterrupt  # leave the block: nobody waits for it any more
-        advance(steps)
-
-    if threads == 1 or len(parts) == 1:
-        outcomes = [play(part, go_on) for part in parts]
-    else:
-        with ThreadPoolExecutor(min(threads, len(parts))) as pool:
-            try:
-                outcomes = list(pool.map(play, parts, [go_on] * len(parts)))
-            except BaseException:
-                stopped.set()
-                raise
-    regret = np.concatenate([outcome.regret for outcome in outcomes])
-    pulls = np.concatenate([outcome.pulls for outcome in outcomes])
-    return regret, pulls

@@ -14,13 +14,12 @@ from posse import checks
 from posse.algorithms.algorithm import Algorithm
 from posse.bandits import Bandit
 from posse.lab import reference
+from posse.lab.blocks import Block, Simulation
 from posse.lab.compiled import COMPILED_BEFORE, plan
 from posse.lab.progress import Bars, progress_bar
-from posse.lab.reference import Simulation
 from posse.lab.results import Comparison, Result
 from posse.lab.settings import to_data, versions
 from posse.networks.network import Network
-from posse.randomness import FloatArray
 
 ENGINES = ("auto", "compiled", "reference")
 
@@ -109,15 +108,15 @@ def simulate_some(
 def _play(
     simulation: Simulation,
     runs: range,
-    run: Callable[..., tuple[FloatArray, NDArray[np.int32]]],
+    run: Callable[..., Block],
     engine: str,
     threads: int,
     advance: Callable[[int], None],
 ) -> Result:
     """The result of some runs."""
-    regret, pulls = run(simulation, runs, threads, advance)
+    block = run(simulation, runs, threads, advance)
     settings = _settings(simulation, len(runs))
-    return Result(simulation.times, regret, pulls, engine, settings)
+    return Result(simulation.times, block.regret, block.pulls, engine, settings)
 
 
 def _check_size(record: Any, horizon: int, runs: int, cells: int) -> None:
@@ -146,7 +145,7 @@ def _engine_for(engine: str, simulations: Mapping[str, Simulation]) -> str:
     return "reference" if reasons else "compiled"
 
 
-def _runner(engine: str, bars: Bars) -> Callable[..., tuple[FloatArray, NDArray[np.int32]]]:
+def _runner(engine: str, bars: Bars) -> Callable[..., Block]:
     """The engine's `run`; the first use ever of the compiled one takes a while."""
     if engine == "reference":
         return reference.run

@@ -12,9 +12,9 @@ import pytest
 
 import posse
 from posse import networks
+from posse.lab.blocks import Simulation
 from posse.lab.compiled.links import links_of
 from posse.lab.compiled.plan import plan_for
-from posse.lab.reference import Simulation
 
 RUNS, SEED, HORIZON = 3, 5, 40
 BANDIT = posse.Bandit.gaussian([0.1, 0.9, 0.5], sigma=0.7)

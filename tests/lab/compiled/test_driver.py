@@ -10,11 +10,11 @@ import pytest
 import posse
 from posse import beliefs, networks
 from posse.families import Bernoulli, Bounded, Exponential, Gaussian, Poisson
+from posse.lab.blocks import Simulation
 from posse.lab.compiled import merge
 from posse.lab.compiled.links import links_of
 from posse.lab.compiled.plan import BELIEFS, plan_for
 from posse.lab.compiled.random import U64, key_of
-from posse.lab.reference import Simulation
 
 SEED, HORIZON, RUNS = 5, 12, 3  # the seed and runs of the fixture `play`
 NETWORKS = {

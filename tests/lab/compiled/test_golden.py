@@ -17,8 +17,8 @@ import pytest
 import posse
 from posse import networks
 from posse.families import Bernoulli, Bounded, Exponential, Gaussian, Poisson
+from posse.lab.blocks import Simulation
 from posse.lab.compiled import engine, thompson
-from posse.lab.reference import Simulation
 
 FILE = Path(__file__).with_name("golden.json")
 SEED, RUNS, TIMES = 2026, 2, np.array([1, 3, 10, 40])
@@ -84,14 +84,14 @@ def trace(name):
             kept.append(self)
 
     with mock.patch.object(engine, "Rows", Kept):
-        regret, pulls = engine.Engine(simulation, int(getattr(thompson, drawing))).run(
+        block = engine.Engine(simulation, int(getattr(thompson, drawing))).run(
             range(RUNS), 1, lambda steps: None
         )
     (rows,) = kept
     state = (rows.other if rows.flipped else rows.state).reshape(-1, 2, len(BANDITS[bandit].means))
     return {
-        "pulls": pulls.tolist(),
-        "regret": rounded(regret),
+        "pulls": block.pulls.tolist(),
+        "regret": rounded(block.regret),
         "belief": rounded(state[[0, -1]]),  # of the first agent and the last one
     }
 

@@ -11,11 +11,11 @@ from scipy import stats
 
 import posse
 from posse import networks
+from posse.lab.blocks import Simulation
 from posse.lab.compiled import merge
 from posse.lab.compiled.links import links_of
 from posse.lab.compiled.plan import plan_for
 from posse.lab.compiled.random import U64, key_of
-from posse.lab.reference import Simulation
 from posse.networks import EXAMPLES, WEIGHT_RULES
 
 ERROR_RATE = 1e-5

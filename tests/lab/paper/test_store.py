@@ -12,9 +12,9 @@ import pytest
 
 import posse
 from posse.lab import simulation as lab
+from posse.lab.blocks import Simulation
 from posse.lab.paper import store as module
 from posse.lab.paper.store import Store, digest
-from posse.lab.reference import Simulation
 
 BANDIT, NETWORK = posse.Bandit.gaussian([0.5, 0.1]), posse.networks.cycle(4)
 DEC_TS = posse.Decentralized(posse.ThompsonSampling())

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from posse.algorithms.forced import without_forced_pulls
+from posse.lab.blocks import (
+    Advance,
+    Block,
+    Simulation,
+    in_callers_order,
+    in_parts,
+    play_blocks,
+)
 from posse.lab.compiled import baselines, beliefs, driver, eager, indices, merge, rewards, thompson
 from posse.lab.compiled.links import links_of
 from posse.lab.compiled.plan import Plan, levels_for, plan_for, table_for
 from posse.lab.compiled.random import ROOM, U64, key_of
-from posse.lab.reference import Block, Simulation, in_callers_order, in_parts, play_blocks
-from posse.randomness import FloatArray
-
-Advance = Callable[[int], None]
 
 # Rows of a block that one call of the driver works on: enough to hide the cost of calls through
 # pointers, few enough for the cache.
@@ -90,10 +93,8 @@ class Engine:
         self.choose_eagerly = eager.choose_thompson_eagerly if lazily else indices.choose_nothing
         self.key = key_of(simulation.seed)
 
-    def run(
-        self, runs: range, threads: int, advance: Advance
-    ) -> tuple[FloatArray, NDArray[np.int32]]:
-        """All runs: regret (runs, len) and pulls (runs, N, K)."""
+    def run(self, runs: range, threads: int, advance: Advance) -> Block:
+        """All runs."""
         n_agents = self.simulation.network.n_agents
         if n_agents >= _BIG_NETWORK and self._splits():
             with ThreadPoolExecutor(threads) as pool:
@@ -185,10 +186,8 @@ class Engine:
         )  # fmt: skip
 
 
-def run(
-    simulation: Simulation, runs: range, threads: int, advance: Advance
-) -> tuple[FloatArray, NDArray[np.int32]]:
-    """All runs of a simulation: regret (runs, len) and pulls (runs, N, K)."""
+def run(simulation: Simulation, runs: range, threads: int, advance: Advance) -> Block:
+    """All runs of a simulation."""
     return Engine(simulation).run(runs, threads, advance)
 
 

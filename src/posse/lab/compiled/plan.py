@@ -10,7 +10,7 @@ import numpy as np
 
 from posse import algorithms, families, policies
 from posse.algorithms.dducb import chebyshev
-from posse.lab.reference import Simulation
+from posse.lab.blocks import Simulation
 from posse.networks.gossip import Gossip
 from posse.networks.link_failure import LinkFailure
 from posse.networks.static import Static

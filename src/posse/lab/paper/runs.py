@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from posse import theory
 from posse.algorithms import Isolated
+from posse.lab.blocks import Simulation
 from posse.lab.paper.panels import Curve, Panel
 from posse.lab.paper.store import Store
-from posse.lab.reference import Simulation
 from posse.lab.results import Result
 from posse.randomness import FloatArray, generator
 

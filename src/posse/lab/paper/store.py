@@ -17,7 +17,7 @@ import numpy as np
 
 from posse.lab import simulation as lab
 from posse.lab import storage
-from posse.lab.reference import Simulation, in_parts
+from posse.lab.blocks import Simulation, in_parts
 from posse.lab.results import Result
 from posse.lab.settings import to_data, versions
 
