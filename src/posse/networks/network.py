@@ -17,7 +17,7 @@ import numpy as np
 from posse import checks
 from posse.networks import graphs, recipes, spectrum
 from posse.networks import weights as rules
-from posse.networks.dynamics import Dynamics, Sampler
+from posse.networks.dynamics import Draw, Dynamics, drawing
 from posse.networks.gossip import Gossip
 from posse.networks.graphs import GRAPHS, Graph, IntArray
 from posse.networks.link_failure import LinkFailure
@@ -46,7 +46,9 @@ class Network:
         else:
             checks.choice("weights", self.rule, WEIGHT_RULES)
             self._refuse_disconnected()
-        self.dynamics.check(self)
+        checks.capable("dynamics", self.dynamics, ["sampler"], "posse.networks.Gossip()")
+        if hasattr(self.dynamics, "check"):  # one's own need none
+            self.dynamics.check(self)
 
     def weighted(self, rule: Any) -> Network:
         """The same graph with other weights: the name of a rule, or a matrix (N, N)."""
@@ -61,12 +63,21 @@ class Network:
         """The same network where each link fails with probability p each round, independently."""
         return self._with(LinkFailure(p, normalise))
 
-    def sampler(self, n_runs: int) -> Sampler:
-        """A function to call once a round with the randomness of R = n_runs runs, for their W(t).
+    def varying(self, dynamics: Any) -> Network:
+        """The same graph with dynamics of one's own: any object with `sampler(network, n_runs)`.
 
-        What it returns mixes agents by `weights @ x` for x of shape (..., R, N, K).
+        That returns a function, called once a round as `draw(randomness)` or, if it takes a second
+        argument, `draw(randomness, t)` with the round t = 1, 2, ...; see `Dynamics` for the rest.
         """
-        return self.dynamics.sampler(self, checks.whole("n_runs", n_runs, at_least=1))
+        return self._with(dynamics)
+
+    def sampler(self, n_runs: int) -> Draw:
+        """A function `draw(randomness, t)` to call once a round for W(t) of R = n_runs runs.
+
+        `draw(randomness)` counts the rounds itself. What it returns mixes agents by `weights @ x`
+        for x of shape (..., R, N, K).
+        """
+        return drawing(self.dynamics, self, checks.whole("n_runs", n_runs, at_least=1))
 
     def to_data(self) -> dict[str, Any]:
         """The recipe as plain data, without what is left at its default."""
@@ -134,7 +145,18 @@ class Network:
         """E[W(t)] (N, N), dense or sparse like `weights`."""
         if self.dynamics == STATIC:
             return self.weights
-        return rules.stored(rules.assemble(self.topology, self.dynamics.expected_links(self)))
+        return rules.stored(rules.assemble(self.topology, self.expected_links))
+
+    @property
+    def expected_links(self) -> FloatArray:
+        """The weight of each link, (E,), in E[W(t)]."""
+        if not hasattr(self.dynamics, "expected_links"):
+            raise ValueError(
+                f"the expected weights of {self} are not known, so neither are its second "
+                f"eigenvalue and spectral gap: give {type(self.dynamics).__name__} a method "
+                "expected_links(network) that returns the weight of each link (E,) in E[W(t)]"
+            )
+        return self.dynamics.expected_links(self)
 
     @functools.cached_property
     def spectral_gap(self) -> float:

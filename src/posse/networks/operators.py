@@ -91,5 +91,7 @@ def as_operator(weights: Any) -> Operator:
     """Weights as an operator: an ndarray, a SciPy sparse matrix or array, or an operator."""
     if hasattr(weights, "tocsr"):
         return Sparse(weights.tocsr())
+    if isinstance(weights, np.ndarray):
+        return np.asarray(weights)  # np.matrix knows two axes only
     operator: Operator = weights
     return operator
