@@ -7,7 +7,7 @@ Adding a graph is one builder and one line of `_BUILDERS` (and its typed name in
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     import networkx as nx
 
 IntArray = NDArray[np.int64]
+
+# A fixed draw of a random graph, or a fresh one in every run, which is Network's affair.
+RUN = "run"
+Seed = int | Literal["run"]
 
 
 class Graph(NamedTuple):
@@ -89,7 +93,7 @@ def hypercube(dimension: int) -> Graph:
     return simple(corners.size, *((corners, corners ^ (1 << bit)) for bit in range(dimension)))
 
 
-def erdos_renyi(agents: int, p: float, seed: int = 0) -> Graph:
+def erdos_renyi(agents: int, p: float, seed: Seed = 0) -> Graph:
     """Each possible link is present with probability p, independently."""
     import networkx as nx
 
@@ -97,7 +101,7 @@ def erdos_renyi(agents: int, p: float, seed: int = 0) -> Graph:
     return from_networkx(nx.fast_gnp_random_graph(n, p, seed=seed))
 
 
-def watts_strogatz(agents: int, k: int, p: float, seed: int = 0) -> Graph:
+def watts_strogatz(agents: int, k: int, p: float, seed: Seed = 0) -> Graph:
     """A ring of k neighbours in all (k even, k/2 on each side), each link rewired w.p. p."""
     import networkx as nx
 
@@ -109,7 +113,7 @@ def watts_strogatz(agents: int, k: int, p: float, seed: int = 0) -> Graph:
     return from_networkx(nx.watts_strogatz_graph(n, k, p, seed=seed))
 
 
-def barabasi_albert(agents: int, m: int, seed: int = 0) -> Graph:
+def barabasi_albert(agents: int, m: int, seed: Seed = 0) -> Graph:
     """Agents join one by one, each linked to m earlier ones in proportion to their degrees."""
     import networkx as nx
 
@@ -118,7 +122,7 @@ def barabasi_albert(agents: int, m: int, seed: int = 0) -> Graph:
     return from_networkx(nx.barabasi_albert_graph(n, m, seed=seed))
 
 
-def random_regular(agents: int, degree: int, seed: int = 0) -> Graph:
+def random_regular(agents: int, degree: int, seed: Seed = 0) -> Graph:
     """A random graph in which every agent has the same degree."""
     import networkx as nx
 
@@ -129,7 +133,7 @@ def random_regular(agents: int, degree: int, seed: int = 0) -> Graph:
     return from_networkx(nx.random_regular_graph(degree, n, seed=seed))
 
 
-def random_geometric(agents: int, radius: float, seed: int = 0) -> Graph:
+def random_geometric(agents: int, radius: float, seed: Seed = 0) -> Graph:
     """Agents at uniform places of the unit square, linked when no further than radius apart."""
     import networkx as nx
 
@@ -208,6 +212,11 @@ def _agents(value: Any) -> int:
 
 
 def _seed(value: Any) -> int:
+    if value is None or isinstance(value, str):
+        raise ValueError(
+            "seed must be a whole number at least 0 for one graph in all runs, or 'run' for a "
+            f"fresh graph in every run, got {value!r}"
+        )
     return checks.whole("seed", value, at_least=0)
 
 
