@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
 Numbers = FloatArray | float
 
 # A stream is keyed by (seed, run, purpose) and never by algorithm: algorithms compared under one

@@ -13,6 +13,7 @@ from posse.networks.gossip import Gossip
 from posse.networks.graphs import EXAMPLES, GRAPHS, Graph
 from posse.networks.link_failure import LinkFailure
 from posse.networks.network import Network
+from posse.networks.operators import as_matrix
 from posse.networks.static import Static
 from posse.networks.weights import WEIGHT_RULES, Matrix
 
@@ -28,6 +29,7 @@ __all__ = [
     "LinkFailure",
     "Network",
     "Static",
+    "as_matrix",
     "barabasi_albert",
     "complete",
     "cycle",
