@@ -22,6 +22,10 @@ class CoopUCB(RunningConsensus):
 
     Landgren et al. 2016; checked against public code. The agent must know N, sigma and the whole
     spectrum of W with its eigenvectors, so W must be static and symmetric.
+
+    exploration: gamma, above 0; more explores longer.
+    sigma: the sub-Gaussian constant of rewards; None takes the bandit's own.
+    charge_initial: False leaves out the regret of the first K rounds, as published curves do.
     """
 
     name: ClassVar[str] = "coop-ucb"
