@@ -19,7 +19,7 @@ from posse.live.exchange.seam import Outgoing
 from posse.policies.policy import Policy, argmax
 from posse.policies.thompson import ThompsonSampling
 from posse.randomness import FloatArray
-from posse.summary import probability_best, summarise
+from posse.summary import summarise
 
 REMEMBERED = 100_000  # decisions, of which the oldest is forgotten first
 LARGEST_NETWORK = 1_000_000  # agents
@@ -81,6 +81,7 @@ class Agent:
                 "network_size", network_size, at_least=1, at_most=LARGEST_NETWORK
             )
         self._evidence = Evidence.of(family, reward_range, SIGNS if exchange == "flows" else 0)
+        self._check_probabilities()
         self.fingerprint = _fingerprint(exchange, self._evidence)
         self.exchange: Exchange = EXCHANGES[exchange](
             fingerprint=self.fingerprint, bounds=self._evidence.bounds, **options
@@ -108,7 +109,11 @@ class Agent:
             belief, self.family, self._rounds, self.horizon, self._generator
         )
         chosen = int(argmax(scores, self._generator))
-        return names[chosen], self._probability(belief, scores, chosen)
+        if len(names) == 1:
+            return names[0], 1.0
+        probabilities = self._probabilities(belief, self._rounds)
+        assert probabilities is not None  # checked at the start
+        return names[chosen], float(probabilities[chosen])
 
     def update(self, decision: Decision | str, reward: float) -> bool:
         """Learn how a decision went; returns False for a repetition, which changes nothing."""
@@ -188,14 +193,29 @@ class Agent:
                 belief[:, k] += self._evidence.statistic(evidence[name], worth)
         return belief
 
-    def _probability(self, belief: FloatArray, scores: FloatArray, chosen: int) -> float:
-        """With which probability this arm was chosen."""
-        if belief.shape[1] == 1:
-            return 1.0
-        if isinstance(self.policy, ThompsonSampling):
-            best = probability_best(self.family, belief, quick=True)
-            return float(np.clip(best[chosen], 0.0, 1.0))
-        return 1.0 / int(np.count_nonzero(scores == scores.max()))  # ties, broken at random
+    def _probabilities(self, belief: FloatArray, t: int) -> FloatArray | None:
+        """With which probability the policy chooses each arm; None if it does not say."""
+        say = getattr(self.policy, "probabilities", None)
+        return say(belief, self.family, t, self.horizon) if callable(say) else None
+
+    def _check_probabilities(self) -> None:
+        """Refuse a policy whose decisions could not be logged with their probabilities."""
+        n_arms = len(self.arm_names)
+        said = self._probabilities(np.repeat(self.family.prior()[:, None], n_arms, axis=1), 1)
+        policy = checks.shown(self.policy)
+        if said is None:
+            raise ValueError(
+                f"policy {policy} cannot decide for a live agent, which logs the probability of "
+                "every choice: its method probabilities(belief, family, t, horizon) must give them"
+            )
+        values = np.asarray(said)
+        if values.shape != (n_arms,) or not (
+            np.all(values >= 0) and abs(values.sum() - 1.0) < 1e-6
+        ):
+            raise ValueError(
+                f"policy {policy} must say one probability for each of the {n_arms} arms, "
+                f"1 in sum, got {checks.shown(said)}"
+            )
 
     def _known(self, allowed: Sequence[str]) -> list[str]:
         if isinstance(allowed, str) or not allowed:
