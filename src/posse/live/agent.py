@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from posse.live.evidence import SIGNS, Evidence
 from posse.live.exchange import EXCHANGES, Exchange
 from posse.live.exchange.ledger import LONGEST_NAME, MOST_ARMS
 from posse.live.exchange.seam import Outgoing
+from posse.live.fingerprints import spellings
 from posse.policies.policy import Policy, argmax
 from posse.policies.thompson import ThompsonSampling
 from posse.randomness import FloatArray
@@ -82,9 +82,12 @@ class Agent:
             )
         self._evidence = Evidence.of(family, reward_range, SIGNS if exchange == "flows" else 0)
         self._check_probabilities()
-        self.fingerprint = _fingerprint(exchange, self._evidence)
+        self.fingerprint, *self.equal_fingerprints = spellings(exchange, self._evidence)
         self.exchange: Exchange = EXCHANGES[exchange](
-            fingerprint=self.fingerprint, bounds=self._evidence.bounds, **options
+            fingerprint=self.fingerprint,
+            equal=self.equal_fingerprints,
+            bounds=self._evidence.bounds,
+            **options,
         )
         self._generator = np.random.default_rng(seed)
         self._decisions: dict[str, tuple[str, float | None]] = {}  # arm, reward
@@ -179,9 +182,19 @@ class Agent:
 
     def restore(self, state: Mapping[str, Any], clean: bool = False) -> None:
         """Continue from a saved state; `clean` if nothing was observed after it was saved."""
-        if state.get("fingerprint") != self.fingerprint:
+        spelling = state.get("fingerprint")
+        if spelling not in (self.fingerprint, *self.equal_fingerprints):
             raise ValueError("this state is of an agent with another exchange, family or prior")
+        self.go_on_as(spelling)
         self.exchange.restore(state["exchange"], clean)
+
+    def go_on_as(self, fingerprint: str) -> None:
+        """Keep to an equal fingerprint, under which the agent is known to its neighbours."""
+        if fingerprint in self.equal_fingerprints:
+            self.equal_fingerprints.remove(fingerprint)
+            self.equal_fingerprints.append(self.fingerprint)
+            self.fingerprint = fingerprint
+            self.exchange.fingerprint = fingerprint
 
     def _belief(self, honest: bool) -> FloatArray:
         """Prior and evidence, as the agent acts on it or, `honest`, for what it is worth."""
@@ -242,10 +255,3 @@ def _names(arms: Sequence[str]) -> list[str]:
             f"got {checks.shown(arms)}"
         )
     return names
-
-
-def _fingerprint(kind: str, evidence: Evidence) -> str:
-    """Agents whose evidence means the same have the same one."""
-    low, high = evidence.reward_range
-    text = f"{kind} {evidence.family!r} {low!r} {high!r} {evidence.signs}"
-    return hashlib.sha256(text.encode()).hexdigest()[:32]

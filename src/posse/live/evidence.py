@@ -119,7 +119,7 @@ class Evidence:
         }
         if 1 in means:  # an even power's mean is at least the power of the mean
             means = {p: max(m, means[1] ** p) if p % 2 == 0 else m for p, m in means.items()}
-        total = self._linear @ np.array([1.0, *means.values()])
+        total = self.linear @ np.array([1.0, *means.values()])
         return np.asarray(total * (pulls if count is None else count))
 
     def _possible(self, power: int, mean: float) -> float:
@@ -141,7 +141,7 @@ class Evidence:
         return np.stack([rewards**power for power in (0, *self.powers)], axis=1)
 
     @cached_property
-    def _linear(self) -> FloatArray:
+    def linear(self) -> FloatArray:
         """A with statistic(y) = A (1, y^p ...), from the statistic itself: (D, powers + 1)."""
         nodes = self._probes[: len(self.powers) + 1]
         statistic = self.family.statistic(nodes)  # (D, powers + 1)
@@ -152,14 +152,14 @@ class Evidence:
         names = ", ".join(f"y^{power}" for power in self.powers)
         with np.errstate(all="ignore"):
             wanted = self.family.statistic(self._probes)  # (D, P)
-            got = self._linear @ self._features(self._probes).T
-            size = np.abs(self._linear) @ np.abs(self._features(self._probes).T)
+            got = self.linear @ self._features(self._probes).T
+            size = np.abs(self.linear) @ np.abs(self._features(self._probes).T)
         if not np.all(np.abs(got - wanted) <= 1e-9 * size):
             raise ValueError(
                 f"powers of family {self.family.name!r} must give its statistic, but it is not "
                 f"linear in 1, {names}"
             )
-        for power, column in zip(self.powers, self._linear.T[1:], strict=True):
+        for power, column in zip(self.powers, self.linear.T[1:], strict=True):
             if not column.any():
                 raise ValueError(
                     f"powers of family {self.family.name!r} must be those of its statistic, "
