@@ -2,10 +2,10 @@
 
 Posse 0.1 hashed the `repr` of a family, so that `sigma = 1` and `sigma = 1.0` differed. Its
 spelling is kept for the families and fields that it had, with every number written as a float, so
-that stores and neighbours of 0.1 still fit. Whole numbers may have been written without a point there:
-such spellings are `equal`. Messages and stores in an equal spelling are accepted, and an agent goes
-on in the spelling of its store, which its neighbours of 0.1 and all signatures know. (A new agent
-beside neighbours that still run 0.1 and write numbers without a point is heard once they do not.)
+that stores and neighbours of 0.1 still fit. Whole numbers may have been written without a point:
+such spellings are `equal`. Messages and stores in an equal spelling are accepted, and an agent
+goes on in the spelling of its store, which its neighbours of 0.1 and all signatures know. (A new
+agent beside neighbours that still run 0.1 with numbers without a point is heard once they do not.)
 
 Any other family is spelled by its name and its belief's numbers: prior, statistic, range.
 """
