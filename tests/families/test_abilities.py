@@ -128,7 +128,7 @@ def test_belief_kernels_exist(family):
 
 
 def test_edges_ascend_within_the_means(family):
-    edges = family.edges
+    edges = ability(family, "edges")
     assert np.all(np.diff(edges) > 0)
     assert len(edges) == 0 or (edges[0], edges[-1]) == family.means[:2]
 
