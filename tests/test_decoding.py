@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import pytest
 
-from posse.decoding import Decoder, Mistake, find
+from posse.decoding import Decoder, DecodingError, find
 
 
 @dataclass(frozen=True)
@@ -84,14 +84,14 @@ def test_values(more, expected):
     ],
 )
 def test_mistakes(more, sentence):
-    with pytest.raises(Mistake) as caught:
+    with pytest.raises(DecodingError) as caught:
         Decoder().value(Outer, GOOD | more)
     assert str(caught.value).startswith(sentence)
     assert "\n" not in str(caught.value)
 
 
 def test_a_missing_field_is_named_and_the_joint_is_the_readers():
-    with pytest.raises(Mistake, match=r"^inner: is missing$") as caught:
+    with pytest.raises(DecodingError, match=r"^inner: is missing$") as caught:
         Decoder().value(Outer, {"name": "x"})
     assert caught.value.under("here").sentence(" ") == "here.inner is missing"
 
@@ -111,7 +111,7 @@ def test_a_missing_field_is_named_and_the_joint_is_the_readers():
 def test_entries_of_a_registry(data, sentence):
     assert Decoder().entry({"inner": Inner}, {"name": "inner", "sigma": 2}) == Inner(2.0)
     assert Decoder().entry({"inner": Inner}, "inner") == Inner()
-    with pytest.raises(Mistake) as caught:
+    with pytest.raises(DecodingError) as caught:
         Decoder().entry({"inner": Inner}, data)
     assert str(caught.value).startswith(sentence)
 
@@ -121,7 +121,7 @@ def test_builders_are_for_annotations_and_for_fields():
     assert decoder.value(Outer, {"name": "x", "inner": "2.5", "limit": "abc"}) == Outer(
         "x", Inner(2.5), limit=3
     )
-    with pytest.raises(Mistake, match=r"^inner: could not convert string to float"):
+    with pytest.raises(DecodingError, match=r"^inner: could not convert string to float"):
         decoder.value(Outer, {"name": "x", "inner": "y"})
 
 

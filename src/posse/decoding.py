@@ -20,7 +20,7 @@ from typing import Any, Literal
 from posse import checks
 
 
-class Mistake(ValueError):
+class DecodingError(ValueError):
     """What is wrong with plain data, and under which key."""
 
     def __init__(self, reason: str, path: tuple[str, ...] = ()) -> None:
@@ -34,9 +34,9 @@ class Mistake(ValueError):
         )
         return f"{path}{joint}{self.reason}" if path else self.reason
 
-    def under(self, key: str) -> Mistake:
+    def under(self, key: str) -> DecodingError:
         """The same, as seen from one table further out."""
-        return Mistake(self.reason, (key, *self.path))
+        return DecodingError(self.reason, (key, *self.path))
 
 
 def _quoted(name: str) -> str:
@@ -61,7 +61,7 @@ def find(name: str) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class Decoder:
-    """Builds what a type annotation asks for from plain data, or raises a Mistake.
+    """Builds what a type annotation asks for from plain data, or raises a DecodingError.
 
     builders: for annotations that the data cannot be read by (a Protocol, say), and for fields, as
     (class, field): from the plain data to the value.
@@ -91,7 +91,7 @@ class Decoder:
             return data if len(some) > 1 or data is None else self.value(some[0], data)
         if origin is Literal and data not in arguments:
             *most, last = map(repr, arguments)
-            raise Mistake(f"must be {', '.join(most)} or {last}, got {data!r}")
+            raise DecodingError(f"must be {', '.join(most)} or {last}, got {data!r}")
         return data
 
     def at(self, key: str, hint: Any, data: Any) -> Any:
@@ -111,14 +111,14 @@ class Decoder:
                 own = (kind, name)
                 values[name] = self.at(name, own if own in self.builders else hint, given[name])
             elif name in _required(kind):
-                raise Mistake("is missing", (name,))
+                raise DecodingError("is missing", (name,))
         with naming(hints):
             return kind(**values)
 
     def entry(self, registry: Mapping[str, Any], data: Any) -> Any:
         """One of a registry, or of 'module:class': from its name, or a table of it and fields."""
         if not isinstance(data, str | Mapping):
-            raise Mistake(f"must be a name or a table with a name, got {data!r}")
+            raise DecodingError(f"must be a name or a table with a name, got {data!r}")
         given = {"name": data} if isinstance(data, str) else dict(data)
         # a name that stands for the whole entry has no key of its own
         with naming(("name",), inside=not isinstance(data, str)):
@@ -133,44 +133,44 @@ class Decoder:
 
     def _tuple(self, arguments: tuple[Any, ...], data: Any) -> tuple[Any, ...]:
         if not isinstance(data, list | tuple):
-            raise Mistake(f"must be a list, got {data!r}")
+            raise DecodingError(f"must be a list, got {data!r}")
         hints = [arguments[0]] * len(data) if arguments[-1] is ... else list(arguments)
         if len(hints) != len(data):
-            raise Mistake(f"must be a list of {len(hints)}, got {data!r}")
+            raise DecodingError(f"must be a list of {len(hints)}, got {data!r}")
         return tuple(self.at(str(i), *each) for i, each in enumerate(zip(hints, data, strict=True)))
 
 
 def table(data: Any) -> Mapping[str, Any]:
     """The data, if they are a table."""
     if not isinstance(data, Mapping):
-        raise Mistake(f"must be a table of names and values, got {data!r}")
+        raise DecodingError(f"must be a table of names and values, got {data!r}")
     return data
 
 
 @contextmanager
 def naming(keys: Collection[str], inside: bool = True) -> Iterator[None]:
-    """Turn a ValueError into a Mistake, whose path is the key that it begins with ("sigma must").
+    """Turn a ValueError into a DecodingError under the key that it begins with ("sigma must").
 
     inside: False where the value stands for the key itself, so that the path is complete.
     """
     try:
         yield
-    except Mistake:
+    except DecodingError:
         raise
     except ValueError as error:
         word, _, rest = str(error).partition(" ")
         key = word.rstrip(":")
         if key not in keys:
-            raise Mistake(str(error)) from None
-        raise Mistake(rest, (key,) if inside else ()) from None
+            raise DecodingError(str(error)) from None
+        raise DecodingError(rest, (key,) if inside else ()) from None
 
 
 @contextmanager
 def _under(key: str) -> Iterator[None]:
     try:
         yield
-    except Mistake as mistake:
-        raise mistake.under(key) from None
+    except DecodingError as error:
+        raise error.under(key) from None
 
 
 _PLAIN: dict[Any, str] = {
@@ -186,7 +186,7 @@ def _plain(hint: Any, data: Any) -> Any:
     if hint is float and type(data) is int and checks.is_finite(data):
         return float(data)
     if type(data) is not hint:
-        raise Mistake(f"must be {_PLAIN[hint]}, got {data!r}")
+        raise DecodingError(f"must be {_PLAIN[hint]}, got {data!r}")
     return data
 
 

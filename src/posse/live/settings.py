@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from posse import checks
-from posse.decoding import Decoder, Mistake
+from posse.decoding import Decoder, DecodingError
 from posse.families import FAMILIES, Family
 from posse.live.agent import Agent
 from posse.live.exchange import EXCHANGES, RateCap
@@ -164,5 +164,5 @@ def _entry(key: str, registry: Mapping[str, Any], data: Any) -> Any:
     """One of a registry, from its name or from a table of its name and fields."""
     try:
         return Decoder().entry(registry, data)
-    except Mistake as mistake:
-        raise ValueError(mistake.under(key).sentence(" ")) from None
+    except DecodingError as error:
+        raise ValueError(error.under(key).sentence(" ")) from None
