@@ -8,16 +8,19 @@ from __future__ import annotations
 import dataclasses
 import functools
 import importlib
+import re
 import typing
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
+from posse import checks
 from posse.checks import FrozenArray
 
-# Marks what no file can name (a lambda, a class inside a function, an object that is no dataclass).
-UNNAMED = "unnamed function"
+# Marks what a file can show but not build again: a lambda, an object that is no dataclass, and what
+# is defined in a function, in a notebook or in the main script.
+UNNAMED = "cannot be rerun"
 
 
 def find(name: str) -> Any:
@@ -37,12 +40,19 @@ def find(name: str) -> Any:
 
 
 def name_of(thing: Any) -> str | None:
-    """'module:name' of a function or class, None where that would not find it again."""
+    """'module:name' of a function or class, None where another program would not find it so."""
     module, path = getattr(thing, "__module__", None), getattr(thing, "__qualname__", "<unnamed>")
+    if module == "__main__":
+        return None
     try:
         return f"{module}:{path}" if find(f"{module}:{path}") is thing else None
     except ValueError:
         return None
+
+
+def repr_only(value: Any) -> dict[str, str]:
+    """What a file shows of what it cannot build again; alike in every process."""
+    return {UNNAMED: re.sub(r" at 0x[0-9a-fA-F]+", "", checks.shown(value))}
 
 
 def write(value: Any) -> Any:
@@ -62,9 +72,9 @@ def write(value: Any) -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, type) or not dataclasses.is_dataclass(value):
-        return name_of(value) or {UNNAMED: repr(value)}
+        return name_of(value) or repr_only(value)
     if (name := name_of(type(value))) is None:
-        return {UNNAMED: repr(value)}
+        return repr_only(value)
     given = {f.name: getattr(value, f.name) for f in dataclasses.fields(value) if f.init}
     return {"name": name} | {key: write(item) for key, item in given.items() if item is not None}
 
