@@ -15,12 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from posse import checks
-from posse.checks import FrozenArray
+from posse.checks import FrozenArray, shown
 
-# Marks what a file can show but not build again: a lambda, an object that is no dataclass, and what
-# is defined in a function, in a notebook or in the main script.
-UNNAMED = "cannot be rerun"
+# Marks a part that a file can show but not build again: a lambda, an object of a plain class, or
+# what is defined in a function, a notebook or the main script.
+REPR_ONLY = "cannot be rerun"
 
 
 def find(name: str) -> Any:
@@ -40,9 +39,9 @@ def find(name: str) -> Any:
 
 
 def name_of(thing: Any) -> str | None:
-    """'module:name' of a function or class, None where another program would not find it so."""
+    """The 'module:name' under which any program finds a function or class, if there is one."""
     module, path = getattr(thing, "__module__", None), getattr(thing, "__qualname__", "<unnamed>")
-    if module == "__main__":
+    if module == "__main__":  # another program's is another
         return None
     try:
         return f"{module}:{path}" if find(f"{module}:{path}") is thing else None
@@ -51,14 +50,14 @@ def name_of(thing: Any) -> str | None:
 
 
 def repr_only(value: Any) -> dict[str, str]:
-    """What a file shows of what it cannot build again; alike in every process."""
-    return {UNNAMED: re.sub(r" at 0x[0-9a-fA-F]+", "", checks.shown(value))}
+    """What a file shows of a part that it cannot build again; alike in every process."""
+    return {REPR_ONLY: re.sub(r" at 0x[0-9a-fA-F]+", "", shown(value))}
 
 
 def write(value: Any) -> Any:
     """A value as plain data: {"name": "module:Class", field: ...} for dataclasses.
 
-    What has no name becomes {UNNAMED: its repr}, which can be stored, but not read back. Fields
+    What has no name becomes {REPR_ONLY: its repr}, which can be stored, but not read back. Fields
     that are None are left out, since TOML has no word for it.
     """
     if isinstance(value, FrozenArray):
@@ -85,9 +84,9 @@ def read(data: Any) -> Any:
         return tuple(read(item) for item in data)
     if not isinstance(data, Mapping):
         return data
-    if UNNAMED in data:
+    if REPR_ONLY in data:
         raise ValueError(
-            f"{data[UNNAMED]} was saved by its repr alone and cannot be built again: make it a "
+            f"{data[REPR_ONLY]} was saved by its repr alone and cannot be built again: make it a "
             "frozen dataclass of a module, which is saved as 'module:Class'"
         )
     if ":" not in str(data.get("name")):

@@ -16,7 +16,7 @@ from posse import networks
 from posse.families import Gaussian, Grid
 from posse.families.family import REAL_LINE
 from posse.lab.experiments import experiment_of
-from posse.named import UNNAMED
+from posse.named import REPR_ONLY
 
 from .stored import assert_same
 
@@ -176,7 +176,7 @@ def test_parts_of_the_main_script_are_saved(tmp_path):
         "module, as a function or a frozen dataclass",
     ]
     assert posse.load(tmp_path / "r.nc").settings["bandit"]["means"] == {
-        UNNAMED: "<function means>"
+        REPR_ONLY: "<function means>"
     }
 
 

@@ -17,7 +17,7 @@ from posse.algorithms import ALGORITHMS
 from posse.bandits import Bandit, UniformMeans
 from posse.checks import FrozenArray
 from posse.families import FAMILIES
-from posse.named import UNNAMED, name_of, repr_only
+from posse.named import REPR_ONLY, name_of, repr_only
 from posse.networks import Network
 from posse.policies import POLICIES
 
@@ -31,7 +31,7 @@ def to_data(value: Any) -> Any:
     """A value of the library as JSON-able data: {"name": ..., field: ...} for frozen dataclasses.
 
     Functions become 'module:function', and so do classes that no registry lists; what no file can
-    build again becomes {UNNAMED: its repr}. Fields that are None are left out, since TOML has no
+    build again becomes {REPR_ONLY: its repr}. Fields that are None are left out, since TOML has no
     word for it.
     """
     if isinstance(value, Network):
@@ -69,8 +69,8 @@ def _kind(cls: type) -> str | None:
 def not_rerunnable(data: Any, path: str = "") -> dict[str, str]:
     """The parts of plain data that cannot be built again: repr by path."""
     if isinstance(data, Mapping):
-        if UNNAMED in data:
-            return {path: str(data[UNNAMED])}
+        if REPR_ONLY in data:
+            return {path: str(data[REPR_ONLY])}
         items: Any = data.items()
     elif isinstance(data, list | tuple):
         items = enumerate(data)
