@@ -151,12 +151,24 @@ class Result:
 
         storage.save(self, path)
 
-    def plot(self, ax: Axes | None = None, label: str | None = None, **line_options: Any) -> Axes:
-        """Draw the mean regret over time in its 95% band, on new axes unless some are given."""
+    def plot(
+        self,
+        ax: Axes | None = None,
+        label: str | None = None,
+        *,
+        log: bool | str = False,
+        bands: str = "interval",
+        **line_options: Any,
+    ) -> Axes:
+        """Draw the mean regret over time in a band, on new axes unless some are given.
+
+        log:   False, "x", "y", or True for both axes
+        bands: "interval" for the mean's 95% interval, "quantiles" for the middle 90% of the runs
+        """
         from posse.lab import plots
 
         axes = plots.new_axes() if ax is None else ax
-        plots.draw_result(axes, self, label, **line_options)
+        plots.draw_result(axes, self, label, log=log, bands=bands, **line_options)
         return axes
 
 
@@ -243,12 +255,23 @@ class Comparison(Mapping[str, Result]):
 
         storage.save(self, path)
 
-    def plot(self, ax: Axes | None = None, title: str | None = None) -> Axes:
-        """Draw all mean regrets in their 95% bands with a legend, on new axes or those given."""
+    def plot(
+        self,
+        ax: Axes | None = None,
+        title: str | None = None,
+        *,
+        log: bool | str = False,
+        bands: str = "interval",
+    ) -> Axes:
+        """Draw all mean regrets in their bands, each named at its end, on new axes or those given.
+
+        log:   False, "x", "y", or True for both axes
+        bands: "interval" for the mean's 95% interval, "quantiles" for the middle 90% of the runs
+        """
         from posse.lab import plots
 
         axes = plots.new_axes() if ax is None else ax
-        plots.draw_comparison(axes, self, title)
+        plots.draw_comparison(axes, self, title, log=log, bands=bands)
         return axes
 
     def _first(self) -> Result:

@@ -1,7 +1,8 @@
 """Results of curves on disk, a part of the runs a file, so that nothing is computed twice.
 
-A folder is named by a hash of all that its numbers depend on but the number of runs: more runs
-only add files. A part is written whole or not at all, so whatever stops the program costs one part.
+A folder is named by a hash of all that its numbers depend on, the source that makes them among it,
+but the number of runs: more runs only add files. A part is written whole or not at all, so whatever
+stops the program costs one part.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from posse.lab import simulation as lab
 from posse.lab import storage
 from posse.lab.blocks import Simulation, in_parts
 from posse.lab.results import Result
-from posse.lab.settings import to_data, versions
+from posse.lab.settings import to_data
+from posse.lab.source import source_hash
 
 # Agent-steps of a part: some seconds.
 _PART = 100_000_000
@@ -27,7 +29,7 @@ _MOST_RUNS = 250
 
 
 @dataclass
-class Store:
+class ResultCache:
     """A folder of results; `notes` collects what went wrong with stored ones."""
 
     folder: Path
@@ -80,6 +82,6 @@ def digest(simulation: Simulation) -> str:
         "horizon": s.horizon,
         "seed": s.seed,
         "times": s.times.tolist(),
-        "posse": versions()["posse"],
+        "source": source_hash(),
     }
     return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:20]
