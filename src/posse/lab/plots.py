@@ -129,10 +129,11 @@ def set_logarithmic(axes: Axes, log: bool | str) -> None:
         axes.set_xscale("log")
     if "y" not in _LOGS[log]:
         return
-    axes.set_yscale("log", nonpositive="clip")
     heights = np.concatenate([np.asarray(line.get_ydata(), float) for line in axes.lines])
     seen = heights[heights > 0]
-    if seen.size:  # bands reach down to zero, and a logarithm would follow them
+    if seen.size:  # where all is zero there is no logarithm
+        axes.set_yscale("log", nonpositive="clip")
+        # bands reach down to zero, and the axis would follow them
         axes.set_ylim(bottom=0.8 * max(seen.min(), seen.max() / 10**DECADES))
 
 
@@ -214,8 +215,8 @@ def _label_ends(axes: Axes, lines: list[Line2D]) -> bool:
 
 
 def _short(value: float) -> str:
-    """A number of three digits, without an exponent."""
-    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
+    """A number of three digits, or all before its point."""
+    return f"{value:.0f}" if abs(value) >= 100 else f"{value:#.3g}"
 
 
 def _shown(length: int) -> NDArray[np.intp]:

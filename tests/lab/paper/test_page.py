@@ -52,6 +52,7 @@ def panel(figure, bound):
         seconds=75.0,
         settings='name = "<toml>"',
         slope_rounds=(317, 1000),
+        log_regret=not bound,
         curves=[curve(name, 2.0 + i) for i, name in enumerate(names)],
         lai_robbins=LeastSlope(1.5, "Lai and Robbins") if bound else None,
         table=[final(name, 12345.678 + i) for i, name in enumerate(names)],
@@ -329,6 +330,13 @@ def test_the_check_boxes_change_their_axis(page, axis, ticks):
         assert not re.search("NaN|Infinity", found.get_attribute("d"))
     box.click()
     assert texts(page, f"#fig1a {ticks}") == linear
+
+
+def test_curves_far_apart_begin_on_a_logarithmic_axis(page):
+    for id_, logarithmic in (("fig1a", False), ("fig1b", True)):
+        (box,) = all_of(page, f"#{id_} input[name=log-regret]")
+        assert box.is_selected() == logarithmic
+        assert ("0" in texts(page, f"#{id_} .tick-y")) != logarithmic
 
 
 def test_the_crosshair_reads_the_nearest_recorded_time(page):

@@ -12,6 +12,7 @@ from posse import theory
 from posse.lab.paper import published, rates
 from posse.lab.paper.data import CurveData, Difference, Final, LeastSlope, PanelReport
 from posse.lab.paper.runs import Outcome
+from posse.lab.plots import is_wide
 from posse.lab.statistics import growth, holm, mean_interval, p_value, paired_difference
 
 SIGNIFICANT = 0.05
@@ -105,6 +106,7 @@ def panel_report(
         seconds=seconds,
         settings=settings,
         slope_rounds=rates.window(first),
+        log_regret=is_wide([result.summary().mean for result in outcome.results.values()]),
         curves=curves(outcome),
         lai_robbins=lai_robbins(outcome),
         table=table(outcome),

@@ -87,6 +87,7 @@ class PanelReport:
     """Everything the page shows of a panel.
 
     slope_rounds: the first and last round of the window that all slopes are taken over
+    log_regret:   whether curves are so far apart that the axis of regret begins logarithmic
     files:        what can be downloaded, relative to the page
     """
 
@@ -100,6 +101,7 @@ class PanelReport:
     seconds: float
     settings: str
     slope_rounds: tuple[int, int]
+    log_regret: bool
     curves: Sequence[CurveData]
     lai_robbins: LeastSlope | None
     table: Sequence[Final]

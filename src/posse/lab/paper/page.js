@@ -114,7 +114,7 @@
     const bound = boundOf(panel);
     if (bound) lines.push(bound);
     const hidden = new Set();
-    const log = { time: false, regret: false };
+    const log = { time: false, regret: panel.log_regret };
     let redrawn = 0; // the width of the last drawing
     let crosshair = null; // set by draw: moves the crosshair to a recorded time
     let pointed = null; // the index of the time under the crosshair
@@ -133,7 +133,8 @@
     const options = element("div", { class: "options" });
     for (const axis of ["time", "regret"]) {
       const box = element("input", { type: "checkbox", name: `log-${axis}` });
-      box.autocomplete = "off"; // a reload starts with the linear axes that are drawn
+      box.autocomplete = "off"; // a reload starts with the axes that are drawn
+      box.checked = log[axis];
       box.addEventListener("change", () => {
         log[axis] = box.checked;
         draw();

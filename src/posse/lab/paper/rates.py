@@ -12,8 +12,8 @@ LOGARITHMIC, FASTER, UNDECIDED = "logarithmic", "faster than logarithmic", "unde
 BELOW = "below the Lai-Robbins line"
 WHY_BELOW = (
     "A slope below the Lai-Robbins line cannot last: in the long run no algorithm that learns on "
-    "every problem stays below it. These rounds are too few to show it, and agents whose beliefs "
-    "are surer than their evidence allows explore less than they would have to."
+    "every problem stays below it. These rounds are too few to show that; and where beliefs are "
+    "surer than their evidence allows, as merged ones are, agents explore less than they must."
 )
 
 # Slopes of the two halves that differ by less than this share count as one slope. Regret like
