@@ -9,12 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
 Numbers = FloatArray | float
 
 # A stream is keyed by (seed, run, purpose) and never by algorithm: algorithms compared under one
 # seed meet the same means, rewards and networks (common random numbers).  The order is part of
 # every published number: append, never reorder.
-PURPOSES = ("means", "permutation", "rewards", "network", "policy")
+PURPOSES = ("means", "permutation", "rewards", "network", "policy", "graph")
 
 
 class Randomness(Protocol):

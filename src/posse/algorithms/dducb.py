@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from posse import checks
 from posse.algorithms.algorithm import Problem
-from posse.algorithms.forced import ForcedStart, check_static, noise_scale
+from posse.algorithms.forced import ForcedStart, check_static, noise_scale, pairs_sent
 from posse.networks.network import Network
 from posse.policies.policy import argmax
-from posse.randomness import FloatArray, Randomness
+from posse.randomness import FloatArray, IntArray, Randomness
 
 VARIANTS = ("accelerated", "unaccelerated", "practical")
 # Below this second eigenvalue one plain step mixes all there is to mix.
@@ -129,6 +129,10 @@ class DDUCB(ForcedStart):
             return state
         adds_up = past > length and self.variant != "unaccelerated"
         return self._next_stage(state, state.mixing + (state.settled if adds_up else 0.0))
+
+    def numbers_sent(self, state: StagedState, t: int, links: IntArray) -> FloatArray:
+        """Counts and sums of all K arms over every link, in every round of mixing: (R,)."""
+        return pairs_sent(state.problem, t, links)
 
     def _next_stage(self, state: StagedState, settled: FloatArray) -> StagedState:
         """Decide by what is settled, mix what is fresh."""

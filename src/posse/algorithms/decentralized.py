@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from posse import beliefs, checks
 from posse.algorithms.algorithm import Problem
 from posse.algorithms.bayesian import BayesianAlgorithm, BayesianState
-from posse.randomness import FloatArray
+from posse.randomness import FloatArray, IntArray
 
 
 @dataclass(frozen=True)
@@ -40,3 +40,8 @@ class Decentralized(BayesianAlgorithm):
         """Update (eq. `posterior_update`), then merge (eq. `merge_posteriors`)."""
         updated = beliefs.observe(state.belief, arms, rewards, state.family, state.learning_rate)
         return state.with_belief(beliefs.merge(updated, weights))
+
+    def numbers_sent(self, state: BayesianState, t: int, links: IntArray) -> FloatArray:
+        """Each agent tells its D K natural parameters over every link in use: (R,)."""
+        n_coordinates, *_, n_arms = state.belief.shape
+        return np.asarray(links * n_coordinates * n_arms, dtype=np.float64)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from posse import beliefs
 from posse.algorithms.bayesian import BayesianAlgorithm, BayesianState
-from posse.randomness import FloatArray
+from posse.randomness import FloatArray, IntArray
 
 
 @dataclass(frozen=True)
@@ -24,3 +24,7 @@ class Isolated(BayesianAlgorithm):
     ) -> BayesianState:
         """Bayes' rule, no merge."""
         return state.with_belief(beliefs.observe(state.belief, arms, rewards, state.family, 1.0))
+
+    def numbers_sent(self, state: BayesianState, t: int, links: IntArray) -> FloatArray:
+        """Nothing: (R,)."""
+        return np.zeros(len(links))

@@ -19,6 +19,7 @@ from posse.lab.blocks import (
     in_parts,
     play_blocks,
 )
+from posse.lab.keep import coordinates_of
 from posse.randomness import FloatArray, Streams
 
 # Arrays of about this many numbers stay in the processor's cache.
@@ -82,7 +83,7 @@ class Ledger:
 
 def blocks(simulation: Simulation, runs: range) -> list[range]:
     """The runs in blocks small enough for the cache, so memory does not grow with runs."""
-    n_coordinates = len(simulation.model.prior())
+    n_coordinates = coordinates_of(simulation.model)
     per_run = simulation.network.n_agents * simulation.bandit.n_arms * -(-n_coordinates // 2)
     size = max(1, _BLOCK_ELEMENTS // per_run)
     return in_parts(runs, size)

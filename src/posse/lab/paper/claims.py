@@ -13,7 +13,7 @@ from itertools import pairwise
 from posse.lab.paper import rates
 from posse.lab.paper.data import ClaimReport
 from posse.lab.paper.runs import Outcome
-from posse.lab.statistics import Interval, growth, mean_interval, paired_difference
+from posse.lab.statistics import Estimate, growth, mean_interval, paired_difference
 
 HOLDS, FAILS, UNDECIDED = "holds", "does not hold", "undecided"
 BELOW = rates.BELOW  # of claims about rates that these rounds cannot show
@@ -80,12 +80,12 @@ def _all(verdicts: Iterable[str]) -> str:
     return next((worst for worst in (FAILS, UNDECIDED, BELOW) if worst in found), HOLDS)
 
 
-def _is_negative(interval: Interval[float]) -> str:
+def _is_negative(interval: Estimate[float]) -> str:
     """Whether a number is below zero, as far as its interval tells."""
     return HOLDS if interval.high < 0 else FAILS if interval.low > 0 else UNDECIDED
 
 
-def _is_within(interval: Interval[float], margin: float) -> str:
+def _is_within(interval: Estimate[float], margin: float) -> str:
     """Whether a number is within a margin of zero, as far as its interval tells."""
     if -margin <= interval.low and interval.high <= margin:
         return HOLDS
@@ -105,7 +105,7 @@ def _starting(outcome: Outcome, *words: str) -> list[str]:
     return [name for name in outcome.results if name.startswith(words)]
 
 
-def _written(interval: Interval[float]) -> str:
+def _written(interval: Estimate[float]) -> str:
     return f"{interval.mean:.2f} ({interval.low:.2f} to {interval.high:.2f})"
 
 
@@ -157,7 +157,7 @@ def _tenfold(*outcomes: Outcome) -> Finding:
         other = min(others, key=lambda name: _final(outcome, name))
         regret = [outcome.results[name].regret[:, -1] for name in (ours, other)]
         short = mean_interval(TENFOLD * regret[0] - regret[1])  # of that many times, run by run
-        found.append(_is_negative(Interval(*map(float, short))))
+        found.append(_is_negative(Estimate(*map(float, short))))
         ratio = _final(outcome, other) / _final(outcome, ours)
         said.append(f"{outcome.panel.figure}: {ratio:.1f}x the worse of ours")
     return Finding(
