@@ -127,6 +127,11 @@ class Result:
     def __repr__(self) -> str:
         return f"Result({_size(self, self.engine)}, regret={self.summary().pair()})"
 
+    def _repr_html_(self) -> str:
+        from posse.lab import html
+
+        return html.of_result(self)
+
     def __reduce__(self) -> tuple[Any, ...]:
         # through the constructor, or a copy from another process could be written to
         arrays = (self.times, self.regret, self.pulls)
@@ -242,6 +247,11 @@ class Comparison(Mapping[str, Result]):
             where = f" ({result.engine})" if self.is_mixed else ""
             lines.append(f"  {name}: {result.summary().pair()}{where}")
         return "\n".join([f"Comparison({_size(self._first(), self.engine)}), regret:", *lines])
+
+    def _repr_html_(self) -> str:
+        from posse.lab import html
+
+        return html.of_comparison(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Comparison, (dict(self.results),)

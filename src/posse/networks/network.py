@@ -5,6 +5,7 @@ Networks print, compare and hash by recipe, and travel as plain data (TOML, JSON
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import inspect
@@ -14,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from posse import checks
+from posse import checks, markup
 from posse.networks import graphs, recipes, spectrum
 from posse.networks import weights as rules
 from posse.networks.dynamics import Draw, Dynamics, drawing, is_own
@@ -38,6 +39,10 @@ _PLAIN: dict[str, Callable[[Any], Any]] = {
 
 class _Disconnected(ValueError):
     """A graph that falls into parts."""
+
+
+# A notebook must not wait for the eigenvalues of a larger network that it shows.
+LARGEST_SHOWN = 1000
 
 
 @dataclass(frozen=True, repr=False)
@@ -238,6 +243,20 @@ class Network:
         if self.dynamics != STATIC:
             words.append(f"dynamics={self.dynamics!r}")
         return f"{self.graph}({', '.join(words)})"
+
+    def _repr_html_(self) -> str:
+        facts = [("agents", f"{self.n_agents:,}")]
+        if self.is_recipe:
+            facts.append(("links", "others in every run"))
+        else:
+            least, most = self.degrees.min(), self.degrees.max()
+            facts.append(("links", f"{len(self.edges):,}"))
+            facts.append(("neighbours", f"{least}" if least == most else f"{least} to {most}"))
+            # not where it would take long, nor where there is none to give
+            if self.n_agents <= LARGEST_SHOWN:
+                with contextlib.suppress(ValueError):
+                    facts.append(("spectral gap", f"{self.spectral_gap:.4g}"))
+        return markup.table(repr(self), (), facts)
 
     @functools.cached_property
     def _adjacency(self) -> tuple[IntArray, IntArray]:

@@ -14,11 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from posse.lab import simulation as lab
 from posse.lab import storage
 from posse.lab.blocks import Simulation, in_parts
+from posse.lab.joining import concat
 from posse.lab.results import Result
 from posse.lab.settings import to_data
 from posse.lab.source import source_hash
@@ -47,14 +46,7 @@ class ResultCache:
         for part in in_parts(range(runs), size):
             parts.append(self._part(simulation, part))
             advance(len(part))
-        first = parts[0]
-        return Result(
-            first.times,
-            np.concatenate([part.regret for part in parts]),
-            np.concatenate([part.pulls for part in parts]),
-            first.engine,
-            first.settings | {"runs": runs},
-        )
+        return concat(parts)
 
     def _part(self, simulation: Simulation, runs: range) -> Result:
         path = self.folder / digest(simulation) / f"{runs.start:06d}-{runs.stop - 1:06d}.nc"
