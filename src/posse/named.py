@@ -8,16 +8,18 @@ from __future__ import annotations
 import dataclasses
 import functools
 import importlib
+import re
 import typing
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
-from posse.checks import FrozenArray
+from posse.checks import FrozenArray, shown
 
-# Marks what no file can name (a lambda, a class inside a function, an object that is no dataclass).
-UNNAMED = "unnamed function"
+# Marks a part that a file can show but not build again: a lambda, an object of a plain class, or
+# what is defined in a function, a notebook or the main script.
+REPR_ONLY = "cannot be rerun"
 
 
 def find(name: str) -> Any:
@@ -37,18 +39,25 @@ def find(name: str) -> Any:
 
 
 def name_of(thing: Any) -> str | None:
-    """'module:name' of a function or class, None where that would not find it again."""
+    """The 'module:name' under which any program finds a function or class, if there is one."""
     module, path = getattr(thing, "__module__", None), getattr(thing, "__qualname__", "<unnamed>")
+    if module == "__main__":  # another program's is another
+        return None
     try:
         return f"{module}:{path}" if find(f"{module}:{path}") is thing else None
     except ValueError:
         return None
 
 
+def repr_only(value: Any) -> dict[str, str]:
+    """What a file shows of a part that it cannot build again; alike in every process."""
+    return {REPR_ONLY: re.sub(r" at 0x[0-9a-fA-F]+", "", shown(value))}
+
+
 def write(value: Any) -> Any:
     """A value as plain data: {"name": "module:Class", field: ...} for dataclasses.
 
-    What has no name becomes {UNNAMED: its repr}, which can be stored, but not read back. Fields
+    What has no name becomes {REPR_ONLY: its repr}, which can be stored, but not read back. Fields
     that are None are left out, since TOML has no word for it.
     """
     if isinstance(value, FrozenArray):
@@ -62,9 +71,9 @@ def write(value: Any) -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, type) or not dataclasses.is_dataclass(value):
-        return name_of(value) or {UNNAMED: repr(value)}
+        return name_of(value) or repr_only(value)
     if (name := name_of(type(value))) is None:
-        return {UNNAMED: repr(value)}
+        return repr_only(value)
     given = {f.name: getattr(value, f.name) for f in dataclasses.fields(value) if f.init}
     return {"name": name} | {key: write(item) for key, item in given.items() if item is not None}
 
@@ -75,9 +84,9 @@ def read(data: Any) -> Any:
         return tuple(read(item) for item in data)
     if not isinstance(data, Mapping):
         return data
-    if UNNAMED in data:
+    if REPR_ONLY in data:
         raise ValueError(
-            f"{data[UNNAMED]} was saved by its repr alone and cannot be built again: make it a "
+            f"{data[REPR_ONLY]} was saved by its repr alone and cannot be built again: make it a "
             "frozen dataclass of a module, which is saved as 'module:Class'"
         )
     if ":" not in str(data.get("name")):

@@ -27,6 +27,7 @@ STATIC = [
     networks.grid(3, 4).weighted("metropolis"),
     networks.cycle(40),
     LOPSIDED,
+    networks.from_matrix([[0.0, 0.5, 0.5], [0.5, 0.0, 0.5], [0.5, 0.5, 0.0]]),
 ]
 CHANGING = [
     networks.path(4).gossip(),

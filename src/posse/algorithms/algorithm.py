@@ -17,7 +17,7 @@ from posse.randomness import FloatArray, Randomness
 class Problem:
     """What an algorithm may know: the sizes, the default reward model and the network.
 
-    States carry a leading axis of runs, so one call serves a whole block of them.
+    States carry a leading axis of runs, so one call serves a whole block of n_runs of them.
     """
 
     n_agents: int

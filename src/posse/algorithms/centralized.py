@@ -15,7 +15,11 @@ from posse.randomness import FloatArray, IntArray
 
 @dataclass(frozen=True)
 class Centralized(BayesianAlgorithm):
-    """The optimal centralized agent the paper compares with; the network is ignored."""
+    """The optimal centralized agent the paper compares with; the network is ignored.
+
+    policy: how each agent chooses from its belief, such as `posse.ThompsonSampling()`.
+    family: the rewards that agents believe in, with their prior; None takes the bandit's own.
+    """
 
     name: ClassVar[str] = "centralized"
 

@@ -44,6 +44,12 @@ class DDUCB(ForcedStart):
     observations counted as one of N. Martinez-Rubio, Kanade, Rebeschini, NeurIPS 2019; the
     recursion checked against public code, the structure recalled. The agent must know N, sigma and
     lambda_2, so W must be static and symmetric.
+
+    exploration: eta, above 0; more explores longer.
+    variant: "accelerated", "unaccelerated" or "practical", as above.
+    epsilon: how far from the average a stage may leave an agent, between 0 and 1.
+    sigma: the sub-Gaussian constant of rewards; None takes the bandit's own.
+    charge_initial: False leaves out the regret of the first K rounds, as published curves do.
     """
 
     name: ClassVar[str] = "dducb"

@@ -18,7 +18,10 @@ from posse.randomness import FloatArray, IntArray
 class Decentralized(BayesianAlgorithm):
     """Decentralized Bayesian bandit (Alg. 1), with any policy, any family and any network.
 
-    The family defaults to the bandit's own, the learning rate to N (Theorem 1).
+    policy: how each agent chooses from its belief, such as `posse.ThompsonSampling()`.
+    family: the rewards that agents believe in, with their prior; None takes the bandit's own.
+    learning_rate: how much one reward counts for; None is N (Theorem 1), so that
+    beliefs that have mixed count every reward once.
     """
 
     name: ClassVar[str] = "decentralized"

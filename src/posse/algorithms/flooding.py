@@ -53,6 +53,9 @@ class Flooding(BayesianAlgorithm):
 
     Over a link travel the observations that its one end knows and its other end does not, each as
     an arm and a reward; how neighbours find out what the other lacks is not counted.
+
+    policy: how each agent chooses from its belief, such as `posse.ThompsonSampling()`.
+    family: the rewards that agents believe in, with their prior; None takes the bandit's own.
     """
 
     name: ClassVar[str] = "flooding"

@@ -15,7 +15,11 @@ from posse.randomness import FloatArray, IntArray
 
 @dataclass(frozen=True)
 class Isolated(BayesianAlgorithm):
-    """Single-agent Bayesian bandits side by side, learning rate 1; the network is ignored."""
+    """Single-agent Bayesian bandits side by side, learning rate 1; the network is ignored.
+
+    policy: how each agent chooses from its belief, such as `posse.ThompsonSampling()`.
+    family: the rewards that agents believe in, with their prior; None takes the bandit's own.
+    """
 
     name: ClassVar[str] = "isolated"
 

@@ -82,7 +82,7 @@ def _dynamics_data(dynamics: Dynamics) -> Any:
 
 def _dynamics(value: Any) -> Dynamics:
     given = {"name": value} if isinstance(value, str) else dict(_table("dynamics", value))
-    if named.UNNAMED in given or ":" in str(given.get("name")):
+    if named.REPR_ONLY in given or ":" in str(given.get("name")):
         own: Dynamics = named.read(given)
         return own
     name = checks.choice("dynamics", given.pop("name", None), DYNAMICS)
