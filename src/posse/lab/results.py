@@ -91,6 +91,15 @@ class Result:
         """
         return self._kept("beliefs")
 
+    @property
+    def signs(self) -> NDArray[np.float64]:
+        """The sketch of every belief at each time: (runs, len(times), 1 + 16, agents, arms).
+
+        `posse.calibrated` makes a belief by it as sure as its evidence allows: first the sum of the
+        weights of all pulls in it, then sums of weight times random sign.
+        """
+        return self._kept("signs")
+
     def _kept(self, name: str) -> NDArray[Any]:
         if name not in self.kept:
             # so that hasattr says no

@@ -7,24 +7,19 @@ from __future__ import annotations
 
 import dataclasses
 import platform
-import re
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 import posse
-from posse import checks
 from posse.algorithms import ALGORITHMS
 from posse.bandits import Bandit, UniformMeans
 from posse.checks import FrozenArray
 from posse.families import FAMILIES
+from posse.named import REPR_ONLY, name_of, repr_only
 from posse.networks import Network
 from posse.policies import POLICIES
-
-# Marks a part that a file can show but not build again: a lambda, an object of a plain class, or
-# what is defined in a function, a notebook or the main script.
-REPR_ONLY = "cannot be rerun"
 
 # Ways to draw the means of arms; any other is named 'module:function'.
 MEANS: dict[str, Any] = {"uniform": UniformMeans}
@@ -53,7 +48,7 @@ def to_data(value: Any) -> Any:
         return [to_data(item) for item in value]
     if value is None or isinstance(value, bool | int | float | str):
         return value
-    return _name(value) or repr_only(value)
+    return name_of(value) or repr_only(value)
 
 
 def _dataclass(value: Any) -> Any:
@@ -68,19 +63,7 @@ def _dataclass(value: Any) -> Any:
 def _kind(cls: type) -> str | None:
     """The name of a class in its registry, else 'module:class'."""
     names = (name for registry in REGISTRIES for name, kind in registry.items() if kind is cls)
-    return next(names, None) or _name(cls)
-
-
-def _name(function: Any) -> str | None:
-    """The 'module:name' under which any program finds a function or class, if there is one."""
-    module = getattr(function, "__module__", None)
-    name = getattr(function, "__qualname__", "<unnamed>")
-    return None if module in (None, "__main__") or "<" in name else f"{module}:{name}"
-
-
-def repr_only(value: Any) -> dict[str, str]:
-    """What a file shows of a part that it cannot build again; alike in every process."""
-    return {REPR_ONLY: re.sub(r" at 0x[0-9a-fA-F]+", "", checks.shown(value))}
+    return next(names, None) or name_of(cls)
 
 
 def not_rerunnable(data: Any, path: str = "") -> dict[str, str]:

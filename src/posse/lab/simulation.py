@@ -51,7 +51,7 @@ def simulate(
     engine: "compiled", "reference", or "auto": compiled where every part has a kernel.
     record: None keeps every round, n keeps n log-spaced rounds, an array keeps those rounds.
     keep:   what to keep of each run besides regret and pulls: "agents" (agent_regret), "means",
-            "messages" (numbers_sent), "beliefs".
+            "messages" (numbers_sent), "beliefs", "signs" (for `posse.calibrated`).
     """
     task = _Task.checked(bandit, network, horizon, runs, seed, threads, record, keep)
     checks.choice("engine", engine, ENGINES)
@@ -164,6 +164,7 @@ class _Task:
 
     def results(self, entries: Sequence[_Entry], progress: bool) -> list[Result]:
         """The result of each algorithm; all are checked before the first round of any."""
+        self.network.of_run(self.seed, self.runs[0])  # refused here if no draw is connected
         simulations = [self._simulation(entry) for entry in entries]
         engines = _engines(entries, simulations)
         settings = [
@@ -215,7 +216,7 @@ def _play(
     simulation: Simulation, runs: range, run: _Run, threads: int, advance: Callable[[int], None]
 ) -> Block:
     """Some runs on an engine; where each run has a graph of its own, each is a block of its own."""
-    if not getattr(simulation.network, "is_recipe", False):
+    if not simulation.network.is_recipe:
         return run(simulation, runs, threads, advance)
     return play_blocks(
         lambda part, go_on: run(_of_run(simulation, part[0]), part, 1, go_on),
@@ -227,10 +228,8 @@ def _play(
 
 def _of_run(simulation: Simulation, run: int) -> Simulation:
     """The simulation on the graph of one run."""
-    network: Any = simulation.network
-    if not getattr(network, "is_recipe", False):
-        return simulation
-    return dataclasses.replace(simulation, network=network.of_run(simulation.seed, run))
+    network = simulation.network.of_run(simulation.seed, run)
+    return dataclasses.replace(simulation, network=network)
 
 
 def _engines(entries: Sequence[_Entry], simulations: Sequence[Simulation]) -> list[str]:
