@@ -66,8 +66,8 @@ def check_algorithm(label: str, algorithm: Any, bandit: Bandit, keep: tuple[str,
     )
     if "signs" in keep and not isinstance(algorithm, Decentralized):
         raise ValueError(
-            f"keep: {label} is {type(algorithm).__name__}, whose beliefs need no signs: they are "
-            "for the tempered beliefs of Decentralized"
+            f"keep: {label} is {type(algorithm).__name__}, and signs are kept of Decentralized "
+            "only, whose beliefs are tempered"
         )
     if "beliefs" in keep and without:
         raise ValueError(f"keep: {label} is {type(algorithm).__name__}, which has no beliefs")
