@@ -59,7 +59,12 @@ class ArmSummary:
 
 
 def summarise(family: Family, belief: FloatArray) -> ArmSummary:
-    """The summary of one agent's belief (D, K)."""
+    """The summary of one agent's belief (D, K).
+
+    It takes the belief at its word. That of a decentralized agent is tempered, a fresh reward
+    counting N times until it has mixed, and so its intervals are far too narrow: give
+    `posse.calibrated(family, belief, signs)` instead (docs/calibration.md).
+    """
     if belief.ndim != 2 or not np.isfinite(belief).all():
         raise ValueError(
             f"belief must be one agent's, finite numbers of shape (D, K), got {belief.shape}"

@@ -51,7 +51,7 @@ def simulate(
     engine: "compiled", "reference", or "auto": compiled where every part has a kernel.
     record: None keeps every round, n keeps n log-spaced rounds, an array keeps those rounds.
     keep:   what to keep of each run besides regret and pulls: "agents" (agent_regret), "means",
-            "messages" (numbers_sent), "beliefs".
+            "messages" (numbers_sent), "beliefs", "signs" (for `posse.calibrated`).
     """
     task = _Task.checked(bandit, network, horizon, runs, seed, threads, record, keep)
     checks.choice("engine", engine, ENGINES)
