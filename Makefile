@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help paper demo test soak lint format bench clean
+.PHONY: help paper demo test soak lint docs format bench clean
 
 help: ## list the commands
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 10
@@ -36,6 +36,9 @@ lint: $(READY) ## ruff, mypy --strict and the layer rules
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
+docs: $(READY) ## the documentation as a site: docs/_build/index.html
+	$(BIN)/python -m sphinx -W --keep-going -q -E -a -b html docs docs/_build
+
 format: $(READY) ## let ruff format and fix
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
@@ -45,4 +48,4 @@ bench: $(READY) ## measure speed, as ratios taken in one run
 	$(BIN)/python benchmarks/live.py
 
 clean: ## remove what the other commands made
-	rm -rf .venv results report .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv results report docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis
