@@ -35,20 +35,35 @@ python_maximum_signature_line_length = 90
 python_use_unqualified_type_names = True
 
 _FIELD = re.compile(r"^(\w+): +(\S.*)$")
+_CODE = re.compile(r"(`[^`]*`)")
 
 
-def _fields(app: Any, what: str, name: str, object_: Any, options: Any, lines: list[str]) -> None:
-    """Docstrings list arguments and arrays as `name: what it is`, a line each: make them fields."""
-    inside = False
+def _as_rst(app: Any, what: str, name: str, object_: Any, options: Any, lines: list[str]) -> None:
+    """Docstrings are plain text: escape what Sphinx would take for markup.
+
+    Lists of arguments and arrays, a line `name: what it is` each, become fields.
+    """
+    may_begin, inside, example = False, False, False
     for i, line in enumerate(lines):
-        found = _FIELD.match(line)
+        blank = not line.strip()
+        example = line.startswith(">>>") or (example and not blank)
+        found = _FIELD.match(line) if may_begin or inside else None
+        if not example:
+            lines[i] = _escaped(line)
         if found:
-            lines[i] = f":{found[1]}: {found[2]}"
-        elif inside and line.strip():
-            lines[i] = f"    {line.strip()}"
-        inside = bool(found) or (inside and bool(line.strip()))
+            lines[i] = f":{found[1]}: {_escaped(found[2])}"
+        elif inside and not blank:
+            lines[i] = f"    {_escaped(line.strip())}"
+        inside = bool(found) or (inside and not blank)
+        may_begin = blank
+
+
+def _escaped(line: str) -> str:
+    """The line with * and | as they stand, but for code in backticks."""
+    parts = _CODE.split(line)
+    return "".join(p if p.startswith("`") else re.sub(r"([*|])", r"\\\1", p) for p in parts)
 
 
 def setup(app: Any) -> None:
     """Connect the hook."""
-    app.connect("autodoc-process-docstring", _fields)
+    app.connect("autodoc-process-docstring", _as_rst)
