@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from posse.families import FAMILIES
+from posse.families import FAMILIES, ability
 from posse.policies import POLICIES
 
 FLOAT = ("float", float)  # a field's type, annotated lazily or not
@@ -72,7 +72,7 @@ def mean_grid() -> Callable[..., np.ndarray]:
     """Means across the family's range, (G,); a family on cells is asked at their centres."""
 
     def points(family: Any) -> np.ndarray:
-        if hasattr(family, "edges"):
+        if len(ability(family, "edges")):
             return ((family.edges[:-1] + family.edges[1:]) / 2)[:: family.points // 16]
         low, high = family.means.low, family.means.high
         if np.isfinite(high):
@@ -122,7 +122,7 @@ def race() -> Callable[..., tuple[np.ndarray, np.ndarray]]:
     def exact(family: Any, belief: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         from scipy.special import ndtr
 
-        if hasattr(family, "edges"):  # linear inside each cell: a few cuts there suffice
+        if len(ability(family, "edges")):  # linear inside each cell: a few cuts there suffice
             cuts = np.arange(6 * family.points + 1) / 6
             edges = np.interp(cuts, np.arange(family.points + 1), family.edges)
         else:

@@ -6,7 +6,6 @@ Arguments are means; 0 log 0 = 0 and p log(p/0) = inf, as in the paper's notatio
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -51,32 +50,20 @@ def kl_exponential(p: ArrayLike, q: ArrayLike) -> FloatArray:
     return _relative_entropy(q, p) / q
 
 
-# By the name of the family, so that the theory need not import the families.
-DIVERGENCES: dict[str, Callable[[Any], Divergence]] = {
-    "bernoulli": lambda family: kl_bernoulli,
-    "bounded": lambda family: kl_bernoulli,
-    "gaussian": lambda family: partial(kl_gaussian, sigma=family.sigma),
-    "gaussian-unknown-variance": lambda family: partial(
-        kl_gaussian_unknown_variance, sigma=family.sigma
-    ),
-    "poisson": lambda family: kl_poisson,
-    "exponential": lambda family: kl_exponential,
-}
-
-
 def divergence(family: Any) -> Divergence:
-    """Look up d(means, best), how hard arms of a reward family are to tell apart, by its name.
+    """Look up d(means, best), how hard arms of a reward family are to tell apart.
 
     `Bounded` gets the Bernoulli divergence, the one behind its quasi-likelihood
     theta^y (1 - theta)^(1 - y). No two laws on [0, 1] with these means are closer, so the
     Lai-Robbins constant it gives is an upper estimate for any law one might know more about.
     """
-    name = getattr(family, "name", family)
-    if not isinstance(name, str) or name not in DIVERGENCES:
+    known: Divergence | None = getattr(family, "divergence", None)
+    if not callable(known):
         raise ValueError(
-            f"family {name!r} has no known divergence: known are {', '.join(DIVERGENCES)}"
+            f"family {getattr(family, 'name', family)!r} has no known divergence: "
+            "a family gives one as its method divergence(p, q)"
         )
-    return DIVERGENCES[name](family)
+    return known
 
 
 # x - log(1 + x) = x^2/2 - x^3/3 + ...: exact to rounding for |x| < 0.01

@@ -10,6 +10,7 @@ from functools import cache
 
 import numpy as np
 
+from posse.families.abilities import ability
 from posse.families.family import Family
 from posse.randomness import FloatArray
 
@@ -120,7 +121,7 @@ def _grid(
 ) -> tuple[FloatArray, FloatArray]:
     """Means from the start on, and the width that each stands for: each (nodes,)."""
     # a family on cells has jumps at their edges
-    edges = np.unique(np.append(quantiles, getattr(family, "edges", [])))
+    edges = np.unique(np.append(quantiles, ability(family, "edges")))
     edges = edges[np.isfinite(edges) & (edges >= start)]
     middle, half = (edges[1:] + edges[:-1]) / 2, (edges[1:] - edges[:-1]) / 2
     x = (middle[:, None] + half[:, None] * rule.nodes).ravel()

@@ -100,6 +100,54 @@ def test_the_probability_of_a_decision_is_that_of_choosing_it():
         assert list(told) == [pytest.approx(expected[k])]
 
 
+class Saying(posse.Greedy):
+    """Says of its probabilities what it is told to."""
+
+    def __init__(self, said):
+        object.__setattr__(self, "said", said)
+
+    def probabilities(self, belief, family, t, horizon):
+        return self.said
+
+
+class Silent:
+    scores = posse.ThompsonSampling.scores
+
+
+@pytest.mark.parametrize(
+    ("policy", "words"),
+    [
+        (Silent(), "cannot decide for a live agent, which logs the probability of every choice"),
+        (Saying(None), r"its method probabilities\(belief, family, t, horizon\) must give them"),
+        (Saying([0.5, 0.5]), "must say one probability for each of the 3 arms, 1 in sum, got"),
+        (Saying([0.5, 0.5, 0.5]), "must say one probability"),
+        (Saying([1.5, -0.5, 0.0]), "must say one probability"),
+        (Saying([np.nan, 0.5, 0.5]), "must say one probability"),
+    ],
+)
+def test_a_policy_that_cannot_say_its_probabilities_is_refused_at_the_start(policy, words):
+    """A random policy used to be taken for a deterministic one, and logged 1.0."""
+    with pytest.raises(ValueError, match=words):
+        agent(policy=policy)
+
+
+def test_a_mixture_logs_its_probability():
+    class EpsilonGreedy(posse.Greedy):
+        def scores(self, belief, family, t, horizon, generator):
+            if generator.random() < 0.3:
+                return generator.random(belief.shape[1])
+            return super().scores(belief, family, t, horizon, generator)
+
+        def probabilities(self, belief, family, t, horizon):
+            best = super().probabilities(belief, family, t, horizon)
+            return 0.7 * best + 0.3 / belief.shape[1]
+
+    one = agent(policy=EpsilonGreedy())
+    one.update(one.pull(allowed=["green"]), 1)
+    told = {(each.arm, round(each.probability, 12)) for each in (one.pull() for _ in range(200))}
+    assert told == {("green", 0.8), ("red", 0.1), ("blue", 0.1)}
+
+
 def test_policies_without_chance_say_so():
     greedy = agent(policy=posse.Greedy())
     assert greedy.pull().probability == pytest.approx(1 / 3)

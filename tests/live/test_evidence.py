@@ -4,38 +4,108 @@ import numpy as np
 import pytest
 
 from posse import beliefs, families
+from posse.families import FAMILIES
+from posse.live.agent import Agent
 from posse.live.evidence import CAUTION, SIGNS, Evidence
 from posse.live.exchange.quanta import PER_UNIT
 
-CASES = {
-    "bernoulli": (families.Bernoulli(2.0, 3.0), None, [0.0, 1.0, 1.0]),
-    "bounded": (families.Bounded(), None, [0.2, 1.0, 0.55]),
-    "gaussian": (families.Gaussian(0.5, 0.3, 2.0), (-10, 10), [-1.5, 0.25, 9.0]),
-    "poisson": (families.Poisson(), (0, 50), [0.0, 3.0, 50.0]),
-    "exponential": (families.Exponential(), (0, 1e-6), [1e-9, 2e-7, 1e-6]),
-    "unknown variance": (families.GaussianUnknownVariance(), (-4, 4), [-4.0, 0.5, 1.25]),
-}
+LIVE = [name for name in FAMILIES if getattr(FAMILIES[name], "powers", ())]
 
 
-@pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("signs", [0, SIGNS])
-def test_a_sum_of_evidence_is_the_posterior(name, signs):
+@pytest.fixture(params=LIVE)
+def live(request, with_random_prior):
+    """Every registered family that is for live agents, with another prior, in turn."""
+    return with_random_prior(FAMILIES[request.param](), np.random.default_rng(9))
+
+
+@pytest.fixture
+def rewards(live, typical_means):
+    """Some rewards of it."""
+    generator = np.random.default_rng(10)
+    return live.draw_rewards(typical_means(live, generator, 30), generator).tolist()
+
+
+def range_of(family, rewards):
+    """The family's own range, or one in which the rewards lie at the ends too."""
+    own = family.rewards
+    return None if np.isfinite([own.low, own.high]).all() else (min(rewards), max(rewards))
+
+
+def posterior(family, rewards):
+    """The core's belief after these rewards of one arm: (D,)."""
+    belief = beliefs.prior(family, 1, 1)
+    for reward in rewards:
+        belief = beliefs.observe(belief, np.array([0]), np.array([reward]), family, 1.0)
+    return belief[:, 0, 0]
+
+
+def assert_posterior(family, reward_range, rewards, signs):
     """The belief from whole quanta is the core's belief, to a quantum a reward."""
-    family, reward_range, rewards = CASES[name]
     evidence = Evidence.of(family, reward_range, signs)
     generator = np.random.default_rng(0)
-    belief, total = beliefs.prior(family, 1, 1), None
-    for reward in rewards:
-        quanta = np.array(evidence.of_reward(reward, generator), dtype=object)
+    pulls = [np.array(evidence.of_reward(y, generator), dtype=object) for y in rewards]
+    for quanta in pulls:
         assert all(
             abs(q) <= bound * PER_UNIT for q, bound in zip(quanta, evidence.bounds, strict=True)
         )
-        total = quanta if total is None else total + quanta
-        belief = beliefs.observe(belief, np.array([0]), np.array([reward]), family, 1.0)
-    got = family.prior() + evidence.statistic(tuple(total))
-    np.testing.assert_allclose(got, belief[:, 0, 0], rtol=1e-4)
-    assert evidence.count(tuple(total)) == len(rewards)
+    total = tuple(sum(pulls))
+    got = family.prior() + evidence.statistic(total)
+    np.testing.assert_allclose(got, posterior(family, rewards), rtol=1e-4)
+    assert evidence.count(total) == len(rewards)
     assert len(total) == len(evidence.bounds)
+
+
+@pytest.mark.parametrize("signs", [0, SIGNS])
+def test_a_sum_of_evidence_is_the_posterior(live, rewards, signs):
+    assert_posterior(live, range_of(live, rewards), rewards, signs)
+
+
+@pytest.mark.parametrize(
+    ("family", "reward_range", "rewards"),
+    [
+        (families.Bernoulli(2.0, 3.0), None, [0.0, 1.0, 1.0]),
+        (families.Gaussian(0.5, 0.3, 2.0), (-10, 10), [-1.5, 0.25, 9.0]),
+        (families.Poisson(), (0, 50), [0.0, 3.0, 50.0]),
+        (families.Exponential(), (0, 1e-6), [1e-9, 2e-7, 1e-6]),
+        (families.Gaussian(), (500, 501), [500.0, 500.25, 501.0]),
+        (families.GaussianUnknownVariance(), (-4, 4), [-4.0, 0.5, 1.25]),
+    ],
+)
+def test_ranges_of_many_sizes(family, reward_range, rewards):
+    assert_posterior(family, reward_range, rewards, signs=0)
+
+
+@pytest.mark.parametrize("exchange", ["origins", "flows"])
+def test_agents_of_every_family_pool_their_rewards(live, rewards, exchange):
+    """Two neighbours come to hold the posterior of all rewards."""
+    size = {"network_size": 2} if exchange == "flows" else {}
+    agents = {
+        name: Agent(["x", "y"], live, exchange=exchange, reward_range=range_of(live, rewards),
+                    seed=1, **size)
+        for name in "ab"
+    }  # fmt: skip
+    agents["a"].connect("b")
+    agents["b"].connect("a")
+    for name, seen in (("a", rewards[:20]), ("b", rewards[20:])):
+        for reward in seen:
+            agents[name].learn("x", reward)
+    for now in range(20):
+        for name in agents:
+            waiting = [(name, *sent) for sent in agents[name].tick(now)]
+            while waiting:
+                source, target, message = waiting.pop(0)
+                waiting += [
+                    (target, *answer) for answer in agents[target].receive(source, message, now)
+                ]
+    for agent in agents.values():
+        np.testing.assert_allclose(agent.belief[:, 0], posterior(live, rewards), rtol=1e-3)
+        np.testing.assert_array_equal(agent.belief[:, 1], live.prior())
+
+
+@pytest.mark.parametrize("name", [name for name in FAMILIES if name not in LIVE])
+def test_a_family_that_does_not_say_its_powers_is_refused(name, example_of):
+    with pytest.raises(ValueError, match=r"family must be one for live agents, got .*powers = "):
+        Evidence.of(example_of(FAMILIES[name]), (0, 1))
 
 
 def test_a_level_below_zero_is_no_evidence():

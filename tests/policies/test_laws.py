@@ -1,5 +1,6 @@
 """Laws of every registered policy, on every family: fair to arms, to agents and to runs.
 
+Two policies that explore for ever stand beside the registered ones, so that no law forbids such.
 Seeds are fixed; a correct policy fails a statistical test with probability below 1e-6.
 """
 
@@ -12,10 +13,51 @@ import pytest
 from scipy import stats
 
 from posse import beliefs
-from posse.policies import POLICIES, choose
+from posse.policies import POLICIES, Greedy, ThompsonSampling, choose
 from posse.randomness import Streams
 
 HORIZON = 100
+
+
+@dataclasses.dataclass(frozen=True)
+class EpsilonGreedy(Greedy):
+    """The best arm, or in a fifth of the rounds any arm."""
+
+    name = "epsilon-greedy"
+
+    def scores(self, belief, family, t, horizon, generator):
+        explores = generator.random(belief.shape[1:-1]) < 0.2
+        any_arm = generator.random(belief.shape[1:])
+        return np.where(explores[..., None], any_arm, family.posterior_mean(belief))
+
+    def probabilities(self, belief, family, t, horizon):
+        best = super().probabilities(belief, family, t, horizon)
+        return 0.8 * best + 0.2 / belief.shape[-1]
+
+
+@dataclasses.dataclass(frozen=True)
+class TopTwo(ThompsonSampling):
+    """The first or the second of a posterior sample, each in half of the rounds."""
+
+    name = "top-two"
+
+    def scores(self, belief, family, t, horizon, generator):
+        sample = family.sample_mean(belief, generator)
+        first = sample == sample.max(axis=-1, keepdims=True)
+        second = generator.random(belief.shape[1:-1]) < 0.5
+        return np.where(first & second[..., None], -np.inf, sample)
+
+    def probabilities(self, belief, family, t, horizon):
+        return None  # that of being the second is not worked out
+
+
+EXPLORERS = {each.name: each for each in (EpsilonGreedy, TopTwo)}
+
+
+@pytest.fixture(scope="module", params=[*POLICIES, *EXPLORERS])
+def policy(request, example_of):
+    """Every registered policy in turn, and the two that explore for ever."""
+    return example_of((POLICIES | EXPLORERS)[request.param])
 
 
 class Relabelled:
@@ -82,13 +124,42 @@ def test_arms_of_equal_belief_are_equally_likely(policy, family, learnt, t):
     assert stats.chisquare(np.bincount(arms, minlength=n_arms)).pvalue > 1e-6
 
 
-def test_an_arm_known_to_be_best_is_played_and_a_hopeless_one_is_not(policy, family):
-    """Unlike the position, what was learnt decides: the best arm last, certain beyond doubt."""
+def test_no_arm_is_played_more_often_than_the_best(policy, family):
+    """Unlike the position, what was learnt decides: the best arm last, certain beyond doubt.
+
+    A policy may explore for ever, and play the second best as often, but the worst less often.
+    """
     means = np.array([0.3, 0.5, 0.9])
     rewards = family.draw_rewards(np.broadcast_to(means, (4000, 3)), np.random.default_rng(7))
     belief = family.prior()[:, None] + 10 * family.statistic(rewards).sum(axis=1)
-    arms = [choose(policy, belief, family, 50, HORIZON, np.random.default_rng(s)) for s in range(9)]
-    assert {int(arm) for arm in arms} == {2}
+    agents = np.broadcast_to(belief[:, None], (len(belief), 1000, 3))
+    arms = choose(policy, agents, family, 50, HORIZON, np.random.default_rng(17))
+    worst, second, best = np.bincount(arms, minlength=3).tolist()
+    assert stats.binom.sf(second - 1, second + best, 0.5) > 1e-6
+    assert stats.binom.sf(best - 1, worst + best, 0.5) < 1e-6
+
+
+@pytest.mark.parametrize(("t", "pulls"), [(1, 0), (2, 3), (60, 12)])
+def test_arms_are_chosen_with_the_probabilities_that_the_policy_says(
+    policy, family, learnt, t, pulls
+):
+    """Chi-square of many agents' choices at an error rate of 1e-6; two of four arms tie."""
+    belief = learnt(family, np.random.default_rng(18), (4,), pulls=pulls)
+    belief[:, 1] = belief[:, 0]
+    said = policy.probabilities(belief, family, t, HORIZON)
+    if said is None:  # such a policy is for the lab alone
+        return
+    assert said.shape == (4,)
+    assert said.sum() == pytest.approx(1.0, abs=1e-6)
+    n_agents = min(20_000, 1_000_000 // len(belief))
+    agents = np.broadcast_to(belief[:, None], (len(belief), n_agents, 4))
+    arms = choose(policy, agents, family, t, HORIZON, np.random.default_rng(19))
+    counts, expected = np.bincount(arms, minlength=4), n_agents * said
+    likely = expected > 5  # the chi-square law needs a few in every class
+    assert (counts[~likely] < 30).all()
+    excess = (counts - expected)[likely]
+    assert stats.chi2.sf((excess**2 / expected[likely]).sum(), max(1, likely.sum() - 1)) > 1e-6
+    assert not counts[said == 0].any()
 
 
 @pytest.mark.parametrize("shape", [(4,), (3, 4), (2, 3, 4)])
@@ -142,6 +213,6 @@ def test_policies_are_values(policy):
     copy = dataclasses.replace(policy)
     assert copy == policy
     assert hash(copy) == hash(policy)
-    assert POLICIES[policy.name] is type(policy)
+    assert (POLICIES | EXPLORERS)[policy.name] is type(policy)
     with pytest.raises(dataclasses.FrozenInstanceError):
         policy.name = "other"

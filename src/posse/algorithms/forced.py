@@ -8,12 +8,13 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from posse import checks, families
+from posse import checks
 from posse.algorithms.algorithm import Problem
+from posse.families.abilities import ability
 from posse.families.family import Family
 from posse.networks.static import Static
 from posse.networks.weights import is_symmetric
-from posse.randomness import FloatArray
+from posse.randomness import FloatArray, IntArray
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,14 +52,13 @@ def noise_scale(family: Family, sigma: float | None) -> float:
     """The sigma given, else the sub-Gaussian constant of a family that has one."""
     if sigma is not None:
         return sigma
-    if isinstance(family, families.Gaussian):
-        return family.sigma
-    if isinstance(family, (families.Bernoulli, families.Bounded)):
-        return 0.5  # Hoeffding: rewards in [0, 1]
-    raise ValueError(
-        f"sigma must be given for rewards of family {family.name!r}, "
-        "whose sub-Gaussian constant is not known"
-    )
+    known = ability(family, "subgaussian")
+    if known is None:
+        raise ValueError(
+            f"sigma must be given for rewards of family {family.name!r}, "
+            "whose sub-Gaussian constant is not known"
+        )
+    return checks.number(f"subgaussian of family {family.name!r}", known, above=0)
 
 
 def check_static(problem: Problem, name: str) -> None:
@@ -70,6 +70,12 @@ def check_static(problem: Problem, name: str) -> None:
             f"{name} needs a static network with symmetric weights, whose spectrum it knows, "
             f"got {problem.network}: CoopUCB2 and Decentralized work on any"
         )
+
+
+def pairs_sent(problem: Problem, t: int, links: IntArray) -> FloatArray:
+    """The numbers of round t where agents average counts and sums of K arms once t > K: (R,)."""
+    per_link = 2 * problem.n_arms if t > problem.n_arms else 0
+    return np.asarray(links * per_link, dtype=np.float64)
 
 
 def without_forced_pulls(

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from posse.families.abilities import Abilities, ability, pair, unpair
 from posse.families.bernoulli import Bernoulli
 from posse.families.bounded import Bounded
 from posse.families.exponential import Exponential
@@ -23,6 +24,7 @@ FAMILIES: dict[str, Any] = {
 
 __all__ = [
     "FAMILIES",
+    "Abilities",
     "Bernoulli",
     "Bounded",
     "Exponential",
@@ -32,4 +34,7 @@ __all__ = [
     "Grid",
     "Interval",
     "Poisson",
+    "ability",
+    "pair",
+    "unpair",
 ]

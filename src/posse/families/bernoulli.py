@@ -18,6 +18,7 @@ class Bernoulli(BetaBelief):
 
     name: ClassVar[str] = "bernoulli"
     means: ClassVar[Interval] = UNIT
+    reward_kernel: ClassVar[str | None] = "draw_bernoulli"
 
     def draw_rewards(self, means: FloatArray, generator: Randomness) -> FloatArray:
         """1 with probability mean, else 0."""

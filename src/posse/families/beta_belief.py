@@ -8,16 +8,20 @@ from typing import ClassVar
 import numpy as np
 
 from posse import checks
+from posse.divergences import Divergence, kl_bernoulli
+from posse.families.abilities import Abilities
 from posse.families.family import UNIT, Interval
 from posse.randomness import FloatArray, Numbers, Randomness
 
 
 @dataclass(frozen=True)
-class BetaBelief:
+class BetaBelief(Abilities):
     """A Beta belief with coordinates (alpha, beta), the paper's own (Lemma 1)."""
 
     parameters: ClassVar[tuple[str, ...]] = ("mean",)
     rewards: ClassVar[Interval] = UNIT
+    powers: ClassVar[tuple[int, ...]] = (1,)
+    kernel: ClassVar[str | None] = "BETA"
 
     alpha: float = 1.0
     beta: float = 1.0
@@ -25,6 +29,16 @@ class BetaBelief:
     def __post_init__(self) -> None:
         checks.number("alpha", self.alpha, above=0)
         checks.number("beta", self.beta, above=0)
+
+    @property
+    def divergence(self) -> Divergence:
+        """Of Bernoulli laws: no two laws on [0, 1] with these means are closer."""
+        return kl_bernoulli
+
+    @property
+    def subgaussian(self) -> float:
+        """1/2, by Hoeffding's lemma: rewards lie in [0, 1]."""
+        return 0.5
 
     def prior(self) -> FloatArray:
         """(alpha, beta): (2,)."""

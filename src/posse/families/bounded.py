@@ -22,12 +22,18 @@ class Bounded(BetaBelief):
 
     name: ClassVar[str] = "bounded"
     means: ClassVar[Interval] = Interval(0.0, 1.0)
+    reward_kernel: ClassVar[str | None] = "draw_bounded"
 
     concentration: float = 5.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
         checks.number("concentration", self.concentration, above=0)
+
+    @property
+    def reward_parameter(self) -> float:
+        """The concentration."""
+        return float(self.concentration)
 
     def draw_rewards(self, means: FloatArray, generator: Randomness) -> FloatArray:
         """A Beta(c m, c (1 - m)) reward, by inversion."""

@@ -8,18 +8,23 @@ from typing import ClassVar
 import numpy as np
 
 from posse import checks
+from posse.divergences import Divergence, kl_exponential
+from posse.families.abilities import Abilities
 from posse.families.family import POSITIVE, Interval
 from posse.randomness import FloatArray, Numbers, Randomness
 
 
 @dataclass(frozen=True)
-class Exponential:
+class Exponential(Abilities):
     """Exponential rewards, 1/mean ~ Gamma(shape, rate); coordinates (shape, rate)."""
 
     name: ClassVar[str] = "exponential"
     parameters: ClassVar[tuple[str, ...]] = ("mean",)
     means: ClassVar[Interval] = POSITIVE
     rewards: ClassVar[Interval] = Interval(0.0, np.inf, closed=True)
+    powers: ClassVar[tuple[int, ...]] = (1,)
+    kernel: ClassVar[str | None] = "INVERSE_GAMMA"
+    reward_kernel: ClassVar[str | None] = "draw_exponential"
 
     shape: float = 2.0
     rate: float = 1.0
@@ -28,6 +33,11 @@ class Exponential:
         # with shape <= 1 the prior expectation of the mean is infinite
         checks.number("shape", self.shape, above=1)
         checks.number("rate", self.rate, above=0)
+
+    @property
+    def divergence(self) -> Divergence:
+        """Of exponential laws."""
+        return kl_exponential
 
     def prior(self) -> FloatArray:
         """(shape, rate): (2,)."""

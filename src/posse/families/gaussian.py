@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
 
 from posse import checks
+from posse.divergences import Divergence, kl_gaussian
+from posse.families.abilities import Abilities
 from posse.families.family import LARGEST_MEAN, REAL_LINE, Interval
 from posse.randomness import FloatArray, Numbers, Randomness
 
 
 @dataclass(frozen=True)
-class Gaussian:
+class Gaussian(Abilities):
     """N(m, sigma^2) rewards, prior N(prior_mean, prior_sd^2); coordinates (m L, L), L = precision.
 
     In these coordinates the merge is eqs. `sigma_merge` and `mu_merge` of Lemma 2.
@@ -24,6 +27,9 @@ class Gaussian:
     parameters: ClassVar[tuple[str, ...]] = ("mean",)
     means: ClassVar[Interval] = REAL_LINE
     rewards: ClassVar[Interval] = REAL_LINE
+    powers: ClassVar[tuple[int, ...]] = (1,)
+    kernel: ClassVar[str | None] = "GAUSSIAN"
+    reward_kernel: ClassVar[str | None] = "draw_gaussian"
 
     sigma: float = 1.0
     prior_mean: float = 0.0
@@ -33,6 +39,31 @@ class Gaussian:
         checks.number("sigma", self.sigma, at_least=1e-30, at_most=1e30)
         checks.number("prior_mean", self.prior_mean, at_least=-LARGEST_MEAN, at_most=LARGEST_MEAN)
         checks.number("prior_sd", self.prior_sd, at_least=1e-30, at_most=1e30)
+
+    @property
+    def divergence(self) -> Divergence:
+        """Of Gaussian laws of this sigma."""
+        return partial(kl_gaussian, sigma=self.sigma)
+
+    @property
+    def subgaussian(self) -> float:
+        """sigma."""
+        return self.sigma
+
+    @property
+    def unit(self) -> float:
+        """sigma, so that evidence of agents with other ranges of rewards is of one size."""
+        return self.sigma
+
+    @property
+    def observation_weight(self) -> float:
+        """1 / sigma^2: the kernel's count is a precision."""
+        return 1.0 / self.sigma**2
+
+    @property
+    def reward_parameter(self) -> float:
+        """sigma."""
+        return float(self.sigma)
 
     def prior(self) -> FloatArray:
         """(prior_mean / prior_sd^2, 1 / prior_sd^2): (2,)."""

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
 
 from posse import checks
+from posse.divergences import Divergence, kl_gaussian_unknown_variance
+from posse.families.abilities import Abilities
 from posse.families.family import LARGEST_MEAN, REAL_LINE, Interval
 from posse.randomness import FloatArray, Numbers, Randomness
 
@@ -29,7 +32,7 @@ class NormalGamma:
 
 
 @dataclass(frozen=True)
-class GaussianUnknownVariance:
+class GaussianUnknownVariance(Abilities):
     """N(m, 1/tau) rewards, Normal-Gamma prior; `sigma` only draws rewards, the belief learns it.
 
     Coordinates (kappa m, kappa, a, b + kappa m^2 / 2) with kappa = count, a = shape, b = rate.
@@ -39,6 +42,7 @@ class GaussianUnknownVariance:
     parameters: ClassVar[tuple[str, ...]] = ("mean", "precision")
     means: ClassVar[Interval] = REAL_LINE
     rewards: ClassVar[Interval] = REAL_LINE
+    powers: ClassVar[tuple[int, ...]] = (1, 2)
 
     sigma: float = 1.0
     prior_mean: float = 0.0
@@ -52,6 +56,11 @@ class GaussianUnknownVariance:
             checks.number(field, getattr(self, field), at_least=1e-30, at_most=1e30)
         # with shape <= 1/2 the mean is Student-t with at most 1 degree of freedom: no expectation
         checks.number("shape", self.shape, above=0.5)
+
+    @property
+    def divergence(self) -> Divergence:
+        """To the nearest Gaussian law of that mean, whatever its variance."""
+        return partial(kl_gaussian_unknown_variance, sigma=self.sigma)
 
     def prior(self) -> FloatArray:
         """(kappa m, kappa, a, b + kappa m^2 / 2): (4,)."""

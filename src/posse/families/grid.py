@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posse import checks
+from posse.families.abilities import Abilities
 from posse.families.family import REAL_LINE, Interval
 from posse.randomness import FloatArray, Numbers, Randomness
 
@@ -38,7 +39,7 @@ def _of_cell(values: FloatArray, cell: NDArray[np.intp]) -> FloatArray:
 
 
 @dataclass(frozen=True)
-class Grid:
+class Grid(Abilities):
     """Rewards with any likelihood of one parameter theta, with a uniform prior on its support.
 
     The support is cut into `points` equal cells; the D = points coordinates are log-densities at

@@ -8,18 +8,23 @@ from typing import ClassVar
 import numpy as np
 
 from posse import checks
+from posse.divergences import Divergence, kl_poisson
+from posse.families.abilities import Abilities
 from posse.families.family import POSITIVE, Interval
 from posse.randomness import FloatArray, Numbers, Randomness
 
 
 @dataclass(frozen=True)
-class Poisson:
+class Poisson(Abilities):
     """Poisson rewards, mean ~ Gamma(shape, rate); coordinates (shape, rate)."""
 
     name: ClassVar[str] = "poisson"
     parameters: ClassVar[tuple[str, ...]] = ("mean",)
     means: ClassVar[Interval] = POSITIVE
     rewards: ClassVar[Interval] = Interval(0.0, np.inf, closed=True)
+    powers: ClassVar[tuple[int, ...]] = (1,)
+    kernel: ClassVar[str | None] = "GAMMA"
+    reward_kernel: ClassVar[str | None] = "draw_poisson"
 
     shape: float = 1.0
     rate: float = 1.0
@@ -27,6 +32,11 @@ class Poisson:
     def __post_init__(self) -> None:
         checks.number("shape", self.shape, above=0)
         checks.number("rate", self.rate, above=0)
+
+    @property
+    def divergence(self) -> Divergence:
+        """Of Poisson laws."""
+        return kl_poisson
 
     def prior(self) -> FloatArray:
         """(shape, rate): (2,)."""

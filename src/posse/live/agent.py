@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,10 +15,11 @@ from posse.live.evidence import SIGNS, Evidence
 from posse.live.exchange import EXCHANGES, Exchange
 from posse.live.exchange.ledger import LONGEST_NAME, MOST_ARMS
 from posse.live.exchange.seam import Outgoing
+from posse.live.fingerprints import spellings
 from posse.policies.policy import Policy, argmax
 from posse.policies.thompson import ThompsonSampling
 from posse.randomness import FloatArray
-from posse.summary import probability_best, summarise
+from posse.summary import summarise
 
 REMEMBERED = 100_000  # decisions, of which the oldest is forgotten first
 LARGEST_NETWORK = 1_000_000  # agents
@@ -81,9 +81,13 @@ class Agent:
                 "network_size", network_size, at_least=1, at_most=LARGEST_NETWORK
             )
         self._evidence = Evidence.of(family, reward_range, SIGNS if exchange == "flows" else 0)
-        self.fingerprint = _fingerprint(exchange, self._evidence)
+        self._check_probabilities()
+        self.fingerprint, *self.equal_fingerprints = spellings(exchange, self._evidence)
         self.exchange: Exchange = EXCHANGES[exchange](
-            fingerprint=self.fingerprint, bounds=self._evidence.bounds, **options
+            fingerprint=self.fingerprint,
+            equal=self.equal_fingerprints,
+            bounds=self._evidence.bounds,
+            **options,
         )
         self._generator = np.random.default_rng(seed)
         self._decisions: dict[str, tuple[str, float | None]] = {}  # arm, reward
@@ -108,7 +112,11 @@ class Agent:
             belief, self.family, self._rounds, self.horizon, self._generator
         )
         chosen = int(argmax(scores, self._generator))
-        return names[chosen], self._probability(belief, scores, chosen)
+        if len(names) == 1:
+            return names[0], 1.0
+        probabilities = self._probabilities(belief, self._rounds)
+        assert probabilities is not None  # checked at the start
+        return names[chosen], float(probabilities[chosen])
 
     def update(self, decision: Decision | str, reward: float) -> bool:
         """Learn how a decision went; returns False for a repetition, which changes nothing."""
@@ -174,9 +182,19 @@ class Agent:
 
     def restore(self, state: Mapping[str, Any], clean: bool = False) -> None:
         """Continue from a saved state; `clean` if nothing was observed after it was saved."""
-        if state.get("fingerprint") != self.fingerprint:
+        spelling = state.get("fingerprint")
+        if spelling not in (self.fingerprint, *self.equal_fingerprints):
             raise ValueError("this state is of an agent with another exchange, family or prior")
+        self.go_on_as(spelling)
         self.exchange.restore(state["exchange"], clean)
+
+    def go_on_as(self, fingerprint: str) -> None:
+        """Keep to an equal fingerprint, under which the agent is known to its neighbours."""
+        if fingerprint in self.equal_fingerprints:
+            self.equal_fingerprints.remove(fingerprint)
+            self.equal_fingerprints.append(self.fingerprint)
+            self.fingerprint = fingerprint
+            self.exchange.fingerprint = fingerprint
 
     def _belief(self, honest: bool) -> FloatArray:
         """Prior and evidence, as the agent acts on it or, `honest`, for what it is worth."""
@@ -188,14 +206,29 @@ class Agent:
                 belief[:, k] += self._evidence.statistic(evidence[name], worth)
         return belief
 
-    def _probability(self, belief: FloatArray, scores: FloatArray, chosen: int) -> float:
-        """With which probability this arm was chosen."""
-        if belief.shape[1] == 1:
-            return 1.0
-        if isinstance(self.policy, ThompsonSampling):
-            best = probability_best(self.family, belief, quick=True)
-            return float(np.clip(best[chosen], 0.0, 1.0))
-        return 1.0 / int(np.count_nonzero(scores == scores.max()))  # ties, broken at random
+    def _probabilities(self, belief: FloatArray, t: int) -> FloatArray | None:
+        """With which probability the policy chooses each arm; None if it does not say."""
+        say = getattr(self.policy, "probabilities", None)
+        return say(belief, self.family, t, self.horizon) if callable(say) else None
+
+    def _check_probabilities(self) -> None:
+        """Refuse a policy whose decisions could not be logged with their probabilities."""
+        n_arms = len(self.arm_names)
+        said = self._probabilities(np.repeat(self.family.prior()[:, None], n_arms, axis=1), 1)
+        policy = checks.shown(self.policy)
+        if said is None:
+            raise ValueError(
+                f"policy {policy} cannot decide for a live agent, which logs the probability of "
+                "every choice: its method probabilities(belief, family, t, horizon) must give them"
+            )
+        values = np.asarray(said)
+        if values.shape != (n_arms,) or not (
+            np.all(values >= 0) and abs(values.sum() - 1.0) < 1e-6
+        ):
+            raise ValueError(
+                f"policy {policy} must say one probability for each of the {n_arms} arms, "
+                f"1 in sum, got {checks.shown(said)}"
+            )
 
     def _known(self, allowed: Sequence[str]) -> list[str]:
         if isinstance(allowed, str) or not allowed:
@@ -222,10 +255,3 @@ def _names(arms: Sequence[str]) -> list[str]:
             f"got {checks.shown(arms)}"
         )
     return names
-
-
-def _fingerprint(kind: str, evidence: Evidence) -> str:
-    """Agents whose evidence means the same have the same one."""
-    low, high = evidence.reward_range
-    text = f"{kind} {evidence.family!r} {low!r} {high!r} {evidence.signs}"
-    return hashlib.sha256(text.encode()).hexdigest()[:32]

@@ -1,8 +1,9 @@
 """Evidence of a family in an exchange: whole quanta of bounded, scale-free sums, the count last.
 
-What one reward adds is (y/scale, 1), and (y/scale)^2 too where the variance is unknown; a family's
-own statistic is linear in it.  Under flows B random signs travel along: from how unevenly pulls are
-weighted they tell how many pulls a belief is really worth.
+What one reward adds is (y/scale, 1), and further powers of y/scale where the family says so
+(`Abilities.powers`: the second where the variance is unknown); its statistic is linear in them.
+Under flows B random signs travel along: from how unevenly pulls are weighted they tell how many
+pulls a belief is really worth.
 """
 
 from __future__ import annotations
@@ -11,10 +12,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
-from posse import checks, families
+from posse import checks
+from posse.families.abilities import ability
 from posse.families.family import Family
 from posse.live.exchange.quanta import from_quanta, to_quanta
 from posse.randomness import FloatArray
@@ -24,15 +27,10 @@ SIGNS = 16
 # not normal, worth a factor (2.12 / 1.96)^2 = 1.17.  The rest is measured (docs/calibration.md):
 # agents choose by a belief that is too sure, and an arm that begins badly keeps its bad luck.
 CAUTION = 1.4
-# Which powers of a reward add up, besides the count: the second where the variance is unknown.
-_POWERS: dict[type, tuple[int, ...]] = {
-    families.Bernoulli: (1,),
-    families.Bounded: (1,),
-    families.Gaussian: (1,),
-    families.Poisson: (1,),
-    families.Exponential: (1,),
-    families.GaussianUnknownVariance: (1, 2),
-}
+# Rewards at which a statistic is looked at, if the family can have them, beside some of the reward
+# range. The first give the coefficients: short in binary, so that these come out exact, and of one
+# sign, so that no two powers look alike.
+PROBES = (0.0, 1.0, 2.0, 0.5, 0.25, 0.75, 3.0, -1.0, -2.0, -0.5)
 
 
 @dataclass(frozen=True)
@@ -48,9 +46,7 @@ class Evidence:
         cls, family: Family, reward_range: tuple[float, float] | None = None, signs: int = 0
     ) -> Evidence:
         """Rewards in the given range, else in the family's own, which must be bounded."""
-        if type(family) not in _POWERS:
-            names = ", ".join(kind.__name__ for kind in _POWERS)
-            raise ValueError(f"family must be one of {names} for live agents, got {family!r}")
+        _check_powers(family)
         low, high = family.rewards.low, family.rewards.high
         if reward_range is not None:
             asked = [checks.number("reward_range", end) for end in reward_range]
@@ -65,21 +61,26 @@ class Evidence:
                 f"reward_range must be given for family {family.name!r}, whose rewards have no "
                 "bound: the lowest and the highest reward that can be true, such as [0, 100]"
             )
-        return cls(family, (low, high), signs)
+        evidence = cls(family, (low, high), signs)
+        evidence._check_statistic()
+        return evidence
+
+    @cached_property
+    def powers(self) -> tuple[int, ...]:
+        """Which powers of a reward add up, beside the count."""
+        return tuple(ability(self.family, "powers"))
 
     @cached_property
     def scale(self) -> float:
-        """What a reward is divided by: sigma where it is known, else the largest reward."""
-        if isinstance(self.family, families.Gaussian):
-            return self.family.sigma
-        return max(abs(end) for end in self.reward_range)
+        """What a reward is divided by: the family's unit, else the largest reward."""
+        unit: float | None = ability(self.family, "unit")
+        return max(abs(end) for end in self.reward_range) if unit is None else unit
 
     @property
     def bounds(self) -> tuple[float, ...]:
         """The most that one pull can add to each coordinate."""
         largest = max(abs(end) for end in self.reward_range) / self.scale
-        powers = [largest**power for power in _POWERS[type(self.family)]]
-        return (*powers, *[1.0] * self.signs, 1.0)
+        return (*(largest**power for power in self.powers), *[1.0] * self.signs, 1.0)
 
     def of_reward(self, reward: float, generator: np.random.Generator) -> tuple[int, ...]:
         """What one pull adds, in quanta."""
@@ -88,7 +89,7 @@ class Evidence:
             raise ValueError(f"reward must lie in {self.family.rewards}, got {reward}")
         y = reward / self.scale
         signs = 2 * generator.integers(2, size=self.signs) - 1
-        return to_quanta([*(y**power for power in _POWERS[type(self.family)]), *signs, 1.0])
+        return to_quanta([*(y**power for power in self.powers), *signs, 1.0])
 
     def count(self, quanta: Sequence[int]) -> float:
         """How many pulls this is the evidence of, none below zero."""
@@ -112,18 +113,68 @@ class Evidence:
         pulls = self.count(quanta)
         if pulls == 0.0:
             return np.zeros(len(self.family.prior()))
-        low, high = self.reward_range
-        mean = min(max(values[0] * self.scale / pulls, low), high)
-        features = [1.0, mean]
-        if len(_POWERS[type(self.family)]) > 1:
-            square = values[1] * self.scale**2 / pulls
-            features.append(min(max(square, mean**2), max(low**2, high**2)))
-        total = self._linear[:, : len(features)] @ np.array(features)
+        means = {
+            power: self._possible(power, value * self.scale**power / pulls)
+            for power, value in zip(self.powers, values, strict=False)
+        }
+        if 1 in means:  # an even power's mean is at least the power of the mean
+            means = {p: max(m, means[1] ** p) if p % 2 == 0 else m for p, m in means.items()}
+        total = self.linear @ np.array([1.0, *means.values()])
         return np.asarray(total * (pulls if count is None else count))
 
+    def _possible(self, power: int, mean: float) -> float:
+        """The mean of a power of rewards, clipped to what rewards in the range can have."""
+        ends = [end**power for end in self.reward_range]
+        if power % 2 == 0 and self.reward_range[0] < 0 < self.reward_range[1]:
+            ends.append(0.0)
+        return min(max(mean, min(ends)), max(ends))
+
     @cached_property
-    def _linear(self) -> FloatArray:
-        """A with statistic(y) = A (1, y, y^2), from the statistic itself: (D, 3)."""
-        at = [self.family.statistic(np.array(y)) for y in (0.0, 1.0, -1.0)]
-        constant, even = at[0], (at[1] + at[2]) / 2 - at[0]
-        return np.stack([constant, (at[1] - at[2]) / 2, even], axis=1)
+    def _probes(self) -> FloatArray:
+        """Rewards that the family can have, short ones first: (P,)."""
+        own = [y for y in PROBES if self.family.rewards.contains(np.array(y))]
+        within = np.linspace(*self.reward_range, 2 * len(self.powers) + 5)[1:-1]
+        return np.array([*own, *(y for y in within if y not in own)])
+
+    def _features(self, rewards: FloatArray) -> FloatArray:
+        """(1, y^p for each power): (P,) -> (P, powers + 1)."""
+        return np.stack([rewards**power for power in (0, *self.powers)], axis=1)
+
+    @cached_property
+    def linear(self) -> FloatArray:
+        """A with statistic(y) = A (1, y^p ...), from the statistic itself: (D, powers + 1)."""
+        nodes = self._probes[: len(self.powers) + 1]
+        statistic = self.family.statistic(nodes)  # (D, powers + 1)
+        return np.asarray(np.linalg.solve(self._features(nodes), statistic.T).T)
+
+    def _check_statistic(self) -> None:
+        """Refuse powers of which the statistic is not made: evidence would be dropped."""
+        names = ", ".join(f"y^{power}" for power in self.powers)
+        with np.errstate(all="ignore"):
+            wanted = self.family.statistic(self._probes)  # (D, P)
+            got = self.linear @ self._features(self._probes).T
+            size = np.abs(self.linear) @ np.abs(self._features(self._probes).T)
+        if not np.all(np.abs(got - wanted) <= 1e-9 * size):
+            raise ValueError(
+                f"powers of family {self.family.name!r} must give its statistic, but it is not "
+                f"linear in 1, {names}"
+            )
+        for power, column in zip(self.powers, self.linear.T[1:], strict=True):
+            if not column.any():
+                raise ValueError(
+                    f"powers of family {self.family.name!r} must be those of its statistic, "
+                    f"which has no y^{power}"
+                )
+
+
+def _check_powers(family: Family) -> None:
+    """Refuse a family that does not say how its rewards add up."""
+    powers: Any = ability(family, "powers")
+    if not powers:
+        raise ValueError(
+            f"family must be one for live agents, got {family!r}: it does not say of which powers "
+            "of a reward its statistic is made, such as powers = (1,)"
+        )
+    whole = all(isinstance(power, int) and power >= 1 for power in powers)
+    if not whole or len(set(powers)) < len(powers):
+        raise ValueError(f"powers must be different whole numbers from 1, got {powers!r}")

@@ -59,6 +59,7 @@ class Node:
         self._lock = threading.RLock()
         self._stopping = threading.Event()
         self._ticker: threading.Thread | None = None
+        agent.go_on_as(store.fingerprint)
         store.attach(_Kept(agent, self._lock, store.clean))
         with store.transaction(), self._lock:
             for name in agent.exchange.neighbours().keys() - set(neighbours):

@@ -29,7 +29,9 @@ def make_node(settings: Settings, folder: Path) -> Node:
     )
     agent = s.agent(signer(files), verifier(files)) if files else s.agent()
     try:
-        store = Store.open(folder / s.store, fingerprint=agent.fingerprint)
+        store = Store.open(
+            folder / s.store, fingerprint=agent.fingerprint, equal=agent.equal_fingerprints
+        )
         try:
             node = Node(
                 agent,

@@ -4,7 +4,7 @@ from typing import Any
 
 from posse.policies.bayes_ucb import BayesUCB
 from posse.policies.greedy import Greedy
-from posse.policies.policy import Policy, argmax, choose
+from posse.policies.policy import Policy, argmax, choose, shared
 from posse.policies.thompson import ThompsonSampling
 
 POLICIES: dict[str, Any] = {
@@ -13,4 +13,13 @@ POLICIES: dict[str, Any] = {
     "greedy": Greedy,
 }
 
-__all__ = ["POLICIES", "BayesUCB", "Greedy", "Policy", "ThompsonSampling", "argmax", "choose"]
+__all__ = [
+    "POLICIES",
+    "BayesUCB",
+    "Greedy",
+    "Policy",
+    "ThompsonSampling",
+    "argmax",
+    "choose",
+    "shared",
+]

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from posse import checks
 from posse.families.family import Family
+from posse.policies.policy import shared
 from posse.randomness import FloatArray, Randomness
 
 
@@ -43,3 +44,9 @@ class BayesUCB:
     ) -> FloatArray:
         """The quantile of each mean: (D, ..., K) -> (..., K)."""
         return family.mean_quantile(belief, self.level(t, horizon))
+
+    def probabilities(
+        self, belief: FloatArray, family: Family, t: int, horizon: int | None
+    ) -> FloatArray:
+        """1 for the arm with the highest quantile, shared among ties: (D, K) -> (K,)."""
+        return shared(family.mean_quantile(belief, self.level(t, horizon)))

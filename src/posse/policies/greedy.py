@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from posse.families.family import Family
+from posse.policies.policy import shared
 from posse.randomness import FloatArray, Randomness
 
 
@@ -25,3 +26,9 @@ class Greedy:
     ) -> FloatArray:
         """The posterior mean of each arm: (D, ..., K) -> (..., K)."""
         return family.posterior_mean(belief)
+
+    def probabilities(
+        self, belief: FloatArray, family: Family, t: int, horizon: int | None
+    ) -> FloatArray:
+        """1 for the arm with the highest mean, shared among ties: (D, K) -> (K,)."""
+        return shared(family.posterior_mean(belief))

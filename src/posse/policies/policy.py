@@ -26,6 +26,21 @@ class Policy(Protocol):
     ) -> FloatArray:
         """One score per arm at round t = 1, 2, ...: belief (D, ..., K) -> (..., K)."""
 
+    def probabilities(
+        self, belief: FloatArray, family: Family, t: int, horizon: int | None
+    ) -> FloatArray | None:
+        """With which probability each arm is chosen: one agent's belief (D, K) -> (K,).
+
+        None where the policy cannot say. Only live agents ask, who log it with every decision and
+        refuse a policy without it.
+        """
+
+
+def shared(scores: FloatArray) -> FloatArray:
+    """The probabilities of a policy whose scores are not random: ties share them, (K,) -> (K,)."""
+    tied = scores == scores.max()
+    return np.asarray(tied / np.count_nonzero(tied))
+
 
 def argmax(scores: FloatArray, generator: Randomness) -> NDArray[np.intp]:
     """The arm with the highest score, ties broken uniformly at random: (..., K) -> (...).

@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
 from posse.families.family import Family
 from posse.randomness import FloatArray, Randomness
+from posse.summary import probability_best
 
 
 @dataclass(frozen=True)
@@ -25,3 +28,9 @@ class ThompsonSampling:
     ) -> FloatArray:
         """A posterior sample of each mean: (D, ..., K) -> (..., K)."""
         return family.sample_mean(belief, generator)
+
+    def probabilities(
+        self, belief: FloatArray, family: Family, t: int, horizon: int | None
+    ) -> FloatArray:
+        """Those of being the best, within 1e-6: (D, K) -> (K,)."""
+        return np.clip(probability_best(family, belief, quick=True), 0.0, 1.0)

@@ -24,14 +24,14 @@ class FlowChecks:
     level, from which its size no longer follows, and an honest edge would be refused for ever.
     """
 
-    fingerprint: str
+    fingerprints: tuple[str, ...]  # all equal
     bounds: Bounds
     most_pulls: int  # of the whole network, ever
     number: type = int
 
     def problem(self, message: FlowsMessage) -> str | None:
         """Why a message cannot be used; never an exception."""
-        if message.fingerprint != self.fingerprint:
+        if message.fingerprint not in self.fingerprints:
             return "another fingerprint"
         if not self._has_shape(message):
             return "malformed"

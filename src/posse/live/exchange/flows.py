@@ -66,6 +66,7 @@ class Flows:
         *,
         fingerprint: str,
         bounds: Sequence[float],
+        equal: Sequence[str] = (),  # fingerprints that mean the same
         identity: str | None = None,
         network_size: int | None = None,
         most_pulls: int = 2**40,  # of the whole network, ever
@@ -75,12 +76,14 @@ class Flows:
         """A new identity, no evidence; without `network_size`, N is the identities ever seen."""
         self.identity = identity or f"{draw(128):032x}"
         self.refusals: Counter[str] = Counter()
-        self._fingerprint = fingerprint
+        self.fingerprint = fingerprint
         self._bounds = Bounds(tuple(bounds))
         self._network_size = network_size
         self._divide = divide
         # divided in floats, flows are floats, which must not be refused then
-        self._checks = FlowChecks(fingerprint, self._bounds, most_pulls, type(divide(2, 2)))
+        self._checks = FlowChecks(
+            (fingerprint, *equal), self._bounds, most_pulls, type(divide(2, 2))
+        )
         self._records = Records()
         self._active: set[str] = set()  # names
         self._census = Census([self.identity])
@@ -231,7 +234,7 @@ class Flows:
         record = self._records.by_identity.get(dst, Record(""))
         echo, heard = self._peer(dst).boots.last_heard() if dst else (0, 0)
         return FlowsMessage(
-            fingerprint=self._fingerprint,
+            fingerprint=self.fingerprint,
             src=self.identity,
             boot=self._boot,
             echo=echo,

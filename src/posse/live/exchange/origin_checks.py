@@ -24,13 +24,13 @@ class RateCap:
 class OriginChecks:
     """Checks of one message by itself."""
 
-    fingerprint: str
+    fingerprints: tuple[str, ...]  # all equal
     bounds: Bounds
     most_entries: int
 
     def problem(self, message: OriginsMessage) -> str | None:
         """Why a message cannot be used at all; never an exception."""
-        if message.fingerprint != self.fingerprint:
+        if message.fingerprint not in self.fingerprints:
             return "another fingerprint"
         return None if self._has_shape(message) else "malformed"
 

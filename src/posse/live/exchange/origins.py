@@ -57,6 +57,7 @@ class Origins:
         *,
         fingerprint: str,
         bounds: Sequence[float],
+        equal: Sequence[str] = (),  # fingerprints that mean the same
         identity: str | None = None,
         sign: Sign | None = None,
         verify: Verify | None = None,
@@ -69,9 +70,11 @@ class Origins:
         """Nothing observed yet; `bounds` are the most a pull adds to each coordinate."""
         self.identity = identity or f"{draw(128):032x}"
         self.refusals: Counter[str] = Counter()
-        self._fingerprint = fingerprint
+        self.fingerprint = fingerprint
+        self._fingerprints = (fingerprint, *equal)
+        self._patient = True  # no entry of this message had a bad signature
         self._bounds = Bounds(tuple(bounds))
-        self._checks = OriginChecks(fingerprint, self._bounds, most_entries)
+        self._checks = OriginChecks(self._fingerprints, self._bounds, most_entries)
         self._sign, self._verify = sign, verify
         self._rate_cap = rate_cap
         self._digest_every, self._batch, self._most_entries = digest_every, batch, most_entries
@@ -140,7 +143,7 @@ class Origins:
             lacking = map(self._signed, self._next_batch(self._lacking(neighbour)))
             entries = _fitting(lacking, lambda entry: entry.size, left)
             if entries or digest_due:
-                message = OriginsMessage(self._fingerprint, entries, shown, complete)
+                message = OriginsMessage(self.fingerprint, entries, shown, complete)
                 outgoing.append((name, message))
         return outgoing
 
@@ -161,10 +164,11 @@ class Origins:
                 neighbour.holds[key] = max(seq, neighbour.holds.get(key, 0))
         if not message.entries:
             return []
+        self._patient = True
         for entry in message.entries:
             self._take(entry, neighbour, now)
         held = self._holdings(e.key for e in message.entries if e.key in self._entries)
-        return [(peer, OriginsMessage(self._fingerprint, (), held, False))]
+        return [(peer, OriginsMessage(self.fingerprint, (), held, False))]
 
     def state(self) -> dict[str, Any]:
         """Identity, incarnation, all entries, and the edges."""
@@ -227,7 +231,7 @@ class Origins:
     def _signed(self, entry: Entry) -> Entry:
         if self._sign is None or entry.signature or entry.origin != self.identity:
             return entry
-        signed = replace(entry, signature=self._sign(signed_bytes(self._fingerprint, entry)))
+        signed = replace(entry, signature=self._sign(signed_bytes(self.fingerprint, entry)))
         self._keep(signed)
         return signed
 
@@ -260,11 +264,22 @@ class Origins:
             return "too large an entry"
         if self._sizes[entry.origin] + entry.size - (mine.size if mine else 0) > LARGEST_ORIGIN:
             return "too many entries of one origin"
-        if self._verify is not None:
-            content = signed_bytes(self._fingerprint, entry)
-            if not self._verify(entry.origin, content, entry.signature):
-                return "bad signature"
-        return None
+        return None if self._is_signed(entry) else "bad signature"
+
+    def _is_signed(self, entry: Entry) -> bool:
+        """Whether its origin signed it, under our fingerprint or, maybe, an equal one.
+
+        Equal ones are not tried after a bad signature in the same message: a liar would make us
+        work for each of them.
+        """
+        if self._verify is None:
+            return True
+        equal = (each for each in self._fingerprints if each != self.fingerprint)
+        for fingerprint in (self.fingerprint, *(equal if self._patient else ())):
+            if self._verify(entry.origin, signed_bytes(fingerprint, entry), entry.signature):
+                return True
+        self._patient = False
+        return False
 
 
 def signed_bytes(fingerprint: str, entry: Entry) -> bytes:

@@ -26,6 +26,7 @@ class Exchange(Protocol):
     """A ledger of evidence that neighbours keep in agreement."""
 
     identity: str
+    fingerprint: str  # in what is said from now on; equal ones are understood too
     refusals: Counter[str]  # reason -> how many messages (or entries) were refused for it
 
     def observe(self, arm: str, statistic: Sequence[int]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -62,8 +63,11 @@ def create(path: Path, fingerprint: str) -> None:
             os.close(handle)
 
 
-def check(path: Path, fingerprint: str | None = None) -> None:
-    """Refuse a file that is damaged, foreign, newer or of another agent, without writing to it."""
+def check(path: Path, fingerprint: str | None = None, equal: Sequence[str] = ()) -> str:
+    """Refuse a file that is damaged, foreign, newer or of another agent, without writing to it.
+
+    Returns its fingerprint, the one given or an equal one.
+    """
     damaged = f"{path} is damaged or no store ({{}}): move it away or name another"
     try:
         size = path.stat().st_size
@@ -100,12 +104,13 @@ def check(path: Path, fingerprint: str | None = None) -> None:
                 f"{path} cannot be read ({error}): see to the disk, its space and permissions"
             ) from error
         raise ValueError(damaged.format(error)) from error
-    if fingerprint is not None and stored != fingerprint:
+    if fingerprint is not None and stored not in (fingerprint, *equal):
         raise ValueError(
             f"{path} holds evidence of another exchange, family, prior or reward_range "
             f"({stored!r}, and this agent is {fingerprint!r}): set them back in agent.toml, or "
             "give it a new store"
         )
+    return str(stored)
 
 
 def migrate(connection: sqlite3.Connection) -> None:

@@ -10,7 +10,7 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -32,8 +32,17 @@ T = TypeVar("T")
 class Store:
     """One agent's durable state; any number of threads may use it, one process at a time."""
 
-    def __init__(self, path: Path, lock: Lock, connection: sqlite3.Connection, clean: bool) -> None:
+    def __init__(
+        self,
+        path: Path,
+        lock: Lock,
+        connection: sqlite3.Connection,
+        *,
+        clean: bool,
+        fingerprint: str,
+    ) -> None:
         self._path = path
+        self.fingerprint = fingerprint
         self._lock = lock
         self._process = os.getpid()
         self._reading = threading.Lock()
@@ -44,8 +53,13 @@ class Store:
         self._reader = schema.connect(path, readonly=True)
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str], *, fingerprint: str) -> Store:
-        """Open the store of an agent, made if it is not there, and hold it until `close`."""
+    def open(
+        cls, path: str | os.PathLike[str], *, fingerprint: str, equal: Sequence[str] = ()
+    ) -> Store:
+        """Open the store of an agent, made if it is not there, and hold it until `close`.
+
+        One with an equal fingerprint is as good, and keeps it.
+        """
         target = Path(path).resolve()
         if not target.parent.is_dir():
             raise ValueError(f"{path} cannot be opened: there is no folder {target.parent}")
@@ -63,11 +77,11 @@ class Store:
             clean = not target.exists() or _is_as_left(target, lock.read())
             if not target.exists():
                 schema.create(target, fingerprint)
-            schema.check(target, fingerprint)
+            kept = schema.check(target, fingerprint, equal)
             connection = schema.connect(target)
             try:
                 schema.migrate(connection)
-                return cls(target, lock, connection, clean)
+                return cls(target, lock, connection, clean=clean, fingerprint=kept)
             except BaseException:
                 connection.close()
                 raise

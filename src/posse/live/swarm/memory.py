@@ -42,7 +42,7 @@ class MemorySite(Site):
         agent = self._settings.agent()
         node = Node(
             agent,
-            Store.open(self._path, fingerprint=agent.fingerprint),
+            Store.open(self._path, fingerprint=agent.fingerprint, equal=agent.equal_fingerprints),
             self._network.transport(self.name),
             neighbours=self._network.neighbours(self.name),
         )

@@ -1,0 +1,87 @@
+"""What a family can do beyond the contract `Family`, and what holds where it says nothing.
+
+Theory, baselines, kernels and live agents ask a family here and keep no table of families, so that
+a new one is its own file and a line in FAMILIES. A family inherits `Abilities` for the defaults; a
+class without it works too, since `ability` reads the same defaults.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from posse.divergences import Divergence
+from posse.families.family import Family
+from posse.randomness import FloatArray
+
+
+class Abilities:
+    """Defaults of what a family may say of itself; each can be left as it is.
+
+    powers: live agents sum these powers of a reward, beside a count; `statistic(y)` is linear in
+    them. None of them: the family is not for live agents.
+    kernel: the kind of belief in `lab.compiled.beliefs` whose count and total the two coordinates
+    are, up to a linear map (`pair`). None: no kernel, and the reference engine plays.
+    reward_kernel: what draws its rewards in `lab.compiled.rewards`.
+    """
+
+    powers: ClassVar[tuple[int, ...]] = ()
+    kernel: ClassVar[str | None] = None
+    reward_kernel: ClassVar[str | None] = None
+
+    @property
+    def divergence(self) -> Divergence | None:
+        """d(p, q) of arms with means p and q (Lai-Robbins); None where it is not known."""
+        return None
+
+    @property
+    def subgaussian(self) -> float | None:
+        """The sub-Gaussian constant of rewards, for baselines that need it; None: not known."""
+        return None
+
+    @property
+    def unit(self) -> float | None:
+        """What live agents divide rewards by; None: the largest reward of the range."""
+        return None
+
+    @property
+    def observation_weight(self) -> float:
+        """What one observation adds to the kernel's count, at learning rate 1."""
+        return 1.0
+
+    @property
+    def reward_parameter(self) -> float:
+        """The number that the reward kernel is given beside the means."""
+        return 0.0
+
+    @property
+    def edges(self) -> FloatArray:
+        """The means at which the posterior density jumps, ascending."""
+        return np.empty(0)
+
+
+_DEFAULTS = Abilities()
+
+
+def ability(family: Family, name: str) -> Any:
+    """What a family says of itself under this name of `Abilities`, else the default."""
+    return getattr(family, name, getattr(_DEFAULTS, name))
+
+
+def pair(family: Family, belief: FloatArray) -> FloatArray:
+    """The (count, total) of a family with a kernel, from its coordinates: (2, ...) -> (2, ...)."""
+    solved = np.linalg.solve(_basis(family), belief.reshape(2, -1))
+    return np.asarray(solved.reshape(belief.shape))
+
+
+def unpair(family: Family, pair: FloatArray) -> FloatArray:
+    """The coordinates of a family with a kernel, from its (count, total): (2, ...) -> (2, ...)."""
+    return np.tensordot(_basis(family), pair, axes=1)
+
+
+def _basis(family: Family) -> FloatArray:
+    """B with coordinates = B (count, total), from statistic(y) = weight B (1, y): (2, 2)."""
+    at_zero, at_one = family.statistic(np.array([0.0, 1.0])).T
+    weight = ability(family, "observation_weight")
+    return np.asarray(np.stack([at_zero, at_one - at_zero], axis=1) / weight)

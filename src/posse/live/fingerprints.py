@@ -1,0 +1,95 @@
+"""Fingerprints: agents whose evidence means the same have equal ones, and only they exchange.
+
+Posse 0.1 hashed the `repr` of a family, so that `sigma = 1` and `sigma = 1.0` differed. Its
+spelling is kept for the families and fields that it had, with every number written as a float, so
+that stores and neighbours of 0.1 still fit. Whole numbers may have been written without a point:
+such spellings are `equal`. Messages and stores in an equal spelling are accepted, and an agent
+goes on in the spelling of its store, which its neighbours of 0.1 and all signatures know. (A new
+agent beside neighbours that still run 0.1 with numbers without a point is heard once they do not.)
+
+Any other family is spelled by its name and its belief's numbers: prior, statistic, range.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import itertools
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from posse.families import FAMILIES
+from posse.live.evidence import Evidence
+
+# What 0.1 spelled: the class, and its fields in order. Frozen: stores on disk depend on it.
+FAMILIES_OF_0_1: dict[str, tuple[str, tuple[str, ...]]] = {
+    "bernoulli": ("Bernoulli", ("alpha", "beta")),
+    "bounded": ("Bounded", ("alpha", "beta", "concentration")),
+    "gaussian": ("Gaussian", ("sigma", "prior_mean", "prior_sd")),
+    "gaussian-unknown-variance": (
+        "GaussianUnknownVariance",
+        ("sigma", "prior_mean", "prior_count", "shape", "rate"),
+    ),
+    "poisson": ("Poisson", ("shape", "rate")),
+    "exponential": ("Exponential", ("shape", "rate")),
+}
+
+
+def spellings(kind: str, evidence: Evidence) -> tuple[str, ...]:
+    """The fingerprint of an exchange of this kind, and after it all that are equal to it."""
+    numbers = _numbers_of_0_1(evidence)
+    if numbers is None:
+        return (_digest(_in_numbers(kind, evidence)),)
+    made, _ = FAMILIES_OF_0_1[evidence.family.name]
+    written = [_ways(value) for value in numbers.values()]
+    return tuple(
+        _digest(spelled_in_0_1(kind, made, dict(zip(numbers, ways, strict=True)), evidence))
+        for ways in itertools.product(*written)
+    )
+
+
+def spelled_in_0_1(kind: str, made: str, fields: Mapping[str, str], evidence: Evidence) -> str:
+    """What Posse 0.1 hashed. Frozen: never change it."""
+    low, high = (repr(float(end)) for end in evidence.reward_range)
+    family = ", ".join(f"{name}={value}" for name, value in fields.items())
+    return f"{kind} {made}({family}) {low} {high} {evidence.signs}"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def _numbers_of_0_1(evidence: Evidence) -> dict[str, float] | None:
+    """The fields that 0.1 spelled; None for a family that it did not have, or not like this."""
+    family = evidence.family
+    if family.name not in FAMILIES_OF_0_1 or FAMILIES[family.name] is not type(family):
+        return None
+    _, names = FAMILIES_OF_0_1[family.name]
+    for field in dataclasses.fields(FAMILIES[family.name]):
+        if field.name not in names and getattr(family, field.name) != field.default:
+            return None
+    return {name: float(getattr(family, name)) for name in names}
+
+
+def _ways(value: float) -> Sequence[str]:
+    """How a number may have been written, as a float first."""
+    return [repr(value), repr(int(value))] if value.is_integer() else [repr(value)]
+
+
+def _in_numbers(kind: str, evidence: Evidence) -> str:
+    """The family's name and its belief's numbers, to 12 digits: the last may be the machine's."""
+
+    def written(values: object) -> str:
+        return " ".join(f"{value:.12g}" for value in np.ravel(np.asarray(values, dtype=float)))
+
+    parts = {
+        "family": evidence.family.name,
+        "prior": written(evidence.family.prior()),
+        "statistic": written(evidence.linear),
+        "powers": written(evidence.powers),
+        "scale": written(evidence.scale),
+        "range": written(evidence.reward_range),
+        "signs": str(evidence.signs),
+    }
+    return f"{kind} " + "; ".join(f"{name} {text}" for name, text in parts.items())
