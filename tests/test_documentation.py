@@ -10,6 +10,7 @@ from pathlib import Path
 
 import matplotlib
 import matplotlib.pyplot as plt
+import numpy as np
 import pytest
 
 import posse
@@ -47,6 +48,7 @@ def name_of(page):
     return str(page.relative_to(ROOT))
 
 
+@pytest.mark.filterwarnings("ignore:.*can be saved but not rerun:UserWarning")
 @pytest.mark.parametrize("page", SESSIONS, ids=name_of)
 def test_every_code_block_of_a_page_runs_after_the_one_before_it(page, workplace):
     """A block that begins with the name of a file, as `# mine.py`, is that file."""
@@ -79,7 +81,11 @@ def examples(name):
 
 @pytest.mark.parametrize("name", WITH_EXAMPLES)
 def test_examples_in_docstrings_run(name, workplace):
+    """After `import numpy as np`, `import posse`, `from posse import beliefs, policies, theory`."""
+    names = {"np": np, "posse": posse}
+    names |= {part: getattr(posse, part) for part in ("beliefs", "policies", "theory")}
     for test in examples(name):
+        test.globs.update(names)
         result = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(test, clear_globs=False)
         assert result.failed == 0, test.name
 
