@@ -33,8 +33,10 @@ app.command(epilog=router.EXAMPLES)(router.router)
 app.command(epilog=swarm.EXAMPLES)(swarm.swarm)
 app.add_typer(certs.app, name="certs")
 
-# click's error, the base of typer's own, which keeps it in a different place in each version
-_UsageError: Any = typer.BadParameter.__mro__[2]
+# click's error, a base of typer's own; where it is imported from differs between versions of typer
+_UsageError: Any = next(
+    kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "UsageError"
+)
 
 
 def _print_version(wanted: bool) -> None:

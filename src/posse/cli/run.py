@@ -55,7 +55,7 @@ def run(
             raise ValueError(f"{output} cannot be written to")
     _refuse_too_large(experiment)
     with mistakes():  # such as a family that cannot learn from the bandit's rewards
-        comparison = experiment.run(progress=not quiet)
+        comparison = experiment.compare(progress=not quiet)
     if not quiet:
         Console().print(_table(experiment.title or file.stem, comparison, experiment.seed))
     with mistakes():
@@ -71,7 +71,7 @@ def _refuse_too_large(experiment: Experiment) -> None:
     from posse.lab.storage import LARGEST_ARRAY
 
     e = experiment
-    rows = len(e.algorithms) * e.runs
+    rows = len(e.algorithms) * e.n_runs
     # counted without listing them, which alone could take all memory
     rounds = len(e.record) if isinstance(e.record, tuple) else min(e.record or e.horizon, e.horizon)
     if 8 * rows * rounds > LARGEST_ARRAY:

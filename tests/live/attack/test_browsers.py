@@ -25,14 +25,14 @@ def test_a_name_made_to_point_here_is_refused(node):
     with server, httpx.Client(base_url=server.url, trust_env=False) as http:
         for host in [*OURS, "agent.example.org", "AGENT.example.org:443"]:
             assert ask(http, host, json={}).status_code == 200, host
-        made = node.decisions
+        made = node.counts["decisions"]
         for host in THEIRS:
             for method in ("POST", "GET", "OPTIONS"):
                 answer = ask(http, host, method, json={})
                 if answer.status_code != 400:  # what is no host is no HTTP either
                     assert answer.status_code == 403, host
                     assert "http_hosts" in answer.json()["error"]
-        assert node.decisions == made == len(OURS) + 2
+        assert node.counts["decisions"] == made == len(OURS) + 2
 
 
 def test_a_unix_socket_goes_by_any_name(node, tmp_path):
@@ -59,7 +59,7 @@ def test_a_page_of_another_site_gets_no_permission(node):
         answers.append(http.get("/v1/arms", headers=other))
         for answer in answers:
             assert not any(name.startswith("access-control") for name in answer.headers)
-    assert node.decisions == 0
+    assert node.counts["decisions"] == 0
 
 
 def test_the_names_of_a_proxy_come_from_the_settings():
