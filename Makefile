@@ -10,7 +10,7 @@ PORTABLE := tests/lab/compiled/test_golden.py tests/lab/compiled/test_determinis
   tests/lab/compiled/test_baselines.py tests/algorithms/test_baselines.py tests/algorithms/test_mixing.py
 
 .DEFAULT_GOAL := help
-.PHONY: help paper demo quick test disguise study soak lint format bench clean
+.PHONY: help paper demo quick test disguise study soak lint docs format bench clean
 
 help: ## list the commands
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 10
@@ -51,6 +51,9 @@ lint: $(READY) ## ruff, mypy --strict and the layer rules
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
+docs: $(READY) ## the documentation as a site: docs/_build/index.html
+	$(BIN)/python -m sphinx -W --keep-going -q -E -a -b html docs docs/_build
+
 format: $(READY) ## let ruff format and fix
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
@@ -60,4 +63,4 @@ bench: $(READY) ## measure speed, as ratios taken in one run
 	$(BIN)/python benchmarks/live.py
 
 clean: ## remove what the other commands made
-	rm -rf .venv results report .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv results report docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis

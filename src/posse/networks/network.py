@@ -46,6 +46,10 @@ class Network:
 
     `arguments` are those of the graph's builder, as (name, value) pairs; `rule` is the name of a
     weight rule or a matrix.
+
+    >>> network = posse.networks.cycle(4)
+    >>> round(network.spectral_gap, 4), round(network.failing(0.5).spectral_gap, 4)
+    (0.6667, 0.3333)
     """
 
     graph: str
