@@ -24,7 +24,7 @@ demo: $(READY) ## 100 agents on a cycle: a table, and a plot in results/
 test: $(READY) ## the test suite, on all cores
 	@command -v chromedriver >/dev/null || echo "NO BROWSER: the report's page goes untested;" \
 	  "to test it too: apt-get install chromium chromium-driver"
-	@echo "compiling the kernels (once)"; $(BIN)/python -c "import posse.lab.compiled.engine"
+	@echo "compiling the kernels (once)"; $(BIN)/python -m posse.lab.compiled
 	$(BIN)/python -m pytest -n auto --dist worksteal
 
 soak: $(READY) ## eight live agents killed, stopped, cut off, flooded, out of space: 4 minutes

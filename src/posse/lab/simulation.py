@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from posse.algorithms.algorithm import Algorithm
 from posse.bandits import Bandit
 from posse.lab import reference
 from posse.lab.blocks import Block, Simulation
-from posse.lab.compiled import COMPILED_BEFORE, plan
+from posse.lab.compiled import plan
 from posse.lab.progress import Bars, progress_bar
 from posse.lab.results import Comparison, Result
 from posse.lab.settings import to_data, versions
@@ -89,7 +89,7 @@ def compare(
     engine = _engine_for(engine, simulations)
     results = {}
     with progress_bar(simulations, total=runs * horizon, show=progress) as bars:
-        run = _runner(engine, bars)
+        run = _runner(engine, simulations.values(), bars)
         for name, simulation in simulations.items():
             results[name] = _play(
                 simulation, range(runs), run, engine, threads, bars.advance_of(name)
@@ -102,7 +102,7 @@ def simulate_some(
 ) -> Result:
     """Some of the runs of a simulation, such as runs 100 to 199; on the engine that fits."""
     engine = _engine_for("auto", {"": simulation})
-    return _play(simulation, runs, _runner(engine, Bars()), engine, threads, advance)
+    return _play(simulation, runs, _runner(engine, [simulation], Bars()), engine, threads, advance)
 
 
 def _play(
@@ -145,12 +145,13 @@ def _engine_for(engine: str, simulations: Mapping[str, Simulation]) -> str:
     return "reference" if reasons else "compiled"
 
 
-def _runner(engine: str, bars: Bars) -> Callable[..., Block]:
-    """The engine's `run`; the first use ever of the compiled one takes a while."""
+def _runner(engine: str, simulations: Iterable[Simulation], bars: Bars) -> Callable[..., Block]:
+    """The engine's `run`; kernels that were never used before are compiled first."""
     if engine == "reference":
         return reference.run
-    with bars.compiling(COMPILED_BEFORE):
-        from posse.lab.compiled import engine as compiled
+    from posse.lab.compiled import engine as compiled
+
+    compiled.prepare(simulations, bars.compiling)
     return compiled.run
 
 
