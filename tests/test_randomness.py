@@ -20,6 +20,22 @@ DRAWS = {
     "standard_gamma per run": lambda stream, rows: stream.standard_gamma(A[rows, 0]),
     "beta": lambda stream, rows: stream.beta(A[rows], A[rows] + 1),
     "beta per run": lambda stream, rows: stream.beta(A[rows, 0], A[rows, 1]),
+    "integers": lambda stream, rows: stream.integers(4, size=(len(rows), 5)),
+    "integers from 3": lambda stream, rows: stream.integers(3, 9, (len(rows), 5), endpoint=True),
+    "integers per run": lambda stream, rows: stream.integers(1000),
+    "integers below": lambda stream, rows: stream.integers(1000 * A[rows]),
+    "uniform": lambda stream, rows: stream.uniform(-1, 2, (len(rows), 2, 2)),
+    "uniform between": lambda stream, rows: stream.uniform(A[rows], A[rows] + 1),
+    "normal": lambda stream, rows: stream.normal(1, 3, size=(len(rows), 4)),
+    "normal around": lambda stream, rows: stream.normal(A[rows], 0.1),
+    "normal around arms": lambda stream, rows: stream.normal(A[0], 0.1, (len(rows), 2, 3)),
+    "normal per run": lambda stream, rows: stream.normal(),
+    "exponential": lambda stream, rows: stream.exponential(2.0, (len(rows), 3)),
+    "exponential per run": lambda stream, rows: stream.exponential(A[rows, 0]),
+    "choice": lambda stream, rows: stream.choice(9, (len(rows), 4)),
+    "choice of some": lambda stream, rows: stream.choice([0.1, 0.4], len(rows), p=[0.3, 0.7]),
+    "choice without": lambda stream, rows: stream.choice(9, (len(rows), 9), replace=False),
+    "permutation": lambda stream, rows: stream.permutation(6),
 }
 ALONE = {
     "random": lambda alone, row: alone.random((4, 2)),
@@ -30,6 +46,22 @@ ALONE = {
     "standard_gamma per run": lambda alone, row: alone.standard_gamma(A[row, 0]),
     "beta": lambda alone, row: alone.beta(A[row], A[row] + 1),
     "beta per run": lambda alone, row: alone.beta(A[row, 0], A[row, 1]),
+    "integers": lambda alone, row: alone.integers(4, size=5),
+    "integers from 3": lambda alone, row: alone.integers(3, 9, 5, endpoint=True),
+    "integers per run": lambda alone, row: alone.integers(1000),
+    "integers below": lambda alone, row: alone.integers(1000 * A[row]),
+    "uniform": lambda alone, row: alone.uniform(-1, 2, (2, 2)),
+    "uniform between": lambda alone, row: alone.uniform(A[row], A[row] + 1),
+    "normal": lambda alone, row: alone.normal(1, 3, 4),
+    "normal around": lambda alone, row: alone.normal(A[row], 0.1),
+    "normal around arms": lambda alone, row: alone.normal(A[0], 0.1, (2, 3)),
+    "normal per run": lambda alone, row: alone.normal(),
+    "exponential": lambda alone, row: alone.exponential(2.0, 3),
+    "exponential per run": lambda alone, row: alone.exponential(A[row, 0]),
+    "choice": lambda alone, row: alone.choice(9, 4),
+    "choice of some": lambda alone, row: alone.choice([0.1, 0.4], p=[0.3, 0.7]),
+    "choice without": lambda alone, row: alone.choice(9, 9, replace=False),
+    "permutation": lambda alone, row: alone.permutation(6),
 }
 
 
@@ -53,6 +85,9 @@ def test_a_draw_for_another_number_of_runs_is_an_error():
     streams = Streams.of(5, [0, 1], "policy")
     for draw in ("random", "standard_normal", "standard_gamma", "beta"):
         with pytest.raises(ValueError, match="zip"):
+            DRAWS[draw](streams, [0, 1, 2])
+    for draw in ("integers", "uniform", "normal", "exponential", "choice"):
+        with pytest.raises(ValueError, match=r"size must begin with the 2 runs of the block"):
             DRAWS[draw](streams, [0, 1, 2])
 
 

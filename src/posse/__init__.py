@@ -25,11 +25,18 @@ if TYPE_CHECKING:
     from posse.algorithms import Flooding as Flooding
     from posse.algorithms import Isolated as Isolated
     from posse.bandits import Bandit as Bandit
+    from posse.calibration import calibrated as calibrated
     from posse.lab import Comparison as Comparison
     from posse.lab import Result as Result
     from posse.lab import compare as compare
+    from posse.lab import concat as concat
     from posse.lab import load as load
+    from posse.lab import paired_difference as paired_difference
     from posse.lab import simulate as simulate
+    from posse.lab.experiments import Experiment as Experiment
+    from posse.lab.experiments import experiment_of as experiment_of
+    from posse.lab.experiments import read_experiment as read_experiment
+    from posse.lab.experiments import write_experiment as write_experiment
     from posse.live.agent import Agent as Agent
     from posse.policies import BayesUCB as BayesUCB
     from posse.policies import Greedy as Greedy
@@ -65,9 +72,16 @@ _ORIGIN = {
     "Isolated": "posse.algorithms",
     "Result": "posse.lab",
     "ThompsonSampling": "posse.policies",
+    "Experiment": "posse.lab.experiments",
+    "calibrated": "posse.calibration",
     "compare": "posse.lab",
+    "concat": "posse.lab",
+    "experiment_of": "posse.lab.experiments",
     "load": "posse.lab",
+    "paired_difference": "posse.lab",
+    "read_experiment": "posse.lab.experiments",
     "simulate": "posse.lab",
+    "write_experiment": "posse.lab.experiments",
     "summarise": "posse.summary",
 }
 
@@ -81,9 +95,17 @@ def __getattr__(name: str) -> Any:
     elif name in _ORIGIN:
         value = getattr(importlib.import_module(_ORIGIN[name]), name)
     else:
-        raise AttributeError(f"module 'posse' has no attribute {name!r}")
+        raise AttributeError(f"module 'posse' has no attribute {name!r}{_nearest(name)}")
     globals()[name] = value
     return value
+
+
+def _nearest(name: str) -> str:
+    """The public name that was probably meant."""
+    import difflib
+
+    near = difflib.get_close_matches(name, __all__, n=1, cutoff=0.7)
+    return f": did you mean {near[0]!r}?" if near else ""
 
 
 def __dir__() -> list[str]:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
 Numbers = FloatArray | float
 
 # A stream is keyed by (seed, run, purpose) and never by algorithm: algorithms compared under one
 # seed meet the same means, rewards and networks (common random numbers).  The order is part of
 # every published number: append, never reorder.
-PURPOSES = ("means", "permutation", "rewards", "network", "policy")
+PURPOSES = ("means", "permutation", "rewards", "network", "policy", "graph", "signs")
 
 
 class Randomness(Protocol):
@@ -31,6 +32,9 @@ class Randomness(Protocol):
 
     def beta(self, a: Any, b: Any) -> Any:
         """Beta variates, one for each entry of a and b."""
+
+    def integers(self, low: Any, high: Any = None, size: Any = None) -> Any:
+        """Whole numbers from low to high - 1, or from 0 to low - 1."""
 
 
 def generator(seed: int, run: int, purpose: str) -> np.random.Generator:
@@ -80,6 +84,57 @@ class Streams:
         """Beta variates, one for each entry of a and b (R, ...)."""
         rows = zip(self.generators, a, b, strict=True)
         return np.stack([stream.beta(a_row, b_row) for stream, a_row, b_row in rows])
+
+    # The library draws the above only; an algorithm of one's own may know more of NumPy's
+
+    def integers(
+        self, low: Any, high: Any = None, size: Any = None, *, endpoint: bool = False
+    ) -> IntArray:
+        """Whole numbers of shape (R, ...) from low to high - 1, or from 0 to low - 1."""
+        if high is None:
+            low, high = 0, low
+        return self._each(lambda g, n, *x: g.integers(*x, n, endpoint=endpoint), size, low, high)
+
+    def uniform(self, low: Any = 0.0, high: Any = 1.0, size: Any = None) -> FloatArray:
+        """Uniforms of shape (R, ...) on [low, high)."""
+        return self._each(lambda g, n, *x: g.uniform(*x, n), size, low, high)
+
+    def normal(self, loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> FloatArray:
+        """Normal variates of shape (R, ...)."""
+        return self._each(lambda g, n, *x: g.normal(*x, n), size, loc, scale)
+
+    def exponential(self, scale: Any = 1.0, size: Any = None) -> FloatArray:
+        """Exponential variates of shape (R, ...)."""
+        return self._each(lambda g, n, *x: g.exponential(*x, n), size, scale)
+
+    def choice(self, a: Any, size: Any = None, replace: bool = True, p: Any = None) -> NDArray[Any]:
+        """Entries of a, or numbers below it, drawn for every run on its own: (R, ...)."""
+        return self._each(lambda g, n: g.choice(a, n, replace, p), size)
+
+    def permutation(self, x: Any) -> NDArray[Any]:
+        """An order of x, or of the numbers below it, for every run: (R, len)."""
+        return np.stack([stream.permutation(x) for stream in self.generators])
+
+    def _each(self, draw: Callable[..., Any], size: Any, *parameters: Any) -> NDArray[Any]:
+        """Row r of (R, ...) from `draw(generator r, shape of a row, row r of the parameters)`.
+
+        A size of None is that of the parameters, or one number for every run.
+        """
+        n_runs = len(self.generators)
+        shape = np.broadcast_shapes(*map(np.shape, parameters)) if size is None else size
+        shape = tuple(np.atleast_1d(shape)) if shape != () else (n_runs,)
+        if shape[0] != n_runs:
+            raise ValueError(
+                f"size must begin with the {n_runs} runs of the block, (R, ...), got {shape}"
+            )
+        # a number stays one, for which NumPy may draw in another way than for an array
+        by_run = [x if np.ndim(x) == 0 else np.broadcast_to(x, shape) for x in parameters]
+        return np.stack(
+            [
+                draw(stream, shape[1:], *(x if np.ndim(x) == 0 else x[run] for x in by_run))
+                for run, stream in enumerate(self.generators)
+            ]
+        )
 
 
 def _rows(values: FloatArray) -> FloatArray:

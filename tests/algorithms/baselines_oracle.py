@@ -33,20 +33,31 @@ def play(algorithm, means, weights, noise, **parameters):
     return arms
 
 
+def projections(weights):
+    """The eigenvalues (S,) of a symmetric W, 1 first, and projections on their spaces (S, N, N).
+
+    Each space is a null space, found by singular values: no eigenvector of W is looked at.
+    """
+    values = np.linalg.eigvalsh(weights)[::-1]
+    distinct = values[np.append(True, np.diff(values) < -1e-9)]
+    spaces = []
+    for value in distinct:
+        _, sizes, rows = np.linalg.svd(weights - value * np.eye(len(weights)))
+        basis = rows[sizes < 1e-9]
+        spaces.append(basis.T @ basis)
+    assert np.allclose(np.sum(spaces, axis=0), np.eye(len(weights)), atol=1e-9)
+    return distinct, np.array(spaces)
+
+
 def bonus_inflation(weights):
-    """The eps_i (N,) of coop-UCB, over the eigenbasis of `eigh`, sums written out."""
-    values, vectors = np.linalg.eigh(weights)
-    values, vectors = values[::-1], vectors[:, ::-1]  # the eigenvalue 1 first
-    n_agents, eps = len(values), np.zeros(len(values))
-    for p in range(n_agents):
-        for j in range(1, n_agents):
-            product, v = values[p] * values[j], vectors[:, p] * vectors[:, j]
-            up, down = v[v > 0].sum(), v[v < 0].sum()
-            a = np.where(v >= 0, up * v, down * v)
-            if product < 0:
-                a = max(-down, up) * abs(v)
-            eps += abs(product) / (1 - abs(product)) * a
-    return n_agents * eps
+    """The eps_i (N,) of coop-UCB, over pairs of eigenspaces, sums written out."""
+    values, spaces = projections(weights)
+    eps = np.zeros(len(weights))
+    for value, space in zip(values, spaces, strict=True):
+        for other, its in zip(values[1:], spaces[1:], strict=True):
+            product = abs(value * other)
+            eps += product / (1 - product) * np.maximum(space * its, 0).sum(axis=1)
+    return len(weights) * eps
 
 
 def running_consensus(

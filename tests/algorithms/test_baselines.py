@@ -42,8 +42,10 @@ ANY_NETWORK = {
 EVERY = STATIC_ONLY | ANY_NETWORK
 DDUCBS = [name for name in EVERY if name.startswith("DDUCB")]
 
-# Simple spectra, so that coop-UCB does not depend on the eigenbasis; negative eigenvalues too
+# Simple spectra and repeated eigenvalues, negative ones too
 NETWORKS = {
+    "cycle": networks.cycle(6),
+    "star": networks.star(5).weighted("metropolis"),
     "path": networks.path(5),
     "lazy": networks.path(6).weighted("lazy"),
     "matrix": networks.from_matrix([[0.1, 0.6, 0.3], [0.6, 0.4, 0.0], [0.3, 0.0, 0.7]]),
@@ -100,7 +102,7 @@ def test_sigma_scales_the_bonus(name):
 
 
 @pytest.mark.parametrize("network", [networks.cycle(100), networks.grid(10, 10)], ids=str)
-@pytest.mark.parametrize("name", [*DDUCBS, "coop-UCB2", "coop-UCL"])
+@pytest.mark.parametrize("name", ["coop-UCB", *DDUCBS, "coop-UCB2", "coop-UCL"])
 def test_every_arm_is_the_oracles_at_the_size_of_the_paper(name, network):
     algorithm, kind, parameters = EVERY[name]
     noise = noise_for(network, 450, runs=1)

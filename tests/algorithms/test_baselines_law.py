@@ -31,15 +31,15 @@ def assert_same_mean(one, other, errors=4):
 
 # Mean regret at t = 800, its standard error over 200 runs of baselines_oracle.py, and the runs here
 PUBLISHED_SIZE = [
-    ("cycle", posse.CoopUCB(), 275.8, 0.10, 4),
-    ("cycle", posse.CoopUCB(exploration=2.0), 287.1, 0.05, 4),
+    ("cycle", posse.CoopUCB(), 264.4, 0.13, 4),
+    ("cycle", posse.CoopUCB(exploration=2.0), 282.2, 0.07, 4),
     ("cycle", posse.CoopUCB2(), 13.9, 0.08, 10),
     ("cycle", posse.CoopUCL(), 13.3, 0.08, 10),
     ("cycle", posse.DDUCB(variant="accelerated"), 75.9, 2.21, 20),
     ("cycle", posse.DDUCB(variant="unaccelerated"), 284.0, 0.70, 20),
     ("cycle", posse.DDUCB(variant="practical"), 67.8, 0.41, 20),
-    ("grid", posse.CoopUCB(), 175.6, 0.18, 4),
-    ("grid", posse.CoopUCB(exploration=2.0), 213.0, 0.16, 4),
+    ("grid", posse.CoopUCB(), 157.1, 0.17, 4),
+    ("grid", posse.CoopUCB(exploration=2.0), 198.6, 0.15, 4),
     ("grid", posse.CoopUCB2(), 13.1, 0.06, 10),
     ("grid", posse.CoopUCL(), 12.1, 0.06, 10),
     ("grid", posse.DDUCB(variant="accelerated"), 117.3, 2.79, 20),
@@ -57,9 +57,6 @@ def test_regret_is_the_oracles(network, algorithm, expected, error, runs, engine
         SEVENTEEN, network, algorithm, horizon=800, runs=runs, seed=5, engine=engine, record=1
     )
     allowed = 4 * error * np.sqrt(1 + 200 / runs)  # the oracle's spread, for both samples
-    if isinstance(algorithm, posse.CoopUCB):
-        # Equal eigenvalues leave `eigh` a choice: relabelling a grid's agents moved this by 1.8%
-        allowed += 0.02 * expected
     assert abs(result.regret[:, -1].mean() - expected) <= allowed
 
 
@@ -75,9 +72,9 @@ def test_networks_that_vary_are_accepted_by_the_others(name, how):
 
 @pytest.mark.parametrize("name", [*EVERY, "flooding"])
 def test_relabelling_the_agents_leaves_the_law_of_regret(name):
-    """Within 4 standard errors, 6e-5 a case; a path has a simple spectrum, as coop-UCB needs."""
+    """Within 4 standard errors, 6e-5 a case."""
     algorithm = EVERY.get(name, FLOODING)
-    network, order = networks.path(6), [3, 1, 5, 0, 4, 2]
+    network, order = networks.grid(2, 3), [3, 1, 5, 0, 4, 2]
     relabelled = networks.from_matrix(np.asarray(network.weights)[np.ix_(order, order)])
     runs = {"horizon": 100, "runs": 100, "record": 1}
     before = posse.simulate(BANDIT, network, algorithm, seed=6, **runs)

@@ -69,6 +69,9 @@ NETWORKS = [
     networks.grid(3, 4).weighted("metropolis"),
     networks.complete(4),
     networks.complete(1),
+    # agents remember what they saw themselves although W gives them no weight
+    networks.from_matrix([[0.0, 1.0], [1.0, 0.0]]),
+    networks.from_matrix([[0.0, 0.5, 0.5], [0.5, 0.0, 0.5], [0.5, 0.5, 0.0]]),
 ]
 
 

@@ -1,5 +1,8 @@
 """Laws of every algorithm in the registry, and identities that tie Algorithm 1 to its lemmas."""
 
+import inspect
+import re
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -41,6 +44,11 @@ def history(rounds, generator, family=None):
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 class TestEveryAlgorithm:
+    def test_help_says_what_every_argument_is(self, name):
+        text = ALGORITHMS[name].__doc__
+        for argument in inspect.signature(ALGORITHMS[name]).parameters:
+            assert re.search(rf"^ *(\w+, )*{argument}(, \w+)*: ", text, re.MULTILINE), argument
+
     def choice_counts(self, algorithm, arms, rewards, network, seed, n_runs=4000):
         problem = problem_for(Gaussian(), network, n_runs, horizon=len(arms) + 1)
         state = play(algorithm, problem, arms, rewards, network.weights)

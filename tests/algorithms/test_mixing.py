@@ -118,9 +118,14 @@ def test_mixing_errors_of_two_agents_by_hand():
     np.testing.assert_allclose(mixing_errors(network), 5 / 6)
 
 
-@pytest.mark.parametrize("graph", GRAPHS)
+SIMPLE = {"path": networks.path(7), "lazy": networks.path(6).weighted("lazy")}
+SIMPLE |= {"random": GRAPHS["random"]}
+
+
+@pytest.mark.parametrize("graph", SIMPLE)
 def test_mixing_errors_in_the_three_cases_of_the_source(graph):
-    w = dense(GRAPHS[graph])
+    """As published, where eigenvalues are simple and eigenvectors not a matter of choice."""
+    w = dense(SIMPLE[graph])
     values, vectors = np.linalg.eigh(w)
     values, vectors = values[::-1], vectors[:, ::-1]
     n_agents = len(w)
@@ -135,7 +140,25 @@ def test_mixing_errors_in_the_three_cases_of_the_source(graph):
                 else:
                     a = above * v[i] if v[i] >= 0 else below * v[i]
                 expected[i] += n_agents * abs(product) / (1 - abs(product)) * a
-    np.testing.assert_allclose(mixing_errors(GRAPHS[graph]), expected, rtol=1e-9)
+    np.testing.assert_allclose(mixing_errors(SIMPLE[graph]), expected, rtol=1e-9)
+
+
+def test_mixing_errors_of_equivalent_agents_are_equal():
+    """Where eigenvalues repeat the slack must not depend on the eigenvectors LAPACK returns."""
+    np.testing.assert_allclose(mixing_errors(networks.cycle(12)), 25.75126, rtol=1e-6)
+    grid = mixing_errors(networks.grid(4, 4)).reshape(4, 4)
+    for same in (grid.T, grid[::-1], grid[:, ::-1]):
+        np.testing.assert_allclose(same, grid, rtol=1e-9)
+    leaves = mixing_errors(networks.star(6))[1:]
+    np.testing.assert_allclose(leaves, leaves[0], rtol=1e-9)
+
+
+@pytest.mark.parametrize("graph", GRAPHS)
+def test_mixing_errors_follow_the_agents_when_they_are_relabelled(graph):
+    order = np.random.default_rng(3).permutation(GRAPHS[graph].n_agents)
+    relabelled = networks.from_matrix(dense(GRAPHS[graph])[np.ix_(order, order)])
+    expected = mixing_errors(GRAPHS[graph])[order]
+    np.testing.assert_allclose(mixing_errors(relabelled), expected, rtol=1e-9, atol=1e-12)
 
 
 def test_an_arm_whose_estimated_count_is_not_positive_is_played():

@@ -59,7 +59,10 @@ def test_comparison_repr_shows_every_algorithm(comparison):
         ({"a": make(), "b": make(length=19)}, "'a' and 'b' must have the same times"),
         ({"a": make(), "b": make(agents=3)}, "the same shape of pulls"),
         ({"a": make(), "b": make(runs=3)}, "the same shape of pulls"),
-        ({"a": make(), "b": make(engine="compiled")}, "the same engine"),
+        (
+            {"a": make(), "b": make(settings={"runs": {"start": 6, "stop": 12}})},
+            "'a' and 'b' must have the same runs",
+        ),
     ],
 )
 def test_what_cannot_be_compared_is_refused(results, message):
@@ -96,6 +99,17 @@ def test_table_has_a_row_for_each_algorithm(comparison):
 def test_table_leaves_out_a_share_that_it_cannot_know(settings):
     table = Comparison({"a": make(settings=settings)}).table()
     assert list(table.columns) == ["regret", "standard_error", "low", "high"]
+
+
+def test_engines_may_differ_and_then_the_table_says_which_ran_what():
+    mixed = Comparison({"a": make(1), "b": make(2, engine="compiled"), "c": make(3)})
+    assert mixed.engine == "compiled and reference"
+    assert mixed.is_mixed
+    assert list(mixed.table()["engine"]) == ["reference", "compiled", "reference"]
+    assert mixed.table()["regret"].dtype == float
+    lines = repr(mixed).splitlines()
+    assert "engine='compiled and reference'" in lines[0]
+    assert lines[2].endswith("(compiled)")
 
 
 def test_table_of_one_run_has_no_errors():

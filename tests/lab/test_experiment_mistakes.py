@@ -66,7 +66,13 @@ MISTAKES = [
     ("agents = 4", 'agents = "ten"', "network.agents: must be a whole number "
      "at least 1 and at most 100000000, got 'ten'"),
     ("horizon = 10", 'horizon = "ten"', "horizon: must be a whole number, got 'ten'"),
-    ("runs = 2", "runs = true", "runs: must be a whole number, got True"),
+    ("runs = 2", "runs = true", "runs: must be a whole number at least 1, got True"),
+    ("runs = 2", "runs = {start = 3}", "runs: must be a number or a table of start and stop, got"),
+    ("runs = 2", "runs = {start = 3, stop = 3}", "runs.stop must be a whole number at least 4"),
+    ("runs = 2", 'engine = "compield"', "engine: 'compield' is unknown: did you mean 'compiled'?"),
+    ("runs = 2", 'engine = {dec-T = "auto"}', "engine: algorithm 'dec-T' is unknown: did you mean"),
+    ("runs = 2", 'keep = ["agnts"]', "keep: 'agnts' is unknown: did you mean 'agents'?"),
+    ("runs = 2", "single = 1", "single: must be true or false, got 1"),
     ('"good"', "3", "title: must be text, got 3"),
     (FAMILY, 'family = {name = "gaussian", sigma = "x"}', "bandit.family.sigma: must be a number, "
      "got 'x'"),

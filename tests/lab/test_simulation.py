@@ -8,7 +8,7 @@ from posse import networks
 from posse.bandits import UniformMeans
 from posse.families import FAMILIES, Bernoulli, Gaussian, Grid
 from posse.lab import reference
-from posse.lab.simulation import recorded_rounds
+from posse.lab.recording import recorded_rounds
 from posse.policies import POLICIES
 from posse.randomness import generator
 
@@ -228,7 +228,9 @@ class TestRecord:
         np.testing.assert_array_equal(recorded_rounds([2, 5], 9), [2, 5, 9])
         np.testing.assert_array_equal(recorded_rounds([9], 9), [9])
 
-    @pytest.mark.parametrize("bad", [0, -1, 2.5, [], [0, 3], [3, 2], [2, 2], [4, 99], [1.5], "all"])
+    @pytest.mark.parametrize(
+        "bad", [0, -1, 2.5, [], [0, 3], [3, 2], [2, 2], [4, 99], [1.5], "all", [True, 5]]
+    )
     def test_bad_records_are_refused(self, bad):
         with pytest.raises(ValueError, match="record"):
             recorded_rounds(bad, 9)
@@ -276,18 +278,6 @@ def test_a_progress_bar_reaches_the_end(capfd):
     shown = capfd.readouterr()
     assert "100%" in shown.err
     assert shown.out == ""
-
-
-def test_a_lambda_runs_but_cannot_be_stored(tmp_path):
-    family = Grid(
-        lambda y, theta: -((y - theta) ** 2), lambda theta: theta, (0.0, 1.0), draw=lambda m, u: m
-    )
-    result = posse.simulate(
-        posse.Bandit(family, [0.2, 0.8]), NETWORK, DEC_TS, horizon=3, runs=1, seed=1
-    )
-    with pytest.raises(ValueError, match="lambda"):
-        result.save(tmp_path / "r.nc")
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_family_that_cannot_draw_is_refused_at_once():

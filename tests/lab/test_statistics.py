@@ -10,7 +10,7 @@ from scipy import stats
 
 from posse.lab.results import Result
 from posse.lab.statistics import (
-    Interval,
+    Estimate,
     growth,
     holm,
     mean_interval,
@@ -160,10 +160,10 @@ class TestGrowth:
 
 def test_p_values_are_those_of_the_t_test():
     values = np.random.default_rng(4).normal(0.3, 1.0, 25)
-    interval = Interval(*map(float, mean_interval(values)))
+    interval = Estimate(*map(float, mean_interval(values)))
     assert p_value(interval, 25) == pytest.approx(stats.ttest_1samp(values, 0).pvalue)
-    assert p_value(Interval(0.0, 0.0, 0.0, 0.0), 5) == 1.0
-    assert p_value(Interval(1.0, 0.0, 1.0, 1.0), 5) == 0.0
+    assert p_value(Estimate(0.0, 0.0, 0.0, 0.0), 5) == 1.0
+    assert p_value(Estimate(1.0, 0.0, 1.0, 1.0), 5) == 0.0
 
 
 def test_holm_by_hand():

@@ -107,7 +107,9 @@ def test_other_netcdf_files_are_refused(scratch):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"format": 2}, "newer Posse (format 2, known up to 1)"),
+        ({"format": 3}, "newer Posse (format 3, known up to 2)"),
+        ({"format": 1}, "damaged"),
+        ({"shapes": '{"means": [[2, 2]]}'}, "damaged"),
         ({"format": 0}, "damaged"),
         ({"format": "one"}, "damaged"),
         ({"format": [1, 1]}, "damaged"),

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
+import pickle
+import pydoc
+import re
 import tracemalloc
 from typing import Any
 
@@ -150,9 +154,67 @@ def test_from_edges_of_small_integers_does_not_overflow() -> None:
 def test_from_networkx_numbers_nodes_in_their_order() -> None:
     graph: nx.Graph[str] = nx.Graph()
     graph.add_nodes_from(["hub", "a", "b"])
-    graph.add_edges_from([("a", "hub"), ("b", "hub")], weight=3.0)
+    graph.add_edges_from([("a", "hub"), ("b", "hub")], distance=3.0)
     assert links(networks.from_networkx(graph)) == {(0, 1), (0, 2)}
     assert networks.from_networkx(graph) == networks.from_edges([(0, 1), (0, 2)])
+
+
+def weighted_triangle() -> nx.Graph[str]:
+    graph: nx.Graph[str] = nx.Graph()
+    graph.add_nodes_from(["a", "b", "c"])
+    graph.add_weighted_edges_from([("c", "a", 0.5), ("b", "a", 0.5), ("b", "c", 0.25)])
+    return graph
+
+
+def test_weights_of_edges_are_used_ignored_or_refused_but_never_dropped_in_silence() -> None:
+    graph = weighted_triangle()
+    with pytest.raises(ValueError, match=r"weight='weight' takes .* weight=False ignores them"):
+        networks.from_networkx(graph)
+    assert networks.from_networkx(graph, weight=False) == networks.from_edges(
+        [(0, 1), (0, 2), (1, 2)]
+    )
+    expected = [[0.0, 0.5, 0.5], [0.5, 0.25, 0.25], [0.5, 0.25, 0.25]]
+    used = networks.from_networkx(graph, weight="weight")
+    np.testing.assert_array_equal(used.weights, expected)
+    assert used == networks.from_matrix(expected)
+    nx.set_edge_attributes(graph, 0.1, "trust")
+    trusting = networks.from_networkx(graph, weight="trust").weights
+    np.testing.assert_allclose(trusting, 0.1 + 0.7 * np.eye(3), rtol=0, atol=1e-15)
+    rounding = networks.from_networkx(nx.star_graph(10), weight=False)
+    tenths = nx.star_graph(10)
+    nx.set_edge_attributes(tenths, 0.1, "weight")  # ten tenths are a little less or more than 1
+    assert networks.from_networkx(tenths, "weight").edges.tolist() == rounding.edges.tolist()
+
+
+def test_weights_of_edges_that_make_no_matrix_are_refused() -> None:
+    graph = weighted_triangle()
+    graph.edges["a", "b"]["weight"] = 0.75
+    with pytest.raises(ValueError, match=r"those of agent 0 sum to 1.25: divide all by 1.25"):
+        networks.from_networkx(graph, weight="weight")
+    for wrong in (-0.1, np.nan, "much"):
+        graph.edges["a", "b"]["weight"] = wrong
+        with pytest.raises(ValueError, match=r"weight 'weight' of edge \(a, b\) must be a"):
+            networks.from_networkx(graph, weight="weight")
+    del graph.edges["a", "b"]["weight"]
+    with pytest.raises(ValueError, match=r"'weight' must be on every edge, but \(a, b\) has none"):
+        networks.from_networkx(graph, weight="weight")
+    for name in (True, 3):
+        with pytest.raises(ValueError, match="weight must be the name of an attribute"):
+            networks.from_networkx(graph, weight=name)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_help_says_that_constructors_return_networks_and_what_they_take(name: str) -> None:
+    construct = getattr(networks, name)
+    text = pydoc.render_doc(construct, renderer=pydoc.plaintext)
+    assert "-> posse.networks.network.Network" in text
+    assert "Graph" not in text
+    assert len(text.splitlines()[2]) < 120
+    assert construct.__annotations__["return"] is networks.Network
+    assert construct.__module__ == "posse.networks"
+    for argument in inspect.signature(construct).parameters:
+        assert re.search(rf"^ *(\w+, )*{argument}(, \w+)*: ", construct.__doc__, re.MULTILINE)
+    assert pickle.loads(pickle.dumps(construct)) is construct
 
 
 def test_a_million_agents_cost_memory_in_proportion_to_links() -> None:

@@ -17,7 +17,7 @@ from posse.randomness import FloatArray, Randomness
 class Problem:
     """What an algorithm may know: the sizes, the default reward model and the network.
 
-    States carry a leading axis of runs, so one call serves a whole block of them.
+    States carry a leading axis of runs, so one call serves a whole block of n_runs of them.
     """
 
     n_agents: int
@@ -29,7 +29,16 @@ class Problem:
 
 
 class Algorithm(Protocol):
-    """One way for N agents to choose and learn; `state` is whatever it keeps between rounds."""
+    """One way for N agents to choose and learn; `state` is whatever it keeps between rounds.
+
+    `learn` is not told the round: a state that needs it counts. `weights` is whatever the network
+    draws; `posse.networks.as_matrix` gives its entries to those who need more than a product.
+
+    Optional: `numbers_sent(state, t, links)` says how many numbers all agents together send in
+    round t, (R,), given how many directed links (i hears j) W(t) uses in each run, (R,); it is
+    asked after `learn` of the round, with the new state. All but flooding on a network that
+    changes need no more of the state than what `init` made.
+    """
 
     name: ClassVar[str]
 

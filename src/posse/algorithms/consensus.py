@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posse.algorithms.algorithm import Problem
-from posse.algorithms.forced import ForcedStart, noise_scale
+from posse.algorithms.forced import ForcedStart, noise_scale, pairs_sent
 from posse.policies.policy import argmax
-from posse.randomness import FloatArray, Randomness
+from posse.randomness import FloatArray, IntArray, Randomness
 
 
 @dataclass(frozen=True)
@@ -91,3 +91,7 @@ class RunningConsensus(ForcedStart, ABC):
         if state.rounds >= state.problem.n_arms:
             counts, totals = weights @ counts, weights @ totals
         return replace(state, counts=counts, totals=totals, rounds=state.rounds + 1)
+
+    def numbers_sent(self, state: ConsensusState, t: int, links: IntArray) -> FloatArray:
+        """Counts and sums of all K arms over every link in use, after the forced rounds: (R,)."""
+        return pairs_sent(state.problem, t, links)

@@ -18,6 +18,10 @@ class CoopUCB2(RunningConsensus):
 
     Landgren et al., CDC 2016 (their G = 1); checked against public code. The agent must know N and
     sigma; any network will do.
+
+    exploration: gamma, above 0; more explores longer.
+    sigma: the sub-Gaussian constant of rewards; None takes the bandit's own.
+    charge_initial: False leaves out the regret of the first K rounds, as published curves do.
     """
 
     name: ClassVar[str] = "coop-ucb2"

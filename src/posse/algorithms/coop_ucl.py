@@ -21,6 +21,10 @@ class CoopUCL(RunningConsensus):
     m = (d mu_0 + N s)/(d + N n) with d = sigma^2/sigma_0^2 for the prior N(mu_0, sigma_0^2).
     Landgren et al., ECC 2016, recalled, not checked against the text (medium confidence). The agent
     must know N and sigma; any network will do.
+
+    prior_mean, prior_sd: of every arm's mean, a Gaussian.
+    sigma: the sub-Gaussian constant of rewards; None takes the bandit's own.
+    charge_initial: False leaves out the regret of the first K rounds, as published curves do.
     """
 
     name: ClassVar[str] = "coop-ucl"

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from posse import checks
 from posse.algorithms.algorithm import Problem
-from posse.algorithms.forced import ForcedStart, check_static, noise_scale
+from posse.algorithms.forced import ForcedStart, check_static, noise_scale, pairs_sent
 from posse.networks.network import Network
 from posse.policies.policy import argmax
-from posse.randomness import FloatArray, Randomness
+from posse.randomness import FloatArray, IntArray, Randomness
 
 VARIANTS = ("accelerated", "unaccelerated", "practical")
 # Below this second eigenvalue one plain step mixes all there is to mix.
@@ -44,6 +44,12 @@ class DDUCB(ForcedStart):
     observations counted as one of N. Martinez-Rubio, Kanade, Rebeschini, NeurIPS 2019; the
     recursion checked against public code, the structure recalled. The agent must know N, sigma and
     lambda_2, so W must be static and symmetric.
+
+    exploration: eta, above 0; more explores longer.
+    variant: "accelerated", "unaccelerated" or "practical", as above.
+    epsilon: how far from the average a stage may leave an agent, between 0 and 1.
+    sigma: the sub-Gaussian constant of rewards; None takes the bandit's own.
+    charge_initial: False leaves out the regret of the first K rounds, as published curves do.
     """
 
     name: ClassVar[str] = "dducb"
@@ -129,6 +135,10 @@ class DDUCB(ForcedStart):
             return state
         adds_up = past > length and self.variant != "unaccelerated"
         return self._next_stage(state, state.mixing + (state.settled if adds_up else 0.0))
+
+    def numbers_sent(self, state: StagedState, t: int, links: IntArray) -> FloatArray:
+        """Counts and sums of all K arms over every link, in every round of mixing: (R,)."""
+        return pairs_sent(state.problem, t, links)
 
     def _next_stage(self, state: StagedState, settled: FloatArray) -> StagedState:
         """Decide by what is settled, mix what is fresh."""

@@ -11,14 +11,20 @@ from numpy.typing import NDArray
 from posse import beliefs, checks
 from posse.algorithms.algorithm import Problem
 from posse.algorithms.bayesian import BayesianAlgorithm, BayesianState
-from posse.randomness import FloatArray
+from posse.randomness import FloatArray, IntArray
 
 
 @dataclass(frozen=True)
 class Decentralized(BayesianAlgorithm):
     """Decentralized Bayesian bandit (Alg. 1), with any policy, any family and any network.
 
-    The family defaults to the bandit's own, the learning rate to N (Theorem 1).
+    policy: how each agent chooses from its belief, such as `posse.ThompsonSampling()`.
+    family: the rewards that agents believe in, with their prior; None takes the bandit's own.
+    learning_rate: how much one reward counts for; None is N (Theorem 1), so that
+    beliefs that have mixed count every reward once.
+
+    >>> posse.Decentralized(posse.BayesUCB(), learning_rate=1.0)
+    Decentralized(policy=BayesUCB(log_power=0.0), family=None, learning_rate=1.0)
     """
 
     name: ClassVar[str] = "decentralized"
@@ -40,3 +46,8 @@ class Decentralized(BayesianAlgorithm):
         """Update (eq. `posterior_update`), then merge (eq. `merge_posteriors`)."""
         updated = beliefs.observe(state.belief, arms, rewards, state.family, state.learning_rate)
         return state.with_belief(beliefs.merge(updated, weights))
+
+    def numbers_sent(self, state: BayesianState, t: int, links: IntArray) -> FloatArray:
+        """Each agent tells its D K natural parameters over every link in use: (R,)."""
+        n_coordinates, *_, n_arms = state.belief.shape
+        return np.asarray(links * n_coordinates * n_arms, dtype=np.float64)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -10,11 +11,10 @@ from numpy.typing import NDArray
 
 from posse.algorithms.algorithm import Problem
 from posse.algorithms.bayesian import BayesianAlgorithm, BayesianState
+from posse.networks.network import Network
 from posse.networks.operators import as_operator
 from posse.networks.static import Static
-from posse.randomness import FloatArray
-
-IntArray = NDArray[np.int64]
+from posse.randomness import FloatArray, IntArray
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,11 @@ class Listeners:
 
     sources: IntArray  # (links,) rows run * N + agent
     starts: IntArray  # (R N,) where the sources of each row begin
+
+    @property
+    def counts(self) -> IntArray:
+        """How many sources each row has, (R N,)."""
+        return np.diff(self.starts, append=len(self.sources))
 
 
 @dataclass(frozen=True)
@@ -33,6 +38,9 @@ class FloodingState(BayesianState):
     log: list[tuple[IntArray, FloatArray]]  # arms (R, N) and statistics (D, R, N) of rounds
     first: int  # the round at which the log begins; what came before is known to all
     listeners: Listeners | None  # None where the network changes
+    network: Network
+    # of a network that changes, what agents knew before they talked, and whom they heard
+    talk: tuple[IntArray, Listeners] | None = None
 
 
 @dataclass(frozen=True)
@@ -42,6 +50,12 @@ class Flooding(BayesianAlgorithm):
     What agent j sees in round t is known to agent i from round t + max(1, d(i, j)) on. An upper
     bound for cooperation over a network, at the price of messages that grow with N; on a complete
     graph it is `Centralized`.
+
+    Over a link travel the observations that its one end knows and its other end does not, each as
+    an arm and a reward; how neighbours find out what the other lacks is not counted.
+
+    policy: how each agent chooses from its belief, such as `posse.ThompsonSampling()`.
+    family: the rewards that agents believe in, with their prior; None takes the bandit's own.
     """
 
     name: ClassVar[str] = "flooding"
@@ -57,6 +71,7 @@ class Flooding(BayesianAlgorithm):
             log=[],
             first=1,
             listeners=_listeners(problem.network.weights, n_runs, n_agents) if static else None,
+            network=problem.network,
         )
 
     def learn(
@@ -80,7 +95,48 @@ class Flooding(BayesianAlgorithm):
             known=heard,
             log=log[forgotten:],
             first=state.first + forgotten,
+            talk=None if state.listeners else (known, listeners),
         )
+
+    def numbers_sent(self, state: FloodingState, t: int, links: IntArray) -> FloatArray:
+        """Arm and reward of each observation, once over each link to an agent that lacks it: (R,).
+
+        Where the network changes these are counted as they happen, else known beforehand.
+        """
+        if state.listeners is None:
+            assert state.talk is not None  # made by learn
+            known, listeners = state.talk
+            rows = known.reshape(-1, known.shape[-1])
+            lacks = np.repeat(rows, listeners.counts, axis=0)
+            told = np.maximum(rows[listeners.sources] - lacks, 0).sum(axis=1)
+            heard = np.add.reduceat(told, listeners.starts)
+            return np.asarray(2.0 * heard.reshape(len(links), -1).sum(axis=1))
+        by_round = _observations_sent(state.network)
+        return np.full(len(links), 2.0 * by_round[min(t, len(by_round)) - 1])
+
+
+@functools.lru_cache(maxsize=32)
+def _observations_sent(network: Network) -> IntArray:
+    """How many observations cross the links of a static network in rounds 1, 2, ..., all together.
+
+    An observation crosses from j to i, who hears j, when j is d hops from its source and i is
+    d + 1: in the d-th round after it was made. So round t sees all those with d < t.
+    """
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import shortest_path
+
+    listeners = _listeners(network.weights, 1, network.n_agents)
+    hears = np.repeat(np.arange(network.n_agents), listeners.counts)
+    other = hears != listeners.sources
+    hearer, speaker = hears[other], listeners.sources[other]
+    shape = (network.n_agents, network.n_agents)
+    steps = coo_array((np.ones(len(speaker)), (speaker, hearer)), shape=shape).tocsr()
+    by_distance = np.zeros(network.n_agents, dtype=np.int64)
+    for source in range(network.n_agents):  # one at a time: memory for all would grow as N E
+        hops = shortest_path(steps, method="D", unweighted=True, indices=source)
+        onwards = hops[speaker][hops[hearer] == hops[speaker] + 1].astype(np.int64)
+        by_distance += np.bincount(onwards, minlength=network.n_agents)
+    return np.cumsum(by_distance)
 
 
 def _listeners(weights: Any, n_runs: int, n_agents: int) -> Listeners:

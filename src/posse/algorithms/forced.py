@@ -14,7 +14,7 @@ from posse.families.abilities import ability
 from posse.families.family import Family
 from posse.networks.static import Static
 from posse.networks.weights import is_symmetric
-from posse.randomness import FloatArray
+from posse.randomness import FloatArray, IntArray
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +70,12 @@ def check_static(problem: Problem, name: str) -> None:
             f"{name} needs a static network with symmetric weights, whose spectrum it knows, "
             f"got {problem.network}: CoopUCB2 and Decentralized work on any"
         )
+
+
+def pairs_sent(problem: Problem, t: int, links: IntArray) -> FloatArray:
+    """The numbers of round t where agents average counts and sums of K arms once t > K: (R,)."""
+    per_link = 2 * problem.n_arms if t > problem.n_arms else 0
+    return np.asarray(links * per_link, dtype=np.float64)
 
 
 def without_forced_pulls(

@@ -55,7 +55,7 @@ def run(
             raise ValueError(f"{output} cannot be written to")
     _refuse_too_large(experiment)
     with mistakes():  # such as a family that cannot learn from the bandit's rewards
-        comparison = experiment.run(progress=not quiet)
+        comparison = experiment.compare(progress=not quiet)
     if not quiet:
         Console().print(_table(experiment.title or file.stem, comparison, experiment.seed))
     with mistakes():
@@ -71,7 +71,7 @@ def _refuse_too_large(experiment: Experiment) -> None:
     from posse.lab.storage import LARGEST_ARRAY
 
     e = experiment
-    rows = len(e.algorithms) * e.runs
+    rows = len(e.algorithms) * e.n_runs
     # counted without listing them, which alone could take all memory
     rounds = len(e.record) if isinstance(e.record, tuple) else min(e.record or e.horizon, e.horizon)
     if 8 * rows * rounds > LARGEST_ARRAY:
@@ -117,9 +117,11 @@ def _draw(comparison: Comparison, title: str, path: Path) -> None:
     mpl.use("Agg")  # no window, no display needed
     import matplotlib.pyplot as plt
 
-    from posse.lab.plots import save_figure
+    from posse.lab.plots import is_wide, save_figure
 
-    axes = comparison.plot(title=title or None)
+    # on a linear axis the best algorithms would lie on the axis itself
+    wide = is_wide([result.summary().mean for result in comparison.values()])
+    axes = comparison.plot(title=title or None, log="y" if wide else False)
     figure = axes.get_figure(root=True)
     assert figure is not None
     save_figure(figure, path)

@@ -1,10 +1,12 @@
 """The lab: simulate, compare, store and plot."""
 
 from posse.lab.compiled.plan import compiled_parts
-from posse.lab.results import Comparison, Result, Summary
+from posse.lab.joining import concat
+from posse.lab.results import Comparison, Result
 from posse.lab.simulation import compare, simulate
 from posse.lab.statistics import mean_interval, paired_difference
 from posse.lab.storage import load
+from posse.lab.summaries import Summary
 
 __all__ = [
     "Comparison",
@@ -12,6 +14,7 @@ __all__ = [
     "Summary",
     "compare",
     "compiled_parts",
+    "concat",
     "load",
     "mean_interval",
     "paired_difference",

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from posse.networks.network import Network
 from posse.randomness import FloatArray, generator
 
 Advance = Callable[[int], None]
+T = TypeVar("T", bound=np.generic)
 
 
 @dataclass(frozen=True)
@@ -91,10 +92,11 @@ class Block:
         )
 
 
-def in_callers_order(pulls: NDArray[np.int32], order: NDArray[np.intp]) -> NDArray[np.int32]:
-    """Undo the relabelling of arms: (R, N, K)."""
+def in_callers_order(values: NDArray[T], order: NDArray[np.intp]) -> NDArray[T]:
+    """Undo the relabelling of arms in an array (R, ..., K), by their order (R, K) in each run."""
     position = np.argsort(order, axis=1)  # where each of the caller's arms was played
-    return np.take_along_axis(pulls, position[:, None, :], axis=2)
+    between = [1] * (values.ndim - 2)
+    return np.take_along_axis(values, position.reshape(len(order), *between, -1), axis=-1)
 
 
 def in_parts(runs: range, size: int) -> list[range]:

@@ -6,6 +6,7 @@ back (`experiment_of`). Functions in files are named 'module:function'.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import sys
 import tomllib
@@ -19,27 +20,36 @@ from typing import Any
 from posse import checks
 from posse.algorithms import Algorithm
 from posse.bandits import Bandit
-from posse.lab import toml
+from posse.lab import keep as keeping
+from posse.lab import ranges, toml
 from posse.lab.decode import from_data
 from posse.lab.files import atomic_write
+from posse.lab.recording import recorded_rounds
 from posse.lab.results import Comparison, Result
-from posse.lab.settings import has_unnamed, to_data
-from posse.lab.simulation import compare, recorded_rounds
+from posse.lab.settings import not_rerunnable, to_data
+from posse.lab.simulation import compare, engine_of_each
 from posse.networks import Network
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """Algorithms by name on one bandit and network; `record` as in `posse.simulate`."""
+    """Algorithms by name on one bandit and network; the rest is as in `posse.compare`.
+
+    single: whether it stands for `posse.simulate` of its one algorithm, so that it runs to a
+    Result and not to a Comparison of one.
+    """
 
     bandit: Bandit
     network: Network
     algorithms: Mapping[str, Algorithm] = field(hash=False)
     horizon: int
-    runs: int = 100
+    runs: int | range = 100
     seed: int = 0
     record: int | tuple[int, ...] | None = None
     title: str = ""
+    engine: str | Mapping[str, str] = field(default="auto", hash=False)
+    keep: tuple[str, ...] = ()
+    single: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.algorithms, Mapping) or not self.algorithms:
@@ -47,30 +57,64 @@ class Experiment:
         for name in self.algorithms:
             if not isinstance(name, str) or not name.strip() or not name.isprintable():
                 raise ValueError(f"algorithms must have printable names, got {name!r}")
+        if not isinstance(self.single, bool) or (self.single and len(self.algorithms) > 1):
+            raise ValueError(
+                f"single must be False, or True for one algorithm, got {self.single!r} for "
+                f"{len(self.algorithms)}"
+            )
         horizon = checks.whole("horizon", self.horizon, at_least=1)
         if self.record is not None:
             recorded_rounds(self.record, horizon)
-        runs = checks.whole("runs", self.runs, at_least=1)
-        self.bandit.check_runs(runs)
+        runs = ranges.runs_of(self.runs)
+        self.bandit.check_runs(runs.stop)
         fields = {
             "algorithms": MappingProxyType(dict(self.algorithms)),
             "horizon": horizon,
-            "runs": runs,
+            "runs": ranges.plain(runs),
             "seed": checks.whole("seed", self.seed, at_least=0),
             "record": _plain(self.record),
+            "engine": _engine(engine_of_each(self.engine, self.algorithms)),
+            "keep": keeping.checked(self.keep),
         }
         for name, value in fields.items():
             object.__setattr__(self, name, value)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # a mapping proxy cannot be pickled
-        fields = (self.horizon, self.runs, self.seed, self.record, self.title)
-        return Experiment, (self.bandit, self.network, dict(self.algorithms), *fields)
+        given = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        plain = {
+            key: dict(value) if isinstance(value, MappingProxyType) else value
+            for key, value in given.items()
+        }
+        return Experiment, tuple(plain.values())
+
+    @property
+    def n_runs(self) -> int:
+        """The number of runs."""
+        return len(ranges.runs_of(self.runs))
 
     def run(
-        self, *, engine: str = "auto", threads: int | None = None, progress: bool = False
+        self,
+        *,
+        engine: str | Mapping[str, str] | None = None,
+        threads: int | None = None,
+        progress: bool = False,
+    ) -> Comparison | Result:
+        """Compare the algorithms, or simulate the one algorithm of a single experiment.
+
+        engine: in place of the experiment's own.
+        """
+        comparison = self.compare(engine=engine, threads=threads, progress=progress)
+        return next(iter(comparison.values())) if self.single else comparison
+
+    def compare(
+        self,
+        *,
+        engine: str | Mapping[str, str] | None = None,
+        threads: int | None = None,
+        progress: bool = False,
     ) -> Comparison:
-        """Compare the algorithms, as `posse.compare` does."""
+        """Compare the algorithms, as `posse.compare` does; a single one too."""
         return compare(
             self.bandit,
             self.network,
@@ -78,9 +122,10 @@ class Experiment:
             horizon=self.horizon,
             runs=self.runs,
             seed=self.seed,
-            engine=engine,
+            engine=self.engine if engine is None else engine,
             threads=threads,
             record=self.record,
+            keep=self.keep,
             progress=progress,
         )
 
@@ -117,16 +162,18 @@ def experiment_from_toml(text: str) -> Experiment:
 def experiment_to_toml(experiment: Experiment) -> str:
     """Describe an experiment in TOML, from which `experiment_from_toml` makes an equal one."""
     e = experiment
-    head = {"title": e.title, "horizon": e.horizon, "runs": e.runs, "seed": e.seed}
-    if e.record is not None:
-        head["record"] = to_data(e.record)
+    head: dict[str, Any] = {"title": e.title, "horizon": e.horizon}
+    head |= {"runs": ranges.to_setting(ranges.runs_of(e.runs)), "seed": e.seed}
+    for name, default in {"record": None, "engine": "auto", "keep": (), "single": False}.items():
+        if (value := getattr(e, name)) != default:
+            head[name] = to_data(value)
     tables: dict[tuple[str, ...], Any] = {}
     tables["bandit",] = to_data(e.bandit)
     tables["network",] = to_data(e.network)
     for name, algorithm in e.algorithms.items():
         tables["algorithms", name] = to_data(algorithm)
     for path, table in tables.items():
-        _refuse_unnamed(".".join(path), table)
+        _refuse_repr_only(".".join(path), table)
     sections = [toml.section(path, _short(table)) for path, table in tables.items()]
     text = "\n\n".join([toml.section((), head), *sections]) + "\n"
     if experiment_from_toml(text) != experiment:
@@ -142,14 +189,30 @@ def write_experiment(experiment: Experiment, path: str | os.PathLike[str]) -> No
 
 
 def experiment_of(result: Result | Comparison) -> Experiment:
-    """Read back, from the settings of a result, the experiment that gave it (without its title)."""
-    results = result if isinstance(result, Comparison) else {"algorithm": result}
+    """Read back, from the settings of a result, the experiment that gave it (without its title).
+
+    It runs on the engines that gave the result, to the same numbers.
+    """
+    single = isinstance(result, Result)
+    results = {"algorithm": result} if isinstance(result, Result) else dict(result)
     first = next(iter(results.values()))
     every_round = len(first.times) == first.horizon
     shared = {key: first.settings[key] for key in ("bandit", "network", "horizon", "runs", "seed")}
     algorithms = {name: each.settings["algorithm"] for name, each in results.items()}
-    record = {} if every_round else {"record": first.times.tolist()}
-    return from_data(Experiment, {**shared, **record, "algorithms": algorithms})
+    for path, part in not_rerunnable({**shared, "algorithms": algorithms}).items():
+        raise ValueError(
+            f"{path} cannot be rerun: the file only shows {part}; "
+            "define it in a module, as a function or a frozen dataclass"
+        )
+    data = {
+        **shared,
+        **({} if every_round else {"record": first.times.tolist()}),
+        "algorithms": algorithms,
+        "engine": _engine({name: each.engine for name, each in results.items()}),
+        "keep": first.settings.get("keep", []),
+        "single": single,
+    }
+    return from_data(Experiment, data)
 
 
 @contextmanager
@@ -164,6 +227,12 @@ def _importable(folder: Path) -> Iterator[None]:
         yield
     finally:
         sys.path.remove(place)
+
+
+def _engine(engines: Mapping[str, str]) -> str | Mapping[str, str]:
+    """One engine where all have the same."""
+    names = set(engines.values())
+    return names.pop() if len(names) == 1 else MappingProxyType(dict(engines))
 
 
 def _plain(record: Any) -> Any:
@@ -182,14 +251,10 @@ def _short(table: Mapping[str, Any]) -> dict[str, Any]:
     return short
 
 
-def _refuse_unnamed(path: str, data: Any) -> None:
+def _refuse_repr_only(path: str, data: Any) -> None:
     """Refuse functions and classes that a file could not name."""
-    if has_unnamed(data):
+    for part in not_rerunnable(data).values():
         raise ValueError(
-            f"{path}: a lambda or local function cannot be written to a file: define it in a module"
-        )
-    if "'__main__:" in repr(data):
-        raise ValueError(
-            f"{path}: a function of the main script cannot be written to a file: "
-            "move it to a module of its own"
+            f"{path}: {part} cannot be written to a file: define it in a module, as a function or "
+            "a frozen dataclass"
         )

@@ -6,20 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from posse.algorithms.algorithm import Problem
-from posse.algorithms.forced import without_forced_pulls
 from posse.bandits import take
-from posse.lab.blocks import (
-    Advance,
-    Block,
-    Simulation,
-    in_callers_order,
-    in_parts,
-    play_blocks,
-)
-from posse.randomness import FloatArray, Streams
+from posse.lab.blocks import Advance, Block, Simulation, in_parts, play_blocks
+from posse.lab.keep import coordinates_of
+from posse.lab.tally import Tally
+from posse.randomness import Streams
 
 # Arrays of about this many numbers stay in the processor's cache.
 _BLOCK_ELEMENTS = 65_536
@@ -30,23 +22,22 @@ def simulate_block(simulation: Simulation, runs: Sequence[int], advance: Advance
     s = simulation
     problem = s.problem(len(runs))
     means, order = s.true_arms(runs)  # (R, K) each
-    ledger = Ledger(means, problem, s.times)
     to_policy = Streams.of(s.seed, runs, "policy")
     to_rewards = Streams.of(s.seed, runs, "rewards")
     to_network = Streams.of(s.seed, runs, "network")
     draw_weights = s.network.sampler(len(runs))
 
     state = s.algorithm.init(problem)
+    tally = Tally(s, problem, runs, means, order, state)
     for t in range(1, s.horizon + 1):
         arms = s.algorithm.choose(state, t, to_policy)  # (R, N)
         _check_arms(s.algorithm, arms, (len(runs), problem.n_agents), problem.n_arms)
         rewards = s.bandit.family.draw_rewards(take(means, arms), to_rewards)  # (R, N)
-        weights = draw_weights(to_network)  # W(t)
+        weights = draw_weights(to_network, t)  # W(t)
         state = s.algorithm.learn(state, arms, rewards, weights)
-        ledger.record(t, arms)
+        tally.add(t, arms, state, weights)
         advance(len(runs))
-    regret = without_forced_pulls(ledger.regret, s.times, ledger.gaps, s.uncharged_rounds)
-    return Block(regret, in_callers_order(ledger.pulls, order))
+    return tally.block()
 
 
 def _check_arms(algorithm: Any, arms: Any, shape: tuple[int, int], n_arms: int) -> None:
@@ -60,29 +51,9 @@ def _check_arms(algorithm: Any, arms: Any, shape: tuple[int, int], n_arms: int) 
         )
 
 
-class Ledger:
-    """What is kept of a run: cumulative pseudo-regret at the recorded rounds, and pulls."""
-
-    def __init__(self, means: FloatArray, problem: Problem, times: NDArray[np.int64]) -> None:
-        shape = (problem.n_runs, problem.n_agents, problem.n_arms)
-        self.gaps = means.max(axis=1, keepdims=True) - means  # (R, K)
-        self.pulls = np.zeros(shape, dtype=np.int32)
-        self.regret = np.zeros((problem.n_runs, len(times)))
-        self._so_far = np.zeros(problem.n_runs)
-        self._column = {int(t): column for column, t in enumerate(times)}
-        self._first_arm = np.arange(0, self.pulls.size, problem.n_arms)
-
-    def record(self, t: int, arms: NDArray[np.intp]) -> None:
-        """Charge round t's arms (R, N): the gaps of the arms played, averaged over agents."""
-        self._so_far += take(self.gaps, arms).mean(axis=1)
-        self.pulls.reshape(-1)[self._first_arm + arms.ravel()] += 1
-        if t in self._column:
-            self.regret[:, self._column[t]] = self._so_far
-
-
 def blocks(simulation: Simulation, runs: range) -> list[range]:
     """The runs in blocks small enough for the cache, so memory does not grow with runs."""
-    n_coordinates = len(simulation.model.prior())
+    n_coordinates = coordinates_of(simulation.model)
     per_run = simulation.network.n_agents * simulation.bandit.n_arms * -(-n_coordinates // 2)
     size = max(1, _BLOCK_ELEMENTS // per_run)
     return in_parts(runs, size)

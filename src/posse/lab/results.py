@@ -5,48 +5,23 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike, NDArray
+from numpy.typing import NDArray
 
+from posse.lab import ranges
+from posse.lab.arrays import plain, read_only, read_only_kept
+from posse.lab.keep import KEEP
 from posse.lab.statistics import mean_interval
+from posse.lab.summaries import Summary
 
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
     from matplotlib.axes import Axes
-
-# the largest count that the file format holds
-LARGEST = np.iinfo(np.int32).max
-
-
-@dataclass(frozen=True)
-class Summary:
-    """The mean regret per agent at the horizon, its standard error and its 95% interval."""
-
-    mean: float
-    standard_error: float
-    low: float
-    high: float
-    runs: int
-    horizon: int
-
-    def __str__(self) -> str:
-        where = f"regret per agent at round {self.horizon}: {self.pair()}"
-        if self.runs == 1:
-            return f"{where} (1 run, no interval)"
-        low, high = (_rounded(end, self.standard_error) for end in (self.low, self.high))
-        return f"{where} (95% interval {low} to {high}, {self.runs} runs)"
-
-    def pair(self) -> str:
-        """Write the mean ± the standard error, in as many digits as the error allows."""
-        mean = _rounded(self.mean, self.standard_error)
-        if self.runs == 1:
-            return mean
-        return f"{mean} ± {_rounded(self.standard_error, self.standard_error)}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -58,8 +33,10 @@ class Result:
     pulls:    (runs, agents, arms) how often each agent played each arm
     engine:   what ran it
     settings: how to run it again, in plain JSON values
+    kept:     what else was kept of each run, by the names of `posse.simulate(..., keep=...)`
 
-    The arrays are read-only. They are copied unless they are so already.
+    Arms are in the order of the bandit's means. The arrays are read-only. They are copied unless
+    they are so already.
     """
 
     times: NDArray[np.int64]
@@ -67,11 +44,12 @@ class Result:
     pulls: NDArray[np.int32]
     engine: str
     settings: dict[str, Any]
+    kept: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        times = _read_only("times", self.times, 1, np.int64)
-        regret = _read_only("regret", self.regret, 2, np.float64)
-        pulls = _read_only("pulls", self.pulls, 3, np.int32)
+        times = read_only("times", self.times, 1, np.int64)
+        regret = read_only("regret", self.regret, 2, np.float64)
+        pulls = read_only("pulls", self.pulls, 3, np.int32)
         if times[0] < 1 or np.any(times[1:] <= times[:-1]):
             raise ValueError("times must be rounds from 1 on, each later than the one before")
         if regret.shape != (len(pulls), len(times)):
@@ -83,9 +61,57 @@ class Result:
             raise ValueError(f"engine must be a name, got {self.engine!r}")
         if not isinstance(self.settings, Mapping):
             raise ValueError(f"settings must be a dict, got {self.settings!r}")
-        fields = {"times": times, "regret": regret, "pulls": pulls}
-        for name, value in (fields | {"settings": _plain(self.settings)}).items():
+        fields: dict[str, Any] = {"times": times, "regret": regret, "pulls": pulls}
+        fields |= {"settings": plain(self.settings)}
+        for name, value in fields.items():
             object.__setattr__(self, name, value)
+        sizes = dict(zip(("run", "agent", "arm", "time"), (*pulls.shape, len(times)), strict=True))
+        object.__setattr__(self, "kept", MappingProxyType(read_only_kept(self.kept, sizes)))
+
+    @property
+    def agent_regret(self) -> NDArray[np.float64]:
+        """The cumulative pseudo-regret of each agent, (runs, agents, len(times))."""
+        return self._kept("agents")
+
+    @property
+    def means(self) -> NDArray[np.float64]:
+        """The true means of the arms in each run, (runs, arms)."""
+        return self._kept("means")
+
+    @property
+    def numbers_sent(self) -> NDArray[np.float64]:
+        """How many numbers an agent has sent up to each time, on average: (runs, len(times))."""
+        return self._kept("messages")
+
+    @property
+    def beliefs(self) -> NDArray[np.float64]:
+        """Every agent's belief at each time: (runs, len(times), coordinates, agents, arms).
+
+        Coordinates are those of the family that the algorithm believes in.
+        """
+        return self._kept("beliefs")
+
+    @property
+    def signs(self) -> NDArray[np.float64]:
+        """The sketch of every belief at each time: (runs, len(times), 1 + 16, agents, arms).
+
+        `posse.calibrated` makes a belief by it as sure as its evidence allows: first the sum of the
+        weights of all pulls in it, then sums of weight times random sign.
+        """
+        return self._kept("signs")
+
+    def _kept(self, name: str) -> NDArray[Any]:
+        if name not in self.kept:
+            # so that hasattr says no
+            raise AttributeError(
+                f'{KEEP[name].attribute} was not kept: simulate(..., keep=("{name}",))'
+            )
+        return self.kept[name]
+
+    @property
+    def run_numbers(self) -> range:
+        """Which runs these are, from 0 on unless the settings tell of others."""
+        return ranges.from_setting(self.settings.get("runs"), self.runs)
 
     @property
     def runs(self) -> int:
@@ -108,11 +134,17 @@ class Result:
         return int(self.times[-1])
 
     def __repr__(self) -> str:
-        return f"Result({_size(self)}, regret={self.summary().pair()})"
+        return f"Result({_size(self, self.engine)}, regret={self.summary().pair()})"
+
+    def _repr_html_(self) -> str:
+        from posse.lab import html
+
+        return html.of_result(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # through the constructor, or a copy from another process could be written to
-        return Result, (self.times, self.regret, self.pulls, self.engine, self.settings)
+        arrays = (self.times, self.regret, self.pulls)
+        return Result, (*arrays, self.engine, self.settings, dict(self.kept))
 
     def summary(self) -> Summary:
         """Give the mean regret at the horizon with its standard error and 95% interval."""
@@ -141,7 +173,7 @@ class Result:
         """Make a long table, a row for each run and time, with columns run, time and regret."""
         import pandas as pd
 
-        runs = np.repeat(np.arange(self.runs), len(self.times))
+        runs = np.repeat(np.array(self.run_numbers), len(self.times))
         times = np.tile(self.times, self.runs)
         return pd.DataFrame({"run": runs, "time": times, "regret": self.regret.ravel()})
 
@@ -151,12 +183,24 @@ class Result:
 
         storage.save(self, path)
 
-    def plot(self, ax: Axes | None = None, label: str | None = None, **line_options: Any) -> Axes:
-        """Draw the mean regret over time in its 95% band, on new axes unless some are given."""
+    def plot(
+        self,
+        ax: Axes | None = None,
+        label: str | None = None,
+        *,
+        log: bool | str = False,
+        bands: str = "interval",
+        **line_options: Any,
+    ) -> Axes:
+        """Draw the mean regret over time in a band, on new axes unless some are given.
+
+        log:   False, "x", "y", or True for both axes
+        bands: "interval" for the mean's 95% interval, "quantiles" for the middle 90% of the runs
+        """
         from posse.lab import plots
 
         axes = plots.new_axes() if ax is None else ax
-        plots.draw_result(axes, self, label, **line_options)
+        plots.draw_result(axes, self, label, log=log, bands=bands, **line_options)
         return axes
 
 
@@ -179,7 +223,8 @@ class Comparison(Mapping[str, Result]):
             shared = {
                 "times": np.array_equal(result.times, first.times),
                 "shape of pulls": result.pulls.shape == first.pulls.shape,
-                "engine": result.engine == first.engine,
+                "runs": result.run_numbers == first.run_numbers,
+                "keep": list(result.kept) == list(first.kept),
             }
             for what, same in shared.items():
                 if not same:
@@ -197,12 +242,25 @@ class Comparison(Mapping[str, Result]):
 
     @property
     def engine(self) -> str:
-        """The engine that ran all of them."""
-        return self._first().engine
+        """The engine that ran all of them, or 'compiled and reference'."""
+        return " and ".join(sorted({result.engine for result in self.values()}))
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether they ran on several engines: pairs then share means and graphs, not rewards."""
+        return len({result.engine for result in self.values()}) > 1
 
     def __repr__(self) -> str:
-        lines = [f"  {name}: {result.summary().pair()}" for name, result in self.items()]
-        return "\n".join([f"Comparison({_size(self._first())}), regret:", *lines])
+        lines = []
+        for name, result in self.items():
+            where = f" ({result.engine})" if self.is_mixed else ""
+            lines.append(f"  {name}: {result.summary().pair()}{where}")
+        return "\n".join([f"Comparison({_size(self._first(), self.engine)}), regret:", *lines])
+
+    def _repr_html_(self) -> str:
+        from posse.lab import html
+
+        return html.of_comparison(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Comparison, (dict(self.results),)
@@ -211,6 +269,8 @@ class Comparison(Mapping[str, Result]):
         """Give each algorithm a row: regret at the horizon, standard_error, low and high.
 
         Where the settings tell the true means, best_arm_share is the share of pulls of a best arm.
+        Where engines differ, engine says which ran what: rows of one engine met the same rewards,
+        rows of two engines only the same means and graphs.
         """
         import pandas as pd
 
@@ -220,7 +280,10 @@ class Comparison(Mapping[str, Result]):
             row = {"regret": mean, "standard_error": error, "low": low, "high": high}
             share = result.best_arm_share()
             rows.append(row if share is None else row | {"best_arm_share": share})
-        return pd.DataFrame(rows, index=pd.Index(list(self), name="algorithm"), dtype=float)
+        table = pd.DataFrame(rows, index=pd.Index(list(self), name="algorithm"), dtype=float)
+        if self.is_mixed:
+            table["engine"] = [result.engine for result in self.values()]
+        return table
 
     def to_xarray(self) -> xr.Dataset:
         """Stack the arrays: regret (algorithm, run, time), pulls (algorithm, run, agent, arm)."""
@@ -243,57 +306,33 @@ class Comparison(Mapping[str, Result]):
 
         storage.save(self, path)
 
-    def plot(self, ax: Axes | None = None, title: str | None = None) -> Axes:
-        """Draw all mean regrets in their 95% bands with a legend, on new axes or those given."""
+    def plot(
+        self,
+        ax: Axes | None = None,
+        title: str | None = None,
+        *,
+        log: bool | str = False,
+        bands: str = "interval",
+    ) -> Axes:
+        """Draw all mean regrets in their bands, each named at its end, on new axes or those given.
+
+        log:   False, "x", "y", or True for both axes
+        bands: "interval" for the mean's 95% interval, "quantiles" for the middle 90% of the runs
+        """
         from posse.lab import plots
 
         axes = plots.new_axes() if ax is None else ax
-        plots.draw_comparison(axes, self, title)
+        plots.draw_comparison(axes, self, title, log=log, bands=bands)
         return axes
 
     def _first(self) -> Result:
         return next(iter(self.results.values()))
 
 
-def _read_only(name: str, values: ArrayLike, ndim: int, dtype: DTypeLike) -> NDArray[Any]:
-    """Check the axes and the range of an array and make it read-only."""
-    array = np.asarray(values)
-    kinds, what = ("iuf", "numbers") if dtype is np.float64 else ("iu", "whole numbers")
-    if array.ndim != ndim or array.size == 0 or array.dtype.kind not in kinds:
-        raise ValueError(
-            f"{name} must be a non-empty array of {what} with {ndim} axes, "
-            f"got shape {array.shape} of {array.dtype}"
-        )
-    if array.dtype.kind == "f" and not np.isfinite(array).all():
-        raise ValueError(f"{name} must be finite, got nan or infinity")
-    if array.dtype.kind != "f" and (array.min() < 0 or array.max() > LARGEST):
-        raise ValueError(f"{name} must lie between 0 and {LARGEST}")
-    if array.flags.writeable or array.dtype != dtype or not array.flags.c_contiguous:
-        array = np.array(array, dtype=dtype, order="C")
-        array.setflags(write=False)
-    return array
-
-
-def _plain(value: Any) -> Any:
-    """Copy in JSON's own types, so that what is loaded equals what was saved."""
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    if isinstance(value, (np.ndarray, np.generic)):
-        return value.tolist()
-    return value
-
-
-def _rounded(value: float, error: float) -> str:
-    """Write a number in as many decimals as give its error two digits."""
-    if not error > 0:  # none or unknown
-        return f"{value:.6g}"
-    return f"{value:.{max(0, 1 - math.floor(math.log10(error)))}f}"
-
-
-def _size(result: Result) -> str:
+def _size(result: Result, engine: str) -> str:
+    numbers = result.run_numbers
+    runs = result.runs if numbers.start == 0 else numbers
     return (
-        f"engine={result.engine!r}, runs={result.runs}, agents={result.n_agents}, "
+        f"engine={engine!r}, runs={runs}, agents={result.n_agents}, "
         f"arms={result.n_arms}, horizon={result.horizon}"
     )

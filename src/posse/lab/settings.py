@@ -17,11 +17,9 @@ from posse.algorithms import ALGORITHMS
 from posse.bandits import Bandit, UniformMeans
 from posse.checks import FrozenArray
 from posse.families import FAMILIES
+from posse.named import REPR_ONLY, name_of, repr_only
 from posse.networks import Network
 from posse.policies import POLICIES
-
-# Marks a function that no file can name (a lambda, a function inside a function).
-UNNAMED = "unnamed function"
 
 # Ways to draw the means of arms; any other is named 'module:function'.
 MEANS: dict[str, Any] = {"uniform": UniformMeans}
@@ -32,48 +30,56 @@ REGISTRIES: tuple[dict[str, Any], ...] = (FAMILIES, POLICIES, ALGORITHMS, MEANS)
 def to_data(value: Any) -> Any:
     """A value of the library as JSON-able data: {"name": ..., field: ...} for frozen dataclasses.
 
-    Functions become 'module:function', and so do classes that no registry lists; one without a
-    name becomes {UNNAMED: its repr}, which runs but cannot be stored. Fields that are None are
-    left out, since TOML has no word for it.
+    Functions become 'module:function', and so do classes that no registry lists; what no file can
+    build again becomes {REPR_ONLY: its repr}. Fields that are None are left out, since TOML has no
+    word for it.
     """
     if isinstance(value, Network):
         return value.to_data()
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        given = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
-        fields = {key: to_data(item) for key, item in given.items() if item is not None}
-        return fields if isinstance(value, Bandit) else {"name": _kind(type(value)), **fields}
+        return _dataclass(value)
     if isinstance(value, FrozenArray):
         return value.values.tolist()
     if isinstance(value, np.ndarray | np.generic):
-        return value.tolist()
+        return to_data(value.tolist())
     if isinstance(value, Mapping):
         return {str(key): to_data(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [to_data(item) for item in value]
-    if callable(value):
-        return _function_name(value)
-    return value
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    return name_of(value) or repr_only(value)
 
 
-def _kind(cls: type) -> Any:
+def _dataclass(value: Any) -> Any:
+    given = {f.name: getattr(value, f.name) for f in dataclasses.fields(value) if f.init}
+    fields = {key: to_data(item) for key, item in given.items() if item is not None}
+    if isinstance(value, Bandit):
+        return fields
+    name = _kind(type(value))
+    return repr_only(value) if name is None else {"name": name, **fields}
+
+
+def _kind(cls: type) -> str | None:
     """The name of a class in its registry, else 'module:class'."""
     names = (name for registry in REGISTRIES for name, kind in registry.items() if kind is cls)
-    return next(names, None) or _function_name(cls)
+    return next(names, None) or name_of(cls)
 
 
-def _function_name(function: Any) -> Any:
-    module = getattr(function, "__module__", None)
-    name = getattr(function, "__qualname__", "<unnamed>")
-    if module is None or "<" in name:
-        return {UNNAMED: repr(function)}
-    return f"{module}:{name}"
-
-
-def has_unnamed(data: Any) -> bool:
-    """Whether data hold a function that no file can name."""
+def not_rerunnable(data: Any, path: str = "") -> dict[str, str]:
+    """The parts of plain data that cannot be built again: repr by path."""
     if isinstance(data, Mapping):
-        return UNNAMED in data or any(has_unnamed(item) for item in data.values())
-    return isinstance(data, list) and any(has_unnamed(item) for item in data)
+        if REPR_ONLY in data:
+            return {path: str(data[REPR_ONLY])}
+        items: Any = data.items()
+    elif isinstance(data, list | tuple):
+        items = enumerate(data)
+    else:
+        return {}
+    found: dict[str, str] = {}
+    for key, item in items:
+        found |= not_rerunnable(item, f"{path}.{key}" if path else str(key))
+    return found
 
 
 def versions() -> dict[str, str]:

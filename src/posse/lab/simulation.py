@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,16 +14,20 @@ from numpy.typing import ArrayLike, NDArray
 
 from posse import checks
 from posse.algorithms.algorithm import Algorithm
+from posse.algorithms.forced import ForcedStart
 from posse.bandits import Bandit
-from posse.lab import reference
-from posse.lab.blocks import Block, Simulation
+from posse.lab import keep as keeping
+from posse.lab import parts, ranges, reference
+from posse.lab.blocks import Block, Simulation, in_parts, play_blocks
 from posse.lab.compiled import COMPILED_BEFORE, plan
 from posse.lab.progress import Bars, progress_bar
+from posse.lab.recording import check_size, points, recorded_rounds
 from posse.lab.results import Comparison, Result
 from posse.lab.settings import to_data, versions
 from posse.networks.network import Network
 
 ENGINES = ("auto", "compiled", "reference")
+_Run = Callable[..., Block]
 
 
 def simulate(
@@ -30,31 +36,28 @@ def simulate(
     algorithm: Algorithm,
     *,
     horizon: int,
-    runs: int = 100,
+    runs: int | range = 100,
     seed: int | None = 0,
     engine: str = "auto",
     threads: int | None = None,
     record: int | ArrayLike | None = None,
+    keep: Iterable[str] = (),
     progress: bool = False,
 ) -> Result:
     """Play one algorithm for some runs; the same seed gives the same numbers on any machine load.
 
+    runs:   a number of runs, or some of them such as range(100, 200), which `posse.concat` joins.
+    seed:   None draws a fresh one, which the result remembers.
+    engine: "compiled", "reference", or "auto": compiled where every part has a kernel.
     record: None keeps every round, n keeps n log-spaced rounds, an array keeps those rounds.
-    seed: None draws a fresh one, which the result remembers.
+    keep:   what to keep of each run besides regret and pulls: "agents" (agent_regret), "means",
+            "messages" (numbers_sent), "beliefs", "signs" (for `posse.calibrated`).
     """
-    comparison = compare(
-        bandit,
-        network,
-        {"": algorithm},
-        horizon=horizon,
-        runs=runs,
-        seed=seed,
-        engine=engine,
-        threads=threads,
-        record=record,
-        progress=progress,
-    )
-    return comparison[""]
+    task = _Task.checked(bandit, network, horizon, runs, seed, threads, record, keep)
+    checks.choice("engine", engine, ENGINES)
+    entry = _Entry("simulating", "algorithm", "", algorithm, engine)
+    (result,) = task.results([entry], progress)
+    return result
 
 
 def compare(
@@ -63,89 +66,189 @@ def compare(
     algorithms: Mapping[str, Algorithm],
     *,
     horizon: int,
-    runs: int = 100,
+    runs: int | range = 100,
     seed: int | None = 0,
-    engine: str = "auto",
+    engine: str | Mapping[str, str] = "auto",
     threads: int | None = None,
     record: int | ArrayLike | None = None,
+    keep: Iterable[str] = (),
     progress: bool = False,
 ) -> Comparison:
-    """`simulate` once per algorithm with the same seed: common random numbers."""
-    _check_problem(bandit, network, algorithms)
-    horizon = checks.whole("horizon", horizon, at_least=1, at_most=2**31 - 1)
-    runs = checks.whole("runs", runs, at_least=1)
-    _check_size(record, horizon, runs, network.n_agents * bandit.n_arms)
-    seed = secrets.randbits(32) if seed is None else checks.whole("seed", seed, at_least=0)
-    checks.choice("engine", engine, ENGINES)
-    threads = os.cpu_count() or 1 if threads is None else threads
-    threads = checks.whole("threads", threads, at_least=1)
-    bandit.check_runs(runs)
-    times = recorded_rounds(record, horizon)
+    """`simulate` once per algorithm with the same seed: common random numbers.
 
-    simulations = {
-        name: Simulation(bandit, network, algorithm, horizon, seed, times)
+    The engine is chosen for each algorithm, so nobody's numbers depend on who stands beside; a dict
+    gives each its own by name. Algorithms on different engines meet the same means and graphs but
+    other rewards; engine="reference" gives all of them the same.
+    """
+    task = _Task.checked(bandit, network, horizon, runs, seed, threads, record, keep)
+    if not isinstance(algorithms, Mapping) or not algorithms:
+        raise ValueError(f"algorithms must be a dict of name to algorithm, got {algorithms!r}")
+    for name in algorithms:
+        if not isinstance(name, str) or not name.isprintable():
+            raise ValueError(f"algorithm names must be printable text, got {name!r}")
+    engines = engine_of_each(engine, algorithms)
+    entries = [
+        _Entry(name, f"algorithm {name!r}", f"{name}: ", algorithm, engines[name])
         for name, algorithm in algorithms.items()
-    }
-    engine = _engine_for(engine, simulations)
-    results = {}
-    with progress_bar(simulations, total=runs * horizon, show=progress) as bars:
-        run = _runner(engine, bars)
-        for name, simulation in simulations.items():
-            results[name] = _play(
-                simulation, range(runs), run, engine, threads, bars.advance_of(name)
-            )
-    return Comparison(results)
+    ]
+    return Comparison(dict(zip(algorithms, task.results(entries, progress), strict=True)))
 
 
 def simulate_some(
     simulation: Simulation, runs: range, threads: int, advance: Callable[[int], None]
 ) -> Result:
     """Some of the runs of a simulation, such as runs 100 to 199; on the engine that fits."""
-    engine = _engine_for("auto", {"": simulation})
-    return _play(simulation, runs, _runner(engine, Bars()), engine, threads, advance)
+    engine = "reference" if plan.missing(simulation) else "compiled"
+    settings = _settings(simulation, runs, engine)
+    return _result(simulation, runs, _runner(engine, Bars()), settings, threads, advance)
 
 
-def _play(
+def engine_of_each(engine: Any, algorithms: Iterable[str]) -> dict[str, str]:
+    """The engine asked for by name of algorithm: one for all, or a table with "auto" elsewhere."""
+    if not isinstance(engine, Mapping):
+        return dict.fromkeys(algorithms, checks.choice("engine", engine, ENGINES))
+    names = list(algorithms)
+    for name, each in engine.items():
+        checks.choice("engine: algorithm", name, names)
+        checks.choice(f"engine: {name}", each, ENGINES)
+    return {name: engine.get(name, "auto") for name in names}
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """An algorithm of a task, and how it is called on a progress bar and in sentences."""
+
+    bar: str
+    label: str
+    prefix: str
+    algorithm: Algorithm
+    engine: str
+
+
+@dataclass(frozen=True)
+class _Task:
+    """What all algorithms of a call share, checked."""
+
+    bandit: Bandit
+    network: Network
+    horizon: int
+    runs: range
+    seed: int
+    threads: int
+    times: NDArray[np.int64]
+    keep: tuple[str, ...]
+
+    @classmethod
+    def checked(
+        cls,
+        bandit: Any,
+        network: Any,
+        horizon: Any,
+        runs: Any,
+        seed: Any,
+        threads: Any,
+        record: Any,
+        keep: Any,
+    ) -> _Task:
+        """Refuse in one sentence what cannot be simulated."""
+        parts.check_problem(bandit, network)
+        horizon = checks.whole("horizon", horizon, at_least=1, at_most=2**31 - 1)
+        runs, keep = ranges.runs_of(runs), keeping.checked(keep)
+        check_size(bandit, network, runs.stop - runs.start, points(record, horizon), keep)
+        seed = secrets.randbits(32) if seed is None else checks.whole("seed", seed, at_least=0)
+        threads = os.cpu_count() or 1 if threads is None else threads
+        threads = checks.whole("threads", threads, at_least=1)
+        bandit.check_runs(runs.stop)
+        times = recorded_rounds(record, horizon)
+        return cls(bandit, network, horizon, runs, seed, threads, times, keep)
+
+    def results(self, entries: Sequence[_Entry], progress: bool) -> list[Result]:
+        """The result of each algorithm; all are checked before the first round of any."""
+        self.network.of_run(self.seed, self.runs[0])  # refused here if no draw is connected
+        simulations = [self._simulation(entry) for entry in entries]
+        engines = _engines(entries, simulations)
+        settings = [
+            _settings(simulation, self.runs, engine)
+            for simulation, engine in zip(simulations, engines, strict=True)
+        ]
+        parts.warn_of_what_cannot_be_rerun(settings, stacklevel=3)
+        results = []
+        total = len(self.runs) * self.horizon
+        with progress_bar([entry.bar for entry in entries], total=total, show=progress) as bars:
+            runners = {engine: _runner(engine, bars) for engine in dict.fromkeys(engines)}
+            for k, simulation in enumerate(simulations):
+                run, advance = runners[engines[k]], bars.advance_of(entries[k].bar)
+                results.append(
+                    _result(simulation, self.runs, run, settings[k], self.threads, advance)
+                )
+        return results
+
+    def _simulation(self, entry: _Entry) -> Simulation:
+        algorithm: Any = entry.algorithm
+        parts.check_algorithm(entry.label, algorithm, self.bandit, self.keep)
+        simulation = Simulation(
+            self.bandit, self.network, algorithm, self.horizon, self.seed, self.times, self.keep
+        )
+        if isinstance(algorithm, ForcedStart):
+            algorithm.check(_of_run(simulation, self.runs[0]).problem(1))
+        return simulation
+
+
+def _result(
     simulation: Simulation,
     runs: range,
-    run: Callable[..., Block],
-    engine: str,
+    run: _Run,
+    settings: dict[str, Any],
     threads: int,
     advance: Callable[[int], None],
 ) -> Result:
     """The result of some runs."""
-    block = run(simulation, runs, threads, advance)
-    settings = _settings(simulation, len(runs))
-    return Result(simulation.times, block.regret, block.pulls, engine, settings)
+    block = _play(simulation, runs, run, threads, advance)
+    arrays: list[NDArray[Any]] = [block.regret, block.pulls, *block.kept.values()]
+    for array in arrays:
+        array.setflags(write=False)  # so that a Result need not copy it
+    return Result(
+        simulation.times, block.regret, block.pulls, settings["engine"], settings, block.kept
+    )
 
 
-def _check_size(record: Any, horizon: int, runs: int, cells: int) -> None:
-    """Refuse at once what no memory could hold at the end."""
-    points = horizon if record is None else record if np.ndim(record) == 0 else np.size(record)
-    points = points if isinstance(points, int) and points < horizon else horizon
-    gigabytes = runs * (8 * points + 4 * cells) / 1e9
-    if gigabytes > 100:
-        raise ValueError(
-            f"runs is {runs}, whose curves and pulls take {gigabytes:.3g} GB: "
-            "take fewer runs, or keep fewer rounds with record="
-        )
+def _play(
+    simulation: Simulation, runs: range, run: _Run, threads: int, advance: Callable[[int], None]
+) -> Block:
+    """Some runs on an engine; where each run has a graph of its own, each is a block of its own."""
+    if not simulation.network.is_recipe:
+        return run(simulation, runs, threads, advance)
+    return play_blocks(
+        lambda part, go_on: run(_of_run(simulation, part[0]), part, 1, go_on),
+        in_parts(runs, 1),
+        threads,
+        advance,
+    )
 
 
-def _engine_for(engine: str, simulations: Mapping[str, Simulation]) -> str:
-    """One engine for all: the compiled one where every part of every simulation has a kernel."""
-    if engine == "reference":
-        return engine
-    lacking = {name: plan.missing(simulation) for name, simulation in simulations.items()}
-    reasons = [f"{name}: {what}".removeprefix(": ") for name, what in lacking.items() if what]
-    if reasons and engine == "compiled":
+def _of_run(simulation: Simulation, run: int) -> Simulation:
+    """The simulation on the graph of one run."""
+    network = simulation.network.of_run(simulation.seed, run)
+    return dataclasses.replace(simulation, network=network)
+
+
+def _engines(entries: Sequence[_Entry], simulations: Sequence[Simulation]) -> list[str]:
+    """The engine of each: the one asked for, else the compiled one where all parts have kernels."""
+    engines, reasons = [], []
+    for entry, simulation in zip(entries, simulations, strict=True):
+        lacking = None if entry.engine == "reference" else plan.missing(simulation)
+        if lacking and entry.engine == "compiled":
+            reasons.append(f"{entry.prefix}{lacking}")
+        engines.append("reference" if lacking or entry.engine == "reference" else "compiled")
+    if reasons:
         raise ValueError(
             f"engine 'compiled' has no kernel for {'; '.join(reasons)}: "
             "use 'auto' or 'reference', or see posse.lab.compiled_parts()"
         )
-    return "reference" if reasons else "compiled"
+    return engines
 
 
-def _runner(engine: str, bars: Bars) -> Callable[..., Block]:
+def _runner(engine: str, bars: Bars) -> _Run:
     """The engine's `run`; the first use ever of the compiled one takes a while."""
     if engine == "reference":
         return reference.run
@@ -154,65 +257,17 @@ def _runner(engine: str, bars: Bars) -> Callable[..., Block]:
     return compiled.run
 
 
-def recorded_rounds(record: int | ArrayLike | None, horizon: int) -> NDArray[np.int64]:
-    """The rounds to record, ascending and ending at the horizon."""
-    if record is None:
-        return np.arange(1, horizon + 1)
-    if np.ndim(record) == 0:
-        points = checks.whole("record", record, at_least=1)
-        if points >= horizon:
-            return np.arange(1, horizon + 1)
-        if points == 1:
-            return np.array([horizon])
-        spaced = np.round(np.geomspace(1, horizon, points)).astype(np.int64)
-        # early rounds coincide after rounding: push each past the one before it
-        steps = np.arange(points)
-        return np.maximum.accumulate(spaced - steps) + steps
-    rounds = np.asarray(record)
-    valid = rounds.ndim == 1 and rounds.size > 0 and np.issubdtype(rounds.dtype, np.integer)
-    if not valid or np.any(np.diff(rounds) <= 0) or rounds[0] < 1 or rounds[-1] > horizon:
-        raise ValueError(
-            f"record must be a number of points, or increasing whole rounds from 1 to {horizon}"
-        )
-    ends = rounds if rounds[-1] == horizon else np.append(rounds, horizon)
-    return ends.astype(np.int64)
-
-
-def _check_problem(bandit: Any, network: Any, algorithms: Any) -> None:
-    """Refuse what is not a bandit, a network or an algorithm, and rewards nobody can learn from."""
-    if not isinstance(bandit, Bandit):
-        raise ValueError(f"bandit must be a posse.Bandit, got {bandit!r}")
-    if not isinstance(network, Network):
-        raise ValueError(
-            f"network must be a network such as posse.networks.cycle(10), got {network!r}"
-        )
-    if not isinstance(algorithms, Mapping) or not algorithms:
-        raise ValueError(f"algorithms must be a dict of name to algorithm, got {algorithms!r}")
-    for name, algorithm in algorithms.items():
-        if not isinstance(name, str) or not name.isprintable():
-            raise ValueError(f"algorithm names must be printable text, got {name!r}")
-        checks.capable(
-            f"algorithm {name!r}" if name else "algorithm",
-            algorithm,
-            ["init", "choose", "learn"],
-            "posse.Decentralized(posse.ThompsonSampling())",
-        )
-        model = getattr(algorithm, "family", None) or bandit.family
-        if not model.rewards.covers(bandit.family.rewards):
-            raise ValueError(
-                f"family {model.name!r} learns from rewards in {model.rewards}, but the bandit's "
-                f"{bandit.family.name!r} rewards lie in {bandit.family.rewards}"
-            )
-
-
-def _settings(simulation: Simulation, runs: int) -> dict[str, Any]:
+def _settings(simulation: Simulation, runs: range, engine: str) -> dict[str, Any]:
+    """All that a rerun needs, as plain data."""
     s = simulation
     return {
         "bandit": to_data(s.bandit),
         "network": to_data(s.network),
         "algorithm": to_data(s.algorithm),
         "horizon": s.horizon,
-        "runs": runs,
+        "runs": ranges.to_setting(runs),
         "seed": s.seed,
+        "engine": engine,
+        **({"keep": list(s.keep)} if s.keep else {}),
         "versions": versions(),
     }

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from posse import checks
+from posse.lab.ranges import words
 
 if TYPE_CHECKING:
     from posse.lab.results import Result
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Interval(NamedTuple, Generic[T]):
+class Estimate(NamedTuple, Generic[T]):
     """A mean, its standard error and the ends of its confidence interval."""
 
     mean: T
@@ -24,9 +26,12 @@ class Interval(NamedTuple, Generic[T]):
     high: T
 
 
+Interval = Estimate[T]  # what the report calls it
+
+
 def mean_interval(
     values: ArrayLike, axis: int = 0, level: float = 0.95
-) -> Interval[NDArray[np.float64]]:
+) -> Estimate[NDArray[np.float64]]:
     """Average along an axis of independent runs, with its Student t interval.
 
     One run has a mean but no error: the other three are nan.
@@ -41,18 +46,23 @@ def mean_interval(
     mean = sample.mean(axis=axis)
     if runs == 1:
         unknown = mean * np.nan
-        return Interval(mean, unknown, unknown, unknown)
+        return Estimate(mean, unknown, unknown, unknown)
     error = sample.std(axis=axis, ddof=1) / np.sqrt(runs)
     margin = stdtrit(runs - 1, (1 + level) / 2) * error
-    return Interval(mean, error, mean - margin, mean + margin)
+    return Estimate(mean, error, mean - margin, mean + margin)
 
 
 class Growth(NamedTuple):
-    """How regret grows: its slope against ln t, that of the later half, and how much it rose."""
+    """How regret grows: its slope against ln t, that of the later half, and how much it rose.
 
-    slope: Interval[float]
-    late: Interval[float]
-    acceleration: Interval[float]
+    rounds, late_rounds: the first and last round that each of the first two slopes is taken over.
+    """
+
+    slope: Estimate[float]
+    late: Estimate[float]
+    acceleration: Estimate[float]
+    rounds: tuple[int, int]
+    late_rounds: tuple[int, int]
 
     def is_logarithmic(self, least: float = 0.0) -> bool:
         """Whether regret grows no faster than ln t: its slope does not significantly rise.
@@ -81,8 +91,13 @@ def growth(result: Result, start: int | None = None, level: float = 0.95) -> Gro
         raise ValueError(f"growth needs recorded rounds early and late from {start} on")
     later = _slopes(x[late], regret[:, late])
     change = later - _slopes(x[~late], regret[:, ~late])
-    fits = (mean_interval(values, level=level) for values in (_slopes(x, regret), later, change))
-    return Growth(*(Interval(*map(float, fit)) for fit in fits))
+    slope, last, rise = (
+        Estimate(*map(float, mean_interval(values, level=level)))
+        for values in (_slopes(x, regret), later, change)
+    )
+    first, middle = result.times[kept][0], result.times[kept][late][0]
+    end = result.horizon
+    return Growth(slope, last, rise, (int(first), end), (int(middle), end))
 
 
 def _slopes(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -92,7 +107,7 @@ def _slopes(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float6
     return np.asarray((y * centred * weights).sum(axis=1) / (centred**2 * weights).sum())
 
 
-def p_value(interval: Interval[float], runs: int) -> float:
+def p_value(interval: Estimate[float], runs: int) -> float:
     """The two-sided p-value of Student's t test that a mean over runs is zero."""
     from scipy.special import stdtr
 
@@ -111,15 +126,23 @@ def holm(p_values: ArrayLike) -> NDArray[np.float64]:
     return adjusted
 
 
-def paired_difference(a: Result, b: Result, level: float = 0.95) -> Interval[float]:
+def paired_difference(a: Result, b: Result, level: float = 0.95) -> Estimate[float]:
     """Subtract the final regret of `b` from that of `a`, paired run by run, with its interval.
 
     Results of one seed met the same problems (common random numbers), so the noise they share
-    cancels and the interval is narrower than two separate ones suggest.
+    cancels and the interval is narrower than two separate ones suggest. Across engines they share
+    means and graphs but not rewards: the interval is as true but wider, and a warning says so.
     """
-    if a.runs != b.runs or a.horizon != b.horizon:
+    if a.run_numbers != b.run_numbers or a.horizon != b.horizon:
         raise ValueError(
-            "a and b must have the same runs and horizon, "
-            f"got {a.runs} runs to {a.horizon} and {b.runs} runs to {b.horizon}"
+            "a and b must have the same runs and horizon, got "
+            f"{words(a.run_numbers)} to {a.horizon} and {words(b.run_numbers)} to {b.horizon}"
         )
-    return Interval(*map(float, mean_interval(a.regret[:, -1] - b.regret[:, -1], level=level)))
+    if a.engine != b.engine:
+        warnings.warn(
+            f"a ran on the engine {a.engine!r} and b on {b.engine!r}: their runs share means and "
+            "graphs but not rewards, so the interval is wider than with engine='reference' for "
+            "both",
+            stacklevel=2,
+        )
+    return Estimate(*map(float, mean_interval(a.regret[:, -1] - b.regret[:, -1], level=level)))

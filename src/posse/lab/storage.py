@@ -1,7 +1,9 @@
 """Results in files: netCDF, which any scientific tool reads, and back without losing a bit.
 
 The classic format knows neither groups, None nor 64-bit integers. So the settings are one JSON
-attribute, counts are 32-bit, and a Comparison is an `algorithm` dimension.
+attribute, counts are 32-bit, and a Comparison is an `algorithm` dimension, its engines a JSON
+attribute as well. What algorithms kept in different shapes is filled up with nan; the attribute
+`shapes` knows how much of it is theirs. Format 1 had one engine and nothing kept.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import io
 import json
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,16 +21,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posse.lab.files import atomic_write
+from posse.lab.keep import KEEP
 from posse.lab.results import Comparison, Result
-from posse.lab.settings import has_unnamed
 
 if TYPE_CHECKING:
     import xarray as xr
 
-FORMAT = 1
+FORMAT = 2
 RESULT = "posse-result"
 COMPARISON = "posse-comparison"
-ATTRIBUTES = ("kind", "format", "engine", "settings", "checksum")
+ATTRIBUTES = ("kind", "format", "engine", "settings", "shapes", "checksum")
 
 # SciPy writes the size of an array as a signed 32-bit number, rounded up to a multiple of 4
 LARGEST_ARRAY = 2**31 - 4
@@ -38,45 +40,59 @@ def to_dataset(value: Result | Comparison) -> xr.Dataset:
     """Label the arrays of a result or a comparison, with the settings as a JSON attribute."""
     import xarray as xr
 
-    if isinstance(value, Comparison):
-        results = list(value.values())
-        first, kind, outer = results[0], COMPARISON, {"algorithm": list(value)}
-        regret = np.stack([result.regret for result in results])
-        pulls = np.stack([result.pulls for result in results])
-    else:
-        first, kind, outer = value, RESULT, {}
-        regret, pulls = value.regret, value.pulls
+    results = list(value.values()) if isinstance(value, Comparison) else [value]
+    outer = {"algorithm": list(value)} if isinstance(value, Comparison) else {}
+    first = results[0]
+    arrays: dict[str, tuple[tuple[str, ...], list[NDArray[Any]]]] = {
+        "regret": (("run", "time"), [result.regret for result in results]),
+        "pulls": (("run", "agent", "arm"), [result.pulls for result in results]),
+    }
+    for name in first.kept:
+        arrays[KEEP[name].attribute] = KEEP[name].dims, [result.kept[name] for result in results]
+    shapes = {name: [result.kept[name].shape for result in results] for name in first.kept}
     return xr.Dataset(
         data_vars={
-            "regret": ([*outer, "run", "time"], regret),
-            "pulls": ([*outer, "run", "agent", "arm"], pulls),
+            name: ([*outer, *dims], _stacked(each) if outer else each[0])
+            for name, (dims, each) in arrays.items()
         },
         coords={
             **outer,
-            "run": np.arange(first.runs),
+            "run": np.array(first.run_numbers),
             "time": first.times,
             "agent": np.arange(first.n_agents),
             "arm": np.arange(first.n_arms),
         },
         attrs={
-            "kind": kind,
+            "kind": COMPARISON if outer else RESULT,
             "format": FORMAT,
-            "engine": first.engine,
+            "engine": _engine(value),
             "settings": json.dumps(_settings(value), default=repr),
+            "shapes": json.dumps(shapes),
         },
     )
 
 
+def _stacked(arrays: list[NDArray[Any]]) -> NDArray[Any]:
+    """One array of all, those of smaller shape filled up with nan."""
+    largest = tuple(np.max([array.shape for array in arrays], axis=0))
+    if all(array.shape == largest for array in arrays):
+        return np.stack(arrays)
+    stacked = np.full((len(arrays), *largest), np.nan)
+    for place, array in zip(stacked, arrays, strict=True):
+        place[tuple(map(slice, array.shape))] = array
+    return stacked
+
+
 def save(value: Result | Comparison, path: str | os.PathLike[str]) -> None:
     """Write a netCDF file, which has its name only once it is complete."""
-    if has_unnamed(_settings(value)):
+    if Path(path).suffix not in (".nc", ""):
         raise ValueError(
-            "this result cannot be saved: it used a lambda or a local function, which no file can "
-            "name; define it in a module"
+            f"{path} must end in .nc: results are saved as netCDF; to_dataframe().to_csv(...) "
+            "writes curves as text"
         )
     settings = json.dumps(_settings(value), default=_refuse)
     dataset = to_dataset(value)
-    for name in ("regret", "pulls"):
+    for name in dataset.data_vars:
         size = dataset[name].nbytes
         if size > LARGEST_ARRAY:
             raise ValueError(
@@ -84,15 +100,16 @@ def save(value: Result | Comparison, path: str | os.PathLike[str]) -> None:
                 "record fewer rounds or save fewer runs at a time"
             )
     dataset.attrs["settings"] = settings
-    dataset.attrs["checksum"] = _checksum(
-        dataset.attrs, dataset["time"].values, dataset["regret"].values, dataset["pulls"].values
-    )
+    arrays = {str(name): dataset[name].values for name in ["time", *dataset.data_vars]}
+    dataset.attrs["checksum"] = _checksum(dataset.attrs, list(arrays.values()))
     with atomic_write(path) as temporary:
         dataset.to_netcdf(temporary, engine="scipy")
 
 
 def load(path: str | os.PathLike[str]) -> Result | Comparison:
     """Read what `save` wrote; anything else, and anything damaged, is refused."""
+    if not isinstance(path, str | os.PathLike):
+        raise ValueError(f"path must be that of a file such as 'r.nc', got {path!r}")
     attributes, variables = _parse(path)
     kind, version = attributes["kind"], attributes["format"]
     if kind not in (RESULT, COMPARISON):
@@ -102,22 +119,38 @@ def load(path: str | os.PathLike[str]) -> Result | Comparison:
             f"{path} was written by a newer Posse (format {version}, known up to {FORMAT})"
         )
     try:
+        shapes = json.loads(attributes["shapes"]) if version != 1 else {}
         times = variables["time"].astype(np.int64)
         regret = variables["regret"].astype(np.float64)
         pulls = variables["pulls"].astype(np.int32)
-        whole = attributes["checksum"] == _checksum(attributes, times, regret, pulls)
+        kept = {name: variables[KEEP[name].attribute].astype(np.float64) for name in shapes}
+        arrays: list[NDArray[Any]] = [times, regret, pulls, *kept.values()]
+        whole = attributes["checksum"] == _checksum(attributes, arrays)
     except Exception:  # a part is missing or of another type
         whole = False
     if not whole:
         raise ValueError(f"{path} is damaged: its content does not match its checksum")
-    for array in (times, regret, pulls):
+    for array in arrays:
         array.setflags(write=False)  # so that a Result need not copy it
 
     engine, settings = attributes["engine"], json.loads(attributes["settings"])
     if kind == RESULT:
-        return Result(times, regret, pulls, engine, settings)
-    each = zip(settings, regret, pulls, settings.values(), strict=True)
-    return Comparison({name: Result(times, r, p, engine, own) for name, r, p, own in each})
+        return Result(times, regret, pulls, engine, settings, kept)
+    engines = dict.fromkeys(settings, engine) if version == 1 else json.loads(engine)
+    results = {}
+    for place, (name, own) in enumerate(settings.items()):
+        parts = {
+            key: array[place][tuple(map(slice, shapes[key][place]))] for key, array in kept.items()
+        }
+        results[name] = Result(times, regret[place], pulls[place], engines[name], own, parts)
+    return Comparison(results)
+
+
+def _engine(value: Result | Comparison) -> str:
+    """The engine of a result, or those of each algorithm by name as JSON."""
+    if isinstance(value, Result):
+        return value.engine
+    return json.dumps({name: result.engine for name, result in value.items()})
 
 
 def _settings(value: Result | Comparison) -> dict[str, Any]:
@@ -135,10 +168,12 @@ def _refuse(value: Any) -> Any:
     )
 
 
-def _checksum(attributes: Mapping[str, Any], *arrays: NDArray[Any]) -> str:
+def _checksum(attributes: Mapping[str, Any], arrays: Sequence[NDArray[Any]]) -> str:
     """Hash all that is read back (SHA-256), alike on every machine."""
     digest = hashlib.sha256()
     head = [attributes[name] for name in ("kind", "engine", "settings")]
+    if attributes["format"] != 1:
+        head.append(attributes["shapes"])
     shapes = [array.shape for array in arrays]
     digest.update(json.dumps([*head, attributes["format"], shapes]).encode())
     for array in arrays:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ParamSpec
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec
 
 from posse.networks import graphs, recipes
 from posse.networks.dynamics import DYNAMICS
@@ -13,6 +13,7 @@ from posse.networks.gossip import Gossip
 from posse.networks.graphs import EXAMPLES, GRAPHS, Graph
 from posse.networks.link_failure import LinkFailure
 from posse.networks.network import Network
+from posse.networks.operators import as_matrix
 from posse.networks.static import Static
 from posse.networks.weights import WEIGHT_RULES, Matrix
 
@@ -28,6 +29,7 @@ __all__ = [
     "LinkFailure",
     "Network",
     "Static",
+    "as_matrix",
     "barabasi_albert",
     "complete",
     "cycle",
@@ -51,12 +53,18 @@ P = ParamSpec("P")
 
 def constructor(build: Callable[P, Graph]) -> Callable[P, Network]:
     """The public constructor of a graph's networks: same arguments, returns a Network."""
-    signature = inspect.signature(build)
+    signature = inspect.signature(build, eval_str=True)
 
     @functools.wraps(build)
     def construct(*args: P.args, **kwargs: P.kwargs) -> Network:
         return Network(build.__name__, tuple(signature.bind(*args, **kwargs).arguments.items()))
 
+    # What help() and documentation show is this function, not the builder behind it
+    shown = signature.replace(return_annotation=Network)
+    annotations = {name: p.annotation for name, p in shown.parameters.items()}
+    vars(construct).update(__signature__=shown)
+    construct.__module__ = __name__
+    construct.__annotations__ = annotations | {"return": Network}
     return construct
 
 
@@ -76,16 +84,32 @@ random_geometric = constructor(graphs.random_geometric)
 from_edges = constructor(graphs.from_edges)
 
 
-def from_networkx(graph: nx.Graph[Any]) -> Network:
-    """The network of a NetworkX graph; agent i is the i-th of `graph.nodes`."""
+def from_networkx(graph: nx.Graph[Any], weight: str | Literal[False] | None = None) -> Network:
+    """The network of a NetworkX graph; agent i is the i-th of `graph.nodes`.
+
+    graph: undirected and simple.
+    weight: the attribute of edges that holds the entries of W between two agents; diagonal entries
+    are the rest to 1. False ignores what edges carry, and None refuses edges with a "weight".
+    """
     n_agents, edges = graphs.from_networkx(graph)
-    return from_edges(edges, n_agents)
+    if weight is None and any("weight" in data for *_, data in graph.edges(data=True)):
+        raise ValueError(
+            f"weight must be given for {graph}, whose edges carry one: weight='weight' takes these "
+            "as the entries of W between agents, weight=False ignores them"
+        )
+    if weight is None or weight is False:
+        return from_edges(edges, n_agents)
+    if not isinstance(weight, str):
+        raise ValueError(f"weight must be the name of an attribute of edges or False, got {weight}")
+    rule = Matrix.of_links(n_agents, graphs.edge_weights(graph, weight))
+    return Network("from_edges", recipes.support(rule), rule)
 
 
 def from_matrix(matrix: Any, check: bool = True) -> Network:
     """The network of a doubly stochastic W (N, N), dense or sparse, linked where W > 0.
 
-    `check=False` admits any non-negative W with a warning, for published variants only.
+    matrix: W, rows that say how much each agent listens to the others.
+    check: False admits any non-negative W with a warning, for published variants only.
     """
     rule = Matrix.of(matrix, check)
     return Network("from_edges", recipes.support(rule), rule)

@@ -7,10 +7,10 @@ Adding a graph is one builder and one line of `_BUILDERS` (and its typed name in
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from posse import checks
 
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     import networkx as nx
 
 IntArray = NDArray[np.int64]
+
+# A fixed draw of a random graph, or a fresh one in every run, which is Network's affair.
+RUN = "run"
+Seed = int | Literal["run"]
 
 
 class Graph(NamedTuple):
@@ -32,48 +36,76 @@ _MOST_AGENTS = 100_000_000
 
 
 def complete(agents: int) -> Graph:
-    """Everybody talks to everybody."""
+    """Everybody talks to everybody.
+
+    agents: how many, from 1 to 10,000.
+    """
     n = checks.whole("agents", agents, at_least=1, at_most=10_000)  # 50 million links
     return simple(n, np.triu_indices(n, k=1))
 
 
 def cycle(agents: int) -> Graph:
-    """A ring: each agent has two neighbours (`cycle(2)` is one link)."""
+    """A ring: each agent has two neighbours (`cycle(2)` is one link).
+
+    agents: how many, at least 1.
+
+    >>> posse.networks.cycle(4).weights.round(2).tolist()[0]
+    [0.33, 0.33, 0.0, 0.33]
+    """
     n = _agents(agents)
     ring = np.arange(n)
     return simple(n, (ring, (ring + 1) % n))
 
 
 def path(agents: int) -> Graph:
-    """A line: a cycle with one link cut."""
+    """A line: a cycle with one link cut.
+
+    agents: how many, at least 1.
+    """
     n = _agents(agents)
     line = np.arange(n)
     return simple(n, (line[:-1], line[1:]))
 
 
 def star(agents: int) -> Graph:
-    """Agent 0 in the middle, linked to all the others."""
+    """Agent 0 in the middle, linked to all the others.
+
+    agents: how many in all, at least 1.
+    """
     n = _agents(agents)
     leaves = np.arange(1, n)
     return simple(n, (np.zeros_like(leaves), leaves))
 
 
 def grid(rows: int, columns: int) -> Graph:
-    """A 4-connected grid; agent `r * columns + c` sits at row r, column c."""
+    """A 4-connected grid; agent `r * columns + c` sits at row r, column c.
+
+    rows, columns: of agents, at least 1 each.
+
+    >>> posse.networks.grid(2, 3).neighbours(0).tolist()
+    [1, 3]
+    """
     seats = _seats(rows, columns)
     right, down = (seats[:, :-1], seats[:, 1:]), (seats[:-1], seats[1:])
     return simple(seats.size, right, down)
 
 
 def torus(rows: int, columns: int) -> Graph:
-    """A grid whose opposite borders are joined (a side of 2 has single links, of 1 none)."""
+    """A grid whose opposite borders are joined (a side of 2 has single links, of 1 none).
+
+    rows, columns: of agents, at least 1 each; agent `r * columns + c` sits at row r, column c.
+    """
     seats = _seats(rows, columns)
     right, down = (seats, np.roll(seats, -1, axis=1)), (seats, np.roll(seats, -1, axis=0))
     return simple(seats.size, right, down)
 
 
 def regular_ring(agents: int, k: int) -> Graph:
-    """A ring where each agent is linked to the k nearest on each side (2k < agents)."""
+    """A ring where each agent is linked to the k nearest on each side (2k < agents).
+
+    agents: how many.
+    k: neighbours on each side, at least 1.
+    """
     n = _agents(agents)
     k = checks.whole("k", k, at_least=1)
     if 2 * k >= n:
@@ -83,22 +115,40 @@ def regular_ring(agents: int, k: int) -> Graph:
 
 
 def hypercube(dimension: int) -> Graph:
-    """The 2**dimension corners of a cube, linked where they differ in one coordinate."""
+    """The 2**dimension corners of a cube, linked where they differ in one coordinate.
+
+    dimension: from 0 (one agent) to 20.
+    """
     dimension = checks.whole("dimension", dimension, at_least=0, at_most=20)
     corners = np.arange(2**dimension)
     return simple(corners.size, *((corners, corners ^ (1 << bit)) for bit in range(dimension)))
 
 
-def erdos_renyi(agents: int, p: float, seed: int = 0) -> Graph:
-    """Each possible link is present with probability p, independently."""
+def erdos_renyi(agents: int, p: float, seed: Seed = 0) -> Graph:
+    """Each possible link is present with probability p, independently.
+
+    agents: how many, at least 1.
+    p: the probability of a link, from 0 to 1.
+    seed: of the one draw that all runs share, or "run" for a fresh graph in every run.
+
+    >>> fresh = posse.networks.erdos_renyi(20, 0.3, seed="run")
+    >>> fresh.of_run(seed=7, run=0) == fresh.of_run(seed=7, run=1)
+    False
+    """
     import networkx as nx
 
     n, p, seed = _agents(agents), checks.number("p", p, at_least=0, at_most=1), _seed(seed)
     return from_networkx(nx.fast_gnp_random_graph(n, p, seed=seed))
 
 
-def watts_strogatz(agents: int, k: int, p: float, seed: int = 0) -> Graph:
-    """A ring of k neighbours in all (k even, k/2 on each side), each link rewired w.p. p."""
+def watts_strogatz(agents: int, k: int, p: float, seed: Seed = 0) -> Graph:
+    """A ring of k neighbours in all (k even, k/2 on each side), each link rewired w.p. p.
+
+    agents: how many.
+    k: neighbours in the ring, even and below agents.
+    p: the probability that a link is rewired, from 0 to 1.
+    seed: of the one draw that all runs share, or "run" for a fresh graph in every run.
+    """
     import networkx as nx
 
     n = _agents(agents)
@@ -109,8 +159,13 @@ def watts_strogatz(agents: int, k: int, p: float, seed: int = 0) -> Graph:
     return from_networkx(nx.watts_strogatz_graph(n, k, p, seed=seed))
 
 
-def barabasi_albert(agents: int, m: int, seed: int = 0) -> Graph:
-    """Agents join one by one, each linked to m earlier ones in proportion to their degrees."""
+def barabasi_albert(agents: int, m: int, seed: Seed = 0) -> Graph:
+    """Agents join one by one, each linked to m earlier ones in proportion to their degrees.
+
+    agents: how many in the end, at least 2.
+    m: links of an agent that joins, from 1 to agents - 1.
+    seed: of the one draw that all runs share, or "run" for a fresh graph in every run.
+    """
     import networkx as nx
 
     n = checks.whole("agents", agents, at_least=2)
@@ -118,8 +173,13 @@ def barabasi_albert(agents: int, m: int, seed: int = 0) -> Graph:
     return from_networkx(nx.barabasi_albert_graph(n, m, seed=seed))
 
 
-def random_regular(agents: int, degree: int, seed: int = 0) -> Graph:
-    """A random graph in which every agent has the same degree."""
+def random_regular(agents: int, degree: int, seed: Seed = 0) -> Graph:
+    """A random graph in which every agent has the same degree.
+
+    agents: how many.
+    degree: links of every agent, below agents; agents * degree is even.
+    seed: of the one draw that all runs share, or "run" for a fresh graph in every run.
+    """
     import networkx as nx
 
     n = _agents(agents)
@@ -129,18 +189,27 @@ def random_regular(agents: int, degree: int, seed: int = 0) -> Graph:
     return from_networkx(nx.random_regular_graph(degree, n, seed=seed))
 
 
-def random_geometric(agents: int, radius: float, seed: int = 0) -> Graph:
-    """Agents at uniform places of the unit square, linked when no further than radius apart."""
+def random_geometric(agents: int, radius: float, seed: Seed = 0) -> Graph:
+    """Agents at uniform places of the unit square, linked when no further than radius apart.
+
+    agents: how many, at least 1.
+    radius: the reach of an agent, above 0.
+    seed: of the one draw that all runs share, or "run" for a fresh graph in every run.
+    """
     import networkx as nx
 
     n, radius, seed = _agents(agents), checks.number("radius", radius, above=0), _seed(seed)
     return from_networkx(nx.random_geometric_graph(n, radius, seed=seed))
 
 
-def from_edges(edges: ArrayLike | checks.FrozenArray, agents: int | None = None) -> Graph:
-    """The graph of the given links (E, 2); agents defaults to the largest label plus one.
+def from_edges(edges: Any, agents: int | None = None) -> Graph:
+    """The given links and no others; one given twice, or in both directions, counts once.
 
-    A link given twice, or in both directions, counts once.
+    edges: pairs of agents, (E, 2), numbered from 0.
+    agents: how many; None takes the largest number in edges plus one.
+
+    >>> posse.networks.from_edges([(0, 1), (1, 2)]).degrees.tolist()
+    [1, 2, 1]
     """
     try:
         pairs = np.asarray(edges.values if isinstance(edges, checks.FrozenArray) else edges)
@@ -166,10 +235,7 @@ def from_edges(edges: ArrayLike | checks.FrozenArray, agents: int | None = None)
 
 
 def from_networkx(graph: nx.Graph[Any]) -> Graph:
-    """The links of a NetworkX graph; agent i is the i-th of `graph.nodes`, attributes are unused.
-
-    For weights of your own use `from_matrix`.
-    """
+    """The links of a NetworkX graph, without what they carry; agent i is the i-th of its nodes."""
     for unsuitable, found, advice in (
         ("undirected", graph.is_directed(), "call .to_undirected() first"),
         ("simple", graph.is_multigraph(), "call networkx.Graph(graph) first"),
@@ -179,6 +245,17 @@ def from_networkx(graph: nx.Graph[Any]) -> Graph:
     order = {node: i for i, node in enumerate(graph.nodes)}
     pairs = [(order[i], order[j]) for i, j in graph.edges]
     return from_edges(np.array(pairs, dtype=np.int64).reshape(-1, 2), agents=len(order))
+
+
+def edge_weights(graph: nx.Graph[Any], weight: str) -> dict[tuple[int, int], float]:
+    """The attribute `weight` of each edge of a NetworkX graph, by its two agents."""
+    order = {node: i for i, node in enumerate(graph.nodes)}
+    edges: list[tuple[Any, Any, Any]] = list(graph.edges(data=weight))
+    for i, j, value in edges:
+        if value is None:
+            raise ValueError(f"weight {weight!r} must be on every edge, but ({i}, {j}) has none")
+        checks.number(f"weight {weight!r} of edge ({i}, {j})", value, at_least=0)
+    return {(order[i], order[j]): float(value) for i, j, value in edges}
 
 
 def n_components(graph: Graph) -> int:
@@ -208,6 +285,11 @@ def _agents(value: Any) -> int:
 
 
 def _seed(value: Any) -> int:
+    if value is None or isinstance(value, str):
+        raise ValueError(
+            "seed must be a whole number at least 0 for one graph in all runs, or 'run' for a "
+            f"fresh graph in every run, got {value!r}"
+        )
     return checks.whole("seed", value, at_least=0)
 
 

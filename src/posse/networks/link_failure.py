@@ -40,7 +40,8 @@ class LinkFailure:
                 "normalise 'realised' is defined for the weights 'max-degree' only, "
                 f"got {network.rule!r}"
             )
-        network.link_weights  # noqa: B018 (refuses asymmetric matrices)
+        if isinstance(network.rule, rules.Matrix):
+            network.link_weights  # noqa: B018 (refuses asymmetric matrices)
 
     def expected_links(self, network: Network) -> FloatArray:
         """The links (E,) of E[W(t)]: a link is up with probability 1 - p."""

@@ -8,21 +8,36 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from posse import checks
-from posse.networks import graphs, recipes, spectrum
+from posse.networks import facts, graphs, recipes, spectrum
 from posse.networks import weights as rules
-from posse.networks.dynamics import Dynamics, Sampler
+from posse.networks.dynamics import Draw, Dynamics, drawing, is_own
 from posse.networks.gossip import Gossip
 from posse.networks.graphs import GRAPHS, Graph, IntArray
 from posse.networks.link_failure import LinkFailure
 from posse.networks.static import STATIC
 from posse.networks.weights import DEFAULT_RULE, WEIGHT_RULES, FloatArray, Matrix
+from posse.randomness import generator
+
+_FRESH = "this network is a fresh graph in every run"
+_MOST_DRAWS = 100  # of a random graph until one is connected
+
+# Arguments in one plain form, by the annotations of the builders.
+_PLAIN: dict[str, Callable[[Any], Any]] = {
+    "int": int,
+    "float": float,
+    "Seed": lambda seed: seed if seed == graphs.RUN else int(seed),
+}
+
+
+class _Disconnected(ValueError):
+    """A graph that falls into parts."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -31,6 +46,10 @@ class Network:
 
     `arguments` are those of the graph's builder, as (name, value) pairs; `rule` is the name of a
     weight rule or a matrix.
+
+    >>> network = posse.networks.cycle(4)
+    >>> round(network.spectral_gap, 4), round(network.failing(0.5).spectral_gap, 4)
+    (0.6667, 0.3333)
     """
 
     graph: str
@@ -41,12 +60,18 @@ class Network:
     def __post_init__(self) -> None:
         checks.choice("graph", self.graph, GRAPHS)
         object.__setattr__(self, "arguments", self._plain_arguments())
-        if isinstance(self.rule, Matrix):  # connected by its own check, if any
-            self._refuse_foreign_links(self.rule.graph())
-        else:
+        if not isinstance(self.rule, Matrix):
             checks.choice("weights", self.rule, WEIGHT_RULES)
-            self._refuse_disconnected()
-        self.dynamics.check(self)
+            if not self.is_recipe:
+                self._refuse_disconnected()
+        elif self.is_recipe:
+            raise ValueError(f"weights of {self.graph} must be a rule's name, since {_FRESH}")
+        else:  # connected by its own check, if any
+            self._refuse_foreign_links(self.rule.graph())
+        checks.capable("dynamics", self.dynamics, ["sampler"], "posse.networks.Gossip()")
+        # one's own need no check, and may ask about the graph: each run's then
+        if hasattr(self.dynamics, "check") and not (self.is_recipe and is_own(self.dynamics)):
+            self.dynamics.check(self)
 
     def weighted(self, rule: Any) -> Network:
         """The same graph with other weights: the name of a rule, or a matrix (N, N)."""
@@ -61,12 +86,48 @@ class Network:
         """The same network where each link fails with probability p each round, independently."""
         return self._with(LinkFailure(p, normalise))
 
-    def sampler(self, n_runs: int) -> Sampler:
-        """A function to call once a round with the randomness of R = n_runs runs, for their W(t).
+    def varying(self, dynamics: Any) -> Network:
+        """The same graph with dynamics of one's own: any object with `sampler(network, n_runs)`.
 
-        What it returns mixes agents by `weights @ x` for x of shape (..., R, N, K).
+        That returns a function, called once a round as `draw(randomness)` or, if it takes a second
+        argument, `draw(randomness, t)` with the round t = 1, 2, ...; see `Dynamics` for the rest.
         """
-        return self.dynamics.sampler(self, checks.whole("n_runs", n_runs, at_least=1))
+        return self._with(dynamics)
+
+    def sampler(self, n_runs: int) -> Draw:
+        """A function `draw(randomness, t)` to call once a round for W(t) of R = n_runs runs.
+
+        `draw(randomness)` counts the rounds itself. What it returns mixes agents by `weights @ x`
+        for x of shape (..., R, N, K).
+        """
+        self._refuse_recipe()
+        return drawing(self.dynamics, self, checks.whole("n_runs", n_runs, at_least=1))
+
+    @property
+    def is_recipe(self) -> bool:
+        """Whether a fresh graph is drawn in every run (`seed="run"`), each by `of_run`."""
+        return dict(self.arguments).get("seed") == graphs.RUN
+
+    def of_run(self, seed: int, run: int) -> Network:
+        """The network of one run: of a random graph with `seed="run"` that run's own draw.
+
+        A draw that is not connected is drawn again, so it is the random graph given that it is
+        connected. Any other network is itself in all runs.
+        """
+        if not self.is_recipe:
+            return self
+        source = generator(seed, run, "graph")
+        for _ in range(_MOST_DRAWS):
+            drawn = dict(self.arguments) | {"seed": int(source.integers(2**32))}
+            try:
+                return dataclasses.replace(self, arguments=tuple(drawn.items()))
+            except _Disconnected:
+                continue
+        denser = list(drawn)[1]  # of every random graph the second argument makes it denser
+        raise ValueError(
+            f"{self} must be connected, but {_MOST_DRAWS} draws for run {run} were not: "
+            f"raise {denser}"
+        )
 
     def to_data(self) -> dict[str, Any]:
         """The recipe as plain data, without what is left at its default."""
@@ -80,12 +141,13 @@ class Network:
     @functools.cached_property
     def topology(self) -> Graph:
         """The graph itself: the number of agents and the links."""
+        self._refuse_recipe()
         return GRAPHS[self.graph](**dict(self.arguments))
 
     @property
     def n_agents(self) -> int:
         """N."""
-        return self.topology.n_agents
+        return dict(self.arguments)["agents"] if self.is_recipe else self.topology.n_agents
 
     @property
     def edges(self) -> IntArray:
@@ -134,11 +196,24 @@ class Network:
         """E[W(t)] (N, N), dense or sparse like `weights`."""
         if self.dynamics == STATIC:
             return self.weights
-        return rules.stored(rules.assemble(self.topology, self.dynamics.expected_links(self)))
+        return rules.stored(rules.assemble(self.topology, self.expected_links))
+
+    @property
+    def expected_links(self) -> FloatArray:
+        """The weight of each link, (E,), in E[W(t)]."""
+        self._refuse_recipe()
+        if not hasattr(self.dynamics, "expected_links"):
+            raise ValueError(
+                f"the expected weights of {self} are not known, so neither are its second "
+                f"eigenvalue and spectral gap: give {type(self.dynamics).__name__} a method "
+                "expected_links(network) that returns the weight of each link (E,) in E[W(t)]"
+            )
+        return self.dynamics.expected_links(self)
 
     @functools.cached_property
     def spectral_gap(self) -> float:
         """1 - lambda_2 of `expected_weights` (1 for one agent): the larger, the faster it mixes."""
+        self._refuse_recipe()
         return spectrum.spectral_gap(self)
 
     @property
@@ -168,6 +243,9 @@ class Network:
             words.append(f"dynamics={self.dynamics!r}")
         return f"{self.graph}({', '.join(words)})"
 
+    def _repr_html_(self) -> str:
+        return facts.as_html(self)
+
     @functools.cached_property
     def _adjacency(self) -> tuple[IntArray, IntArray]:
         """Where each agent's neighbours begin (N + 1,), and all neighbours (2 E,) in order."""
@@ -180,11 +258,12 @@ class Network:
         """The arguments, checked by building the graph, in one plain form that compares well."""
         build = GRAPHS[self.graph]
         given = recipes.bind(build, dict(self.arguments), self.graph)
-        graph = build(**given)
-        # The graph is in hand: keep it, under the name of the cached property
-        self.__dict__["topology"] = graph
+        fresh = given.get("seed") == graphs.RUN
+        graph = build(**(given | {"seed": 0} if fresh else given))
+        if not fresh:  # The graph is in hand: keep it, under the name of the cached property
+            self.__dict__["topology"] = graph
         plain = {
-            name: {"int": int, "float": float}.get(p.annotation, lambda value: value)(given[name])
+            name: _PLAIN.get(p.annotation, lambda value: value)(given[name])
             for name, p in inspect.signature(build).parameters.items()
         }
         if "edges" in plain:
@@ -205,7 +284,11 @@ class Network:
             names = [name for name, _ in self.arguments]
             # Of every random graph the second argument is the one that makes it denser
             advice = f"raise {names[1]} or try another seed" if "seed" in names else "add links"
-            raise ValueError(f"{self} must be connected, but has {parts} components: {advice}")
+            raise _Disconnected(f"{self} must be connected, but has {parts} components: {advice}")
+
+    def _refuse_recipe(self) -> None:
+        if self.is_recipe:
+            raise ValueError(f"{_FRESH}: ask network.of_run(seed, run)")
 
     def _refuse_foreign_links(self, support: Graph) -> None:
         if support.n_agents != self.n_agents:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
 
 # Entries of a block-diagonal matrix: enough to forget the overhead of a call (6 microseconds),
 # few enough to stay in the cache.
@@ -31,6 +32,13 @@ class Operator(Protocol):
 class Uniform:
     """All weights 1/N: everybody gets the mean, as a read-only view of one row."""
 
+    def __init__(self, n_agents: int) -> None:
+        self.n_agents = n_agents
+
+    def links(self, n_runs: int) -> IntArray:
+        """The directed links in use in each run, (R,)."""
+        return np.full(n_runs, self.n_agents * (self.n_agents - 1))
+
     def __matmul__(self, x: FloatArray) -> FloatArray:
         n_agents = x.shape[-2]
         # A product with a row of 1/N takes a fifth of the time of x.mean(axis=-2)
@@ -43,6 +51,13 @@ class Sparse:
     def __init__(self, weights: csr_array[Any, tuple[int, int]]) -> None:
         self.weights = weights
         self._blocks: dict[int, csr_array[Any, tuple[int, int]]] = {}
+        self._links: int | None = None
+
+    def links(self, n_runs: int) -> IntArray:
+        """The directed links in use in each run, (R,); W does not change, so counted once."""
+        if self._links is None:
+            self._links = int(_off_diagonal(self.weights)[1].sum())
+        return np.full(n_runs, self._links)
 
     def __matmul__(self, x: FloatArray) -> FloatArray:
         n_agents, n_arms = x.shape[-2:]
@@ -67,6 +82,12 @@ class SparseRuns:
     def __init__(self, blocks: csr_array[Any, tuple[int, int]]) -> None:
         self.blocks = blocks
 
+    def links(self, n_runs: int) -> IntArray:
+        """The directed links in use in each run, (R,)."""
+        rows, in_use = _off_diagonal(self.blocks)
+        n_agents = self.blocks.shape[0] // n_runs
+        return np.bincount(rows[in_use] // n_agents, minlength=n_runs)
+
     def __matmul__(self, x: FloatArray) -> FloatArray:
         layers = x.reshape(-1, self.blocks.shape[0], x.shape[-1])
         return np.stack([self.blocks @ layer for layer in layers]).reshape(x.shape)
@@ -77,6 +98,10 @@ class Pairs:
 
     def __init__(self, first: NDArray[np.int64], second: NDArray[np.int64]) -> None:
         self.first, self.second = first, second
+
+    def links(self, n_runs: int) -> IntArray:
+        """The directed links in use in each run, (R,): both agents of a pair tell each other."""
+        return np.full(n_runs, 2)
 
     def __matmul__(self, x: FloatArray) -> FloatArray:
         runs = np.arange(len(self.first))
@@ -91,5 +116,49 @@ def as_operator(weights: Any) -> Operator:
     """Weights as an operator: an ndarray, a SciPy sparse matrix or array, or an operator."""
     if hasattr(weights, "tocsr"):
         return Sparse(weights.tocsr())
+    if isinstance(weights, np.ndarray):
+        return np.asarray(weights)  # np.matrix knows two axes only
     operator: Operator = weights
     return operator
+
+
+def as_matrix(weights: Any, n_agents: int, n_runs: int = 1) -> FloatArray:
+    """W(t) as a plain array, whatever an algorithm was handed: (N, N), or (R, N, N) by run.
+
+    For algorithms of one's own that need entries of W and not only `weights @ x`; it takes memory
+    for all entries, where most networks are sparse.
+    """
+    if isinstance(weights, np.ndarray):
+        return np.asarray(weights, dtype=np.float64)
+    if isinstance(weights, Sparse) or hasattr(weights, "tocsr"):
+        matrix = weights.weights if isinstance(weights, Sparse) else weights
+        return np.asarray(matrix.toarray(), dtype=np.float64)
+    if isinstance(weights, Uniform):
+        return np.full((n_agents, n_agents), 1 / n_agents)
+    identity = np.broadcast_to(np.eye(n_agents), (n_runs, n_agents, n_agents))
+    return np.asarray(weights @ identity, dtype=np.float64)
+
+
+def links_in_use(weights: Any, n_runs: int, n_agents: int | None = None) -> IntArray:
+    """How many directed links W(t) uses in each run, (R,): i hears j, j != i, W(t)_ij != 0.
+
+    `n_agents` is asked for by operators of one's own only, which have no shape.
+    """
+    operator = as_operator(weights)
+    if isinstance(operator, Uniform | Sparse | SparseRuns | Pairs):
+        return operator.links(n_runs)
+    n_agents = getattr(weights, "shape", (n_agents,))[-1]
+    if n_agents is None:
+        raise ValueError(f"n_agents must be given for weights without a shape, got {weights!r}")
+    matrix = as_matrix(weights, n_agents, n_runs)
+    diagonal = np.diagonal(matrix, axis1=-2, axis2=-1)
+    used = np.count_nonzero(matrix, axis=(-2, -1)) - np.count_nonzero(diagonal, axis=-1)
+    return np.broadcast_to(np.asarray(used, dtype=np.int64), (n_runs,))
+
+
+def _off_diagonal(
+    weights: csr_array[Any, tuple[int, int]],
+) -> tuple[IntArray, NDArray[np.bool_]]:
+    """The row of every stored entry, and which are weights between two agents and not zero."""
+    rows = np.repeat(np.arange(weights.shape[0]), np.diff(weights.indptr))
+    return rows, (weights.indices != rows) & (weights.data != 0)

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from posse import checks
+from posse import checks, named
 from posse.networks.dynamics import DYNAMICS, Dynamics
 from posse.networks.graphs import GRAPHS
 from posse.networks.static import STATIC
@@ -30,9 +30,7 @@ def write(network: Network) -> dict[str, Any]:
     elif network.rule != DEFAULT_RULE:
         data["weights"] = network.rule
     if network.dynamics != STATIC:
-        (name,) = (key for key, kind in DYNAMICS.items() if type(network.dynamics) is kind)
-        fields = vars(network.dynamics)
-        data["dynamics"] = {"name": name, **fields} if fields else name
+        data["dynamics"] = _dynamics_data(network.dynamics)
     return data
 
 
@@ -73,8 +71,20 @@ def bind(
     return {key: given.get(key, p.default) for key, p in parameters.items()}
 
 
+def _dynamics_data(dynamics: Dynamics) -> Any:
+    """A kind of DYNAMICS by its name there, one's own as 'module:Class' or a marked repr."""
+    registered = (key for key, kind in DYNAMICS.items() if type(dynamics) is kind)
+    if (name := next(registered, None)) is None:
+        return named.write(dynamics)
+    fields = {key: named.write(value) for key, value in vars(dynamics).items()}
+    return {"name": name, **fields} if fields else name
+
+
 def _dynamics(value: Any) -> Dynamics:
     given = {"name": value} if isinstance(value, str) else dict(_table("dynamics", value))
+    if named.REPR_ONLY in given or ":" in str(given.get("name")):
+        own: Dynamics = named.read(given)
+        return own
     name = checks.choice("dynamics", given.pop("name", None), DYNAMICS)
     return DYNAMICS[name](**bind(DYNAMICS[name], given, f"dynamics {name!r}"))
 

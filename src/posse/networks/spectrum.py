@@ -57,7 +57,7 @@ def spectral_gap(network: Network) -> float:
     if network.n_agents == 1:
         return 1.0
     if network.graph in LAPLACIANS and not isinstance(network.rule, Matrix):
-        links = network.dynamics.expected_links(network)
+        links = network.expected_links
         if np.ptp(links) == 0:
             steps = links[0] * LAPLACIANS[network.graph](**dict(network.arguments))[1:]
             return float(np.minimum(steps, 2 - steps).min())

@@ -27,7 +27,7 @@ class Static:
 
     def sampler(self, network: Network, n_runs: int) -> Sampler:
         """The network's own weights, whatever the randomness."""
-        operator = Uniform() if network.is_uniform else as_operator(network.weights)
+        operator = Uniform(network.n_agents) if network.is_uniform else as_operator(network.weights)
 
         def sample(randomness: Randomness) -> Operator:
             return operator

@@ -7,7 +7,7 @@ W = I - sum over links of w_ij (e_i - e_j)(e_i - e_j)^T.  So a rule maps a graph
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -72,6 +72,26 @@ class Matrix:
             )
         kept = stored(weights)
         return cls(FrozenArray(kept if isinstance(kept, np.ndarray) else _entries(kept)), check)
+
+    @classmethod
+    def of_links(cls, n_agents: int, links: Mapping[tuple[int, int], float]) -> Matrix:
+        """The recipe of symmetric weights from those between agents; diagonals take the rest."""
+        from scipy.sparse import coo_array
+
+        ends = np.array(list(links), dtype=np.int64).reshape(-1, 2)
+        values = np.fromiter(links.values(), dtype=np.float64)
+        given = np.bincount(ends.ravel(), np.repeat(values, 2), minlength=n_agents)
+        worst = int(given.argmax())
+        if given[worst] > 1 + TOLERANCE:
+            raise ValueError(
+                f"weights of an agent's links must sum to at most 1, but those of agent {worst} "
+                f"sum to {given[worst]:.6g}: divide all by {given[worst]:.6g} or more"
+            )
+        agents = np.arange(n_agents)
+        rows = np.concatenate([ends[:, 0], ends[:, 1], agents])
+        columns = np.concatenate([ends[:, 1], ends[:, 0], agents])
+        entries = np.concatenate([values, values, np.maximum(1 - given, 0.0)])
+        return cls.of(coo_array((entries, (rows, columns)), shape=(n_agents, n_agents)))
 
     @classmethod
     def from_entries(cls, entries: Any, check: bool = True) -> Matrix:
@@ -187,13 +207,15 @@ def _refuse_unless_doubly_stochastic(weights: csr_array[Any, tuple[int, int]]) -
         if abs(sums[worst] - 1) > TOLERANCE:
             raise ValueError(
                 f"matrix must be doubly stochastic to {TOLERANCE:g}, but {line} {worst} sums to "
-                f"{sums[worst]:.12g}, off by {sums[worst] - 1:.3g}"
+                f"{sums[worst]:.12g}, off by {sums[worst] - 1:.3g} (from_matrix(W, check=False) "
+                "admits any non-negative W, without the paper's guarantees)"
             )
     parts = connected_components(weights, directed=True, connection="strong", return_labels=False)
     if parts > 1:
         raise ValueError(
             f"matrix must be connected, but it falls into {parts} parts: "
-            "agents of different parts could never agree; add links between them"
+            "agents of different parts could never agree; add links between them "
+            "(from_matrix(W, check=False) admits any non-negative W)"
         )
 
 

@@ -108,10 +108,11 @@ class TestCompare:
             assert comparison[name].engine == "compiled"
             np.testing.assert_array_equal(comparison[name].regret, alone.regret)
 
-    def test_runs_all_on_the_reference_if_one_has_no_kernel(self):
+    def test_each_has_its_own_engine(self):
         some = {**ALL, "mine": posse.Decentralized(MyPolicy())}
         comparison = posse.compare(BANDIT, NETWORK, some, horizon=5, runs=2)
-        assert {comparison[name].engine for name in some} == {"reference"}
+        assert {comparison[name].engine for name in ALL} == {"compiled"}
+        assert comparison["mine"].engine == "reference"
 
     def test_compiled_names_what_is_missing(self):
         some = {"fine": DEC_TS, "mine": posse.Decentralized(MyPolicy())}

@@ -45,6 +45,8 @@ BAYESIAN = (
 )
 CONSENSUS = (algorithms.CoopUCB, algorithms.CoopUCB2, algorithms.CoopUCL)
 ALGORITHMS = (*BAYESIAN, *CONSENSUS, algorithms.DDUCB)
+# What the kernels can keep of a run besides regret and pulls.
+KEEPS: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,9 @@ class Plan:
 
 def missing(simulation: Simulation) -> str | None:
     """What has no kernel, in words; None where everything has one."""
+    for name in simulation.keep:
+        if name not in KEEPS:
+            return f"keep={name!r}"
     algorithm: Any = simulation.algorithm
     if type(algorithm) not in ALGORITHMS:
         return f"algorithm {type(algorithm).__name__}"

@@ -1,0 +1,99 @@
+"""The parts of a simulation at the door: accepted, or refused before the first round.
+
+Nothing need be registered: whatever has the methods will do.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from posse import checks, policies
+from posse.algorithms import ALGORITHMS, Decentralized
+from posse.algorithms.bayesian import BayesianAlgorithm
+from posse.bandits import Bandit
+from posse.lab.settings import not_rerunnable
+from posse.networks.network import Network
+
+# What a policy reads beliefs by; one of the user's may read them by anything.
+_READS = {
+    policies.ThompsonSampling: "sample_mean",
+    policies.BayesUCB: "mean_quantile",
+    policies.Greedy: "posterior_mean",
+}
+
+
+def check_problem(bandit: Any, network: Any) -> None:
+    """Refuse what is not a bandit or a network, and rewards that nobody can draw."""
+    if not isinstance(bandit, Bandit):
+        raise ValueError(f"bandit must be a posse.Bandit, got {bandit!r}")
+    if not isinstance(network, Network):
+        raise ValueError(
+            f"network must be a network such as posse.networks.cycle(10), got {network!r}"
+        )
+    _check_family("the bandit's family", bandit.family, ["draw_rewards"], ["means", "rewards"])
+
+
+def check_algorithm(label: str, algorithm: Any, bandit: Bandit, keep: tuple[str, ...]) -> None:
+    """Refuse what is no algorithm, a model that it cannot learn by, and what it cannot tell."""
+    checks.capable(
+        label,
+        algorithm,
+        ["init", "choose", "learn"],
+        "posse.Decentralized(posse.ThompsonSampling())",
+    )
+    own = getattr(algorithm, "family", None)
+    model = own or bandit.family
+    who = f"the family of {label}" if own else f"the bandit's family, the model of {label},"
+    if isinstance(algorithm, BayesianAlgorithm):
+        reads = [_READS[type(algorithm.policy)]] if type(algorithm.policy) in _READS else []
+        _check_family(who, model, ["prior", "statistic", *reads], ["rewards"])
+    elif own:
+        _check_family(who, model, [], ["rewards"])
+    if not model.rewards.covers(bandit.family.rewards):
+        raise ValueError(
+            f"family {_name(model)!r} learns from rewards in {model.rewards}, but the bandit's "
+            f"{_name(bandit.family)!r} rewards lie in {bandit.family.rewards}"
+        )
+    if "messages" in keep and not callable(getattr(algorithm, "numbers_sent", None)):
+        raise ValueError(
+            f"keep: {label} does not say how many numbers it sends: give "
+            f"{type(algorithm).__name__} a method numbers_sent(state, t, links)"
+        )
+    without = type(algorithm) in ALGORITHMS.values() and not isinstance(
+        algorithm, BayesianAlgorithm
+    )
+    if "signs" in keep and not isinstance(algorithm, Decentralized):
+        raise ValueError(
+            f"keep: {label} is {type(algorithm).__name__}, and signs are kept of Decentralized "
+            "only, whose beliefs are tempered"
+        )
+    if "beliefs" in keep and without:
+        raise ValueError(f"keep: {label} is {type(algorithm).__name__}, which has no beliefs")
+
+
+def warn_of_what_cannot_be_rerun(settings: Sequence[Mapping[str, Any]], stacklevel: int) -> None:
+    """Say before the first round, not after the last, what a file will only show."""
+    shown = sorted(set(not_rerunnable(list(settings)).values()))
+    if shown:
+        it = "it" if len(shown) == 1 else "each"
+        warnings.warn(
+            f"{', '.join(shown)} can be saved but not rerun from the file: define {it} in a "
+            "module, as a function or a frozen dataclass",
+            stacklevel=stacklevel + 1,
+        )
+
+
+def _check_family(who: str, family: Any, methods: list[str], fields: list[str]) -> None:
+    lacking = [name for name in methods if not callable(getattr(family, name, None))]
+    lacking += [name for name in fields if not hasattr(family, name)]
+    if lacking:
+        raise ValueError(
+            f"{who} {checks.shown(family)} lacks {' and '.join(lacking)}: "
+            "see posse.families.Family for what a family supplies"
+        )
+
+
+def _name(family: Any) -> str:
+    return str(getattr(family, "name", type(family).__name__))
