@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from posse.algorithms.algorithm import Problem
 from posse.algorithms.forced import without_forced_pulls
-from posse.bandits import take
 from posse.lab.blocks import Block, Simulation, in_callers_order
 from posse.networks.operators import links_in_use
 from posse.randomness import FloatArray
@@ -48,9 +47,16 @@ class Tally:
             shape = _belief(simulation, problem, state).shape
             self._kept["beliefs"] = np.zeros((n_runs, len(times), shape[0], n_agents, n_arms))
 
-    def add(self, t: int, arms: NDArray[np.intp], state: Any, weights: Any) -> None:
-        """Charge round t's arms (R, N): the gaps of the arms played, averaged over agents."""
-        gaps = take(self._gaps, arms)  # (R, N)
+    def add(
+        self,
+        t: int,
+        arms: NDArray[np.intp],  # (R, N)
+        cells: NDArray[np.intp],  # (R, N) where these arms are among the arms of all runs
+        state: Any,
+        weights: Any,
+    ) -> None:
+        """Charge round t's arms: the gaps of the arms played, averaged over agents."""
+        gaps = self._gaps.take(cells)  # (R, N)
         self._so_far += gaps.mean(axis=1)
         self._pulls.reshape(-1)[self._first_arm + arms.ravel()] += 1
         if "agents" in self._kept:
