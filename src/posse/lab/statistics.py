@@ -125,8 +125,8 @@ def paired_difference(a: Result, b: Result, level: float = 0.95) -> Estimate[flo
     """
     if a.run_numbers != b.run_numbers or a.horizon != b.horizon:
         raise ValueError(
-            "a and b must have the same runs and horizon, got "
-            f"{words(a.run_numbers)} to {a.horizon} and {words(b.run_numbers)} to {b.horizon}"
+            f"a and b must have the same runs and horizon, got {words(a.run_numbers)} of "
+            f"{a.horizon} rounds and {words(b.run_numbers)} of {b.horizon}"
         )
     if a.engine != b.engine:
         warnings.warn(
