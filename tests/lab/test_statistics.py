@@ -166,7 +166,8 @@ class TestGrowth:
     def test_a_rise_by_rounding_is_none(self, slope):
         def fit(low, late=5.0):
             rise = Estimate(low, 0.0, low, low)
-            return Growth(Estimate(slope, 0.1, 2.8, 3.2), Estimate(late, 0.0, late, late), rise)
+            whole, later = Estimate(slope, 0.1, 2.8, 3.2), Estimate(late, 0.0, late, late)
+            return Growth(whole, later, rise, rounds=(10, 100), late_rounds=(32, 100))
 
         assert fit(1e-12).is_logarithmic()
         assert fit(2.9e-9).is_logarithmic()

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from posse import checks
-from posse.networks import graphs, recipes, spectrum
+from posse.networks import facts, graphs, recipes, spectrum
 from posse.networks import weights as rules
 from posse.networks.dynamics import Draw, Dynamics, drawing, is_own
 from posse.networks.gossip import Gossip
@@ -46,6 +46,10 @@ class Network:
 
     `arguments` are those of the graph's builder, as (name, value) pairs; `rule` is the name of a
     weight rule or a matrix.
+
+    >>> network = posse.networks.cycle(4)
+    >>> round(network.spectral_gap, 4), round(network.failing(0.5).spectral_gap, 4)
+    (0.6667, 0.3333)
     """
 
     graph: str
@@ -238,6 +242,9 @@ class Network:
         if self.dynamics != STATIC:
             words.append(f"dynamics={self.dynamics!r}")
         return f"{self.graph}({', '.join(words)})"
+
+    def _repr_html_(self) -> str:
+        return facts.as_html(self)
 
     @functools.cached_property
     def _adjacency(self) -> tuple[IntArray, IntArray]:
