@@ -1,8 +1,8 @@
-"""Coverage of 95% intervals from the lab's decentralized beliefs, plain and calibrated.
+"""The lab's decentralized beliefs, plain and calibrated: coverage, and arms settled for.
 
 python studies/calibration.py [--runs 2000] [--write]
 
---write puts the table into docs/calibration.md, between its two marks.
+--write puts the tables into docs/calibration.md, between their marks.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 
 import posse
+from posse.summary import probability_best
 
 DOCS = Path(__file__).parents[1] / "docs" / "calibration.md"
-MARKS = "<!-- lab coverage: begin -->", "<!-- lab coverage: end -->"
 SEED = 10
 TIMES = (10, 30, 100)
 MEANS = (0.5, 0.4, 0.3, 0.2, 0.1)
@@ -79,16 +79,63 @@ def table(runs):
     return "\n".join(lines)
 
 
+def settled(family, beliefs):
+    """In how many runs an arm has P(best) > 95%, and how often a wrong one first: (R, T, D, K)."""
+    found = []
+    for run in beliefs:
+        chances = (probability_best(family, belief, quick=True) for belief in run)
+        found.append(next((int(each.argmax()) for each in chances if each.max() > 0.95), None))
+    stopped = [arm for arm in found if arm is not None]
+    wrong = np.array([arm != 0 for arm in stopped])
+    return f"{len(stopped) / len(found):.0%} | {cell(wrong)}"
+
+
+def stopping(runs):
+    """What becomes of an agent that settles for an arm at P(best) > 95%, in Markdown."""
+    family = GAUSSIAN.family
+    rounds = {
+        horizon: np.unique(np.geomspace(1, horizon, 30).astype(int)) for horizon in (300, 3000)
+    }
+    merged = posse.simulate(
+        GAUSSIAN, N.cycle(30), posse.Decentralized(TS), horizon=300, runs=runs, seed=SEED,
+        record=rounds[300], keep=("beliefs", "signs"), threads=os.cpu_count(),
+    )  # fmt: skip
+    alone = posse.simulate(
+        GAUSSIAN, N.cycle(3), posse.Isolated(TS), horizon=3000, runs=runs, seed=SEED,
+        record=rounds[3000], keep=("beliefs",), threads=os.cpu_count(),
+    )  # fmt: skip
+    belief, signs = (kept[:, :, :, 0] for kept in (merged.beliefs, merged.signs))  # of agent 0
+    first = [np.moveaxis(each, 2, 0) for each in (belief, signs)]
+    honest = np.moveaxis(posse.calibrated(family, *first), 0, 2)
+    return "\n".join(
+        [
+            f"| {runs} runs | settled | of these for a wrong arm |",
+            "|---|---|---|",
+            f"| 30 agents on a cycle, plain, 300 rounds | {settled(family, belief)} |",
+            f"| the same, calibrated | {settled(family, honest)} |",
+            f"| an agent alone, 3000 rounds | {settled(family, alone.beliefs[:, :, :, 0])} |",
+        ]
+    )
+
+
+def write(mark, text):
+    """Put a table into the page, between its marks."""
+    begin, end = (f"<!-- {mark}: {where} -->" for where in ("begin", "end"))
+    before, rest = DOCS.read_text().split(begin)
+    DOCS.write_text(f"{before}{begin}\n{text}\n{end}{rest.split(end)[1]}")
+
+
 def main():
-    """Print the table, and write it where it is shown if asked."""
+    """Print the tables, and write them where they are shown if asked."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=2000)
     parser.add_argument("--write", action="store_true", help="into docs/calibration.md")
     asked = parser.parse_args()
-    made = table(asked.runs)
+    made = {"lab coverage": table(asked.runs), "lab stopping": stopping(max(2, asked.runs // 2))}
+    print(made["lab stopping"])
     if asked.write:
-        before, rest = DOCS.read_text().split(MARKS[0])
-        DOCS.write_text(f"{before}{MARKS[0]}\n{made}\n{MARKS[1]}{rest.split(MARKS[1])[1]}")
+        for mark, text in made.items():
+            write(mark, text)
 
 
 if __name__ == "__main__":
