@@ -2,9 +2,15 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+QUICK := tests/test_beliefs.py tests/test_public_face.py tests/families/test_laws.py \
+  tests/policies/test_laws.py tests/networks/test_weights.py tests/networks/test_dynamics.py \
+  tests/algorithms/test_laws.py tests/lab/test_simulation.py tests/lab/test_results.py \
+  tests/lab/test_storage.py tests/lab/test_experiments.py
+PORTABLE := tests/lab/compiled/test_golden.py tests/lab/compiled/test_determinism.py \
+  tests/lab/compiled/test_baselines.py tests/algorithms/test_baselines.py tests/algorithms/test_mixing.py
 
 .DEFAULT_GOAL := help
-.PHONY: help paper demo test soak lint format bench clean
+.PHONY: help paper demo quick test disguise study soak lint docs format bench clean
 
 help: ## list the commands
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 10
@@ -21,11 +27,20 @@ paper: $(READY) ## every figure of the paper, its statistics and claims: report/
 demo: $(READY) ## 100 agents on a cycle: a table, and a plot in results/
 	$(BIN)/posse run experiments/demo.toml
 
+quick: $(READY) ## the core's laws and the lab's front door: a minute once kernels are compiled
+	$(BIN)/python -m pytest -q -n auto $(QUICK)
+
 test: $(READY) ## the test suite, on all cores
 	@command -v chromedriver >/dev/null || echo "NO BROWSER: the report's page goes untested;" \
 	  "to test it too: apt-get install chromium chromium-driver"
-	@echo "compiling the kernels (once)"; $(BIN)/python -c "import posse.lab.compiled.engine"
+	@echo "compiling the kernels (once)"; $(BIN)/python -m posse.lab.compiled
 	$(BIN)/python -m pytest -n auto --dist worksteal
+
+disguise: $(READY) ## what hangs on the processor, as on another one
+	NUMBA_CPU_NAME=generic OPENBLAS_CORETYPE=Nehalem $(BIN)/python -m pytest -q -n auto $(PORTABLE)
+
+study: $(READY) ## the long statistics behind the tables of docs/, which it writes: an hour
+	$(BIN)/python studies/run.py
 
 soak: $(READY) ## eight live agents killed, stopped, cut off, flooded, out of space: 4 minutes
 	$(BIN)/python -m pytest tests/soak --soak-seconds 60
@@ -36,6 +51,9 @@ lint: $(READY) ## ruff, mypy --strict and the layer rules
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
+docs: $(READY) ## the documentation as a site: docs/_build/index.html
+	$(BIN)/python -m sphinx -W --keep-going -q -E -a -b html docs docs/_build
+
 format: $(READY) ## let ruff format and fix
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
@@ -45,4 +63,4 @@ bench: $(READY) ## measure speed, as ratios taken in one run
 	$(BIN)/python benchmarks/live.py
 
 clean: ## remove what the other commands made
-	rm -rf .venv results report .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv results report docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis

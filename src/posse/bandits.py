@@ -24,7 +24,11 @@ Means = tuple[float, ...] | checks.FrozenArray | Callable[[np.random.Generator],
 
 @dataclass(frozen=True)
 class UniformMeans:
-    """Means drawn uniformly on [low, high] in each run, as in figure 2 of the paper."""
+    """Means drawn uniformly on [low, high] in each run, as in figure 2 of the paper.
+
+    >>> posse.Bandit.bernoulli(posse.bandits.UniformMeans(5)).n_arms
+    5
+    """
 
     n_arms: int
     low: float = 0.0
@@ -45,6 +49,10 @@ class Bandit:
     """K arms of one family with their true means.
 
     means: K numbers, an array (runs, K), or a function of a Generator that draws K numbers.
+
+    >>> bandit = posse.Bandit.gaussian([0.5, 0.1, 0.1], sigma=2.0)
+    >>> bandit.n_arms, bandit.gaps.tolist()
+    (3, [0.0, 0.4, 0.4])
     """
 
     family: Family

@@ -17,7 +17,11 @@ from posse.randomness import FloatArray
 
 
 def prior(family: Family, n_agents: int | tuple[int, ...], n_arms: int) -> FloatArray:
-    """The prior q_0 of every agent and arm: (D, N, K); for runs too, n_agents is (R, N)."""
+    """The prior q_0 of every agent and arm: (D, N, K); for runs too, n_agents is (R, N).
+
+    >>> beliefs.prior(posse.families.Bernoulli(alpha=1, beta=2), n_agents=2, n_arms=3).tolist()
+    [[[1.0, 1.0, 1.0], [1.0, 1.0, 1.0]], [[2.0, 2.0, 2.0], [2.0, 2.0, 2.0]]]
+    """
     between = n_agents if isinstance(n_agents, tuple) else (n_agents,)
     coordinates = family.prior()  # (D,)
     shape = (len(coordinates), *between, n_arms)
@@ -31,7 +35,13 @@ def observe(
     family: Family,
     learning_rate: float,
 ) -> FloatArray:
-    """The tempered posterior of the arms played (eq. `posterior_update`), as a new belief."""
+    """The tempered posterior of the arms played (eq. `posterior_update`), as a new belief.
+
+    >>> family = posse.families.Bernoulli()
+    >>> belief = beliefs.prior(family, n_agents=2, n_arms=2)
+    >>> beliefs.observe(belief, np.array([0, 1]), np.array([1.0, 0.0]), family, 1.0)[:, 0].tolist()
+    [[2.0, 1.0], [1.0, 1.0]]
+    """
     _check_observation(np.asarray(arms), np.asarray(rewards), family, belief.shape)
     evidence = learning_rate * family.statistic(np.asarray(rewards, dtype=float))  # (D, ...)
     n_coordinates, n_arms = belief.shape[0], belief.shape[-1]
@@ -64,6 +74,10 @@ def merge(belief: FloatArray, weights: Any) -> FloatArray:
 
     belief: (D, ..., N, K); weights: (N, N) as an array, a SciPy sparse matrix, or what a network's
     sampler returns.
+
+    >>> belief = np.array([[[4.0, 1.0], [2.0, 3.0]]])  # one coordinate, two agents, two arms
+    >>> beliefs.merge(belief, np.full((2, 2), 0.5)).tolist()
+    [[[3.0, 2.0], [3.0, 2.0]]]
     """
     from posse.networks.operators import as_operator
 

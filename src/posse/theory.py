@@ -45,6 +45,9 @@ def lai_robbins_constant(
     """Least limit of per-agent regret / log T (remark Optimality): sum of gap / (N d(mean, best)).
 
     Arms tied with the best cost nothing and contribute 0.
+
+    >>> round(theory.lai_robbins_constant([0.9, 0.5], n_agents=10), 4)
+    0.0783
     """
     means, gaps = _means_and_gaps(means)
     agents = whole("n_agents", n_agents, at_least=1)
@@ -53,7 +56,12 @@ def lai_robbins_constant(
 
 
 def lai_robbins(bandit: HasMeans, n_agents: int) -> float:
-    """`lai_robbins_constant` of a bandit, with the divergence of its own reward family."""
+    """`lai_robbins_constant` of a bandit, with the divergence of its own reward family.
+
+    >>> bandit = posse.Bandit.gaussian([0.5, 0.1], sigma=1.0)
+    >>> round(theory.lai_robbins(bandit, n_agents=10), 4)
+    0.5
+    """
     return lai_robbins_constant(bandit.means, n_agents, divergence(bandit.family))
 
 
@@ -120,6 +128,9 @@ def mixing_time(n_agents: int, second_eigenvalue: float, accuracy: float = 0.01)
 
     The smallest t with sqrt(N)/2 lambda_2^t <= accuracy, which bounds the total variation distance
     of every row of W^t to 1/N for symmetric doubly stochastic W. Infinite if lambda_2 = 1.
+
+    >>> theory.mixing_time(100, second_eigenvalue=0.9)
+    59
     """
     agents = whole("n_agents", n_agents, at_least=1)
     second = number("second_eigenvalue", second_eigenvalue, at_least=0, at_most=1)

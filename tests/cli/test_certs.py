@@ -75,6 +75,9 @@ main(["certs", *{arguments!r}])
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, cwd=tmp_path
     )
-    expected = 'posse: live agents need cryptography: pip install "posse[live]"\n'
+    expected = (
+        "posse: live agents need cryptography: install Posse with the extra live, "
+        'as by pip install ".[live]" in a clone\n'
+    )
     assert (done.returncode, done.stdout, done.stderr) == (2, "", expected)
     assert list(tmp_path.iterdir()) == []

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from posse.live.store import Decision, Store
+from posse.live.store import DecisionRecord, Store
 
 from .calling import said
 
@@ -28,7 +28,7 @@ def path(tmp_path):
 
 def fill(store):
     for time, id_ in enumerate(("first", "second", "third")):
-        store.decide(Decision(id_, "rød", 0.25, float(time)))
+        store.decide(DecisionRecord(id_, "rød", 0.25, float(time)))
     store.reward("first", 1, 10.0)
     store.expire(12.0, 11.0, None)  # the second
     return store
@@ -56,7 +56,7 @@ def test_while_the_agent_runs(capsys, tmp_path):
     with Store.open(path, fingerprint="f") as store:
         fill(store)
         assert content(run(capsys, path)[1]) == EXPECTED
-        store.decide(Decision("fourth", "red", 1.0, 20.0))  # nothing is locked
+        store.decide(DecisionRecord("fourth", "red", 1.0, 20.0))  # nothing is locked
         assert len(content(run(capsys, path)[1])) == 4
 
 
@@ -121,7 +121,7 @@ def test_a_reader_that_leaves_early(tmp_path):
     path = tmp_path / "agent.db"
     with Store.open(path, fingerprint="f") as store, store.transaction():
         for i in range(5000):  # more than a pipe holds
-            store.decide(Decision(f"decision-{i}", "red", 1.0, float(i)))
+            store.decide(DecisionRecord(f"decision-{i}", "red", 1.0, float(i)))
     process = subprocess.Popen(
         [sys.executable, "-c", "from posse.cli import main; main()", "export", str(path)],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,

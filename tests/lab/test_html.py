@@ -6,7 +6,6 @@ from xml.etree import ElementTree
 
 import pytest
 
-import posse
 from posse import markup
 from posse.lab.results import Comparison
 
@@ -58,24 +57,6 @@ def test_a_comparison_over_two_engines_says_which_ran_what():
     assert headers[-1] == "engine"
     assert [row[-1] for row in rows] == ["reference", "compiled"]
     assert caption.endswith("engine compiled and reference")
-
-
-def test_a_network():
-    caption, rows = cells(posse.networks.path(4).failing(0.5)._repr_html_())
-    assert caption == repr(posse.networks.path(4).failing(0.5))
-    assert dict(rows)["agents"] == "4"
-    assert dict(rows)["links"] == "3"
-    assert dict(rows)["neighbours"] == "1 to 2"
-    gap = posse.networks.path(4).failing(0.5).spectral_gap
-    assert float(dict(rows)["spectral gap"]) == pytest.approx(gap, rel=1e-3)
-
-
-def test_networks_that_have_no_gap_to_show():
-    fresh = dict(cells(posse.networks.erdos_renyi(50, 0.2, seed="run")._repr_html_())[1])
-    assert fresh == {"agents": "50", "links": "others in every run"}
-    large = posse.networks.cycle(100_000)
-    assert "spectral gap" not in dict(cells(large._repr_html_())[1])
-    assert "spectral_gap" not in vars(large)  # nobody waited for it
 
 
 def test_a_table_without_headers_has_none():

@@ -72,7 +72,7 @@ def test_a_client(kind, place, node, tmp_path):
         assert client.arms().keys() == set(node.agent.arm_names)
         assert client.network()["agents_known"] == 1
         assert client.evidence() == node.evidence()
-        assert node.decisions == 2
+        assert node.counts["decisions"] == 2
 
 
 @both
@@ -81,7 +81,7 @@ def test_many_at_once(kind, server, node, monkeypatch):
     with kind(server.url) as client:
         decisions = client.pull_all(7, allowed=["green"])
         assert [decision.arm for decision in decisions] == ["green"] * 7
-        assert len({decision.id for decision in decisions}) == node.decisions == 7
+        assert len({decision.id for decision in decisions}) == node.counts["decisions"] == 7
         rewards = [(decision, 1.0) for decision in decisions]
         *fine, unknown, again, conflict = client.update_all(
             [*rewards, ("nobody", 1.0), (decisions[0].id, 1.0), (decisions[1], 0.0)]
@@ -90,7 +90,7 @@ def test_many_at_once(kind, server, node, monkeypatch):
         assert isinstance(unknown, Unknown)
         assert again is False
         assert isinstance(conflict, Conflict)
-        assert node.rewards == 7
+        assert node.counts["rewards"] == 7
         with pytest.raises(ValueError, match="reward"):
             client.update_all([(decisions[2], float("nan"))])
         with pytest.raises(ValueError, match="pink"):
@@ -248,7 +248,7 @@ def test_threads_share_a_client(server, node):
         decisions = list(threads.map(lambda _: client.pull(), range(40)))
         assert all(threads.map(lambda d: client.update(d, 1.0), decisions))
         assert len(client._free) <= 8
-    assert node.rewards == 40
+    assert node.counts["rewards"] == 40
 
 
 @both

@@ -23,14 +23,14 @@ def test_decisions_and_rewards(http, node):
     refused(http.post(path, json={"reward": 0}), 409, made["decision"], "1.0")
     only = ask(http, "/v1/decisions", {"allowed": ["green"]})
     assert (only["arm"], only["probability"]) == ("green", 1.0)
-    assert (node.decisions, node.rewards) == (2, 1)
+    assert (node.counts["decisions"], node.counts["rewards"]) == (2, 1)
 
 
 def test_an_id_makes_decisions_idempotent(http, node):
     first = ask(http, "/v1/decisions", {"decision": "visit-1", "allowed": ["red"]})
     assert first["decision"] == "visit-1"
     assert all(ask(http, "/v1/decisions", {"decision": "visit-1"}) == first for _ in range(20))
-    assert node.decisions == 1
+    assert node.counts["decisions"] == 1
     other = {"decision": "visit-1", "allowed": ["green"]}
     refused(http.post("/v1/decisions", json=other), 409, "visit-1", "new id")
     # asked again after an arm has gone from the agent's file
@@ -38,7 +38,7 @@ def test_an_id_makes_decisions_idempotent(http, node):
     assert ask(http, "/v1/decisions", again) == first
     assert ask(http, "/v1/decisions/batch", {"decisions": [again]})["decisions"] == [first]
     refused(http.post("/v1/decisions", json={**again, "decision": "new"}), 422, "gone")
-    assert node.decisions == 1
+    assert node.counts["decisions"] == 1
 
 
 WRONG_DECISIONS = [
@@ -66,7 +66,7 @@ def test_wrong_decisions(http, node):
     for body, field in WRONG_DECISIONS:
         content = json.dumps(body).encode()
         refused(http.post("/v1/decisions", content=content, headers=JSON), 422, field)
-    assert node.decisions == 0
+    assert node.counts["decisions"] == 0
 
 
 def test_wrong_rewards(http, node):
@@ -81,7 +81,7 @@ def test_wrong_rewards(http, node):
         assert "reward" in one["error"]
     content = b'{"reward": 1%b}' % (b"0" * 5000)  # more digits than Python reads
     refused(http.post(path, content=content, headers=JSON), 422, "body")
-    assert node.rewards == 0
+    assert node.counts["rewards"] == 0
     assert ask(http, path, {"reward": 1})["repeated"] is False
 
 
@@ -104,9 +104,9 @@ def test_batches(http, node):
     assert made[0] == made[2]
     assert made[1]["arm"] == "green"
     assert [one.get("status") for one in made] == [None] * 3 + [422] * 3 + [None, 422]
-    assert node.decisions == 3
+    assert node.counts["decisions"] == 3
     again = ask(http, "/v1/decisions/batch", {"decisions": wishes[:1]})["decisions"]
-    assert (again, node.decisions) == (made[:1], 3)
+    assert (again, node.counts["decisions"]) == (made[:1], 3)
     taken = {"decision": "one", "allowed": [n for n in node.agent.arm_names if n != made[0]["arm"]]}
     assert ask(http, "/v1/decisions/batch", {"decisions": [taken]})["decisions"][0]["status"] == 409
 
@@ -119,7 +119,7 @@ def test_batches(http, node):
     assert [one.get("status") for one in got] == [None, 404, None, 409, 422, 422, 422, None]
     assert [got[k]["repeated"] for k in (0, 2, 7)] == [False, True, False]
     assert node.store.commits == before + 1
-    assert node.rewards == 2
+    assert node.counts["rewards"] == 2
     assert sum(arm["pulls_here"] for arm in node.arms().values()) == 2
     assert ask(http, "/v1/rewards", {"rewards": []}) == {"rewards": []}
 
@@ -153,9 +153,10 @@ def test_what_is_known(http, node):
 def test_metrics(http, node):
     ask(http, "/v1/decisions", {"allowed": ['the "blue"'], "decision": "x"})
     ask(http, "/v1/decisions/x/reward", {"reward": 1})
-    node.refusals['a "reason"\nwith \\'] += 2
-    node.refusals.update(str(k) for k in range(200))
-    node.failures["tick"] += 1
+    node.refusals.add('a "reason"\nwith \\', 2)
+    for k in range(200):
+        node.refusals.add(str(k))
+    node.failures.add("tick")
     answer = http.get("/metrics")
     assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
     lines = answer.text.splitlines()
@@ -214,7 +215,7 @@ def test_a_failing_store(http, node, monkeypatch, caplog):
         refused(answer, 503, "store")
         assert "secret" not in answer.text
         assert answer.headers["retry-after"] == "1"
-    assert (node.decisions, node.rewards) == (1, 0)
+    assert (node.counts["decisions"], node.counts["rewards"]) == (1, 0)
     assert caplog.text.count("/secret/agent.db") == 1  # the log may be on the same disk
     refused(http.get("/readyz"), 503)
     assert http.get("/healthz").status_code == 200
@@ -222,7 +223,7 @@ def test_a_failing_store(http, node, monkeypatch, caplog):
     refused(http.get("/readyz"), 503, "a moment ago")
     ask(http, "/v1/decisions/x/reward", {"reward": 1})
     assert http.get("/readyz").status_code == 200
-    node.failures["tick"] += 1
+    node.failures.add("tick")
     refused(http.get("/readyz"), 503)
     monkeypatch.setattr(health, "RECENT", 0.0)
     assert http.get("/readyz").status_code == 200
@@ -239,12 +240,12 @@ def test_a_batch_whose_commit_fails_leaves_nothing(http, node, monkeypatch):
 
     monkeypatch.setattr(node.store._keeper, "write", full)
     refused(http.post("/v1/rewards", json=rewards), 503)
-    assert node.rewards == 0
+    assert node.counts["rewards"] == 0
     assert sum(arm["pulls_here"] for arm in node.arms().values()) == 0
     monkeypatch.undo()
     got = ask(http, "/v1/rewards", rewards)["rewards"]
     assert [one["repeated"] for one in got] == [False] * 5
-    assert node.rewards == sum(arm["pulls_here"] for arm in node.arms().values()) == 5
+    assert node.counts["rewards"] == sum(arm["pulls_here"] for arm in node.arms().values()) == 5
 
 
 def test_an_unexpected_error(http, node, monkeypatch):

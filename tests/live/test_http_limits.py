@@ -21,7 +21,7 @@ def test_large_bodies(http, node):
     assert chunked.json()["decision"] == "x"
     deep = b'{"allowed": ' + b"[" * 400_000 + b"]" * 400_000 + b"}"
     refused(http.post("/v1/decisions", content=deep, headers=JSON), 422)
-    assert node.decisions == 1
+    assert node.counts["decisions"] == 1
 
 
 def test_a_large_body_is_refused_before_it_is_sent(server):
@@ -45,7 +45,7 @@ def test_only_json_is_taken(http, node):
         refused(http.post("/v1/decisions", content=content, headers=JSON), 422, "body")
     headers = {"Content-Type": "Application/JSON; charset=utf-8"}
     assert http.post("/v1/decisions", content=b"{}", headers=headers).status_code == 200
-    assert node.decisions == 1
+    assert node.counts["decisions"] == 1
 
 
 def test_many_at_once(server, node):
@@ -68,4 +68,4 @@ def test_many_at_once(server, node):
         thread.join(20)
     assert errors == []
     assert sum(arm["pulls_here"] for arm in node.arms().values()) == 100
-    assert (node.decisions, node.rewards) == (100, 100)
+    assert (node.counts["decisions"], node.counts["rewards"]) == (100, 100)

@@ -1,7 +1,10 @@
 """Nodes in memory: agent, store and transport together, through faults."""
 
+import threading
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -174,7 +177,7 @@ def test_the_ticker_ticks(world):
     node.tick_seconds = 0.01
     node.start()
     deadline = time.monotonic() + 10
-    while node.sent < 3:
+    while node.counts["sent"] < 3:
         assert time.monotonic() < deadline
         time.sleep(0.01)
 
@@ -210,22 +213,41 @@ def test_the_ticker_outlives_a_transport_that_fails(world, monkeypatch):
     node.tick_seconds = 0.01
     node.start()
     deadline = time.monotonic() + 10
-    while node.sent < 3 or node.failures["tick"] < 3:
+    while node.counts["sent"] < 3 or node.failures["tick"] < 3:
         assert time.monotonic() < deadline
         time.sleep(0.01)
 
 
-def test_refusals_do_not_grow_under_those_who_read_them(world):
+class Slow(Counter):
+    """Lets other threads come between reading a count and writing it."""
+
+    def __getitem__(self, name):
+        count = self.get(name, 0)
+        time.sleep(0.002)
+        return count
+
+
+def test_no_count_is_lost_and_none_grows_under_those_who_read_it(world):
+    """Eight threads, which all raise the counters of a node at the same moment."""
     node = world().nodes["a"]
+    for each in (node.counts, node.refusals, node.failures):
+        each._counts = Slow()
+    start = threading.Barrier(8)
 
-    class Guarded(Counter):
-        def __setitem__(self, kind, count):
-            assert node._lock._is_owned()
-            super().__setitem__(kind, count)
+    def work(k):
+        start.wait(10)
+        node.receive("b", b"garbage")
+        node.reward(node.decide().id, 1.0)
+        node._send([("b", "7"), ("b", "too large")])
+        node.failures.copy().total()
 
-    node.refusals = Guarded()
-    node.receive("b", b"garbage")
-    assert node.refusals.total() == 1
+    encode = lambda message: bytes(int(message))  # noqa: E731
+    node._codec = SimpleNamespace(encode=encode, decode=node._codec.decode)
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(work, range(8)))
+    counted = {"received": 8, "decisions": 8, "rewards": 8, "sent": 8}
+    assert node.counts.copy() == counted
+    assert node.refusals.copy().total() == node.failures.copy()["send"] == 8
 
 
 @pytest.mark.parametrize("exchange", ["origins", "flows"])

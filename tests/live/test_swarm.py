@@ -24,7 +24,7 @@ def sites(tmp_path):
 def test_a_sample_reads_the_metrics_of_a_node(node):
     node.reward(node.decide().id, 1.0)
     node.receive("b", b"no message")
-    node.sent = 3
+    node.counts.add("sent", 3)
     assert Sample.read(metrics(node)) == Sample(
         here=1.0, held=1.0, sent=3, received=1, refused=1, connected=0, neighbours=1
     )

@@ -218,7 +218,10 @@ def test_what_has_no_name_is_written_by_its_repr_and_not_read_back() -> None:
 
     for dynamics in (Plain(W), Local()):
         data = RING.varying(dynamics).to_data()
-        assert data["dynamics"] == named.repr_only(dynamics)
+        shown = repr(dynamics).split(" at 0x")[0][:90]  # short, and alike in every process
+        assert list(data["dynamics"]) == [named.REPR_ONLY]
+        assert data["dynamics"][named.REPR_ONLY].startswith(shown)
+        assert " at 0x" not in data["dynamics"][named.REPR_ONLY]
         with pytest.raises(ValueError, match="was saved by its repr alone and cannot be built"):
             Network.from_data(data)
     odd = RING.varying(Schedule(when=lambda t: True)).to_data()["dynamics"]

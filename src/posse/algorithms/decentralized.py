@@ -22,6 +22,9 @@ class Decentralized(BayesianAlgorithm):
     family: the rewards that agents believe in, with their prior; None takes the bandit's own.
     learning_rate: how much one reward counts for; None is N (Theorem 1), so that
     beliefs that have mixed count every reward once.
+
+    >>> posse.Decentralized(posse.BayesUCB(), learning_rate=1.0)
+    Decentralized(policy=BayesUCB(log_power=0.0), family=None, learning_rate=1.0)
     """
 
     name: ClassVar[str] = "decentralized"

@@ -50,8 +50,10 @@ app.add_typer(
     short_help="Make an authority and the agents' certificates.",
 )
 
-# click's error, the base of typer's own, which keeps it in a different place in each version
-_UsageError: Any = typer.BadParameter.__mro__[2]
+# click's error, a base of typer's own; where it is imported from differs between versions of typer
+_UsageError: Any = next(
+    kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "UsageError"
+)
 
 
 def _print_version(wanted: bool) -> None:

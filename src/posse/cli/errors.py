@@ -36,4 +36,7 @@ def live() -> Iterator[None]:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] == "posse":
             raise
-        raise Mistake(f'live agents need {error.name}: pip install "posse[live]"') from None
+        raise Mistake(
+            f"live agents need {error.name}: install Posse with the extra live, "
+            'as by pip install ".[live]" in a clone'
+        ) from None

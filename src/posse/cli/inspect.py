@@ -133,19 +133,9 @@ def _print(network: Network, theory: tuple[str, str] | tuple[()]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from posse.theory import mixing_time
+    from posse.networks import facts as known
 
-    degrees = network.degrees
-    mixing = mixing_time(network.n_agents, network.second_eigenvalue)
-    facts = {
-        "network": repr(network),
-        "agents": f"{network.n_agents:,}",
-        "edges": f"{len(network.edges):,}",
-        "degree": f"{degrees.min()} to {degrees.max()}, {degrees.mean():.4g} on average",
-        "second eigenvalue": f"{network.second_eigenvalue:.10g}",
-        "spectral gap": f"{network.spectral_gap:.6g}",
-        "mixing time": f"{mixing:,} rounds to spread a reward evenly, to within 1%",
-    }
+    facts = known.sizes(network) | known.mixing(network)
     if theory:
         facts |= {"Lai-Robbins constant": theory[0]}
     table = Table.grid(padding=(0, 2))

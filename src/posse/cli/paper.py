@@ -105,14 +105,10 @@ class _PaperBars:
             (before,) = [task.total for task in self._bars.tasks if task.id == self._whole]
             self._bars.update(self._whole, total=before + total)
 
-    @contextmanager
-    def compiling(self) -> Iterator[None]:
-        from posse.lab.compiled import COMPILED_BEFORE
+    def compiling(self, seconds: int) -> None:
+        from posse.lab.progress import RichBars
 
-        task = None if COMPILED_BEFORE else self._bars.add_task("compiling (once)", total=None)
-        yield
-        if task is not None:
-            self._bars.remove_task(task)
+        RichBars(self._bars, [], 0).compiling(seconds)
 
     @contextmanager
     def panel(self, name: str, panel: Panel, runs: int) -> Iterator[Advance]:

@@ -39,7 +39,9 @@ def __getattr__(name: str) -> Any:
         if (error.name or "").startswith("posse"):
             raise
         raise ModuleNotFoundError(
-            f'posse.live.{name} needs {error.name}: pip install "posse[live]"', name=error.name
+            f"posse.live.{name} needs {error.name}: install Posse with the extra live, "
+            'as by pip install ".[live]" in a clone',
+            name=error.name,
         ) from None
     globals()[name] = value
     return value

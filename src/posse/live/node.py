@@ -9,17 +9,17 @@ import logging
 import secrets
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from posse.live.absences import Absences
 from posse.live.agent import Agent
+from posse.live.counts import Counts
 from posse.live.exchange.ledger import Ledger
 from posse.live.exchange.messages import FlowsMessage, OriginsMessage
 from posse.live.exchange.seam import Outgoing
-from posse.live.store import Decision, Outcome, Store, StoreError
+from posse.live.store import DecisionRecord, Outcome, Store, StoreError
 from posse.live.transport import Transport
 from posse.live.wire import Codec, WireError
 
@@ -52,9 +52,9 @@ class Node:
         self.agent, self.store, self.transport = agent, store, transport
         self.tick_seconds, self.silence, self.clock = tick_seconds, silence, clock
         self.remember = remember
-        self.refusals: Counter[str] = Counter()  # of payloads that are no message
-        self.sent = self.received = self.decisions = self.rewards = 0
-        self.failures: Counter[str] = Counter()  # of the store, by what was going on
+        self.counts = Counts()  # decisions and rewards, messages sent and received
+        self.refusals = Counts()  # of payloads that are no message
+        self.failures = Counts()  # of the store, by what was going on
         self._codec = Codec(OriginsMessage, FlowsMessage)
         self._lock = threading.RLock()
         self._stopping = threading.Event()
@@ -81,14 +81,16 @@ class Node:
         self.transport.close()
         self.store.close()
 
-    def decide(self, id_: str | None = None, allowed: Sequence[str] | None = None) -> Decision:
+    def decide(
+        self, id_: str | None = None, allowed: Sequence[str] | None = None
+    ) -> DecisionRecord:
         """Which arm to play; the same id again gets the same answer."""
         chosen = self.choose(id_, allowed)
         kept = self.store.decide(chosen)
-        self.decisions += kept is chosen
+        self.counts.add("decisions", kept is chosen)
         return kept
 
-    def choose(self, id_: str | None, allowed: Sequence[str] | None) -> Decision:
+    def choose(self, id_: str | None, allowed: Sequence[str] | None) -> DecisionRecord:
         """A new decision that is not on disk yet, and will not be if its id is taken."""
         try:
             with self._lock:
@@ -97,12 +99,12 @@ class Node:
             if id_ is not None and (kept := self.store.decision(id_)) is not None:
                 return kept
             raise
-        return Decision(id_ or secrets.token_hex(16), arm, probability, self.clock())
+        return DecisionRecord(id_ or secrets.token_hex(16), arm, probability, self.clock())
 
     def reward(self, decision_id: str, reward: float) -> Outcome:
         """How a decision went; returns when it is on disk."""
         outcome = self.store.reward(decision_id, reward, self.clock())
-        self.rewards += outcome is Outcome.NEW
+        self.counts.add("rewards", outcome is Outcome.NEW)
         return outcome
 
     def tick(self) -> None:
@@ -119,22 +121,21 @@ class Node:
 
     def receive(self, peer: str, payload: bytes) -> None:
         """Take in what a neighbour sent; whatever it is, the node lives on."""
-        self.received += 1
+        self.counts.add("received")
         try:
             message = self._codec.decode(payload)
         except WireError as error:
-            with self._lock:  # or it would grow under those who read it
-                self.refusals[error.kind] += 1
+            self.refusals.add(error.kind)
             return
         try:
             with self.store.transaction(), self._lock:
                 outgoing = self.agent.receive(peer, message, self.clock())
         except StoreError:  # the neighbour will say it again
-            self.failures["receive"] += 1
+            self.failures.add("receive")
             return
         except Exception:  # ours to mend, but not to die of
             log.exception("a message of %s failed", peer)
-            self.failures["receive"] += 1
+            self.failures.add("receive")
             return
         self._send(outgoing)
 
@@ -152,7 +153,7 @@ class Node:
                 name: {**asdict(status), "connected": connected.get(name, False)}
                 for name, status in exchange.neighbours().items()
             }
-            refused = exchange.refusals + self.refusals
+            refused = exchange.refusals + self.refusals.copy()
             known = len(exchange.known())
         return {"neighbours": neighbours, "refused": dict(refused), "agents_known": known}
 
@@ -172,23 +173,23 @@ class Node:
                 for sentence in absences.look(self.transport.connected(), time.monotonic()):
                     log.warning("%s", sentence)
             except StoreError as error:  # such as a full disk: try again later
-                self.failures["tick"] += 1
+                self.failures.add("tick")
                 if not failing:  # once: the log may be on the same disk
                     log.error("%s", error)
                 failing = True
             except Exception:  # ours to mend, but an agent that no longer ticks is dead
                 log.exception("a tick failed")
-                self.failures["tick"] += 1
+                self.failures.add("tick")
 
     def _send(self, outgoing: Outgoing) -> None:
         for peer, message in outgoing:
             try:
                 self.transport.send(peer, self._codec.encode(message))
-                self.sent += 1
+                self.counts.add("sent")
             except ValueError as error:  # too large, or an unknown neighbour
                 if not self.failures["send"]:
                     log.warning("a message to %s was not sent: %s", peer, error)
-                self.failures["send"] += 1
+                self.failures.add("send")
 
 
 class _Kept:
@@ -197,7 +198,7 @@ class _Kept:
     def __init__(self, agent: Agent, lock: threading.RLock, clean: bool) -> None:
         self._agent, self._lock, self._clean = agent, lock, clean
 
-    def settle(self, decision: Decision) -> None:
+    def settle(self, decision: DecisionRecord) -> None:
         """Learn from a reward."""
         assert decision.reward is not None
         with self._lock:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from posse import checks
+from posse.decoding import Decoder, DecodingError
 from posse.families import FAMILIES, Family
 from posse.live.agent import Agent
 from posse.live.exchange import EXCHANGES, RateCap
@@ -161,11 +162,7 @@ def _rate_cap(data: Any) -> RateCap:
 
 def _entry(key: str, registry: Mapping[str, Any], data: Any) -> Any:
     """One of a registry, from its name or from a table of its name and fields."""
-    table = {"name": data} if isinstance(data, str) else data
-    if not isinstance(table, Mapping) or "name" not in table:
-        raise ValueError(f"{key} must be a name or a table with a name, got {checks.shown(data)}")
-    made = registry[checks.choice(key, table["name"], registry)]
-    options = {option: value for option, value in table.items() if option != "name"}
-    for option in options:
-        checks.choice(f"{key}: key", option, [each.name for each in fields(made)])
-    return made(**options)
+    try:
+        return Decoder().entry(registry, data)
+    except DecodingError as error:
+        raise ValueError(error.under(key).sentence(" ")) from None

@@ -85,7 +85,7 @@ def _takes_round(sample: Any) -> bool:
     """Whether a sampler's function has room for a second argument."""
     try:
         inspect.signature(sample).bind(None, 1)
-    except TypeError:
+    except (TypeError, ValueError):  # no room, or compiled code that does not say
         return False
     return True
 

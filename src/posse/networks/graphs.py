@@ -48,6 +48,9 @@ def cycle(agents: int) -> Graph:
     """A ring: each agent has two neighbours (`cycle(2)` is one link).
 
     agents: how many, at least 1.
+
+    >>> posse.networks.cycle(4).weights.round(2).tolist()[0]
+    [0.33, 0.33, 0.0, 0.33]
     """
     n = _agents(agents)
     ring = np.arange(n)
@@ -78,6 +81,9 @@ def grid(rows: int, columns: int) -> Graph:
     """A 4-connected grid; agent `r * columns + c` sits at row r, column c.
 
     rows, columns: of agents, at least 1 each.
+
+    >>> posse.networks.grid(2, 3).neighbours(0).tolist()
+    [1, 3]
     """
     seats = _seats(rows, columns)
     right, down = (seats[:, :-1], seats[:, 1:]), (seats[:-1], seats[1:])
@@ -124,6 +130,10 @@ def erdos_renyi(agents: int, p: float, seed: Seed = 0) -> Graph:
     agents: how many, at least 1.
     p: the probability of a link, from 0 to 1.
     seed: of the one draw that all runs share, or "run" for a fresh graph in every run.
+
+    >>> fresh = posse.networks.erdos_renyi(20, 0.3, seed="run")
+    >>> fresh.of_run(seed=7, run=0) == fresh.of_run(seed=7, run=1)
+    False
     """
     import networkx as nx
 
@@ -197,6 +207,9 @@ def from_edges(edges: Any, agents: int | None = None) -> Graph:
 
     edges: pairs of agents, (E, 2), numbered from 0.
     agents: how many; None takes the largest number in edges plus one.
+
+    >>> posse.networks.from_edges([(0, 1), (1, 2)]).degrees.tolist()
+    [1, 2, 1]
     """
     try:
         pairs = np.asarray(edges.values if isinstance(edges, checks.FrozenArray) else edges)

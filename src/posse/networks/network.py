@@ -5,7 +5,6 @@ Networks print, compare and hash by recipe, and travel as plain data (TOML, JSON
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
 import inspect
@@ -15,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from posse import checks, markup
-from posse.networks import graphs, recipes, spectrum
+from posse import checks
+from posse.networks import facts, graphs, recipes, spectrum
 from posse.networks import weights as rules
 from posse.networks.dynamics import Draw, Dynamics, drawing, is_own
 from posse.networks.gossip import Gossip
@@ -41,16 +40,16 @@ class _Disconnected(ValueError):
     """A graph that falls into parts."""
 
 
-# A notebook must not wait for the eigenvalues of a larger network that it shows.
-LARGEST_SHOWN = 1000
-
-
 @dataclass(frozen=True, repr=False)
 class Network:
     """N agents, the links between them, their weights W and the dynamics of W(t).
 
     `arguments` are those of the graph's builder, as (name, value) pairs; `rule` is the name of a
     weight rule or a matrix.
+
+    >>> network = posse.networks.cycle(4)
+    >>> round(network.spectral_gap, 4), round(network.failing(0.5).spectral_gap, 4)
+    (0.6667, 0.3333)
     """
 
     graph: str
@@ -245,18 +244,7 @@ class Network:
         return f"{self.graph}({', '.join(words)})"
 
     def _repr_html_(self) -> str:
-        facts = [("agents", f"{self.n_agents:,}")]
-        if self.is_recipe:
-            facts.append(("links", "others in every run"))
-        else:
-            least, most = self.degrees.min(), self.degrees.max()
-            facts.append(("links", f"{len(self.edges):,}"))
-            facts.append(("neighbours", f"{least}" if least == most else f"{least} to {most}"))
-            # not where it would take long, nor where there is none to give
-            if self.n_agents <= LARGEST_SHOWN:
-                with contextlib.suppress(ValueError):
-                    facts.append(("spectral gap", f"{self.spectral_gap:.4g}"))
-        return markup.table(repr(self), (), facts)
+        return facts.as_html(self)
 
     @functools.cached_property
     def _adjacency(self) -> tuple[IntArray, IntArray]:

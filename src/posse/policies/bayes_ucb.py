@@ -14,7 +14,11 @@ from posse.randomness import FloatArray, Randomness
 
 @dataclass(frozen=True)
 class BayesUCB:
-    """The index is the quantile at level 1 - 1/(t (log T)^log_power) (Alg. `decent_bayesUCB`)."""
+    """The index is the quantile at level 1 - 1/(t (log T)^log_power) (Alg. `decent_bayesUCB`).
+
+    >>> posse.BayesUCB().level(t=4, horizon=None)
+    0.75
+    """
 
     name: ClassVar[str] = "bayes-ucb"
 

@@ -67,5 +67,11 @@ def choose(
     horizon: int | None,
     generator: Randomness,
 ) -> NDArray[np.intp]:
-    """The arms a policy plays: belief (D, ..., K) -> (...)."""
+    """The arms a policy plays: belief (D, ..., K) -> (...).
+
+    >>> belief = np.array([[3.0, 1.0], [1.0, 3.0]])  # Beta(3, 1) and Beta(1, 3)
+    >>> rng = np.random.default_rng(0)
+    >>> int(policies.choose(posse.Greedy(), belief, posse.families.Bernoulli(), 1, None, rng))
+    0
+    """
     return argmax(policy.scores(belief, family, t, horizon, generator), generator)

@@ -14,7 +14,13 @@ from posse.summary import probability_best
 
 @dataclass(frozen=True)
 class ThompsonSampling:
-    """Each arm is played with its posterior probability of being the best (Alg. `decent_ts`)."""
+    """Each arm is played with its posterior probability of being the best (Alg. `decent_ts`).
+
+    >>> belief = np.array([[3.0, 1.0], [1.0, 3.0]])  # Beta(3, 1) and Beta(1, 3)
+    >>> policy = posse.ThompsonSampling()
+    >>> policy.probabilities(belief, posse.families.Bernoulli(), 1, None).round(3).tolist()
+    [0.95, 0.05]
+    """
 
     name: ClassVar[str] = "thompson-sampling"
 

@@ -1,5 +1,8 @@
 """Pages of other sites in a browser on the agent's machine: they learn and change nothing."""
 
+import socket
+from urllib.parse import urlsplit
+
 import httpx
 import pytest
 
@@ -25,14 +28,29 @@ def test_a_name_made_to_point_here_is_refused(node):
     with server, httpx.Client(base_url=server.url, trust_env=False) as http:
         for host in [*OURS, "agent.example.org", "AGENT.example.org:443"]:
             assert ask(http, host, json={}).status_code == 200, host
-        made = node.decisions
+        made = node.counts["decisions"]
         for host in THEIRS:
             for method in ("POST", "GET", "OPTIONS"):
                 answer = ask(http, host, method, json={})
                 if answer.status_code != 400:  # what is no host is no HTTP either
                     assert answer.status_code == 403, host
                     assert "http_hosts" in answer.json()["error"]
-        assert node.decisions == made == len(OURS) + 2
+        assert node.counts["decisions"] == made == len(OURS) + 2
+
+
+@pytest.mark.parametrize(
+    "hosts", [["localhost", "evil.example"], ["evil.example", "localhost"], ["localhost"] * 2, []]
+)
+def test_a_request_with_two_hosts_or_none_is_refused(node, hosts):
+    """What a proxy on the way took for the host may be the other one."""
+    lines = "".join(f"Host: {host}\r\n" for host in hosts)
+    with serve(node, "127.0.0.1:0") as server:
+        parts = urlsplit(server.url)
+        with socket.create_connection((parts.hostname, parts.port), timeout=30) as raw:
+            raw.sendall(f"GET /v1/arms HTTP/1.1\r\n{lines}Connection: close\r\n\r\n".encode())
+            answer = b"".join(iter(lambda: raw.recv(4096), b""))
+    assert answer.split()[1] in (b"400", b"403")
+    assert b"pulls_here" not in answer
 
 
 def test_a_unix_socket_goes_by_any_name(node, tmp_path):
@@ -59,7 +77,7 @@ def test_a_page_of_another_site_gets_no_permission(node):
         answers.append(http.get("/v1/arms", headers=other))
         for answer in answers:
             assert not any(name.startswith("access-control") for name in answer.headers)
-    assert node.decisions == 0
+    assert node.counts["decisions"] == 0
 
 
 def test_the_names_of_a_proxy_come_from_the_settings():

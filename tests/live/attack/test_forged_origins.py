@@ -58,12 +58,12 @@ class Link:
 
     def tell(self, payload):
         """Say something until it has arrived, for the network may lose it."""
-        before = self.node.received
+        before = self.node.counts["received"]
 
         def arrived():
             self.mallory.send("victim", payload)
             time.sleep(0.01)
-            return self.node.received > before
+            return self.node.counts["received"] > before
 
         wait_until(arrived)
 
@@ -73,10 +73,10 @@ class Link:
 
     def answers(self):
         """Whether it still decides and learns."""
-        before = self.node.rewards
+        before = self.node.counts["rewards"]
         decision = self.node.decide()
         self.node.reward(decision.id, 1.0)
-        return self.node.rewards == before + 1
+        return self.node.counts["rewards"] == before + 1
 
     def close(self):
         self.mallory.close()
@@ -141,7 +141,7 @@ def test_no_forged_entry_gets_in(link, folder, tmp_path):
         wait_until(lambda: world.node.network()["refused"].get("bad signature", 0) > before)  # noqa: B023
         assert world.node.evidence()["held"] == {}, name
     assert set(world.node.network()["refused"]) == {"bad signature"}
-    assert not world.node.failures
+    assert not world.node.failures.copy()
     # the true one, from the same mouth
     world.tell_entry(honest)
     wait_until(lambda: world.node.evidence()["held"] == TRUE)
@@ -177,10 +177,10 @@ def test_noise_over_real_tls(link, exchange):
     node, payloads = world.node, noise(world.heard[0])
     for payload in itertools.islice(payloads, 1000):
         world.mallory.send("victim", payload)
-    while node.received <= 100:  # a network in a hurry may drop most of them
+    while node.counts["received"] <= 100:  # a network in a hurry may drop most of them
         world.tell(next(payloads))
-    wait_until(lambda: sum(node.network()["refused"].values()) == node.received)
+    wait_until(lambda: sum(node.network()["refused"].values()) == node.counts["received"])
     assert len(node.network()["refused"]) < 10
     assert node.evidence() == {"own": {}, "held": {}}
-    assert not node.failures
+    assert not node.failures.copy()
     assert world.answers()

@@ -156,10 +156,10 @@ def test_no_request_is_deadly(node, server):
                 if answer.headers.get("connection") == "close":
                     break
     assert seen >= {200, 404, 405, 409, 415, 422}
-    assert new_rewards == node.rewards > 50
-    assert sum(arm["pulls_here"] for arm in node.arms().values()) == node.rewards
+    assert new_rewards == node.counts["rewards"] > 50
+    assert sum(arm["pulls_here"] for arm in node.arms().values()) == node.counts["rewards"]
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < MEGABYTES * 1000
-    assert not node.failures
+    assert not node.failures.copy()
     still_answers(server, node)
 
 
@@ -195,8 +195,8 @@ def test_no_bytes_are_deadly(node, server):
             assert head.startswith(b"HTTP/1.1 ")
             assert status < 500, (noise, head)
     assert answered > RAW / 2
-    assert sum(arm["pulls_here"] for arm in node.arms().values()) == node.rewards
-    assert not node.failures
+    assert sum(arm["pulls_here"] for arm in node.arms().values()) == node.counts["rewards"]
+    assert not node.failures.copy()
     still_answers(server, node)
 
 
@@ -244,7 +244,7 @@ def test_half_requests_hold_up_nobody(node, server):
     finally:
         for each in idle:
             each.close()
-    assert node.decisions == 1
+    assert node.counts["decisions"] == 1
 
 
 def test_who_asks_before_sending_is_told(node, server):
@@ -293,6 +293,6 @@ def test_noise_after_requests_spoils_no_answer(node, server, caplog):
     with dial(server) as raw:
         raw.sendall(broken)
         assert read_all(raw).startswith(b"HTTP/1.1 400 ")
-    assert node.decisions == 100
+    assert node.counts["decisions"] == 100
     still_answers(server, node)
     assert not [record for record in caplog.records if record.exc_info]

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from posse.live.store import Decision, Outcome, Store, StoreError, Unknown
+from posse.live.store import DecisionRecord, Outcome, Store, StoreError, Unknown
 
-from .ledgers import Sums
+from .participants import Sums
 
 
 def test_a_transaction_is_whole_or_not_there(store: Store) -> None:
-    store.decide(Decision("d", "A", 0.5, 1))
+    store.decide(DecisionRecord("d", "A", 0.5, 1))
     with store.transaction():
         store.reward("d", 1, 2)
         store.save_exchange({"n": 1})
@@ -25,7 +25,7 @@ def test_a_transaction_is_whole_or_not_there(store: Store) -> None:
 
     def interrupted() -> None:
         with store.transaction():
-            store.decide(Decision("e", "A", 0.5, 1))
+            store.decide(DecisionRecord("e", "A", 0.5, 1))
             store.save_exchange({"n": 2})
             raise KeyError
 
@@ -42,19 +42,19 @@ def test_a_transaction_is_whole_or_not_there(store: Store) -> None:
     assert store.reward("d", 1, 3) is Outcome.REPEATED
 
 
-def test_a_ledger_follows_the_commits(store: Store) -> None:
-    ledger = Sums()
-    store.attach(ledger)
-    store.decide(Decision("d", "A", 0.5, 1))
-    store.decide(Decision("e", "B", 0.5, 1))
+def test_a_participant_follows_the_commits(store: Store) -> None:
+    participant = Sums()
+    store.attach(participant)
+    store.decide(DecisionRecord("d", "A", 0.5, 1))
+    store.decide(DecisionRecord("e", "B", 0.5, 1))
     store.reward("d", 2, 2)
     store.reward("d", 2, 3)
-    assert store.load_exchange() == ledger.state() == {"sums": {"A": 2}}
+    assert store.load_exchange() == participant.state() == {"sums": {"A": 2}}
     with pytest.raises(ValueError, match="out of range"):
         store.reward("e", 1e7, 3)
-    assert store.decision("e") == Decision("e", "B", 0.5, 1.0)
+    assert store.decision("e") == DecisionRecord("e", "B", 0.5, 1.0)
     with store.transaction():
-        ledger.sums["C"] = 5  # as when a message arrives
+        participant.sums["C"] = 5  # as when a message arrives
     assert store.load_exchange() == {"sums": {"A": 2, "C": 5}}
 
     def interrupted() -> None:
@@ -64,22 +64,22 @@ def test_a_ledger_follows_the_commits(store: Store) -> None:
 
     with pytest.raises(KeyError):
         interrupted()
-    assert ledger.sums == {"A": 2, "C": 5}
-    assert ledger.restored == 1
+    assert participant.sums == {"A": 2, "C": 5}
+    assert participant.restored == 1
     again = Sums()
     store.attach(again)
-    assert again.sums == ledger.sums
+    assert again.sums == participant.sums
 
 
 def test_threads_share_commits(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     # a disk that is not too fast, wherever the tests run
     monkeypatch.setattr(store._writer._hooks, "after", slowly(store._writer._hooks.after))
-    ledger = Sums()
-    store.attach(ledger)
+    participant = Sums()
+    store.attach(participant)
     each, threads = 100, 8
     with store.transaction():
         for index in range(each * threads):
-            store.decide(Decision(f"d{index}", "A", 0.5, index))
+            store.decide(DecisionRecord(f"d{index}", "A", 0.5, index))
     before = store.commits
 
     def rewards(first: int) -> None:
@@ -91,7 +91,7 @@ def test_threads_share_commits(store: Store, monkeypatch: pytest.MonkeyPatch) ->
 
     with ThreadPoolExecutor(threads) as pool:
         list(pool.map(rewards, range(threads)))
-    assert store.load_exchange() == ledger.state() == {"sums": {"A": each * threads}}
+    assert store.load_exchange() == participant.state() == {"sums": {"A": each * threads}}
     assert store.commits - before < each * threads / 2
 
 
@@ -115,7 +115,7 @@ def wait_for(store: Store, waiting: int) -> None:
 
 def test_those_who_wait_are_committed_at_once(store: Store) -> None:
     for index in range(9):
-        store.decide(Decision(f"d{index}", "A", 0.5, index))
+        store.decide(DecisionRecord(f"d{index}", "A", 0.5, index))
     before = store.commits
     with ThreadPoolExecutor(8) as pool:
         with store.transaction():
@@ -134,7 +134,7 @@ def test_those_who_wait_come_before_the_next_chunk(
     futures: list[Future[Any]] = []
 
     class Order(Sums):
-        def settle(self, decision: Decision) -> None:
+        def settle(self, decision: DecisionRecord) -> None:
             order.append(decision.id)
             if decision.id == "old0":
                 futures.append(pool.submit(store.reward, "new", 1, 100))
@@ -142,8 +142,8 @@ def test_those_who_wait_come_before_the_next_chunk(
 
     store.attach(Order())
     for index in range(20):
-        store.decide(Decision(f"old{index}", "A", 0.5, index))
-    store.decide(Decision("new", "A", 0.5, 100))
+        store.decide(DecisionRecord(f"old{index}", "A", 0.5, index))
+    store.decide(DecisionRecord("new", "A", 0.5, 100))
     with ThreadPoolExecutor(1) as pool:
         assert store.expire(100, 50, 0.0) == 20
     assert futures[0].result() is Outcome.NEW
@@ -151,7 +151,7 @@ def test_those_who_wait_come_before_the_next_chunk(
 
 
 def test_those_who_wait_are_told_that_it_is_closed(store: Store) -> None:
-    store.decide(Decision("d", "A", 0.5, 1))
+    store.decide(DecisionRecord("d", "A", 0.5, 1))
     with ThreadPoolExecutor(3) as pool:
         with store.transaction():
             closing = pool.submit(store.close)
@@ -168,7 +168,7 @@ def test_those_who_wait_are_told_that_it_is_closed(store: Store) -> None:
 
 
 def test_a_mistake_in_a_batch_is_its_callers_alone(store: Store) -> None:
-    store.decide(Decision("d", "A", 0.5, 1))
+    store.decide(DecisionRecord("d", "A", 0.5, 1))
     before = store.commits
     with ThreadPoolExecutor(2) as pool:
         with store.transaction():
@@ -191,7 +191,7 @@ def test_only_parts_that_changed_are_written(store: Store) -> None:
     written: list[str] = []
     store.attach(Parts())
     store._writer.connection.set_trace_callback(written.append)
-    store.decide(Decision("d", "A", 1.0, 0.0))
+    store.decide(DecisionRecord("d", "A", 1.0, 0.0))
     store.reward("d", 1.0, 1.0)
     replaced = [each for each in written if each.startswith("REPLACE")]
     assert len(replaced) == 1
@@ -209,14 +209,14 @@ def test_a_part_that_becomes_nothing_after_a_failure(store: Store) -> None:
         def restore(self, state: dict[str, Any]) -> None:
             self.part = state["part"]
 
-    ledger = Part()
-    store.attach(ledger)
+    participant = Part()
+    store.attach(participant)
     with suppress(RuntimeError), store.transaction():
-        ledger.part = 2
+        participant.part = 2
         raise RuntimeError
-    assert ledger.part == 1
+    assert participant.part == 1
     with store.transaction():
-        ledger.part = None
+        participant.part = None
     assert store.load_exchange() == {"part": None}
 
 
@@ -230,23 +230,23 @@ def test_a_decision_waits_for_the_disk_with_its_reward(store: Store) -> None:
         written.clear()
         return kinds
 
-    store.decide(Decision("d", "A", 1.0, 0.0))
-    store.decide(Decision("e", "A", 1.0, 0.0))
+    store.decide(DecisionRecord("d", "A", 1.0, 0.0))
+    store.decide(DecisionRecord("e", "A", 1.0, 0.0))
     assert commits() == ["PRAGMA synchronous=NORMAL", "COMMIT", "COMMIT"]
     store.reward("d", 1.0, 1.0)
     store.flush()
     assert commits() == ["PRAGMA synchronous=FULL", "COMMIT"]
-    store.decide(Decision("f", "A", 1.0, 0.0))
+    store.decide(DecisionRecord("f", "A", 1.0, 0.0))
     store.flush()
     assert commits() == [
         "PRAGMA synchronous=NORMAL", "COMMIT", "PRAGMA synchronous=FULL", "COMMIT"
     ]  # fmt: skip
-    store.decide(Decision("g", "A", 1.0, 0.0))
+    store.decide(DecisionRecord("g", "A", 1.0, 0.0))
     with store.transaction():
-        store.decide(Decision("h", "A", 1.0, 0.0))
+        store.decide(DecisionRecord("h", "A", 1.0, 0.0))
     assert commits()[-2:] == ["PRAGMA synchronous=FULL", "COMMIT"]
     store.flush()
-    store.decide(Decision("i", "A", 1.0, 0.0))
+    store.decide(DecisionRecord("i", "A", 1.0, 0.0))
     written.clear()
     store.close()
     assert commits() == ["PRAGMA synchronous=FULL"]
@@ -256,7 +256,7 @@ def test_flushing_reaches_the_disk(store: Store, path: Path) -> None:
     """SQLite syncs what it appends to the WAL, and nothing if there is nothing to append."""
     wal = path.with_name(path.name + "-wal")
     for name in "ab":
-        store.decide(Decision(name, "A", 1.0, 0.0))
+        store.decide(DecisionRecord(name, "A", 1.0, 0.0))
         with store.transaction():  # it writes nothing, and so syncs nothing
             pass
         before = wal.stat().st_size

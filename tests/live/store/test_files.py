@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from posse.live.store import Decision, Store, StoreError, schema
+from posse.live.store import DecisionRecord, Store, StoreError, schema
 
 from .conftest import FINGERPRINT
 
@@ -24,7 +24,7 @@ from .conftest import FINGERPRINT
 # whole.
 AGENT = """
 import os, secrets, sys, threading
-from posse.live.store import Decision, Store
+from posse.live.store import DecisionRecord, Store
 
 class Total:
     total = 0.0
@@ -43,7 +43,7 @@ store.attach(Total())
 def work(number):
     while True:
         name = secrets.token_hex(8)
-        store.decide(Decision(name, "A", 0.5, 1))
+        store.decide(DecisionRecord(name, "A", 0.5, 1))
         store.reward(name, number, 2)
         os.write(1, f"{name} {number}\\n".encode())
 
@@ -105,7 +105,7 @@ def test_one_process_holds_a_store(path: Path, reopen: Callable[[], Store]) -> N
         assert not store.clean
         with pytest.raises(ValueError, match="is held by a running agent"):
             reopen()
-        store.decide(Decision("d", "A", 0.5, 1))  # the refused opener took nothing away
+        store.decide(DecisionRecord("d", "A", 0.5, 1))  # the refused opener took nothing away
     reopen().close()
 
 
@@ -119,7 +119,7 @@ def test_a_forked_child_has_no_part_in_it(path: Path, reopen: Callable[[], Store
 
     def child() -> None:
         try:
-            store.decide(Decision("d", "A", 0.5, 1))
+            store.decide(DecisionRecord("d", "A", 0.5, 1))
         except StoreError as error:
             told.send(str(error))
         ready.recv()
@@ -142,7 +142,7 @@ def test_a_closed_store_says_so(path: Path, reopen: Callable[[], Store]) -> None
     store.close()
     store.close()
     with pytest.raises(StoreError, match="is closed: open it again"):
-        store.decide(Decision("d", "A", 0.5, 1))
+        store.decide(DecisionRecord("d", "A", 0.5, 1))
     with pytest.raises(StoreError, match="could not be read"):
         store.decision("d")
 
@@ -151,7 +151,7 @@ def test_an_older_file_is_migrated(
     path: Path, reopen: Callable[[], Store], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with reopen() as store:
-        store.decide(Decision("d", "A", 0.5, 1))
+        store.decide(DecisionRecord("d", "A", 0.5, 1))
     newer = [*schema.MIGRATIONS, ("ALTER TABLE agent ADD name TEXT", "UPDATE agent SET name = 'x'")]
     with monkeypatch.context() as patch:
         broken = [*newer, ("CREATE TABLE whole (a)", "CREATE TABLE whole (a)")]
@@ -193,7 +193,7 @@ def test_damage_is_refused_and_left_alone(
 ) -> None:
     with reopen() as store, store.transaction():
         for index in range(500):
-            store.decide(Decision(f"d{index}", "A" * 50, 0.5, index))
+            store.decide(DecisionRecord(f"d{index}", "A" * 50, 0.5, index))
     path.write_bytes(damage(path.read_bytes()))
     before = path.read_bytes()
     for _ in range(2):

@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from posse.live.store import Decision, Outcome, Store, StoreError
+from posse.live.store import DecisionRecord, Outcome, Store, StoreError
 
 
 class Total:
-    """A ledger that adds up and counts the rewards."""
+    """A participant that adds up and counts the rewards."""
 
     def __init__(self) -> None:
         self.total, self.count = 0.0, 0
 
-    def settle(self, decision: Decision) -> None:
+    def settle(self, decision: DecisionRecord) -> None:
         assert decision.reward is not None
         self.total += decision.reward
         self.count += 1
@@ -33,12 +33,12 @@ class Total:
 
 @pytest.fixture
 def full(tmp_path: Path) -> Iterator[Store]:
-    """A store with a ledger, decisions d0 to d499 and no room for one page more."""
+    """A store with a participant, decisions d0 to d499 and no room for one page more."""
     with Store.open(tmp_path / "agent.db", fingerprint="f") as store:
         store.attach(Total())
         with store.transaction():
             for index in range(500):
-                store.decide(Decision(f"d{index}", "A" * 50, 0.5, index))
+                store.decide(DecisionRecord(f"d{index}", "A" * 50, 0.5, index))
         connection = store._writer.connection
         (pages,) = connection.execute("PRAGMA page_count").fetchone()
         connection.execute(f"PRAGMA max_page_count={pages}")
@@ -52,7 +52,7 @@ def test_a_full_disk_fails_the_whole_batch_and_passes(full: Store) -> None:
     def batch(pool: ThreadPoolExecutor) -> list[Future[Any]]:
         with full.transaction():  # so that all four wait for one commit
             futures = [pool.submit(full.reward, f"d{index}", 1, 1) for index in range(3)]
-            futures.append(pool.submit(full.decide, Decision("long", LONG, 0.5, 1)))
+            futures.append(pool.submit(full.decide, DecisionRecord("long", LONG, 0.5, 1)))
             end = time.monotonic() + 10
             while len(full._writer._queue) < 4:
                 assert time.monotonic() < end
@@ -64,12 +64,12 @@ def test_a_full_disk_fails_the_whole_batch_and_passes(full: Store) -> None:
             with pytest.raises(StoreError, match=r"is full\): free some space and ask again"):
                 future.result()
         assert full.load_exchange() == {"total": 0, "count": 0}
-        assert full.decision("d0") == Decision("d0", "A" * 50, 0.5, 0.0)
+        assert full.decision("d0") == DecisionRecord("d0", "A" * 50, 0.5, 0.0)
         assert full.reward("d3", 1, 1) is Outcome.NEW  # what has room goes on
         full._writer.connection.execute("PRAGMA max_page_count=1000000")
         results = [future.result() for future in batch(pool)]
     assert results[:3] == [Outcome.NEW] * 3
-    assert full.decision("long") == Decision("long", LONG, 0.5, 1.0)
+    assert full.decision("long") == DecisionRecord("long", LONG, 0.5, 1.0)
     assert full.load_exchange() == {"total": 4, "count": 4}
 
 
@@ -78,7 +78,7 @@ def test_a_transaction_that_failed_stays_so(full: Store) -> None:
         with full.transaction():
             full.reward("d0", 1, 1)
             with pytest.raises(StoreError, match="is full"):
-                full.decide(Decision("long", LONG, 0.5, 1))
+                full.decide(DecisionRecord("long", LONG, 0.5, 1))
             with pytest.raises(StoreError, match="is full"):  # or SQLite would commit it alone
                 full.reward("d1", 1, 1)
 
@@ -89,14 +89,14 @@ def test_a_transaction_that_failed_stays_so(full: Store) -> None:
     assert full.load_exchange() == {"total": 1, "count": 1}
 
 
-def test_a_ledger_that_cannot_be_saved_fails_the_batch(full: Store) -> None:
-    ledger = Total()
-    full.attach(ledger)
+def test_a_participant_that_cannot_be_saved_fails_the_batch(full: Store) -> None:
+    participant = Total()
+    full.attach(participant)
     with pytest.raises(ValueError, match="JSON"), full.transaction():
-        ledger.total = float("nan")
-    assert ledger.total == 0
+        participant.total = float("nan")
+    assert participant.total == 0
     full.reward("d0", 1e308, 1)
     with pytest.raises(StoreError, match="JSON"):
         full.reward("d1", 1e308, 1)
-    assert ledger.total == 1e308
-    assert ledger.count == 1
+    assert participant.total == 1e308
+    assert participant.count == 1

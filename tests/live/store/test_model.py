@@ -12,7 +12,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-from posse.live.store import Conflict, Decision, Outcome, Store, Unknown
+from posse.live.store import Conflict, DecisionRecord, Outcome, Store, Unknown
 
 NAMES = st.sampled_from("abcdef")
 TIMES = st.integers(0, 20)
@@ -20,12 +20,12 @@ REWARDS = st.sampled_from([0.0, 0.1, 1.0]) | st.floats(-1e9, 1e9)
 
 
 class History:
-    """A ledger that remembers all that it was given, in order."""
+    """A participant that remembers all that it was given, in order."""
 
     def __init__(self) -> None:
         self.all: list[list[Any]] = []
 
-    def settle(self, decision: Decision) -> None:
+    def settle(self, decision: DecisionRecord) -> None:
         self.all.append([decision.id, decision.arm, decision.reward])
 
     def state(self) -> dict[str, Any]:
@@ -41,28 +41,28 @@ class Model(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.folder = tempfile.TemporaryDirectory()
-        self.kept: dict[str, Decision] = {}
+        self.kept: dict[str, DecisionRecord] = {}
         self.evidence: list[list[Any]] = []
         self.open()
 
     def open(self) -> None:
         self.store = Store.open(Path(self.folder.name) / "agent.db", fingerprint="f")
-        self.ledger = History()
-        self.store.attach(self.ledger)
+        self.participant = History()
+        self.store.attach(self.participant)
 
     def teardown(self) -> None:
         self.store.close()
         self.folder.cleanup()
 
-    def settle(self, decision: Decision) -> None:
+    def settle(self, decision: DecisionRecord) -> None:
         self.kept[decision.id] = decision
         if decision.reward is not None:
             self.evidence.append([decision.id, decision.arm, decision.reward])
 
     @rule(name=NAMES, arm=NAMES, probability=st.floats(0, 1), time=TIMES)
     def decide(self, name: str, arm: str, probability: float, time: int) -> None:
-        expected = self.kept.setdefault(name, Decision(name, arm, probability, time))
-        assert self.store.decide(Decision(name, arm, probability, time)) == expected
+        expected = self.kept.setdefault(name, DecisionRecord(name, arm, probability, time))
+        assert self.store.decide(DecisionRecord(name, arm, probability, time)) == expected
 
     @rule(name=NAMES, reward=REWARDS, time=TIMES)
     def reward(self, name: str, reward: float, time: int) -> None:
@@ -83,7 +83,7 @@ class Model(RuleBasedStateMachine):
     def interrupted(self, name: str, reward: float) -> None:
         try:
             with self.store.transaction():
-                self.store.decide(Decision(name, "A", 0.5, 1))
+                self.store.decide(DecisionRecord(name, "A", 0.5, 1))
                 self.store.expire(100, 1, reward)
                 raise ZeroDivisionError
         except ZeroDivisionError:
@@ -113,7 +113,7 @@ class Model(RuleBasedStateMachine):
     def same(self) -> None:
         assert {name: self.store.decision(name) for name in self.kept} == self.kept
         assert all(self.store.decision(name) is None for name in set("abcdef") - set(self.kept))
-        assert self.ledger.all == self.evidence
+        assert self.participant.all == self.evidence
         assert self.store.load_exchange() == {"all": self.evidence}
 
 

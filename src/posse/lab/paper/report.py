@@ -15,7 +15,7 @@ from posse.lab.paper import analysis, claims, figures, page, panels
 from posse.lab.paper.data import ClaimReport, Made, Report
 from posse.lab.paper.panels import Panel
 from posse.lab.paper.result_cache import ResultCache
-from posse.lab.paper.runs import FULL, QUICK, Outcome, run_panel
+from posse.lab.paper.runs import FULL, QUICK, Outcome, run_panel, simulation_of
 from posse.lab.settings import versions
 
 TITLE = "Bayesian Algorithms for Decentralized Stochastic Bandits, reproduced"
@@ -30,10 +30,8 @@ class Progress:
         """While a panel runs: what to call with the number of runs done of a curve."""
         yield lambda runs: None
 
-    @contextmanager
-    def compiling(self) -> Iterator[None]:
-        """While kernels are compiled, or read from the cache."""
-        yield
+    def compiling(self, seconds: int) -> None:
+        """Kernels are compiled first, which takes about so long."""
 
     def plan(self, work: Sequence[tuple[str, Panel, int]]) -> None:
         """What is to be run: names, panels and their runs."""
@@ -62,8 +60,7 @@ class Reproduction:
         shown = {id_: panels.panel(id_) for id_ in self.ids}
         if self.as_published:
             shown = {id_: panel.published() for id_, panel in shown.items()}
-        with self.progress.compiling():
-            import posse.lab.compiled.engine  # noqa: F401
+        self._compile(shown)
         outcomes = self._outcomes(shown)
         verdicts = self._verdicts(outcomes)
         compared = analysis.comparisons(outcomes)
@@ -93,6 +90,17 @@ class Reproduction:
     def page(self) -> Path:
         """Where the report is written."""
         return self.output / "index.html"
+
+    def _compile(self, shown: dict[str, Panel]) -> None:
+        """Compile what all panels need at once, so that people are told once how long it takes."""
+        from posse.lab.compiled import engine
+
+        simulations = [
+            simulation_of(panel, curve, self.seed, panel.horizon)
+            for panel in shown.values()
+            for curve in panel.curves.values()
+        ]
+        engine.prepare(simulations, self.progress.compiling)
 
     def _outcomes(self, shown: dict[str, Panel], suffix: str = "") -> dict[str, Outcome]:
         self.progress.plan([(id_ + suffix, panel, self.runs) for id_, panel in shown.items()])

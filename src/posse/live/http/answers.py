@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from posse.live.http import models
 from posse.live.http.health import Health
-from posse.live.store import Conflict, Decision, Outcome, StoreError, Unknown
+from posse.live.store import Conflict, DecisionRecord, Outcome, StoreError, Unknown
 
 RETRY_AFTER = 1  # seconds
 LONGEST = 500  # characters of an error
@@ -23,7 +23,7 @@ LONGEST = 500  # characters of an error
 log = logging.getLogger(__name__)
 
 
-def decided(decision: Decision | ValueError) -> dict[str, Any]:
+def decided(decision: DecisionRecord | ValueError) -> dict[str, Any]:
     """Which arm to play, or why that is refused."""
     if isinstance(decision, ValueError):
         return _refusal(decision)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from posse.live.node import Node
-from posse.live.store import Conflict, Decision, Outcome
+from posse.live.store import Conflict, DecisionRecord, Outcome
 
 T = TypeVar("T")
 A = TypeVar("A")
@@ -14,16 +14,16 @@ Arms = Sequence[str] | None  # which are allowed; None: all
 Wish = tuple[str | None, Arms]  # the id of a decision, or one is made up
 
 
-def decide(node: Node, id_: str | None, allowed: Arms) -> Decision:
+def decide(node: Node, id_: str | None, allowed: Arms) -> DecisionRecord:
     """One decision; an id that is taken by an arm that is not allowed now is a Conflict."""
     return _permitted(node.decide(id_, allowed), allowed)
 
 
-def decide_all(node: Node, asked: Sequence[Wish | ValueError]) -> list[Decision | ValueError]:
+def decide_all(node: Node, asked: Sequence[Wish | ValueError]) -> list[DecisionRecord | ValueError]:
     """Decisions in the order in which they were asked for."""
     new = 0
 
-    def keep(choice: tuple[Decision, Arms]) -> Decision:
+    def keep(choice: tuple[DecisionRecord, Arms]) -> DecisionRecord:
         nonlocal new
         chosen, allowed = choice
         # a twin in this batch, or one asked meanwhile, may have taken the id
@@ -35,7 +35,7 @@ def decide_all(node: Node, asked: Sequence[Wish | ValueError]) -> list[Decision 
     choices = _each(lambda wish: (node.choose(*wish), wish[1]), asked)
     with node.store.transaction():
         decisions = _each(keep, choices)
-    node.decisions += new
+    node.counts.add("decisions", new)
     return decisions
 
 
@@ -46,7 +46,7 @@ def reward_all(
     now = node.clock()
     with node.store.transaction():
         outcomes = _each(lambda item: node.store.reward(*item, now), given)
-    node.rewards += outcomes.count(Outcome.NEW)  # not before they are on disk
+    node.counts.add("rewards", outcomes.count(Outcome.NEW))  # not before they are on disk
     return outcomes
 
 
@@ -62,7 +62,7 @@ def _each(work: Callable[[A], T], items: Sequence[A | ValueError]) -> list[T | V
     return [item if isinstance(item, ValueError) else attempt(item) for item in items]
 
 
-def _permitted(decision: Decision, allowed: Arms) -> Decision:
+def _permitted(decision: DecisionRecord, allowed: Arms) -> DecisionRecord:
     """The decision, if its arm is one of those allowed."""
     if allowed is not None and decision.arm not in allowed:
         raise Conflict(

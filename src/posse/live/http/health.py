@@ -25,7 +25,7 @@ class Health:
         """Note that the store failed a request; whether that is news."""
         with self._lock:
             news = self._failed is None
-            self._node.failures["request"] += 1
+            self._node.failures.add("request")
             self._failed = time.monotonic()
             self._seen = self._count()
             return news

@@ -41,15 +41,16 @@ def metrics(node: Node) -> str:
     everywhere = [({"arm": name}, status["pulls_in_network"]) for name, status in arms.items()]
     # from 0 on: of a series that begins with 1, Prometheus sees no increase
     refusals = dict.fromkeys(REASONS, 0) | network["refused"]
-    failures = dict.fromkeys(DOINGS, 0) | dict(node.failures)
+    failures = dict.fromkeys(DOINGS, 0) | node.failures.copy()
     refused = [({"reason": reason}, n) for reason, n in refusals.items()]
     failed = [({"doing": doing}, n) for doing, n in failures.items()]
     near = [({"neighbour": n}, s["connected"]) for n, s in network["neighbours"].items()]
-    messages = [({"direction": "sent"}, node.sent), ({"direction": "received"}, node.received)]
+    counts = node.counts.copy()
+    messages = [({"direction": way}, counts[way]) for way in ("sent", "received")]
     return "".join(
         [
-            _metric("decisions_total", "Decisions made.", [({}, node.decisions)]),
-            _metric("rewards_total", "Rewards taken in.", [({}, node.rewards)]),
+            _metric("decisions_total", "Decisions made.", [({}, counts["decisions"])]),
+            _metric("rewards_total", "Rewards taken in.", [({}, counts["rewards"])]),
             _metric("messages_total", "Messages of the exchange.", messages),
             _metric("refusals_total", "Messages refused, by reason.", refused),
             _metric("failures_total", "Failures of the store or of sending.", failed),

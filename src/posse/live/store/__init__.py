@@ -1,7 +1,7 @@
 """The durable state of one live agent: an SQLite file that survives crashes."""
 
 from posse.live.store.records import Conflict as Conflict
-from posse.live.store.records import Decision as Decision
+from posse.live.store.records import DecisionRecord as DecisionRecord
 from posse.live.store.records import Outcome as Outcome
 from posse.live.store.records import Unknown as Unknown
 from posse.live.store.store import Store as Store

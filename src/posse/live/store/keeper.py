@@ -7,13 +7,13 @@ import sqlite3
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from posse.live.store.records import Decision
+from posse.live.store.records import DecisionRecord
 
 
-class Ledger(Protocol):
-    """The evidence in memory, which the store keeps in step with the rewards on disk."""
+class Participant(Protocol):
+    """What takes part in commits: evidence in memory, in step with the rewards on disk."""
 
-    def settle(self, decision: Decision) -> None:
+    def settle(self, decision: DecisionRecord) -> None:
         """Take in the reward of a decision, or raise with nothing changed."""
 
     def state(self) -> dict[str, Any]:
@@ -24,40 +24,40 @@ class Ledger(Protocol):
 
 
 class Keeper:
-    """Keeps a ledger, if there is one, in step with the commits on `connection`."""
+    """Keeps a participant, if there is one, in step with the commits on `connection`."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
-        self._ledger: Ledger | None = None
-        self._moved = False  # whether the ledger may have changed since the last commit
+        self._participant: Participant | None = None
+        self._moved = False  # whether the participant may have changed since the last commit
         self._state: dict[str, Any] = {}  # as it was when last looked at
         self._saved: dict[str, str] = {}  # part -> JSON, as on disk
         self._written: dict[str, str] = {}  # in the open transaction
 
-    def attach(self, ledger: Ledger) -> None:
-        """Keep a ledger whose state, as it is now, is on disk."""
-        self._ledger, self._state = ledger, ledger.state()
+    def attach(self, participant: Participant) -> None:
+        """Keep a participant whose state, as it is now, is on disk."""
+        self._participant, self._state = participant, participant.state()
         self._saved = dump(self._state)
 
     def expect(self) -> None:
-        """Look for changes of the ledger at the next commit."""
-        self._moved = self._ledger is not None
+        """Look for changes of the participant at the next commit."""
+        self._moved = self._participant is not None
 
-    def settle(self, decision: Decision) -> None:
-        """Give a decision to the ledger, which may refuse it."""
-        if self._ledger is not None and decision.reward is not None:
+    def settle(self, decision: DecisionRecord) -> None:
+        """Give a decision to the participant, which may refuse it."""
+        if self._participant is not None and decision.reward is not None:
             self._moved = True
-            self._ledger.settle(decision)
+            self._participant.settle(decision)
 
     def write(self, parts: Mapping[str, str]) -> None:
         """Write parts of the exchange state into the open transaction."""
         self._connection.executemany("REPLACE INTO exchange VALUES (?, ?)", parts.items())
 
     def before_commit(self) -> None:
-        """Add what changed in a ledger that moved to the commit."""
-        if self._moved and self._ledger is not None:
+        """Add what changed in a participant that moved to the commit."""
+        if self._moved and self._participant is not None:
             # the same object is the same part: much of a state stays as it is for long
-            before, self._state = self._state, self._ledger.state()
+            before, self._state = self._state, self._participant.state()
             changed = {
                 k: v for k, v in self._state.items() if k not in before or v is not before[k]
             }
@@ -66,14 +66,14 @@ class Keeper:
             self.write(self._written)
 
     def after(self, committed: bool) -> None:
-        """Keep the state that was committed, or bring the ledger back to the last one that was."""
-        if self._moved and self._ledger is not None:
+        """Keep the state that was committed, or go back to the last one that was."""
+        if self._moved and self._participant is not None:
             self._moved = False
             if committed:
                 self._saved |= self._written
             else:
-                self._ledger.restore({k: json.loads(v) for k, v in self._saved.items()})
-                self._state = {}  # of which no object is in the ledger any more
+                self._participant.restore({k: json.loads(v) for k, v in self._saved.items()})
+                self._state = {}  # of which no object is in the participant any more
             self._written = {}
 
 

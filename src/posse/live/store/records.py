@@ -24,7 +24,7 @@ class Outcome(Enum):
 
 
 @dataclass(frozen=True)
-class Decision:
+class DecisionRecord:
     """A choice of an arm, and what became of it.
 
     `settled` is when its reward came, or its window closed (`silent`), perhaps without a reward.

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
 from posse.live.store import schema
-from posse.live.store.keeper import Keeper, Ledger, dump
+from posse.live.store.keeper import Keeper, Participant, dump
 from posse.live.store.lock import Lock
-from posse.live.store.records import Conflict, Decision, Outcome, Unknown, number, text
+from posse.live.store.records import Conflict, DecisionRecord, Outcome, Unknown, number, text
 from posse.live.store.writer import StoreError, Writer
 
 COLUMNS = "id, arm, probability, time, reward, settled, silent"
@@ -108,7 +108,7 @@ class Store:
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    def decide(self, decision: Decision) -> Decision:
+    def decide(self, decision: DecisionRecord) -> DecisionRecord:
         """Keep a new decision; one that is kept already under its id is returned in its place.
 
         It survives this process at once, and a power failure with the next reward or `flush`.
@@ -122,7 +122,7 @@ class Store:
         if not 0 <= row[2] <= 1:
             raise ValueError(f"probability must be between 0 and 1, got {decision.probability}")
 
-        def work() -> Decision:
+        def work() -> DecisionRecord:
             made = self._writer.connection.execute(
                 "INSERT INTO decision (id, arm, probability, time) VALUES (?, ?, ?, ?) "
                 "ON CONFLICT (id) DO NOTHING",
@@ -168,7 +168,7 @@ class Store:
             new = "UPDATE agent SET flushed = flushed + 1"
             self._run(lambda: self._writer.connection.execute(new))
 
-    def decision(self, id: str) -> Decision | None:
+    def decision(self, id: str) -> DecisionRecord | None:
         """Look up a decision."""
         rows = self._read(f"SELECT {COLUMNS} FROM decision WHERE id = ?", (text("id", id),))
         return _decision(rows[0]) if rows else None
@@ -215,16 +215,16 @@ class Store:
         rows = self._read("SELECT part, value FROM exchange", ())
         return {part: json.loads(value) for part, value in rows} if rows else None
 
-    def attach(self, ledger: Ledger) -> None:
-        """Restore a ledger, then feed it every reward and save its state in the same commit.
+    def attach(self, participant: Participant) -> None:
+        """Restore a participant, then feed it every reward and save its state in the same commit.
 
-        From here on, change the ledger only within `transaction`; if a commit fails, it goes back.
+        From here on, change it only within `transaction`; if a commit fails, it goes back.
         """
         state = self.load_exchange()
         if state is not None:
-            ledger.restore(state)
-        self.save_exchange(ledger.state())
-        self._keeper.attach(ledger)
+            participant.restore(state)
+        self.save_exchange(participant.state())
+        self._keeper.attach(participant)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -239,15 +239,15 @@ class Store:
         """How many commits the rewards and all else took."""
         return self._writer.commits
 
-    def _settle(self, decision: Decision) -> None:
-        """Give a settled decision to the ledger, which may refuse it, then write it."""
+    def _settle(self, decision: DecisionRecord) -> None:
+        """Give a settled decision to the participant, which may refuse it, then write it."""
         self._keeper.settle(decision)
         self._writer.connection.execute(
             "UPDATE decision SET reward = ?, settled = ?, silent = ? WHERE id = ?",
             (decision.reward, decision.settled, decision.silent, decision.id),
         )
 
-    def _find(self, id: str) -> Decision | None:
+    def _find(self, id: str) -> DecisionRecord | None:
         """Look up a decision within the open transaction."""
         row = self._writer.connection.execute(
             f"SELECT {COLUMNS} FROM decision WHERE id = ?", (id,)
@@ -274,7 +274,7 @@ class Store:
         """Do chunks of work, each in a transaction of its own, until one is not full."""
         total, done = 0, CHUNK
         while done == CHUNK:
-            # not in a shared commit: if the ledger refuses one decision, all of a chunk stay open
+            # not in a shared commit: if one decision is refused, all of a chunk stay open
             with nullcontext() if self._writer.mine else self.transaction():
                 done = self._run(work)
             total += done
@@ -316,7 +316,7 @@ def _is_as_left(path: Path, note: bytes) -> bool:
     return note == _seen(path) and 0 <= time.time() - path.stat().st_mtime < RESTART
 
 
-def _decision(row: tuple[Any, ...]) -> Decision:
+def _decision(row: tuple[Any, ...]) -> DecisionRecord:
     """Make a decision of a row with the COLUMNS."""
     id, arm, probability, time, reward, settled, silent = row
-    return Decision(id, arm, probability, time, reward, settled, bool(silent))
+    return DecisionRecord(id, arm, probability, time, reward, settled, bool(silent))

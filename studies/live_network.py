@@ -18,6 +18,7 @@ class Sampling:
     scores = posse.ThompsonSampling.scores
 
     def probabilities(self, belief, family, t, horizon):
+        """Of no interest here, and so not integrated."""
         return np.full(belief.shape[1], 1.0 / belief.shape[1])
 
 

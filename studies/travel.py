@@ -19,7 +19,7 @@ from scipy.sparse import csr_array
 from posse.live.exchange import Flows
 from posse.live.exchange.quanta import PER_UNIT
 
-live = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("network.py"))))
+live = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("live_network.py"))))
 
 
 class FlowsTravel:

@@ -1,6 +1,5 @@
 """Live agents that lose a fifth of their messages learn as well as the lab's Algorithm 1."""
 
-import os
 import runpy
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,14 +9,14 @@ import pytest
 
 import posse
 
-here = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("regret.py"))))
-# All 200 take minutes, with POSSE_LONG=1.
-RUNS = 200 if os.environ.get("POSSE_LONG") else 16
+STUDIES = Path(__file__).parents[2] / "studies"
+here = SimpleNamespace(**runpy.run_path(str(STUDIES / "live_regret.py")))
+RUNS = 8  # `make study` plays 200
 
 
 @pytest.mark.parametrize(
     ("exchange", "most", "slack"),
-    # Flows are so far within that 1 of 5000 seeds fails in 16 runs; origins may be as bad as
+    # Flows are so far within that 1 of 200 seeds fails in 8 runs; origins may be as bad as
     # synchronous merges, and 1 of 100 seeds fails if they are.
     [("flows", 1.3, 0.0), ("origins", 1.0, 2.33)],
 )

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from posse.live.store import Decision
+from posse.live.store import DecisionRecord
 
 
 class Sums:
-    """A ledger that adds up the rewards of each arm."""
+    """A participant that adds up the rewards of each arm."""
 
     def __init__(self) -> None:
         self.sums: dict[str, float] = {}
         self.restored = 0
 
-    def settle(self, decision: Decision) -> None:
+    def settle(self, decision: DecisionRecord) -> None:
         assert decision.reward is not None
         if decision.reward > 1e6:
             raise ValueError("reward out of range")

@@ -10,25 +10,25 @@ import pytest
 from posse import networks
 from posse.live.exchange.quanta import PER_UNIT
 
-here = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("calibration.py"))))
-LOW, HIGH = 0.92, 0.98
-# Enough for a standard error below 0.5%, measured over runs.  Seeds are fixed.
-RUNS = {("origins", 16): 6000, ("origins", 100): 1600, ("flows", 16): 2000, ("flows", 100): 800}
+STUDIES = Path(__file__).parents[2] / "studies"
+here = SimpleNamespace(**runpy.run_path(str(STUDIES / "live_calibration.py")))
+# For standard errors of about 1% over runs. Seeds are fixed; `make study` has ten times as many.
+RUNS = {"origins": 600, "flows": 300}
 
 
-@pytest.mark.parametrize(("exchange", "n_agents"), RUNS)
-def test_shown_intervals_cover_the_mean(exchange, n_agents):
-    """Of the best arm, and on the average over arms, early and late."""
-    seeds = range(RUNS[exchange, n_agents] // here.AT_ONCE)
-    shares = np.concatenate([here.coverage(exchange, n_agents, seed) for seed in seeds], axis=2)
+@pytest.mark.parametrize("exchange", RUNS)
+def test_shown_intervals_cover_the_mean(exchange):
+    """Of the best arm, and over all arms, early and late: within 3 errors, 1% of seeds fail."""
+    seeds = range(RUNS[exchange] // here.AT_ONCE)
+    shares = np.concatenate([here.coverage(exchange, 16, seed) for seed in seeds], axis=2)
     for now, (shown, acted_on) in zip(here.TIMES, shares, strict=True):
         for arms, each in (("best arm", shown[:, 0]), ("all arms", shown.mean(axis=1))):
             mean, error = here.estimate(each)
-            print(f"{exchange}, N = {n_agents}, t = {now}, {arms}: {mean:.1%} ± {error:.2%}")
-            assert LOW <= mean <= HIGH, f"t = {now}, {arms}: {mean:.1%} ± {error:.1%}"
-            assert error < 0.005
+            least, most = here.LOW - 3 * error, here.HIGH + 3 * error
+            assert least <= mean <= most, f"t = {now}, {arms}: {mean:.1%} ± {error:.1%}"
+            assert error < 0.012
         if exchange == "flows":  # why the belief that agents act on is not the one to be shown
-            assert acted_on[:, 0].mean() < LOW
+            assert acted_on[:, 0].mean() < here.LOW
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,89 @@
+"""How `make docs` builds the site: MyST pages, and the reference from docstrings."""
+
+import re
+from typing import Any
+
+import posse
+
+project = "Posse"
+author = "the Posse developers"
+version = release = posse.__version__
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.viewcode"]
+source_suffix = {".md": "markdown"}
+exclude_patterns = ["_build"]
+default_role = "code"  # docstrings quote code in single backticks
+
+myst_heading_anchors = 3  # links to headings are checked, down to ###
+myst_enable_extensions = ["colon_fence", "dollarmath"]
+
+html_theme = "furo"
+html_title = f"Posse {release}"
+html_copy_source = False
+html_show_copyright = False
+html_theme_options = {
+    "light_css_variables": {"color-brand-primary": "#1f5fa8", "color-brand-content": "#1f5fa8"},
+    "dark_css_variables": {"color-brand-primary": "#7db3f0", "color-brand-content": "#7db3f0"},
+}
+pygments_style = "friendly"
+pygments_dark_style = "native"
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+autodoc_preserve_defaults = True
+autodoc_class_signature = "mixed"
+python_maximum_signature_line_length = 90
+python_use_unqualified_type_names = True
+
+autodoc_type_aliases = {"ArrayLike": "ArrayLike", "FloatArray": "FloatArray"}
+
+_FIELD = re.compile(r"^(\w+): +(\S.*)$")
+_CODE = re.compile(r"(`[^`]*`)")
+_ARRAY = re.compile(r"(?:~?numpy\.)?ndarray\[tuple\[(?:~?typing\.)?Any, \.\.\.\], ")
+_DTYPE = re.compile(r"(?:~?numpy\.)?dtype\[([^][]*)\]\]")
+
+
+def _as_rst(app: Any, what: str, name: str, object_: Any, options: Any, lines: list[str]) -> None:
+    """Docstrings are plain text: escape what Sphinx would take for markup.
+
+    Lists of arguments and arrays, a line `name: what it is` each, become definitions.
+    """
+    text: list[str] = []
+    may_begin, inside, example = False, False, False
+    for line in lines:
+        blank = not line.strip()
+        example = line.startswith(">>>") or (example and not blank)
+        found = _FIELD.match(line) if may_begin or inside else None
+        inside = bool(found) or (inside and not blank)
+        if found:
+            text += [f"``{found[1]}``", f"    {_escaped(found[2])}"]
+        elif inside:
+            text.append(f"    {_escaped(line.strip())}")
+        else:
+            text.append(line if example else _escaped(line))
+        may_begin = blank
+    lines[:] = text
+
+
+def _escaped(line: str) -> str:
+    """The line with * and | as they stand, but for code in backticks."""
+    parts = _CODE.split(line)
+    return "".join(p if p.startswith("`") else re.sub(r"([*|])", r"\\\1", p) for p in parts)
+
+
+def _short_types(
+    app: Any, what: str, name: str, object_: Any, options: Any, arguments: Any, returns: Any
+) -> tuple[Any, Any]:
+    """Signatures with arrays as `NDArray[float64]`, as the source has them."""
+
+    def short(text: Any) -> Any:
+        text = text and re.sub(r"TypeAliasForwardRef\('(\w+)'\)", r"\1", text)
+        return text and _DTYPE.sub(r"\1]", _ARRAY.sub("NDArray[", text))
+
+    return short(arguments), short(returns)
+
+
+def setup(app: Any) -> None:
+    """Connect the hooks."""
+    app.connect("autodoc-process-docstring", _as_rst)
+    app.connect("autodoc-process-signature", _short_types)

@@ -1,0 +1,73 @@
+"""The long statistical work behind the tables of the docs: fixed seeds, numbers written there.
+
+    make study                                      # all of them, an hour or so
+    .venv/bin/python studies/run.py live_regret     # one
+    .venv/bin/python studies/run.py live_regret --runs 20 --show   # a look, nothing is written
+
+A study is a file here with a function `study(runs)` that returns the text between the marks
+`<!-- study: NAME -->` and `<!-- end -->` of a page, and what in it breaks a promise of that page.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import re
+import sys
+import time
+from pathlib import Path
+
+HERE = Path(__file__).parent
+DOCS = HERE.parent / "docs"
+
+
+def page_of(name):
+    """The page with the marks of a study."""
+    pages = [
+        page for page in sorted(DOCS.rglob("*.md")) if f"<!-- study: {name} -->" in page.read_text()
+    ]
+    if len(pages) != 1:
+        raise SystemExit(f"study {name} must have its marks in one page of docs, got {pages}")
+    return pages[0]
+
+
+def write(name, text):
+    """Put the text of a study between its marks."""
+    page = page_of(name)
+    marks = re.compile(rf"(<!-- study: {name} -->\n).*?(<!-- end -->)", re.DOTALL)
+    page.write_text(marks.sub(lambda found: f"{found[1]}\n{text}\n\n{found[2]}", page.read_text()))
+
+
+def studies():
+    """The names of the files that are studies."""
+    return [path.stem for path in sorted(HERE.glob("*.py")) if "\ndef study(" in path.read_text()]
+
+
+def main():
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("names", nargs="*", metavar="name", help=f"of {', '.join(studies())}")
+    parser.add_argument("--runs", type=int, help="instead of as many as the page is to show")
+    parser.add_argument("--show", action="store_true", help="print only, change no page")
+    asked = parser.parse_args()
+    unknown = set(asked.names) - set(studies())
+    if unknown:
+        parser.error(f"no study is called {', '.join(unknown)}: there are {', '.join(studies())}")
+    broken = []
+    for name in asked.names or studies():
+        print(f"{name} ...", file=sys.stderr, flush=True)
+        start = time.monotonic()
+        study = importlib.import_module(name).study
+        text, wrong = study() if asked.runs is None else study(asked.runs)
+        print(f"{text}\n({time.monotonic() - start:.0f} s)\n", flush=True)
+        if not asked.show:
+            write(name, text)
+        broken += [f"{name}: {each}" for each in wrong]
+    if broken:
+        sys.exit("\n".join(broken))
+
+
+if __name__ == "__main__":
+    main()
