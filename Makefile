@@ -33,7 +33,7 @@ quick: $(READY) ## the core's laws and the lab's front door: a minute once kerne
 test: $(READY) ## the test suite, on all cores
 	@command -v chromedriver >/dev/null || echo "NO BROWSER: the report's page goes untested;" \
 	  "to test it too: apt-get install chromium chromium-driver"
-	@echo "compiling the kernels (once)"; $(BIN)/python -c "import posse.lab.compiled.engine"
+	@echo "compiling the kernels (once)"; $(BIN)/python -m posse.lab.compiled
 	$(BIN)/python -m pytest -n auto --dist worksteal
 
 disguise: $(READY) ## what hangs on the processor, as on another one

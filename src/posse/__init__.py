@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from posse.algorithms import Flooding as Flooding
     from posse.algorithms import Isolated as Isolated
     from posse.bandits import Bandit as Bandit
+    from posse.calibration import calibrated as calibrated
     from posse.lab import Comparison as Comparison
     from posse.lab import Result as Result
     from posse.lab import compare as compare
@@ -72,6 +73,7 @@ _ORIGIN = {
     "Result": "posse.lab",
     "ThompsonSampling": "posse.policies",
     "Experiment": "posse.lab.experiments",
+    "calibrated": "posse.calibration",
     "compare": "posse.lab",
     "concat": "posse.lab",
     "experiment_of": "posse.lab.experiments",

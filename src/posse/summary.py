@@ -61,6 +61,10 @@ class ArmSummary:
 def summarise(family: Family, belief: FloatArray) -> ArmSummary:
     """The summary of one agent's belief (D, K).
 
+    It takes the belief at its word. That of a decentralized agent is tempered, a fresh reward
+    counting N times until it has mixed, and so its intervals are far too narrow: give
+    `posse.calibrated(family, belief, signs)` instead (docs/calibration.md).
+
     >>> belief = np.array([[3.0, 1.0], [1.0, 3.0]])  # Beta(3, 1) and Beta(1, 3)
     >>> summary = posse.summarise(posse.families.Bernoulli(), belief)
     >>> summary.mean.tolist(), summary.probability_best.round(3).tolist()

@@ -78,6 +78,43 @@ def test_mistakes_in_the_file_are_one_line(agent, text, words):
     assert words in line
 
 
+class Told:
+    """A client of an agent with one neighbour that is connected and one that is not."""
+
+    url = "http://127.0.0.1:8700"
+
+    def __init__(self, *arguments, **options):
+        pass
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        pass
+
+    def arms(self):
+        return {}
+
+    def network(self):
+        status = {"identity": None, "active": True, "last_heard": None, "lag": None}
+        neighbours = {
+            "paris": {**status, "connected": True},
+            "rome": {**status, "connected": False},
+        }
+        return {"neighbours": neighbours, "refused": {}, "agents_known": 3}
+
+
+def test_status_says_who_is_connected(monkeypatch, capsys):
+    monkeypatch.setattr("posse.live.client.Client", Told)
+    assert posse("status", Told.url) == 0
+    lines = capsys.readouterr().out.splitlines()
+    ((paris,), (rome,)) = ([line for line in lines if name in line] for name in ("paris", "rome"))
+    assert " yes " in paris
+    assert " no " not in paris
+    assert " no " in rome
+    assert " yes " not in rome
+
+
 def test_status_of_nobody(capsys):
     assert posse("status", "http://127.0.0.1:9") == 2
     (line,) = capsys.readouterr().err.splitlines()

@@ -1,6 +1,7 @@
 """The command line as a whole: help, version, mistakes, laziness, Ctrl-C."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -64,6 +65,23 @@ def test_nothing_given_shows_the_help(capsys):
     shown = capsys.readouterr().out
     assert "Usage: posse" in shown
     assert all(command.split()[0] in shown for command in COMMANDS)
+
+
+def test_the_help_leads_researchers_and_operators_to_their_first_command():
+    """On a terminal of 80 columns, one line a command, each in the group of its people."""
+    shown = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "80"}).output
+    assert max(map(len, shown.splitlines())) <= 80
+    introduction, lab, live = re.split(
+        "─ The lab, for researchers|─ Live agents, for operators", shown
+    )
+    words = " ".join(introduction.split())
+    assert "Researchers simulate. First: posse paper fig3, then posse run FILE.toml." in words
+    assert "First: posse new berlin paris, then posse agent." in words
+    listed = [re.findall(r"^│ (\w+)  ", group, re.MULTILINE) for group in (lab, live)]
+    assert listed[0] == ["paper", "run", "inspect"]
+    assert set(listed[1]) == {command.split()[0] for command in COMMANDS} - set(listed[0])
+    assert all(len(re.findall("^│", group, re.MULTILINE)) == len(names)
+               for group, names in zip((lab, live), listed, strict=True))  # fmt: skip
 
 
 @pytest.mark.parametrize("command", COMMANDS)

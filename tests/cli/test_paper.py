@@ -1,5 +1,6 @@
 """`posse paper`: the report, its options, and mistakes in one line."""
 
+import csv
 import json
 import re
 
@@ -37,6 +38,21 @@ def test_some_figures(folder, capsys):
     for id_ in ("fig3", "fig5a"):
         for suffix in ("png", "pdf"):
             assert (folder / "report" / "figures" / f"{id_}.{suffix}").stat().st_size > 10_000
+    assert "9 claims of other figures were not tested" in out.out
+
+
+def test_the_figures_data_are_a_table(folder):
+    assert posse("paper", "fig3", "--runs", 3, "--quiet") == 0
+    (panel,) = report_of(folder / "report")["panels"]
+    assert panel["files"] == [f"figures/fig3.{suffix}" for suffix in ("png", "pdf", "csv")]
+    with (folder / "report" / "figures" / "fig3.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == sum(len(curve["times"]) for curve in panel["curves"])
+    for curve in panel["curves"]:
+        mine = [row for row in rows if row["curve"] == curve["name"]]
+        assert [int(row["round"]) for row in mine] == curve["times"]
+        for column, key in (("regret", "mean"), ("low", "low"), ("high", "high")):
+            assert [float(row[column]) for row in mine] == curve[key]
 
 
 def test_a_second_time_nothing_is_computed(folder, monkeypatch):
@@ -71,7 +87,8 @@ def test_as_published(folder):
 def test_the_published_values_are_there(folder, capsys):
     assert posse("paper", "published", "--runs", 5) == 0
     assert len(report_of(folder / "report")["panels"][0]["published"]) == 30
-    assert re.search(r"\d+ of 30 published values agree", capsys.readouterr().out)
+    out = " ".join(capsys.readouterr().out.split())
+    assert re.search(r"\d+ of 30 published values agree with ours at 5 runs; .*: cycle", out)
 
 
 @pytest.mark.parametrize(

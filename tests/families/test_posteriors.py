@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -86,6 +88,20 @@ def test_the_unknown_variance_is_learnt_far_from_zero(offset):
     width = np.diff(family.mean_quantile(belief[:, None], np.array([0.025, 0.975])))
     assert width == pytest.approx(2 * 1.96 * rewards.std() / np.sqrt(4000), rel=0.005)
     assert family.posterior_mean(belief) == pytest.approx(rewards.mean(), abs=1e-3)
+
+
+@pytest.mark.parametrize("reward", [0.0, 1.1, 1.1e3, 1.1e5, 1.1e9, -1.1e15])
+@pytest.mark.parametrize("times", [1.0, 7.3, 1.3e6])
+def test_the_unknown_variance_is_not_below_what_its_coordinates_resolve(reward, times):
+    """The rate against exact fractions: within their rounding, and never less than that."""
+    family = GaussianUnknownVariance(prior_mean=reward)  # so that all rewards agree
+    belief = family.prior() + times * family.statistic(np.asarray(reward))
+    weighted_mean, count, _, energy = map(Fraction, belief.tolist())
+    exact = energy - weighted_mean**2 / (2 * count)
+    rounding = np.finfo(float).eps * belief[3]
+    rate = family.unpack(belief).rate
+    assert abs(rate - float(exact)) <= 4 * rounding
+    assert rate >= rounding > 0
 
 
 def test_the_unknown_variance_never_goes_negative():

@@ -19,19 +19,10 @@ def shown_on_a_terminal(act):
 
 def test_the_first_use_says_that_it_compiles():
     def act(bars, progress):
-        with bars.compiling(cached=False):
-            progress.refresh()
+        bars.compiling(17)
         assert [task.description for task in progress.tasks] == ["dec-TS"]
 
-    assert "compiling (once)" in shown_on_a_terminal(act)
-
-
-def test_later_uses_do_not():
-    def act(bars, progress):
-        with bars.compiling(cached=True):
-            progress.refresh()
-
-    assert "compiling" not in shown_on_a_terminal(act)
+    assert "compiling kernels (once, about 17 s)" in shown_on_a_terminal(act)
 
 
 def test_a_bar_moves_in_hundredths_and_ends_at_the_end():
@@ -48,10 +39,10 @@ def test_a_bar_moves_in_hundredths_and_ends_at_the_end():
     assert seen[-1] == 1000
 
 
-def test_silence_is_free_and_silent(capfd):
+def test_silence_is_free_and_silent_but_for_what_one_waits_for(capfd):
     with progress_bar(["a"], total=10, show=False) as bars:
         assert type(bars) is Bars
         bars.advance_of("a")(10)
-        with bars.compiling(cached=False):
-            pass
     assert capfd.readouterr() == ("", "")
+    bars.compiling(17)
+    assert capfd.readouterr() == ("", "compiling kernels (once, about 17 s)\n")

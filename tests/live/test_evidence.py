@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from posse import beliefs, families
+from posse.calibration import effective_pulls
 from posse.families import FAMILIES
 from posse.live.agent import Agent
 from posse.live.evidence import CAUTION, SIGNS, Evidence
-from posse.live.exchange.quanta import PER_UNIT
+from posse.live.exchange.quanta import PER_UNIT, to_quanta
 
 LIVE = [name for name in FAMILIES if getattr(FAMILIES[name], "powers", ())]
 
@@ -123,6 +124,10 @@ def test_signs_tell_what_a_belief_is_worth():
     generator = np.random.default_rng(1)
     one = np.array(evidence.of_reward(1.0, generator), dtype=object)
     assert evidence.effective_count(tuple(100 * one)) == pytest.approx(1.0 / CAUTION)
+    for weight, sign in ((40.0, 8.0), (3.0, 1.5), (0.5, 0.01), (7.0, 0.0)):
+        held = to_quanta([1.0, *[sign] * SIGNS, weight])
+        lab = effective_pulls(weight, sign**2)
+        assert evidence.effective_count(held) == pytest.approx(float(lab), rel=1e-6)
     worth = []
     for _ in range(200):
         pulls = [evidence.of_reward(1.0, generator) for _ in range(50)]

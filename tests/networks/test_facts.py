@@ -23,7 +23,8 @@ class Same:
 
 def facts(network: Network) -> dict[str, str]:
     table = ElementTree.fromstring(network._repr_html_())
-    return {str(row[0].text): str(row[1].text) for row in table}
+    caption, body = table
+    return {"network": str(caption.text)} | {str(row[0].text): str(row[1].text) for row in body}
 
 
 def test_a_table_of_what_inspect_says() -> None:

@@ -15,23 +15,40 @@ from posse.cli.running import interruptible
 
 INTERRUPTED = 130  # what shells report for Ctrl-C
 
+LAB, LIVE = "The lab, for researchers", "Live agents, for operators"
+
 app = typer.Typer(
     name="posse",
-    help="A posse of bandits: many agents, one problem, no centre.",
-    epilog="Start with: posse paper",
+    help="""A posse of bandits: many agents, one problem, no centre.
+
+Researchers simulate. First: [bold]posse paper fig3[/bold], then [bold]posse run FILE.toml[/bold].
+
+Operators run agents that learn from real rewards. First: [bold]posse new berlin paris[/bold],
+then [bold]posse agent[/bold].""",
+    epilog="posse COMMAND --help shows examples of each.",
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
 )
-app.command(epilog=run.EXAMPLES)(run.run)
-app.command(epilog=paper.EXAMPLES)(paper.paper)
-app.command(epilog=inspect.EXAMPLES)(inspect.inspect)
-app.command(epilog=new.EXAMPLES)(new.new)
-app.command(epilog=agent.EXAMPLES)(agent.agent)
-app.command(epilog=status.EXAMPLES)(status.status)
-app.command(epilog=export.EXAMPLES)(export.export)
-app.command(epilog=router.EXAMPLES)(router.router)
-app.command(epilog=swarm.EXAMPLES)(swarm.swarm)
-app.add_typer(certs.app, name="certs")
+# one line each, and in the order in which people need them
+for _panel, _command, _examples, _line in (
+    (LAB, paper.paper, paper.EXAMPLES, "Reproduce the paper's figures as a report."),
+    (LAB, run.run, run.EXAMPLES, "Run an experiment file: a table, a result, a figure."),
+    (LAB, inspect.inspect, inspect.EXAMPLES, "Show a network's size, degrees and spectral gap."),
+    (LIVE, new.new, new.EXAMPLES, "Write what some agents need: settings and certificates."),
+    (LIVE, agent.agent, agent.EXAMPLES, "Run a live agent, which answers over HTTP."),
+    (LIVE, status.status, status.EXAMPLES, "Show an agent's arms and neighbours."),
+    (LIVE, export.export, export.EXAMPLES, "Write an agent's decisions and rewards as JSON."),
+    (LIVE, router.router, router.EXAMPLES, "Pass messages between agents behind firewalls."),
+    (LIVE, swarm.swarm, swarm.EXAMPLES, "Watch agents on this machine lose nothing when killed."),
+):
+    app.command(epilog=_examples, short_help=_line, rich_help_panel=_panel)(_command)
+app.add_typer(
+    certs.app,
+    name="certs",
+    rich_help_panel=LIVE,
+    short_help="Make an authority and the agents' certificates.",
+)
 
 # click's error, a base of typer's own; where it is imported from differs between versions of typer
 _UsageError: Any = next(

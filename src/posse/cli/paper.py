@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +13,7 @@ import typer
 from posse.cli.errors import Mistake, mistakes
 
 if TYPE_CHECKING:
+    from posse.lab.paper.data import Report
     from posse.lab.paper.panels import Panel
     from posse.lab.paper.report import Advance
 
@@ -71,7 +71,7 @@ def paper(
         with _bars(Progress(), quiet) as progress:
             reproduction.progress = progress
             report = reproduction.run()
-    for note in reproduction.store.notes:
+    for note in reproduction.cache.notes:
         typer.echo(f"posse: {note}", err=True)
     if not quiet:
         _print_claims(report)
@@ -105,14 +105,10 @@ class _PaperBars:
             (before,) = [task.total for task in self._bars.tasks if task.id == self._whole]
             self._bars.update(self._whole, total=before + total)
 
-    @contextmanager
-    def compiling(self) -> Iterator[None]:
-        from posse.lab.compiled import COMPILED_BEFORE
+    def compiling(self, seconds: int) -> None:
+        from posse.lab.progress import RichBars
 
-        task = None if COMPILED_BEFORE else self._bars.add_task("compiling (once)", total=None)
-        yield
-        if task is not None:
-            self._bars.remove_task(task)
+        RichBars(self._bars, [], 0).compiling(seconds)
 
     @contextmanager
     def panel(self, name: str, panel: Panel, runs: int) -> Iterator[Advance]:
@@ -133,21 +129,27 @@ def _steps(panel: Panel, runs: int) -> int:
     return agents * panel.horizon * runs
 
 
-def _print_claims(report: dict[str, Any]) -> None:
+def _print_claims(report: Report) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title="What the paper says, put to the test", title_justify="left")
-    for column in ("figure", "claim", "verdict"):
-        table.add_column(column)
-    colours = {"holds": "green", "does not hold": "red", "not tested": "dim"}
-    for row in report["claims"]:
-        verdict = Text(row["verdict"], style=colours.get(row["verdict"], "yellow"))
-        table.add_row(row["figure"], Text(row["claim"]), verdict)
+    from posse.lab.paper import claims, published
+
+    tested = [row for row in report.claims if row.verdict != claims.UNTESTED]
     console = Console()
-    console.print(table)
-    values = [value for panel in report["panels"] for value in panel["published"]]
-    if values:
-        agree = Counter(value["agrees"] for value in values)[True]
-        console.print(f"{agree} of {len(values)} published values agree with ours")
+    if tested:
+        table = Table(title="What the paper says, put to the test", title_justify="left")
+        for column in ("figure", "claim", "verdict"):
+            table.add_column(column)
+        colours = {claims.HOLDS: "green", claims.FAILS: "red"}
+        for row in tested:
+            verdict = Text(row.verdict, style=colours.get(row.verdict, "yellow"))
+            table.add_row(row.figure, Text(row.claim), verdict)
+        console.print(table)
+    untested = len(report.claims) - len(tested)
+    if untested:
+        console.print(f"{untested} claims of other figures were not tested")
+    for panel in report.panels:
+        if panel.published:
+            console.print(published.sentence(panel.published, panel.runs))

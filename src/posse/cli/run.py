@@ -117,9 +117,11 @@ def _draw(comparison: Comparison, title: str, path: Path) -> None:
     mpl.use("Agg")  # no window, no display needed
     import matplotlib.pyplot as plt
 
-    from posse.lab.plots import save_figure
+    from posse.lab.plots import is_wide, save_figure
 
-    axes = comparison.plot(title=title or None)
+    # on a linear axis the best algorithms would lie on the axis itself
+    wide = is_wide([result.summary().mean for result in comparison.values()])
+    axes = comparison.plot(title=title or None, log="y" if wide else False)
     figure = axes.get_figure(root=True)
     assert figure is not None
     save_figure(figure, path)

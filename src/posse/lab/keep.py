@@ -20,6 +20,7 @@ KEEP: dict[str, Kept] = {
     "means": Kept("means", ("run", "arm")),
     "messages": Kept("numbers_sent", ("run", "time")),
     "beliefs": Kept("beliefs", ("run", "time", "coordinate", "agent", "arm")),
+    "signs": Kept("signs", ("run", "time", "sketch", "agent", "arm")),
 }
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from posse import checks, policies
-from posse.algorithms import ALGORITHMS
+from posse.algorithms import ALGORITHMS, Decentralized
 from posse.algorithms.bayesian import BayesianAlgorithm
 from posse.bandits import Bandit
 from posse.lab.settings import not_rerunnable
@@ -64,6 +64,11 @@ def check_algorithm(label: str, algorithm: Any, bandit: Bandit, keep: tuple[str,
     without = type(algorithm) in ALGORITHMS.values() and not isinstance(
         algorithm, BayesianAlgorithm
     )
+    if "signs" in keep and not isinstance(algorithm, Decentralized):
+        raise ValueError(
+            f"keep: {label} is {type(algorithm).__name__}, and signs are kept of Decentralized "
+            "only, whose beliefs are tempered"
+        )
     if "beliefs" in keep and without:
         raise ValueError(f"keep: {label} is {type(algorithm).__name__}, which has no beliefs")
 

@@ -1,4 +1,4 @@
-"""One look for all regret curves: the mean over runs inside its 95% band."""
+"""One look for all regret curves: the mean over runs inside a band, named at its end."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from posse import checks
 from posse.lab.files import atomic_write
@@ -16,18 +16,31 @@ from posse.lab.statistics import mean_interval
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
     from posse.lab.results import Comparison, Result
 
-# Okabe and Ito's colours, safe for colour-blind readers (without yellow, which is lost on white).
-# Seven colours and five line styles have no common factor: 35 curves before a pair comes back.
+# Okabe and Ito's colours, safe for colour-blind readers (without yellow, which is lost on white),
+# and dashes in line widths. Seven of the one and five of the other have no common factor: 35
+# curves before a pair comes back. The report's page draws with these tables, too.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-LINES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (6, 1.5, 1, 1.5, 1, 1.5)))
+DASHES: tuple[tuple[float, ...], ...] = (
+    (), (4, 2), (6, 1.8, 1.2, 1.8), (1.2, 1.6), (7, 1.5, 1.2, 1.5, 1.2, 1.5)
+)  # fmt: skip
 
 # More points than a page can show only make slow and heavy figures.
 POINTS = 2000
+# What a logarithmic axis of regret shows at most: the first rounds would press all else together.
+DECADES = 4
+# Final regrets farther apart than this need a logarithmic axis to be seen side by side.
+WIDE = 10
 
 FORMATS = ("png", "pdf", "svg")
+BANDS = ("interval", "quantiles")
+_LOGS = {False: "", True: "xy", "": "", "x": "x", "y": "y", "xy": "xy"}
+
+_LABEL = 9.0  # points: the size of the labels at the curves' ends
+_LINE = 1.25 * _LABEL
 
 
 def new_axes() -> Axes:
@@ -37,7 +50,7 @@ def new_axes() -> Axes:
 
     # pyplot keeps its figures, and from the 21st on would warn whoever plots in a loop
     with mpl.rc_context({"figure.max_open_warning": 0}):
-        axes = plt.figure(figsize=(6.4, 4.0), layout="constrained").add_subplot()
+        axes = plt.figure(figsize=(7.2, 4.2), dpi=150, layout="constrained").add_subplot()
     dress(axes)
     return axes
 
@@ -50,14 +63,29 @@ def dress(axes: Axes) -> None:
     axes.margins(x=0)
 
 
-def draw_result(axes: Axes, result: Result, label: str | None = None, **line_options: Any) -> None:
-    """Add the mean regret of a result and, with two runs or more, its 95% band."""
+def draw_result(
+    axes: Axes,
+    result: Result,
+    label: str | None = None,
+    *,
+    log: bool | str = False,
+    bands: str = "interval",
+    **line_options: Any,
+) -> Line2D:
+    """Add the mean regret of a result and, with two runs or more, a band around it.
+
+    log:   False, "x", "y", or True for both axes
+    bands: "interval" for the mean's 95% interval, "quantiles" for the middle 90% of the runs
+    """
     from matplotlib.cbook import normalize_kwargs
     from matplotlib.lines import Line2D
 
+    checks.choice("bands", bands, BANDS)
     shown = _shown(len(result.times))
-    times = result.times[shown]
-    mean, _, low, high = mean_interval(result.regret[:, shown])
+    times, regret = result.times[shown], result.regret[:, shown]
+    mean, _, low, high = mean_interval(regret)
+    if bands == "quantiles":
+        low, high = np.quantile(regret, (0.05, 0.95), axis=0)
     options = _look(len(axes.lines), points=len(times)) | normalize_kwargs(line_options, Line2D)
     (line,) = axes.plot(times, mean, label=label, **options)
     if result.runs > 1:
@@ -67,18 +95,70 @@ def draw_result(axes: Axes, result: Result, label: str | None = None, **line_opt
     # whoever named the axes before knows better
     axes.set_xlabel(axes.get_xlabel() or "round")
     axes.set_ylabel(axes.get_ylabel() or "regret per agent")
+    set_logarithmic(axes, log)
+    return line
 
 
-def draw_comparison(axes: Axes, comparison: Comparison, title: str | None = None) -> None:
-    """Add the curves of all algorithms, a legend and perhaps a title."""
-    for name, result in comparison.items():
-        draw_result(axes, result, label=name)
-    # long handles: a short one does not show which line style it is
-    legend = axes.legend(frameon=False, handlelength=3)
-    for text in legend.get_texts():  # a name with dollar signs is no formula
-        text.set_parse_math(False)
+def draw_comparison(
+    axes: Axes,
+    comparison: Comparison,
+    title: str | None = None,
+    *,
+    log: bool | str = False,
+    bands: str = "interval",
+) -> None:
+    """Add the curves of all algorithms, each named at its end or else in a legend."""
+    lines = [
+        draw_result(axes, result, label=name, bands=bands) for name, result in comparison.items()
+    ]
+    set_logarithmic(axes, log)
     if title is not None:
         axes.set_title(title, parse_math=False)
+    if not _label_ends(axes, lines):
+        # long handles: a short one does not show which line style it is
+        legend = axes.legend(frameon=False, handlelength=3)
+        for text in legend.get_texts():  # a name with dollar signs is no formula
+            text.set_parse_math(False)
+
+
+def set_logarithmic(axes: Axes, log: bool | str) -> None:
+    """Make one axis or both logarithmic; regret then begins four decades below its top."""
+    if not isinstance(log, (bool, str)) or log not in _LOGS:
+        raise ValueError(f"log must be False, True, 'x', 'y' or 'xy', got {log!r}")
+    if "x" in _LOGS[log]:
+        axes.set_xscale("log")
+    if "y" not in _LOGS[log]:
+        return
+    heights = np.concatenate([np.asarray(line.get_ydata(), float) for line in axes.lines])
+    seen = heights[heights > 0]
+    if seen.size:  # where all is zero there is no logarithm
+        axes.set_yscale("log", nonpositive="clip")
+        # bands reach down to zero, and the axis would follow them
+        axes.set_ylim(bottom=0.8 * max(seen.min(), seen.max() / 10**DECADES))
+
+
+def is_wide(results: ArrayLike) -> bool:
+    """Whether final regrets are so far apart that a linear axis hides the smallest."""
+    ends = np.asarray(results, float)
+    seen = ends[ends > 0]
+    return bool(seen.size and seen.max() > WIDE * seen.min())
+
+
+def spread(wanted: ArrayLike, gap: float, low: float, high: float) -> NDArray[np.float64]:
+    """Move places as little as need be until they are a gap apart and inside low to high.
+
+    The squares of all moves are least (isotonic regression of the places less their gaps). There
+    must be room: (number - 1) * gap <= high - low.
+    """
+    from scipy.optimize import isotonic_regression
+
+    places = np.asarray(wanted, dtype=np.float64)
+    order = np.argsort(places, kind="stable")
+    steps = gap * np.arange(len(places))
+    moved = isotonic_regression(places[order] - steps).x
+    found = np.empty_like(places)
+    found[order] = np.clip(moved, low, max(low, high - gap * (len(places) - 1))) + steps
+    return found
 
 
 def save_figure(figure: Figure, path: str | os.PathLike[str], dpi: float = 200) -> None:
@@ -88,6 +168,55 @@ def save_figure(figure: Figure, path: str | os.PathLike[str], dpi: float = 200) 
     undated = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}.get(kind)
     with atomic_write(path) as temporary:
         figure.savefig(temporary, format=kind, dpi=dpi, metadata=undated)
+
+
+def _label_ends(axes: Axes, lines: list[Line2D]) -> bool:
+    """Write each curve's name and last value beside its end, if there is room for all of them.
+
+    Labels stand outside the axes, so the figure's layout must make room for them.
+    """
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    points = 72 / figure.dpi  # of a pixel
+    box = axes.get_window_extent()
+    ends = [tuple(np.asarray(line.get_xydata())[-1]) for line in lines]
+    texts = [f"{line.get_label()}  {_short(y)}" for line, (_, y) in zip(lines, ends, strict=True)]
+    too_wide = max(map(len, texts)) * 0.55 * _LABEL > 0.4 * figure.get_figwidth() * 72
+    if figure.get_layout_engine() is None or too_wide:
+        return False
+    # the layout leaves less height than there is now
+    if len(lines) * _LINE > 0.85 * box.height * points:
+        return False
+    axes.get_ylim()  # so that the limits are those of all curves
+    heights = (axes.transData.transform(ends)[:, 1] - box.y0) * points
+    heights = np.nan_to_num(heights, neginf=0.0)  # a regret of zero on a logarithmic axis
+    places = spread(heights, _LINE, 0, box.height * points)
+    for line, text, end, place, height in zip(lines, texts, ends, places, heights, strict=True):
+        axes.annotate(
+            text,
+            end,
+            xytext=(16, float(place - height)),
+            textcoords="offset points",
+            fontsize=_LABEL,
+            color="0.1",
+            va="center",
+            annotation_clip=False,
+            parse_math=False,  # a name with dollar signs is no formula
+            arrowprops={
+                "arrowstyle": "-",
+                "color": line.get_color(),
+                "linewidth": 1.2,
+                "shrinkA": 0,
+                "shrinkB": 0,
+                "relpos": (0, 0.5),
+            },
+        )
+    return True
+
+
+def _short(value: float) -> str:
+    """A number of three digits, or all before its point."""
+    return f"{value:.0f}" if abs(value) >= 100 else f"{value:#.3g}"
 
 
 def _shown(length: int) -> NDArray[np.intp]:
@@ -102,6 +231,7 @@ def _shown(length: int) -> NDArray[np.intp]:
 
 def _look(index: int, points: int) -> dict[str, Any]:
     """Give curve number `index` a colour and a line style, which tells it apart in grey too."""
-    look = {"color": COLOURS[index % len(COLOURS)], "linestyle": LINES[index % len(LINES)]}
+    dash = DASHES[index % len(DASHES)]
+    look = {"color": COLOURS[index % len(COLOURS)], "linestyle": (0, dash) if dash else "-"}
     # a single point has no line to be seen by
     return look | {"linewidth": 1.8, "marker": "o" if points == 1 else "None"}

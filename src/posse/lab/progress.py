@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -20,10 +21,9 @@ class Bars:
         """What advances the bar of a name, which starts now."""
         return lambda steps: None
 
-    @contextmanager
-    def compiling(self, cached: bool) -> Iterator[None]:
-        """While kernels are compiled, or read from the cache."""
-        yield
+    def compiling(self, seconds: int) -> None:
+        """Kernels are compiled before the first round, which somebody waits for."""
+        print(_compiling(seconds), file=sys.stderr, flush=True)
 
 
 class RichBars(Bars):
@@ -41,13 +41,13 @@ class RichBars(Bars):
         self._bars.start_task(task)
         return _in_steps(lambda steps: self._bars.advance(task, steps), self._total)
 
-    @contextmanager
-    def compiling(self, cached: bool) -> Iterator[None]:
-        """A line of its own for the half minute that the first use ever takes."""
-        task = None if cached else self._bars.add_task("compiling (once)", total=None)
-        yield
-        if task is not None:
-            self._bars.remove_task(task)
+    def compiling(self, seconds: int) -> None:
+        """The same line, above the bars."""
+        self._bars.console.print(_compiling(seconds), markup=False, highlight=False)
+
+
+def _compiling(seconds: int) -> str:
+    return f"compiling kernels (once, about {seconds} s)"
 
 
 @contextmanager

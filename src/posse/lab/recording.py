@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from posse import checks
 from posse.bandits import Bandit
+from posse.calibration import SIGNS
 from posse.lab import keep as keeping
 from posse.networks.network import Network
 
@@ -29,6 +30,7 @@ def check_size(
         "agent": network.n_agents,
         "arm": bandit.n_arms,
         "coordinate": keeping.coordinates_of(bandit.family),
+        "sketch": 1 + SIGNS,
     }
     kept = sum(keeping.numbers_a_run(name, sizes) for name in keep)
     gigabytes = runs * (8 * (points + kept) + 4 * sizes["agent"] * sizes["arm"]) / 1e9

@@ -28,7 +28,7 @@ def simulate_block(simulation: Simulation, runs: Sequence[int], advance: Advance
     draw_weights = s.network.sampler(len(runs))
 
     state = s.algorithm.init(problem)
-    tally = Tally(s, problem, means, order, state)
+    tally = Tally(s, problem, runs, means, order, state)
     for t in range(1, s.horizon + 1):
         arms = s.algorithm.choose(state, t, to_policy)  # (R, N)
         _check_arms(s.algorithm, arms, (len(runs), problem.n_agents), problem.n_arms)

@@ -91,6 +91,15 @@ class Result:
         """
         return self._kept("beliefs")
 
+    @property
+    def signs(self) -> NDArray[np.float64]:
+        """The sketch of every belief at each time: (runs, len(times), 1 + 16, agents, arms).
+
+        `posse.calibrated` makes a belief by it as sure as its evidence allows: first the sum of the
+        weights of all pulls in it, then sums of weight times random sign.
+        """
+        return self._kept("signs")
+
     def _kept(self, name: str) -> NDArray[Any]:
         if name not in self.kept:
             # so that hasattr says no
@@ -126,6 +135,11 @@ class Result:
 
     def __repr__(self) -> str:
         return f"Result({_size(self, self.engine)}, regret={self.summary().pair()})"
+
+    def _repr_html_(self) -> str:
+        from posse.lab import html
+
+        return html.of_result(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # through the constructor, or a copy from another process could be written to
@@ -169,12 +183,24 @@ class Result:
 
         storage.save(self, path)
 
-    def plot(self, ax: Axes | None = None, label: str | None = None, **line_options: Any) -> Axes:
-        """Draw the mean regret over time in its 95% band, on new axes unless some are given."""
+    def plot(
+        self,
+        ax: Axes | None = None,
+        label: str | None = None,
+        *,
+        log: bool | str = False,
+        bands: str = "interval",
+        **line_options: Any,
+    ) -> Axes:
+        """Draw the mean regret over time in a band, on new axes unless some are given.
+
+        log:   False, "x", "y", or True for both axes
+        bands: "interval" for the mean's 95% interval, "quantiles" for the middle 90% of the runs
+        """
         from posse.lab import plots
 
         axes = plots.new_axes() if ax is None else ax
-        plots.draw_result(axes, self, label, **line_options)
+        plots.draw_result(axes, self, label, log=log, bands=bands, **line_options)
         return axes
 
 
@@ -231,6 +257,11 @@ class Comparison(Mapping[str, Result]):
             lines.append(f"  {name}: {result.summary().pair()}{where}")
         return "\n".join([f"Comparison({_size(self._first(), self.engine)}), regret:", *lines])
 
+    def _repr_html_(self) -> str:
+        from posse.lab import html
+
+        return html.of_comparison(self)
+
     def __reduce__(self) -> tuple[Any, ...]:
         return Comparison, (dict(self.results),)
 
@@ -275,12 +306,23 @@ class Comparison(Mapping[str, Result]):
 
         storage.save(self, path)
 
-    def plot(self, ax: Axes | None = None, title: str | None = None) -> Axes:
-        """Draw all mean regrets in their 95% bands with a legend, on new axes or those given."""
+    def plot(
+        self,
+        ax: Axes | None = None,
+        title: str | None = None,
+        *,
+        log: bool | str = False,
+        bands: str = "interval",
+    ) -> Axes:
+        """Draw all mean regrets in their bands, each named at its end, on new axes or those given.
+
+        log:   False, "x", "y", or True for both axes
+        bands: "interval" for the mean's 95% interval, "quantiles" for the middle 90% of the runs
+        """
         from posse.lab import plots
 
         axes = plots.new_axes() if ax is None else ax
-        plots.draw_comparison(axes, self, title)
+        plots.draw_comparison(axes, self, title, log=log, bands=bands)
         return axes
 
     def _first(self) -> Result:

@@ -19,7 +19,7 @@ from posse.bandits import Bandit
 from posse.lab import keep as keeping
 from posse.lab import parts, ranges, reference
 from posse.lab.blocks import Block, Simulation, in_parts, play_blocks
-from posse.lab.compiled import COMPILED_BEFORE, plan
+from posse.lab.compiled import plan
 from posse.lab.progress import Bars, progress_bar
 from posse.lab.recording import check_size, points, recorded_rounds
 from posse.lab.results import Comparison, Result
@@ -51,7 +51,7 @@ def simulate(
     engine: "compiled", "reference", or "auto": compiled where every part has a kernel.
     record: None keeps every round, n keeps n log-spaced rounds, an array keeps those rounds.
     keep:   what to keep of each run besides regret and pulls: "agents" (agent_regret), "means",
-            "messages" (numbers_sent), "beliefs".
+            "messages" (numbers_sent), "beliefs", "signs" (for `posse.calibrated`).
 
     >>> bandit, network = posse.Bandit.bernoulli([0.7, 0.5, 0.3]), posse.networks.cycle(5)
     >>> dec_ts = posse.Decentralized(posse.ThompsonSampling())
@@ -115,7 +115,8 @@ def simulate_some(
     """Some of the runs of a simulation, such as runs 100 to 199; on the engine that fits."""
     engine = "reference" if plan.missing(simulation) else "compiled"
     settings = _settings(simulation, runs, engine)
-    return _result(simulation, runs, _runner(engine, Bars()), settings, threads, advance)
+    run = _runner(engine, [_of_run(simulation, runs[0])], Bars())
+    return _result(simulation, runs, run, settings, threads, advance)
 
 
 def engine_of_each(engine: Any, algorithms: Iterable[str]) -> dict[str, str]:
@@ -190,7 +191,18 @@ class _Task:
         results = []
         total = len(self.runs) * self.horizon
         with progress_bar([entry.bar for entry in entries], total=total, show=progress) as bars:
-            runners = {engine: _runner(engine, bars) for engine in dict.fromkeys(engines)}
+            runners = {
+                engine: _runner(
+                    engine,
+                    [
+                        _of_run(simulation, self.runs[0])
+                        for simulation, its in zip(simulations, engines, strict=True)
+                        if its == engine
+                    ],
+                    bars,
+                )
+                for engine in dict.fromkeys(engines)
+            }
             for k, simulation in enumerate(simulations):
                 run, advance = runners[engines[k]], bars.advance_of(entries[k].bar)
                 results.append(
@@ -263,12 +275,13 @@ def _engines(entries: Sequence[_Entry], simulations: Sequence[Simulation]) -> li
     return engines
 
 
-def _runner(engine: str, bars: Bars) -> _Run:
-    """The engine's `run`; the first use ever of the compiled one takes a while."""
+def _runner(engine: str, simulations: Iterable[Simulation], bars: Bars) -> _Run:
+    """The engine's `run`; kernels that were never used before are compiled first."""
     if engine == "reference":
         return reference.run
-    with bars.compiling(COMPILED_BEFORE):
-        from posse.lab.compiled import engine as compiled
+    from posse.lab.compiled import engine as compiled
+
+    compiled.prepare(simulations, bars.compiling)
     return compiled.run
 
 

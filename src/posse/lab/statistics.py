@@ -53,11 +53,16 @@ def mean_interval(
 
 
 class Growth(NamedTuple):
-    """How regret grows: its slope against ln t, that of the later half, and how much it rose."""
+    """How regret grows: its slope against ln t, that of the later half, and how much it rose.
+
+    rounds, late_rounds: the first and last round that each of the first two slopes is taken over.
+    """
 
     slope: Estimate[float]
     late: Estimate[float]
     acceleration: Estimate[float]
+    rounds: tuple[int, int]
+    late_rounds: tuple[int, int]
 
     def is_logarithmic(self, least: float = 0.0) -> bool:
         """Whether regret grows no faster than ln t: its slope does not significantly rise.
@@ -86,8 +91,13 @@ def growth(result: Result, start: int | None = None, level: float = 0.95) -> Gro
         raise ValueError(f"growth needs recorded rounds early and late from {start} on")
     later = _slopes(x[late], regret[:, late])
     change = later - _slopes(x[~late], regret[:, ~late])
-    fits = (mean_interval(values, level=level) for values in (_slopes(x, regret), later, change))
-    return Growth(*(Estimate(*map(float, fit)) for fit in fits))
+    slope, last, rise = (
+        Estimate(*map(float, mean_interval(values, level=level)))
+        for values in (_slopes(x, regret), later, change)
+    )
+    first, middle = result.times[kept][0], result.times[kept][late][0]
+    end = result.horizon
+    return Growth(slope, last, rise, (int(first), end), (int(middle), end))
 
 
 def _slopes(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -21,8 +21,12 @@ class Summary:
         where = f"regret per agent at round {self.horizon}: {self.pair()}"
         if self.runs == 1:
             return f"{where} (1 run, no interval)"
+        return f"{where} (95% interval {self.interval()}, {self.runs} runs)"
+
+    def interval(self) -> str:
+        """Write the ends of the 95% interval, in as many digits as the error allows."""
         low, high = (_rounded(end, self.standard_error) for end in (self.low, self.high))
-        return f"{where} (95% interval {low} to {high}, {self.runs} runs)"
+        return f"{low} to {high}"
 
     def pair(self) -> str:
         """Write the mean ± the standard error, in as many digits as the error allows."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from posse.algorithms.algorithm import Problem
 from posse.algorithms.forced import without_forced_pulls
 from posse.bandits import take
 from posse.lab.blocks import Block, Simulation, in_callers_order
+from posse.lab.signs import Sketches
 from posse.networks.operators import links_in_use
 from posse.randomness import FloatArray
 
@@ -22,6 +24,7 @@ class Tally:
         self,
         simulation: Simulation,
         problem: Problem,
+        runs: Sequence[int],
         means: FloatArray,  # (R, K)
         order: NDArray[np.intp],  # (R, K) of the caller's arms
         state: Any,  # the algorithm's, before round 1
@@ -48,6 +51,11 @@ class Tally:
             shape = _belief(simulation, problem, state).shape
             self._kept["beliefs"] = np.zeros((n_runs, len(times), shape[0], n_agents, n_arms))
 
+        if "signs" in simulation.keep:
+            self._sketches = Sketches(simulation, problem, runs)
+            shape = (n_runs, len(times), len(self._sketches.values), n_agents, n_arms)
+            self._kept["signs"] = np.zeros(shape)
+
     def add(self, t: int, arms: NDArray[np.intp], state: Any, weights: Any) -> None:
         """Charge round t's arms (R, N): the gaps of the arms played, averaged over agents."""
         gaps = take(self._gaps, arms)  # (R, N)
@@ -57,6 +65,8 @@ class Tally:
             self._of_agents += gaps
         if "messages" in self._kept:
             self._sent += self._numbers_sent(t, state, weights)
+        if "signs" in self._kept:
+            self._sketches.learn(arms, weights)
         if t in self._column:
             self._record(self._column[t], state)
 
@@ -69,6 +79,9 @@ class Tally:
         if "beliefs" in self._kept:
             belief = np.swapaxes(_belief(self._simulation, self._problem, state), 0, 1)
             self._kept["beliefs"][:, column] = in_callers_order(belief, self._order)
+        if "signs" in self._kept:
+            sketches = np.swapaxes(self._sketches.values, 0, 1)
+            self._kept["signs"][:, column] = in_callers_order(sketches, self._order)
 
     def _numbers_sent(self, t: int, state: Any, weights: Any) -> FloatArray:
         """How many numbers an agent sends in round t, on average: (R,)."""

@@ -17,16 +17,13 @@ from typing import Any
 import numpy as np
 
 from posse import checks
+from posse.calibration import CAUTION as CAUTION
+from posse.calibration import SIGNS as SIGNS
 from posse.families.abilities import ability
 from posse.families.family import Family
 from posse.live.exchange.quanta import from_quanta, to_quanta
 from posse.randomness import FloatArray
 
-SIGNS = 16
-# Sixteen signs tell the sum of squared weights with an error: what is divided by it is Student's,
-# not normal, worth a factor (2.12 / 1.96)^2 = 1.17.  The rest is measured (docs/calibration.md):
-# agents choose by a belief that is too sure, and an arm that begins badly keeps its bad luck.
-CAUTION = 1.4
 # Rewards at which a statistic is looked at, if the family can have them, beside some of the reward
 # range. The first give the coefficients: short in binary, so that these come out exact, and of one
 # sign, so that no two powers look alike.
@@ -96,7 +93,10 @@ class Evidence:
         return max(0.0, from_quanta(quanta)[-1])
 
     def effective_count(self, quanta: Sequence[int]) -> float:
-        """How many equally weighted pulls are worth as much, cautiously; else the count."""
+        """How many equally weighted pulls are worth as much, cautiously; else the count.
+
+        As `calibration.effective_pulls`, on plain floats for speed.
+        """
         count = self.count(quanta)
         if not self.signs or count == 0.0:
             return count

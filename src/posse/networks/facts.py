@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from html import escape
 from typing import TYPE_CHECKING
 
+from posse import markup
 from posse.networks.spectrum import DENSE_LIMIT, LAPLACIANS
 from posse.networks.weights import DEFAULT_RULE
 
@@ -42,9 +42,4 @@ def as_html(network: Network) -> str:
     if network.n_agents <= DENSE_LIMIT or in_closed_form:
         with suppress(ValueError):  # of a recipe, and of dynamics whose average nobody knows
             facts |= mixing(network)
-    rows = (
-        f'<tr><th style="text-align:left">{escape(name)}</th>'
-        f'<td style="text-align:left">{escape(fact)}</td></tr>'
-        for name, fact in facts.items()
-    )
-    return f"<table>{''.join(rows)}</table>"
+    return markup.table(facts.pop("network"), (), facts.items())

@@ -5,42 +5,71 @@ The kernels keep (count, total) for every arm; the reference keeps each family's
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import posse
-from posse import families
-from posse.lab.compiled import beliefs, engine
+from posse.lab.compiled import engine, plan
+from posse.lab.compiled.beliefs import BELIEFS
+from posse.lab.compiled.jit import KERNELS
 from posse.lab.compiled.random import U64, key_of
 
-FAMILY_OF_BELIEF = {
-    "GAUSSIAN": families.Gaussian(),
-    "BETA": families.Bernoulli(),
-    "GAMMA": families.Poisson(),
-    "INVERSE_GAMMA": families.Exponential(),
-}
+# A family for each kind of belief, from the tables: a new kind is tested by what is here.
+FAMILIES = {kind: family() for family, kind in reversed(plan.BELIEFS.items())}
 
 
-def _coordinates(name: str, count: Any, total: Any) -> np.ndarray:
-    """The family's own coordinates (2, ...) of a pair (count, total)."""
-    if name == "BETA":
-        return np.stack([total, count - total])
-    return np.stack([count, total]) if name == "INVERSE_GAMMA" else np.stack([total, count])
+class Kind:
+    """A kind of belief, its family, which is the oracle, and beliefs of any sharpness."""
+
+    def __init__(self, name: str, family: Any) -> None:
+        self.name, self.family, self.belief = name, family, BELIEFS[name]
+
+    def kernel(self, policy: str) -> Any:
+        """Such as the kernel choose_thompson of this kind."""
+        return KERNELS[f"{policy}_{self.name}"]
+
+    def coordinates(self, count: Any, total: Any) -> np.ndarray:
+        """The family's own coordinates (2, ...) of a pair (count, total)."""
+        return self.belief.to_coordinates(np.stack(np.broadcast_arrays(count, total)))
+
+    def tail(self, count: Any, total: Any, x: Any) -> Any:
+        """P(mean > x), by the family."""
+        return 1 - self.family.mean_cdf(self.coordinates(count, total), x)
+
+    def learnt(self, sizes: Any, rewards: Any) -> Any:
+        """(count, total) after so many observations of such rewards each: (2, ...)."""
+        prior = self.family.prior().reshape(-1, *[1] * np.ndim(sizes))
+        statistic = self.family.statistic(np.broadcast_to(rewards, np.shape(sizes)))
+        weight = self.belief.from_coordinates(self.family.statistic(np.zeros(())))[0]
+        return self.belief.from_coordinates(prior + sizes / weight * statistic)
+
+    def rows(self, generator: Any, sizes: Any, off: Any) -> Any:
+        """(count, total): arms of some sharpness that are so many deviations from a common mean.
+
+        sizes, off: (..., K); the common mean (..., 1) is a draw of the prior.
+        """
+        middle = self.family.mean_quantile(
+            self.family.prior().reshape(-1, *[1] * np.ndim(sizes)),
+            generator.uniform(0.05, 0.95, (*np.shape(sizes)[:-1], 1)),
+        )
+        levels = stats.norm.cdf(np.clip(off, -7, 7))
+        around = self.coordinates(*self.learnt(sizes, middle))
+        return self.learnt(sizes, self.family.mean_quantile(around, levels))
 
 
-@pytest.fixture(scope="session", params=FAMILY_OF_BELIEF)
-def belief(request: pytest.FixtureRequest) -> Any:
-    """Each kind of belief: its name, code, family, and its coordinates from (count, total)."""
-    name = request.param
-    return SimpleNamespace(
-        name=name,
-        code=getattr(beliefs, name),
-        family=FAMILY_OF_BELIEF[name],
-        coordinates=lambda count, total: _coordinates(name, count, total),
-    )
+@pytest.fixture(scope="session", params=FAMILIES)
+def kind(request: pytest.FixtureRequest) -> Kind:
+    """Each kind of belief that a family has."""
+    return Kind(request.param, FAMILIES[request.param])
+
+
+@pytest.fixture(scope="session")
+def kind_of() -> Any:
+    """A kind by its name, for what is peculiar to it."""
+    return lambda name: Kind(name, FAMILIES[name])
 
 
 @pytest.fixture(scope="session")
@@ -51,7 +80,7 @@ def choose() -> Any:
     """
 
     def call(
-        kernel, code, counts, totals, n_agents, *, level, pivots=0, t=5, run=0, seed=0, drawing=0,
+        kernel, counts, totals, n_agents, *, level, pivots=0, t=5, run=0, seed=0, drawing=0,
         thresholds=None,
     ):  # fmt: skip
         counts, totals = np.asarray(counts, float), np.asarray(totals, float)
@@ -60,7 +89,7 @@ def choose() -> Any:
         arms = np.zeros(n_agents, np.uint32)
         led = np.array(np.broadcast_to(pivots, n_agents), np.uint32)
         kernel(
-            state, np.zeros(0), shared, code, float(level),
+            state, np.zeros(0), shared, float(level),
             np.zeros(0) if thresholds is None else thresholds,
             arms, led, np.full(1, drawing, np.uint8), np.zeros(1, np.int32),
             np.empty((n_agents + 64) * max(8, 3 * (n_arms + 1)) + 256),

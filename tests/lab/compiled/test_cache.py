@@ -1,96 +1,172 @@
-"""The kernels' cache on disk: emptied when any source file of the folder has changed.
+"""Kernels on disk: each is compiled once, when needed, and never taken from another source.
 
-Numba looks at the file a kernel is in and not at those it imports from, so it needs the stamp.
+Numba looks at the file a kernel is in and not at those it imports from, so the folder of the
+kernels is named by a hash of all source.
 """
 
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from posse.lab.compiled import cache
+import posse
+from posse.lab.blocks import Simulation
+from posse.lab.compiled import cache, engine, jit
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    """A copy of the source without its cache, which `is_compiled` takes for its own."""
-    source = Path(cache.__file__).parent
+def source(tmp_path, monkeypatch):
+    """A copy of the source without its cache, which `cache` takes for its own."""
     copy = tmp_path / "compiled"
-    shutil.copytree(source, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(Path(cache.__file__).parent, copy, ignore=shutil.ignore_patterns("__pycache__"))
     monkeypatch.setattr(cache, "__file__", str(copy / "cache.py"))
-    return copy
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    monkeypatch.setattr("numba.config.CACHE_DIR", "")
+    cache.folder.cache_clear()
+    yield copy
+    cache.folder.cache_clear()
 
 
-def compile_in(folder, *names):
-    """Pretend that numba has stored kernels."""
-    cache = folder / "__pycache__"
-    cache.mkdir(exist_ok=True)
-    for name in names:
-        (cache / f"{name}.py311.nbi").write_bytes(b"index")
-        (cache / f"{name}.py311.1.nbc").write_bytes(b"code")
+def store(name):
+    """Pretend that numba has stored a kernel."""
+    folder = cache.folder() / "compiled_0123"
+    folder.mkdir(exist_ok=True)
+    (folder / f"module.{name}-70.py311.nbi").write_bytes(b"index")
 
 
-def kernels_in(folder):
-    return sorted(path.name for path in (folder / "__pycache__").glob("*.nb[ic]"))
+def test_kernels_are_held_one_by_one(source):
+    assert not cache.holds("merge_static")
+    store("merge_static")
+    assert cache.holds("merge_static")
+    assert not cache.holds("merge")
+    assert not cache.holds("static")
 
 
-ALL = ("driver.play-61", "merge.merge_static-70", "thompson.choose_thompson-300")
+@pytest.mark.parametrize("name", ["special.py", "jit.py", "driver.py", "beliefs/beta.py"])
+def test_an_edit_of_any_file_is_another_folder_and_removes_the_old_one(source, name):
+    store("merge_static")
+    before = cache.folder()
+    (source / name).write_text((source / name).read_text() + "\n# an edit\n")
+    cache.folder.cache_clear()
+    assert not cache.holds("merge_static")
+    assert not before.exists()
 
 
-def test_a_fresh_copy_is_not_compiled_and_stays_so_until_the_driver_is(folder):
-    assert not cache.is_compiled()
-    assert not cache.is_compiled()
-    compile_in(folder, "merge.merge_static-70")
-    assert not cache.is_compiled()  # the last kernel to be compiled is the driver
-    compile_in(folder, *ALL)
-    assert cache.is_compiled()
-    assert cache.is_compiled()
-    assert len(kernels_in(folder)) == 6
+def test_a_file_more_is_an_edit_too(source):
+    before = cache.source_hash(), cache.source_hash(kernels_only=True)
+    (source / "another.py").write_text("x = 1\n")
+    assert cache.source_hash() != before[0]
+    assert cache.source_hash(kernels_only=True) != before[1]
 
 
-@pytest.mark.parametrize("name", ["special.py", "random.py", "cache.py", "driver.py"])
-def test_an_edit_of_any_file_empties_the_cache(folder, name):
-    cache.is_compiled()
-    compile_in(folder, *ALL)
-    assert cache.is_compiled()
-    (folder / name).write_text((folder / name).read_text() + "\n# an edit\n")
-    assert not cache.is_compiled()
-    assert kernels_in(folder) == []
-    compile_in(folder, *ALL)
-    assert cache.is_compiled()
+def test_results_depend_on_more_than_kernels_do(source):
+    before = cache.source_hash(), cache.source_hash(kernels_only=True)
+    (source / "plan.py").write_text("x = 1\n")
+    assert cache.source_hash() != before[0]
+    assert cache.source_hash(kernels_only=True) == before[1]
+    kernels = {Path(kernel.function.__code__.co_filename).name for kernel in jit.KERNELS.values()}
+    assert not kernels & cache._WITHOUT_KERNELS
 
 
-def test_a_file_more_or_less_is_an_edit_too(folder):
-    cache.is_compiled()
-    compile_in(folder, *ALL)
-    (folder / "another.py").write_text("x = 1\n")
-    assert not cache.is_compiled()
-    compile_in(folder, *ALL)
-    (folder / "another.py").unlink()
-    assert not cache.is_compiled()
-    assert kernels_in(folder) == []
+def test_processes_that_start_together_share_one_folder(source):
+    """The second one leaves alone what the first one wrote."""
+    store("merge_static")
+    cache.folder.cache_clear()
+    assert cache.holds("merge_static")
 
 
-def test_kernels_of_unknown_origin_are_not_trusted(folder):
-    compile_in(folder, *ALL)  # and no stamp
-    assert not cache.is_compiled()
-    assert kernels_in(folder) == []
+def test_another_processor_has_its_own_folder_and_leaves_this_one_alone(source, monkeypatch):
+    store("merge_static")
+    before = cache.folder()
+    monkeypatch.setattr("numba.config.CPU_NAME", "generic")
+    cache.folder.cache_clear()
+    assert cache.folder() != before
+    assert not cache.holds("merge_static")
+    assert any(before.rglob("*.nbi"))
 
 
-def test_only_kernels_are_removed(folder):
-    compile_in(folder, *ALL)
-    other = folder / "__pycache__" / "cache.cpython-311.pyc"
-    other.write_bytes(b"bytecode")
-    cache.is_compiled()
-    assert other.read_bytes() == b"bytecode"
+def test_a_folder_of_ones_own_is_never_cleaned(source, tmp_path, monkeypatch):
+    """Several versions may share NUMBA_CACHE_DIR."""
+    monkeypatch.setattr("numba.config.CACHE_DIR", str(tmp_path / "shared"))
+    store("merge_static")
+    before = cache.folder()
+    (source / "driver.py").write_text("x = 1\n")
+    cache.folder.cache_clear()
+    assert cache.folder().parent == tmp_path / "shared"
+    assert cache.folder() != before
+    assert any(before.rglob("*.nbi"))
 
 
-def test_a_folder_that_cannot_be_written_to_is_left_as_it_is(folder, monkeypatch):
-    def refuse(*arguments, **options):
-        raise PermissionError("read-only")
+def test_where_the_source_cannot_be_written_to_the_users_cache_is_used(
+    source, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+    (source / "__pycache__").write_text("in the way")
+    assert cache.folder().parent == tmp_path / "home" / "posse"
 
-    compile_in(folder, *ALL)
-    monkeypatch.setattr(Path, "write_text", refuse)
-    monkeypatch.setattr(Path, "unlink", refuse)
-    assert not cache.is_compiled()
-    assert len(kernels_in(folder)) == 6
+
+def test_where_nothing_can_be_written_kernels_are_compiled_all_the_same(
+    source, tmp_path, monkeypatch
+):
+    (tmp_path / "home").write_text("in the way")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+    (source / "__pycache__").write_text("in the way")
+    assert cache.folder() is None
+    kernel = jit.Kernel("double", lambda x: 2 * x, "float64(float64)", {}, 1.0)
+    assert not kernel.is_cached
+    assert kernel(4.0) == 8.0
+    assert kernel.is_cached
+
+
+FIRST = """
+import sys
+import numpy as np
+import posse
+from posse.lab.compiled import cache
+def play(policy, progress):
+    posse.simulate(posse.Bandit.gaussian([0.5, 0.1]), posse.networks.cycle(4),
+        posse.Isolated(policy), horizon=2, runs=1, threads=1, progress=progress)
+play(posse.Greedy(), False)
+play(posse.Greedy(), False)
+play(posse.BayesUCB(), True)
+play(posse.BayesUCB(), True)
+print(*sorted({path.name.split(".")[1].split("-")[0] for path in cache.folder().rglob("*.nbi")}))
+"""
+
+
+def test_only_what_is_needed_is_compiled_and_people_are_told_once(tmp_path):
+    """Two simulations that need kernels, whatever `progress` is; and a process that needs none."""
+    environment = {"NUMBA_CACHE_DIR": str(tmp_path), "PATH": "/usr/bin:/bin"}
+    shown = [
+        subprocess.run(
+            [sys.executable, "-c", FIRST], env=environment, capture_output=True, text=True,
+            check=True,
+        )
+        for _ in range(2)
+    ]  # fmt: skip
+    first, second = (process.stderr.count("compiling kernels (once, about") for process in shown)
+    assert (first, second) == (2, 0)
+    kept = "choose_bayes_ucb_GAUSSIAN choose_greedy_GAUSSIAN choose_nothing draw_gaussian"
+    assert [process.stdout.strip() for process in shown] == [f"{kept} merge_nothing play"] * 2
+
+
+def test_all_the_kernels_of_a_comparison_are_announced_together(monkeypatch):
+    bandit, network = posse.Bandit.bernoulli([0.5, 0.1]), posse.networks.cycle(4)
+    policies = (posse.ThompsonSampling(), posse.BayesUCB())
+    simulations = [
+        Simulation(bandit, network, posse.Decentralized(policy), 2, 0, [2]) for policy in policies
+    ]
+    told = []
+    engine.prepare(simulations, told.append)  # compiled from here on
+    assert len(told) <= 1
+    told.clear()
+    engine.prepare(simulations, told.append)
+    assert told == []
+    monkeypatch.setattr(jit.Kernel, "is_cached", False)
+    engine.prepare(simulations, told.append)
+    (seconds,) = told
+    assert seconds > sum(
+        jit.KERNELS[f"choose_{name}_BETA"].seconds for name in ("thompson", "bayes_ucb")
+    )

@@ -9,28 +9,19 @@ from scipy import stats
 
 import posse
 from posse import networks
-from posse.families import Bernoulli, Exponential, Gaussian, Poisson
-from posse.lab.compiled import beliefs, indices
+from posse.families import Bernoulli
+from posse.lab.compiled import plan
 
 ERROR_RATE = 1e-5
 LEVELS = (0.9, 0.5, 0.37, 0.35, 0.1, 1e-2, 1e-4, 1e-9)  # upper tails
 
 
-def random_rows(belief, generator, n_rows, n_arms):
+def random_rows(kind, generator, n_rows, n_arms):
     """(count, total), each (rows, K): some vague, some sharp, some nearly alike."""
     sizes = 10.0 ** generator.uniform(-0.5, 4.0, (n_rows, n_arms))
     sizes[::3] = sizes[::3, :1] * generator.uniform(0.5, 2.0, (len(sizes[::3]), n_arms))
     off = generator.normal(size=(n_rows, n_arms)) * generator.choice([0.3, 2.0, 6.0], (n_rows, 1))
-    if belief.name == "GAUSSIAN":
-        return sizes, off * np.sqrt(sizes)
-    if belief.name == "BETA":
-        middle = generator.beta(0.7, 0.7, (n_rows, 1))
-        mean = np.clip(middle + off * np.sqrt(middle * (1 - middle) / sizes), 0.01, 0.99)
-        a, b = np.maximum(sizes * mean, 0.2), np.maximum(sizes * (1 - mean), 0.5)
-        return a + b, a
-    if belief.name == "GAMMA":
-        return sizes / 2, sizes * np.exp(off / np.sqrt(sizes + 3))
-    return 1.01 + sizes, sizes * np.exp(off / np.sqrt(sizes + 3))
+    return kind.rows(generator, sizes, off)
 
 
 def near_best(scores, arms):
@@ -42,14 +33,14 @@ def near_best(scores, arms):
 
 @pytest.mark.parametrize("n_arms", [2, 5, 18])
 @pytest.mark.parametrize("level", LEVELS)
-def test_bayes_ucb_plays_the_largest_quantile(choose, belief, level, n_arms):
+def test_bayes_ucb_plays_the_largest_quantile(choose, kind, level, n_arms):
     generator = np.random.default_rng(n_arms)
     n_rows = 300
-    counts, totals = random_rows(belief, generator, n_rows, n_arms)
-    scores = belief.family.mean_quantile(belief.coordinates(counts, totals), 1 - level)
+    counts, totals = random_rows(kind, generator, n_rows, n_arms)
+    scores = kind.family.mean_quantile(kind.coordinates(counts, totals), 1 - level)
     for pivots in (scores.argmax(axis=1), scores.argmin(axis=1), generator.integers(n_arms)):
         arms, _ = choose(
-            indices.choose_bayes_ucb, belief.code, counts, totals, n_rows,
+            kind.kernel("choose_bayes_ucb"), counts, totals, n_rows,
             level=1 - (1 - level), pivots=pivots,
         )  # fmt: skip
         assert near_best(scores, arms).all()
@@ -60,12 +51,12 @@ def test_bayes_ucb_plays_the_largest_quantile(choose, belief, level, n_arms):
 
 
 @pytest.mark.parametrize("n_arms", [2, 5, 18])
-def test_greedy_plays_the_largest_mean(choose, belief, n_arms):
-    counts, totals = random_rows(belief, np.random.default_rng(n_arms), 500, n_arms)
-    scores = belief.family.posterior_mean(belief.coordinates(counts, totals))
-    arms, _ = choose(indices.choose_greedy, belief.code, counts, totals, 500, level=0.5)
+def test_greedy_plays_the_largest_mean(choose, kind, n_arms):
+    counts, totals = random_rows(kind, np.random.default_rng(n_arms), 500, n_arms)
+    scores = kind.family.posterior_mean(kind.coordinates(counts, totals))
+    arms, _ = choose(kind.kernel("choose_greedy"), counts, totals, 500, level=0.5)
     assert near_best(scores, arms).all()
-    if belief.name != "BETA":  # whose means are clipped, so that some are equal
+    if kind.name != "BETA":  # whose means are clipped, so that some are equal
         np.testing.assert_array_equal(arms, scores.argmax(axis=1))
 
 
@@ -80,56 +71,55 @@ class TestTies:
 
     @pytest.mark.parametrize("level", [0.5, 0.1, 1e-3])
     @pytest.mark.parametrize("pivot", [0, 2, 4])
-    def test_arms_of_one_belief_share_the_play_evenly(self, choose, belief, level, pivot):
+    def test_arms_of_one_belief_share_the_play_evenly(self, choose, kind, level, pivot):
         """Arms 1, 2 and 4 are alike bit for bit, arms 0 and 3 are behind them."""
         counts = np.array([40.1, 7.7, 7.7, 90.3, 7.7])
         totals = np.array([0.05, 5.3, 5.3, 0.7, 5.3])
-        for kernel in (indices.choose_bayes_ucb, indices.choose_greedy):
-            arms, _ = choose(kernel, belief.code, counts, totals, self.N, level=level, pivots=pivot)
+        for kernel in map(kind.kernel, ("choose_bayes_ucb", "choose_greedy")):
+            arms, _ = choose(kernel, counts, totals, self.N, level=level, pivots=pivot)
             assert_uniform(arms, (1, 2, 4))
 
-    def test_of_arms_with_equal_means_but_different_beliefs(self, choose, belief):
+    def test_of_arms_with_equal_means_but_different_beliefs(self, choose, kind):
         """Greedy looks at the mean alone: 3/6 equals 4/8, and 3/(7 - 1) equals 4/(9 - 1)."""
-        extra = 1.0 if belief.name == "INVERSE_GAMMA" else 0.0
+        extra = 1.0 if kind.name == "INVERSE_GAMMA" else 0.0
         counts, totals = np.array([6.0, 8.0, 16.0]) + extra, np.array([3.0, 4.0, 2.0])
-        arms, _ = choose(indices.choose_greedy, belief.code, counts, totals, self.N, level=0.5)
+        arms, _ = choose(kind.kernel("choose_greedy"), counts, totals, self.N, level=0.5)
         assert_uniform(arms, (0, 1))
 
     @pytest.mark.parametrize("level", [1.0, 0.0])
-    def test_at_the_ends_every_index_is_equal(self, choose, belief, level):
+    def test_at_the_ends_every_index_is_equal(self, choose, kind, level):
         """Round 1 of Bayes-UCB; and quantiles at level 1, which all lie at the end of the range."""
         counts, totals = np.array([6.0, 9.0, 700.0]), np.array([3.0, 1.0, 650.0])
         for pivot in (0, 2):
             arms, _ = choose(
-                indices.choose_bayes_ucb, belief.code, counts, totals, self.N,
+                kind.kernel("choose_bayes_ucb"), counts, totals, self.N,
                 level=level, pivots=pivot,
             )  # fmt: skip
             assert_uniform(arms, (0, 1, 2))
 
-    def test_where_quantiles_round_to_the_end_of_the_range(self, choose):
+    def test_where_quantiles_round_to_the_end_of_the_range(self, choose, kind_of):
         """Beta beliefs with hardly a failure: the reference sees 1.0 for both, and so a tie."""
         counts, totals = np.array([2.001, 3.001, 9.0]), np.array([2.0, 3.0, 4.0])
         failures = counts - totals
         assert (Bernoulli().mean_quantile(np.stack([totals, failures]), 0.99) == 1.0)[:2].all()
         for pivot in (0, 1, 2):
             arms, _ = choose(
-                indices.choose_bayes_ucb, beliefs.BETA, counts, totals, self.N,
+                kind_of("BETA").kernel("choose_bayes_ucb"), counts, totals, self.N,
                 level=0.01, pivots=pivot,
             )  # fmt: skip
             assert_uniform(arms, (0, 1))
 
     @pytest.mark.parametrize("name", ["BETA", "GAMMA"])
-    def test_where_quantiles_round_to_zero(self, choose, name):
+    def test_where_quantiles_round_to_zero(self, choose, kind_of, name):
         """Shapes of 1e-4: quantiles of 1e-1000 at every arm, or at all but the last."""
-        code, family = getattr(beliefs, name), Bernoulli() if name == "BETA" else Poisson()
+        kind = kind_of(name)
         for last, tied in ((1e-4, (0, 1, 2)), (2.0, (2,))):
             counts, totals = np.array([1.0, 2.0, 3.0]), np.array([1e-4, 1e-4, last])
-            second = counts - totals if name == "BETA" else counts
-            tiny = family.mean_quantile(np.stack([totals, second]), 0.5) < 1e-300
+            tiny = kind.family.mean_quantile(kind.coordinates(counts, totals), 0.5) < 1e-300
             assert tiny.tolist() == [True, True, last < 1]
             for pivot in (0, 1, 2):
                 arms, _ = choose(
-                    indices.choose_bayes_ucb, code, counts, totals, self.N, level=0.5, pivots=pivot
+                    kind.kernel("choose_bayes_ucb"), counts, totals, self.N, level=0.5, pivots=pivot
                 )
                 if len(tied) > 1:
                     assert_uniform(arms, tied)
@@ -137,13 +127,13 @@ class TestTies:
                     assert (arms == tied[0]).all()
 
 
-@pytest.mark.parametrize("policy", [posse.BayesUCB(), posse.Greedy()], ids=lambda p: p.name)
-@pytest.mark.parametrize("family", [Gaussian(), Bernoulli(), Poisson(), Exponential()])
+@pytest.mark.parametrize("policy", plan.POLICIES, ids=lambda policy: policy.__name__)
+@pytest.mark.parametrize("family", plan.BELIEFS, ids=lambda family: family.__name__)
 def test_in_round_one_every_agent_plays_any_arm(family, policy):
     """All arms at the prior: uniform, and agents on their own: the variance is multinomial too."""
-    bandit = posse.Bandit(family, [0.2, 0.5, 0.6, 0.1])
+    bandit = posse.Bandit(family(), [0.2, 0.5, 0.6, 0.1])
     result = posse.simulate(
-        bandit, networks.cycle(50), posse.Decentralized(policy),
+        bandit, networks.cycle(50), posse.Decentralized(policy()),
         horizon=1, runs=400, seed=3, engine="compiled",
     )  # fmt: skip
     assert stats.chisquare(result.pulls.sum(axis=(0, 1))).pvalue > ERROR_RATE

@@ -1,13 +1,27 @@
 """The report page: what it says without a browser, and what it does inside one."""
 
-import copy
+import dataclasses
 import json
 import math
 import re
 import shutil
+from pathlib import Path
 
 import pytest
 
+from posse.lab import plots
+from posse.lab.paper import data as report_data
+from posse.lab.paper.data import (
+    ClaimReport,
+    CurveData,
+    Difference,
+    Final,
+    LeastSlope,
+    Made,
+    PanelReport,
+    PublishedValue,
+    Report,
+)
 from posse.lab.paper.page import render
 
 NASTY = "KL-UCB </script><!-- <b>&\"'"
@@ -16,54 +30,53 @@ NASTY = "KL-UCB </script><!-- <b>&\"'"
 def curve(name, slope):
     times = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000]
     mean = [slope * math.log(time) for time in times]  # zero at first: no logarithm shows it
-    low, high = [m - 0.5 for m in mean], [m + 0.5 for m in mean]
-    return {"name": name, "times": times, "mean": mean, "low": low, "high": high}
+    return CurveData(name, times, mean, [m - 0.5 for m in mean], [m + 0.5 for m in mean])
 
 
 def final(name, slope):
-    nothing = dict.fromkeys(["percentile_95", "worst_agent", "wrong_leader", "slope"])
-    bounds = {"slope_low": None, "slope_high": None, "growth": "flat"}
     known = {"mean": slope, "standard_error": 0.25, "low": slope - 0.5, "high": slope + 0.5}
-    return {"name": name, **known, **nothing, **bounds}
+    nothing = {field.name: None for field in dataclasses.fields(Final)}
+    return Final(**nothing | known | {"name": name, "growth": "below the Lai-Robbins line"})
 
 
 def panel(figure, bound):
     names = ["Thompson", NASTY, "Alone"]
-    return {
-        "id": f"fig{figure}",
-        "figure": figure,
-        "title": f"A ring & panel {figure}",
-        "caption": "Ten arms, <five> agents.",
-        "note": "An <i>assumption</i>." if bound else None,
-        "runs": 1200,
-        "engine": "compiled",
-        "seconds": 75.0,
-        "settings": 'name = "<toml>"',
-        "curves": [curve(name, 2.0 + i) for i, name in enumerate(names)],
-        "lai_robbins": {"slope": 1.5, "text": "Lai and Robbins"} if bound else None,
-        "table": [final(name, 12345.678 + i) for i, name in enumerate(names)],
-        "comparisons": [
-            {"first": "Thompson", "second": NASTY, "difference": -1.5, "low": -2.0, "high": -1.0}
-            | {"p": 1e-9, "significant": True}
-        ],
-        "published": [
-            {"curve": "Alone", "time": 1000, "published": 27.0, "ours": 27.63, "agrees": True}
-            | {"standard_error": 0.25, "difference": 0.63, "in_errors": None}
-        ],
-    }
+    return PanelReport(
+        id=f"fig{figure}",
+        figure=figure,
+        title=f"A ring & panel {figure}",
+        caption="Ten arms, <five> agents.",
+        note="An <i>assumption</i>." if bound else None,
+        runs=1200,
+        engine="compiled",
+        seconds=75.0,
+        settings='name = "<toml>"',
+        slope_rounds=(317, 1000),
+        log_regret=not bound,
+        curves=[curve(name, 2.0 + i) for i, name in enumerate(names)],
+        lai_robbins=LeastSlope(1.5, "Lai and Robbins") if bound else None,
+        table=[final(name, 12345.678 + i) for i, name in enumerate(names)],
+        comparisons=[Difference("Thompson", NASTY, -1.5, -2.0, -1.0, 1e-9, significant=True)],
+        published=[PublishedValue("Alone", 1000, 27.0, 27.63, 0.25, 0.63, None, "agrees")],
+        files=[f"figures/fig{figure}.{suffix}" for suffix in ("png", "pdf", "csv")],
+    )
 
 
-VERDICTS = ["holds", "does not hold", "holds only as published", "not tested"]
-REPORT = {
-    "title": "Figures <reproduced>",
-    "summary": {"mode": "quick", "variant": "as stated", "seed": 7, "seconds": 3725.0}
-    | {"versions": {"posse": "0.1"}, "machine": "R&D box"},
-    "claims": [
-        {"figure": "1", "claim": f"Claim <{i}>", "verdict": verdict, "detail": f"number {i}"}
+VERDICTS = [
+    *("holds", "does not hold", "holds only as published"),
+    *("undecided at 100 runs", "below the Lai-Robbins line", "not tested"),
+]
+REPORT = Report(
+    title="Figures <reproduced>",
+    summary=Made("quick", "as stated", 7, 3725.0, {"posse": "0.1"}, "R&D box"),
+    claims=[
+        ClaimReport("1", f"Claim <{i}>", verdict, f"number {i}")
         for i, verdict in enumerate(VERDICTS)
     ],
-    "panels": [panel("1a", True), panel("1b", False)],
-}
+    panels=[panel("1a", True), panel("1b", False)],
+    colours=plots.COLOURS,
+    dashes=plots.DASHES,
+)
 
 
 def embedded(page):
@@ -73,8 +86,25 @@ def embedded(page):
 def test_the_data_survive_the_embedding():
     data = json.loads(embedded(render(REPORT)))
     assert data["panels"][0]["curves"][1]["name"] == NASTY
-    assert data["panels"][0]["curves"][2]["mean"] == pytest.approx(curve("", 4.0)["mean"], rel=1e-6)
-    assert data["claims"] == REPORT["claims"]
+    assert data["panels"][0]["curves"][2]["mean"] == pytest.approx(curve("", 4.0).mean, rel=1e-6)
+    assert data["claims"] == [dataclasses.asdict(claim) for claim in REPORT.claims]
+
+
+# What the script calls the objects of the report, and what they are.
+IN_SCRIPT = {"report": Report, "panel": PanelReport, "curve": CurveData, "lai_robbins": LeastSlope}
+
+
+def test_the_script_reads_only_fields_that_there_are():
+    """The browser's test below sees the same at work; this one needs no browser."""
+    script = (Path(report_data.__file__).parent / "page.js").read_text()
+    read = re.findall(r"\b(report|panel|curve|lai_robbins)\.(\w+)", script)
+    assert {name for name, _ in read} >= {"report", "panel", "curve"}
+    for name, key in read:
+        assert key in IN_SCRIPT[name].__dataclass_fields__, (name, key)
+    taken = re.findall(r"const \{ ([\w, ]+) \} = (?:panel\.)?(\w+);", script)
+    assert ("slope, text", "lai_robbins") in taken
+    for keys, name in taken:
+        assert set(keys.split(", ")) <= set(IN_SCRIPT[name].__dataclass_fields__), (name, keys)
 
 
 def test_nothing_in_the_data_becomes_markup():
@@ -95,14 +125,14 @@ def test_the_page_needs_no_network():
 
 def test_every_panel_and_claim_is_there():
     page = render(REPORT)
-    for each in REPORT["panels"]:
-        assert f'<section id="{each["id"]}">' in page
-        assert f'href="#{each["id"]}"' in page
-        assert f'<figure data-panel="{each["id"]}">' in page
-    for claim, verdict in zip(REPORT["claims"], VERDICTS, strict=True):
-        assert claim["claim"].replace("<", "&lt;").replace(">", "&gt;") in page
+    for each in REPORT.panels:
+        assert f'<section id="{each.id}">' in page
+        assert f'href="#{each.id}"' in page
+        assert f'<figure data-panel="{each.id}">' in page
+    for claim, verdict in zip(REPORT.claims, VERDICTS, strict=True):
+        assert claim.claim.replace("<", "&lt;").replace(">", "&gt;") in page
         assert f'">{verdict}</span>' in page
-        assert claim["detail"] in page
+        assert claim.detail in page
 
 
 @pytest.mark.parametrize(
@@ -124,10 +154,32 @@ def test_numbers_are_written_for_readers(text):
 
 
 def test_a_report_of_nothing_and_numbers_that_json_lacks_are_no_trouble():
-    assert "Claims" in render(REPORT | {"claims": [], "panels": []})
-    odd = copy.deepcopy(REPORT)
-    odd["panels"][0]["curves"][0]["mean"][3] = math.nan
-    assert json.loads(embedded(render(odd)))["panels"][0]["curves"][0]["mean"][3] is None
+    assert "Claims" in render(dataclasses.replace(REPORT, claims=[], panels=[]))
+    odd = CurveData("odd", [1, 2], [math.nan, 1.0], [None, None], [None, None])
+    first = dataclasses.replace(REPORT.panels[0], curves=[odd])
+    page = render(dataclasses.replace(REPORT, panels=[first]))
+    assert json.loads(embedded(page))["panels"][0]["curves"][0]["mean"] == [None, 1.0]
+
+
+def test_what_was_not_tested_is_folded_below_what_was():
+    tested, folded = render(REPORT).split("<details>")[:2]
+    assert folded.startswith("<summary>1 claims not tested here</summary>")
+    assert "Claim &lt;5&gt;" in folded
+    assert "Claim &lt;5&gt;" not in tested
+    assert "Claim &lt;4&gt;" in tested
+
+
+def test_slopes_name_their_window_and_explain_those_below_the_line():
+    page = render(REPORT)
+    assert "Slope per unit of ln t, rounds 317 to 1,000" in page
+    assert page.count("cannot last") == len(REPORT.panels)
+
+
+def test_every_figure_can_be_downloaded():
+    page = render(REPORT)
+    for each in REPORT.panels:
+        for suffix in ("png", "pdf", "csv"):
+            assert f'<a href="figures/{each.id}.{suffix}">{suffix.upper()}</a>' in page
 
 
 @pytest.fixture(scope="module")
@@ -197,10 +249,10 @@ def texts(page, selector):
 
 
 def test_every_figure_is_drawn(page):
-    assert len(all_of(page, 'figure[data-drawn="true"]')) == len(REPORT["panels"])
-    for each in REPORT["panels"]:
-        shapes = all_of(page, f"#{each['id']} .chart :is(.curve, .band)")
-        assert len(shapes) == 2 * len(each["curves"])
+    assert len(all_of(page, 'figure[data-drawn="true"]')) == len(REPORT.panels)
+    for each in REPORT.panels:
+        shapes = all_of(page, f"#{each.id} .chart :is(.curve, .band)")
+        assert len(shapes) == 2 * len(each.curves)
         for found in shapes:
             path = found.get_attribute("d")
             assert path.startswith("M")
@@ -214,8 +266,37 @@ def test_every_figure_is_drawn(page):
     assert len(set(dashes)) == len(dashes) == 4  # no line needs its colour to be told apart
 
 
+def test_the_lines_look_as_in_the_printed_figures(page):
+    style = "return getComputedStyle(arguments[0])"
+    for i, found in enumerate(all_of(page, "#fig1a .chart .curve")):
+        red, green, blue = re.findall(r"\d+", page.execute_script(f"{style}.stroke", found))
+        assert f"#{int(red):02X}{int(green):02X}{int(blue):02X}" == plots.COLOURS[i]
+        width = float(page.execute_script(f"{style}.strokeWidth", found).removesuffix("px"))
+        dash = found.get_attribute("stroke-dasharray").replace("none", "").split()
+        assert [float(part) / width for part in dash] == pytest.approx(plots.DASHES[i])
+
+
+def test_the_script_reads_nothing_that_is_not_in_the_data(browser, tmp_path):
+    """With data that refuse to be asked for a key that they lack, all is drawn as ever."""
+    guard = """<script>
+const parse = JSON.parse;
+const guarded = (value) => value === null || typeof value !== "object" ? value
+  : new Proxy(value, { get(target, key) {
+      if (typeof key === "string" && !(key in target)) throw new Error(`there is no ${key}`);
+      const found = Reflect.get(target, key);
+      return typeof found === "function" ? found : guarded(found);
+    } });
+JSON.parse = (text) => guarded(parse(text));
+</script>"""
+    path = tmp_path / "guarded.html"
+    path.write_text(render(REPORT).replace("<header>", f"{guard}<header>"), encoding="utf-8")
+    browser.get(path.as_uri())
+    assert [entry["message"] for entry in browser.get_log("browser")] == []
+    assert len(all_of(browser, 'figure[data-drawn="true"]')) == len(REPORT.panels)
+
+
 def test_names_are_shown_as_they_are(page):
-    names = [each["name"] for each in REPORT["panels"][0]["curves"]]
+    names = [each.name for each in REPORT.panels[0].curves]
     assert texts(page, "#fig1a .legend button") == [*names, "Lai and Robbins"]
 
 
@@ -251,6 +332,13 @@ def test_the_check_boxes_change_their_axis(page, axis, ticks):
     assert texts(page, f"#fig1a {ticks}") == linear
 
 
+def test_curves_far_apart_begin_on_a_logarithmic_axis(page):
+    for id_, logarithmic in (("fig1a", False), ("fig1b", True)):
+        (box,) = all_of(page, f"#{id_} input[name=log-regret]")
+        assert box.is_selected() == logarithmic
+        assert ("0" in texts(page, f"#{id_} .tick-y")) != logarithmic
+
+
 def test_the_crosshair_reads_the_nearest_recorded_time(page):
     from selenium.webdriver.common.action_chains import ActionChains
     from selenium.webdriver.common.keys import Keys
@@ -277,7 +365,7 @@ def test_a_phone_never_scrolls_the_page_sideways(page):
     assert page.execute_script("return document.scrollingElement.scrollWidth") <= 390
     boxes = all_of(page, ".scroll")
     assert any(box.get_property("scrollWidth") > box.get_property("clientWidth") for box in boxes)
-    assert len(all_of(page, 'figure[data-drawn="true"]')) == len(REPORT["panels"])
+    assert len(all_of(page, 'figure[data-drawn="true"]')) == len(REPORT.panels)
 
 
 def test_dark_mode_is_dark(page):

@@ -1,5 +1,8 @@
 """Pages of other sites in a browser on the agent's machine: they learn and change nothing."""
 
+import socket
+from urllib.parse import urlsplit
+
 import httpx
 import pytest
 
@@ -33,6 +36,21 @@ def test_a_name_made_to_point_here_is_refused(node):
                     assert answer.status_code == 403, host
                     assert "http_hosts" in answer.json()["error"]
         assert node.counts["decisions"] == made == len(OURS) + 2
+
+
+@pytest.mark.parametrize(
+    "hosts", [["localhost", "evil.example"], ["evil.example", "localhost"], ["localhost"] * 2, []]
+)
+def test_a_request_with_two_hosts_or_none_is_refused(node, hosts):
+    """What a proxy on the way took for the host may be the other one."""
+    lines = "".join(f"Host: {host}\r\n" for host in hosts)
+    with serve(node, "127.0.0.1:0") as server:
+        parts = urlsplit(server.url)
+        with socket.create_connection((parts.hostname, parts.port), timeout=30) as raw:
+            raw.sendall(f"GET /v1/arms HTTP/1.1\r\n{lines}Connection: close\r\n\r\n".encode())
+            answer = b"".join(iter(lambda: raw.recv(4096), b""))
+    assert answer.split()[1] in (b"400", b"403")
+    assert b"pulls_here" not in answer
 
 
 def test_a_unix_socket_goes_by_any_name(node, tmp_path):

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 
-from numba import njit
-
-from posse.lab.compiled.jit import FAST_KERNEL, use_wide_vectors, vectorised
+from posse.lab.compiled.jit import FAST_KERNEL, kernel, use_wide_vectors, vectorised
 from posse.lab.compiled.random import U64, pick_best
 from posse.lab.compiled.signatures import CHOOSE, MERGE
 
@@ -43,9 +41,9 @@ def _indices(state, row, scores, table, level, growing, agent, n, n_arms):
                 scores[out + k] = (shift + total + width) / known
 
 
-@njit(CHOOSE, **FAST_KERNEL)
+@kernel(CHOOSE, seconds=3.5, **FAST_KERNEL)
 def choose_consensus(
-    state, store, shared, belief, level, table, arms, pivots, eager, close, scratch, spare,
+    state, store, shared, level, table, arms, pivots, eager, close, scratch, spare,
     stream, lo, hi, n_agents, n_arms, first_run, t, key0, key1,
 ):  # fmt: skip
     """The largest index of `posse.algorithms.consensus.Index`; `level` is its scale at round t.
@@ -87,9 +85,9 @@ def _next_stage(state, row, store, own, table, first, adds_up, n_agents, width):
         store[own + j] = 0.0
 
 
-@njit(CHOOSE, **FAST_KERNEL)
+@kernel(CHOOSE, **FAST_KERNEL)
 def choose_staged(
-    state, store, shared, belief, level, table, arms, pivots, eager, close, scratch, spare,
+    state, store, shared, level, table, arms, pivots, eager, close, scratch, spare,
     stream, lo, hi, n_agents, n_arms, first_run, t, key0, key1,
 ):  # fmt: skip
     """DDUCB: at the start of a stage, or in every round, the largest bound from what is settled.
@@ -127,7 +125,7 @@ def choose_staged(
         )  # fmt: skip
 
 
-@njit(MERGE, **FAST_KERNEL)
+@kernel(MERGE, **FAST_KERNEL)
 def merge_flooding(
     out, state, offsets, neighbours, weights, links, scratch, words,
     arms, rewards, store, lo, hi, n_agents, n_arms, first_run, t, key0, key1,

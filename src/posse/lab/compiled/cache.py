@@ -1,30 +1,92 @@
-"""Kernels are compiled once and kept on disk; here is what keeps that cache honest."""
+"""Where compiled kernels are kept on disk, so that each is compiled once on a machine.
+
+Numba notices changes of the file a kernel is in, not of files it imports from, so kernels are kept
+in a folder named by a hash of all source here: another source never sees them, and processes that
+start together on an empty cache only ever add to the same folder.
+"""
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import os
+import shutil
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+_PREFIX = "kernels-"
+# What is never compiled, nor imported by what is.
+_WITHOUT_KERNELS = {"__main__.py", "cache.py", "engine.py", "links.py", "plan.py"}
+_lock = threading.Lock()
 
-def is_compiled() -> bool:
-    """Whether the kernels of exactly this source are in the cache on disk.
 
-    Numba notices changes of the file a kernel is in, not of files it imports from, so the cache is
-    emptied when any file of this folder has changed.
-    """
+def source_hash(kernels_only: bool = False) -> str:
+    """A hash of the source here: of all that results depend on, or of all that kernels do."""
     folder = Path(__file__).parent
-    source = b"".join(path.read_bytes() for path in sorted(folder.glob("*.py")))
-    digest = hashlib.sha256(source).hexdigest()
-    cache = folder / "__pycache__"
-    stamp = cache / "kernels.sha256"
-    kernels = [*cache.glob("*.nbi"), *cache.glob("*.nbc")]
-    if stamp.exists() and stamp.read_text() == digest:
-        return any(kernel.name.startswith("driver") for kernel in kernels)
-    try:
-        for kernel in kernels:
-            kernel.unlink(missing_ok=True)
-        cache.mkdir(exist_ok=True)
-        stamp.write_text(digest)
-    except OSError:  # an installation that cannot be written to does not change either
-        pass
-    return False
+    source = hashlib.sha256()
+    for path in sorted(folder.rglob("*.py")):
+        if not (kernels_only and path.name in _WITHOUT_KERNELS):
+            source.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes())
+    return source.hexdigest()
+
+
+@functools.cache
+def folder() -> Path | None:
+    """The folder of this source's kernels for this processor; None where nothing can be written.
+
+    In NUMBA_CACHE_DIR if that is set, beside the source if that can be written to, else among the
+    user's caches.  Beside the source, kernels of older source are removed.
+    """
+    from llvmlite import binding
+    from numba import __version__, config
+
+    beside = Path(__file__).parent / "__pycache__"
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "posse"
+    # numba looks at the processor too; here it tells what is yet to be compiled
+    processor = config.CPU_NAME or binding.get_host_cpu_name()
+    features = config.CPU_FEATURES or str(config.CPU_NAME or binding.get_host_cpu_features())
+    target = hashlib.sha256(f"{__version__} {processor} {features}".encode()).hexdigest()
+    name = f"{_PREFIX}{source_hash(kernels_only=True)[:16]}-{target[:8]}"
+    for root in [Path(config.CACHE_DIR)] if config.CACHE_DIR else [beside, home]:
+        try:
+            (root / name).mkdir(parents=True, exist_ok=True)
+        except OSError:
+            continue
+        if os.access(root / name, os.W_OK):
+            if root == beside:
+                _remove_older(root, name)
+            return root / name
+    return None
+
+
+def _remove_older(root: Path, name: str) -> None:
+    """Remove kernels of other source, and those of the time when they lay here side by side."""
+    source = name.rpartition("-")[0]
+    for older in root.glob(f"{_PREFIX}*"):
+        if not older.name.startswith(source):
+            shutil.rmtree(older, ignore_errors=True)
+    for file in [*root.glob("*.nb[ic]"), root / "kernels.sha256"]:
+        file.unlink(missing_ok=True)
+
+
+def holds(name: str) -> bool:
+    """Whether the kernel of this name is on disk."""
+    kept = folder()
+    return kept is not None and any(kept.glob(f"*/*.{name}-*.nbi"))
+
+
+@contextmanager
+def in_use() -> Iterator[bool]:
+    """While numba is told to keep what it compiles in our folder; whether it can."""
+    from numba import config
+
+    with _lock:
+        before = config.CACHE_DIR
+        if folder() is not None:
+            config.CACHE_DIR = str(folder())
+        try:
+            yield folder() is not None
+        finally:
+            config.CACHE_DIR = before

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from numba import njit, types
+from numba import types
 
-from posse.lab.compiled.jit import KERNEL, helper
+from posse.lab.compiled.jit import KERNEL, helper, kernel
 from posse.lab.compiled.random import U64
 from posse.lab.compiled.signatures import (
     BYTES,
@@ -50,7 +50,7 @@ _SIGNATURE = types.boolean(
     FLOATS, FLOATS, types.boolean, types.boolean,  # state, other, flipped, shared
     FLOATS, types.boolean, types.uint64,  # store, staged, unmixed
     TALLY, TALLY, FLOATS, INDICES, FLOATS, WORDS,  # W
-    types.uint64, FLOATS, FLOATS, types.float64,  # belief, levels, table, rate
+    types.uint64, FLOATS, FLOATS, types.float64,  # worth, levels, table, rate
     FLOATS, types.float64,  # means, parameter
     INDICES, INDICES, BYTES, COUNTS, FLOATS, FLOATS, INDICES, WORDS,  # arms ... stream
     COUNTS, TALLY, TALLY, FLOATS, FLOATS,  # pulls, tally, times, gaps, regret
@@ -59,12 +59,12 @@ _SIGNATURE = types.boolean(
 )  # fmt: skip
 
 
-@njit(_SIGNATURE, **KERNEL)
+@kernel(_SIGNATURE, seconds=1.5, **KERNEL)
 def play(
     merge, choose, choose_eagerly, draw_rewards,
     state, other, flipped, shared, store, staged, unmixed,
     offsets, neighbours, weights, links, failure, words,
-    belief, levels, table, rate, means, parameter,
+    worth, levels, table, rate, means, parameter,
     arms, pivots, eager, close, rewards, scratch, spare, stream,
     pulls, tally, times, gaps, regret,
     lo, hi, tile, n_agents, n_arms, first_run,
@@ -96,11 +96,11 @@ def play(
             rows = out if moved else now
             # choose: each run by one of the two
             choose_eagerly(
-                rows, store, shared, belief, levels[t - t0], table, arms, pivots, eager, close,
+                rows, store, shared, levels[t - t0], table, arms, pivots, eager, close,
                 scratch, spare, stream, first, last, n_agents, n_arms, first_run, t, key0, key1,
             )  # fmt: skip
             choose(
-                rows, store, shared, belief, levels[t - t0], table, arms, pivots, eager, close,
+                rows, store, shared, levels[t - t0], table, arms, pivots, eager, close,
                 scratch, spare, stream, first, last, n_agents, n_arms, first_run, t, key0, key1,
             )  # fmt: skip
             # play
@@ -115,7 +115,7 @@ def play(
         if moved:
             flipped = not flipped
         if alone:
-            settle(eager, close, belief, t, n_agents, n_arms, n_runs)
+            settle(eager, close, worth, t, n_agents, n_arms, n_runs)
             if times[column] == t:
                 record(tally, gaps, regret, column, times.size, n_agents, n_arms, n_runs)
                 column += 1

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
@@ -19,9 +19,13 @@ from posse.lab.blocks import (
     in_parts,
     play_blocks,
 )
-from posse.lab.compiled import baselines, beliefs, driver, eager, indices, merge, rewards, thompson
+
+# importing the modules of kernels is what lists them in KERNELS
+from posse.lab.compiled import baselines, driver, eager, indices, merge, rewards, thompson  # noqa: F401
+from posse.lab.compiled.beliefs import BELIEFS
+from posse.lab.compiled.jit import KERNELS, Kernel
 from posse.lab.compiled.links import links_of
-from posse.lab.compiled.plan import Plan, levels_for, plan_for, table_for
+from posse.lab.compiled.plan import Plan, levels_for, missing, plan_for, table_for
 from posse.lab.compiled.random import ROOM, U64, key_of
 
 # Rows of a block that one call of the driver works on: enough to hide the cost of calls through
@@ -87,10 +91,8 @@ class Engine:
         if self.plan.merge == "merge_flooding":  # arm and reward of some rounds
             self.store_width = 2 * int(self.links.constants[0])
         self.table = table_for(simulation, self.plan)
-        self.merge = _kernel(self.plan.merge)
-        self.choose = _kernel(self.plan.choose)
-        lazily = self.plan.choose == "choose_thompson"
-        self.choose_eagerly = eager.choose_thompson_eagerly if lazily else indices.choose_nothing
+        self.parts = [KERNELS[name].compiled for name in _parts(self.plan)]
+        self.worth = BELIEFS[self.plan.belief].worth if self.plan.belief else 1
         self.key = key_of(simulation.seed)
 
     def run(self, runs: range, threads: int, advance: Advance) -> Block:
@@ -148,8 +150,7 @@ class Engine:
             for work in works:
                 work.close[:] = 0
             thompson.settle(
-                rows.eager, close, getattr(beliefs, self.plan.belief), U64(t), U64(n_rows),
-                U64(s.bandit.n_arms), 1,
+                rows.eager, close, U64(self.worth), U64(t), U64(n_rows), U64(s.bandit.n_arms), 1
             )  # fmt: skip
             if t in columns:
                 tally = np.sum([work.tally for work in works], axis=0)
@@ -167,15 +168,12 @@ class Engine:
         s, plan, links = self.simulation, self.plan, self.links
         return bool(
             driver.play(
-                self.merge,
-                self.choose,
-                self.choose_eagerly,
-                _kernel(plan.draw_rewards),
+                *self.parts,
                 rows.state, rows.other, rows.flipped, plan.shared,
                 rows.store, plan.staged, plan.unmixed,
                 links.offsets, links.neighbours, links.weights,
                 links.links, links.constants, work.words,
-                getattr(beliefs, plan.belief), levels_for(s, t, end), self.table, plan.rate,
+                self.worth, levels_for(s, t, end), self.table, plan.rate,
                 rows.means, plan.parameter,
                 rows.arms, rows.pivots, rows.eager, work.close,
                 rows.rewards, work.scratch, work.spare, work.stream,
@@ -205,7 +203,25 @@ class Work:
         self.words = np.zeros(n_words, np.uint64)
 
 
-def _kernel(name: str) -> Any:
-    """A merge, choose or reward kernel by its name."""
-    modules = (merge, thompson, indices, baselines, rewards)
-    return next(getattr(module, name) for module in modules if hasattr(module, name))
+def _parts(plan: Plan) -> tuple[str, str, str, str]:
+    """The kernels that the driver calls, by name, in its order."""
+    return plan.merge, plan.choose, plan.choose_eagerly, plan.draw_rewards
+
+
+def kernels_of(simulation: Simulation) -> list[Kernel]:
+    """The kernels that a simulation needs."""
+    return [KERNELS[name] for name in _parts(plan_for(simulation))] + [driver.play]
+
+
+def prepare(simulations: Iterable[Simulation], announce: Callable[[int], None]) -> None:
+    """Compile what some simulations need and the cache has not; say first how long it takes.
+
+    announce: told about how many seconds, once, unless there is nothing to compile.
+    """
+    compilable = [simulation for simulation in simulations if missing(simulation) is None]
+    needed = {kernel.name: kernel for s in compilable for kernel in kernels_of(s)}
+    uncached = [kernel for kernel in needed.values() if not kernel.is_cached]
+    if uncached:
+        announce(math.ceil(3 + sum(kernel.seconds for kernel in uncached)))
+    for kernel in needed.values():
+        kernel.compiled  # noqa: B018

@@ -1,4 +1,7 @@
-"""Gamma variates, many at a time: Marsaglia and Tsang's method (2000) without branches."""
+"""Gamma variates, many at a time: Marsaglia and Tsang's method (2000) without branches.
+
+And samples of the beliefs that are made of one or two of them.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,18 @@ import numpy as np
 from numba import njit
 
 from posse.lab.compiled.jit import use_wide_vectors, vectorised
-from posse.lab.compiled.random import U64, fill_uniforms, log, normals, philox
+from posse.lab.compiled.random import (
+    ALL_ARMS,
+    CONTEST,
+    PIVOT,
+    PIVOT_AGAIN,
+    U64,
+    fill_uniforms,
+    log,
+    normals,
+    open_stream,
+    philox,
+)
 
 
 @njit(inline="always")
@@ -41,3 +55,74 @@ def attempt_gammas(
             accept += accept_too
         spare[i] = np.uint32(a & U64(0x3FF))
         columns[rejected + i] = 1.0 if log(columns[rejected + i]) >= accept else 0.0
+
+
+@vectorised
+def sample_pivots(
+    belief, state, start, step, pivots, row, scratch, size, spare, stream,
+    n, n_arms, agent, run, t, key0, key1,
+):  # fmt: skip
+    """A posterior sample of each agent's pivot, vectorised; and 10 random bits to spare.
+
+    scratch: the samples, and from three sizes on three more columns to work in.
+    """
+    use_wide_vectors()
+    first, second, rejected = U64(3) * size, U64(4) * size, U64(5) * size
+    for i in range(U64(0), n):
+        at = start + i * step + U64(pivots[row + i])
+        scratch[first + i], scratch[second + i] = state[at], state[at + n_arms]
+    # one or two Gamma variates an agent: a try for all, and what it rejects again one by one
+    for i in range(U64(0), n):
+        shape, other = belief.shapes(scratch[first + i], scratch[second + i])
+        scratch[first + i], scratch[second + i] = shape, other
+    attempt_gammas(
+        scratch, first, second, rejected, spare, belief.two_gammas, n, agent, t, run, PIVOT,
+        key0, key1,
+    )  # fmt: skip
+    for i in range(U64(0), n):
+        at = start + i * step + U64(pivots[row + i])
+        count, total = state[at], state[at + n_arms]
+        if scratch[rejected + i] != 0.0:
+            open_stream(stream, agent + i, t, run, PIVOT_AGAIN, key0, key1)
+            scratch[i] = belief.sample(count, total, stream)
+        else:
+            scratch[i] = belief.from_gammas(
+                count, total, scratch[first + i], scratch[second + i]
+            )  # fmt: skip
+
+
+@vectorised
+def sample_all(
+    belief, state, start, step, scratch, spare, stream, n, n_arms, agent, run, t, key0, key1
+):
+    """Every arm of every agent, vectorised: sample k of agent i goes to scratch[i * stride + k].
+
+    The stride is even, so that an agent's variates are whole pairs.
+    """
+    use_wide_vectors()
+    stride = (n_arms + U64(1)) & ~U64(1)
+    size = n * stride
+    for i in range(U64(0), n):
+        row, at = start + i * step, i * stride
+        for k in range(U64(0), stride):
+            arm = min(k, n_arms - U64(1))
+            shape, other = belief.shapes(state[row + arm], state[row + n_arms + arm])
+            scratch[at + k], scratch[size + at + k] = shape, other
+    attempt_gammas(
+        scratch, U64(0), size, size + size, spare, belief.two_gammas, size, agent * stride, t, run,
+        ALL_ARMS, key0, key1,
+    )  # fmt: skip
+    for i in range(U64(0), n):
+        row, at = start + i * step, i * stride
+        opened = False
+        for k in range(U64(0), n_arms):
+            count, total = state[row + k], state[row + n_arms + k]
+            if scratch[size + size + at + k] != 0.0:
+                if not opened:
+                    open_stream(stream, agent + i, t, run, CONTEST, key0, key1)
+                    opened = True
+                scratch[at + k] = belief.sample(count, total, stream)
+            else:
+                scratch[at + k] = belief.from_gammas(
+                    count, total, scratch[at + k], scratch[size + at + k]
+                )

@@ -4,19 +4,9 @@ from __future__ import annotations
 
 import math
 
-from numba import njit
-
-from posse.lab.compiled.beliefs import (
-    BETA,
-    GAUSSIAN,
-    INVERSE_GAMMA,
-    spread,
-    start,
-    tail,
-    tail_bound,
-    upper_quantile,
-)
-from posse.lab.compiled.jit import KERNEL, helper
+from posse.lab.compiled.beliefs import BELIEFS, GAUSSIAN
+from posse.lab.compiled.beliefs.quantiles import upper_quantile
+from posse.lab.compiled.jit import KERNEL, helper, kernel
 from posse.lab.compiled.random import TIE, U64, open_stream, pick_tied
 from posse.lab.compiled.signatures import CHOOSE
 from posse.lab.compiled.special import normal_score
@@ -41,33 +31,24 @@ def play_best(scores, stream, agent, t, run, key0, key1):
     return arm
 
 
-@njit(CHOOSE, **KERNEL)
+@helper
+def _play_any(scores, stream, agent, t, run, key0, key1):
+    """Any arm: every index is the same end of the range."""
+    for k in range(scores.size):
+        scores[k] = 0.0
+    return play_best(scores, stream, agent, t, run, key0, key1)
+
+
+@kernel(CHOOSE, **KERNEL)
 def choose_nothing(
-    state, store, shared, belief, level, table, arms, pivots, eager, close, scratch, spare,
+    state, store, shared, level, table, arms, pivots, eager, close, scratch, spare,
     stream, lo, hi, n_agents, n_arms, first_run, t, key0, key1,
 ):  # fmt: skip
     """For policies without an eager kernel."""
 
 
-@njit(CHOOSE, **KERNEL)
-def choose_greedy(
-    state, store, shared, belief, level, table, arms, pivots, eager, close, scratch, spare,
-    stream, lo, hi, n_agents, n_arms, first_run, t, key0, key1,
-):  # fmt: skip
-    """The largest posterior mean."""
-    scores = scratch[:n_arms]
-    for i in range(lo, hi):
-        slot = i // n_agents
-        row = (slot if shared else i) * U64(2) * n_arms
-        for k in range(U64(0), n_arms):
-            count, total = state[row + k], state[row + n_arms + k]
-            scores[k] = total / (count - 1.0 if belief == INVERSE_GAMMA else count)
-        agent, run = i - slot * n_agents, first_run + slot
-        arms[i] = play_best(scores, stream, agent, t, run, key0, key1)
-
-
 @helper
-def _largest_quantile(state, row, belief, level, score, pivot, n_arms):
+def _largest_quantile(belief, state, row, level, score, pivot, n_arms):
     """An arm with the largest quantile, and the quantile unless it is not needed (then NaN).
 
     An arm k cannot win if P(mean_k > q) < level for some q below the winner's quantile; that
@@ -77,11 +58,9 @@ def _largest_quantile(state, row, belief, level, score, pivot, n_arms):
     """
     count, total = state[row + pivot], state[row + n_arms + pivot]
     log_level = math.log(level)
-    failures = count - total if belief == BETA else 1.0
-    log_concave = (total >= 1.0 or belief == INVERSE_GAMMA) and failures >= 1.0
-    if level < _MEAN_IS_BELOW and log_concave:
+    if level < _MEAN_IS_BELOW and belief.is_log_concave(count, total):
         x = total / count
-        threshold = -2.0 * log_level * spread(belief, x)
+        threshold = -2.0 * log_level * belief.spread(x)
         close = 0
         for k in range(U64(0), n_arms):
             d = x * state[row + k] - state[row + n_arms + k]
@@ -89,25 +68,25 @@ def _largest_quantile(state, row, belief, level, score, pivot, n_arms):
         if close == 0:
             return pivot, math.nan
     winner = pivot
-    quantile = upper_quantile(belief, count, total, level, start(belief, count, total, score))
+    quantile = upper_quantile(belief, count, total, level, belief.start(count, total, score))
     for k in range(U64(0), n_arms):
         if k != pivot:
             count, total = state[row + k], state[row + n_arms + k]
             d = quantile * count - total
             if d > 0.0:
-                if d * d > -2.0 * log_level * spread(belief, quantile) * count:
+                if d * d > -2.0 * log_level * belief.spread(quantile) * count:
                     continue
-                if tail_bound(belief, count, total, quantile) < level:
+                if belief.tail_bound(count, total, quantile) < level:
                     continue
-            if tail(belief, count, total, quantile) > level:
+            if belief.tail(count, total, quantile) > level:
                 winner = k
-                near = max(quantile, start(belief, count, total, score))
+                near = max(quantile, belief.start(count, total, score))
                 quantile = upper_quantile(belief, count, total, level, near)
     return winner, quantile
 
 
 @helper
-def _tie(state, row, belief, level, winner, quantile, scores, n_arms):
+def _tie(belief, state, row, level, winner, quantile, scores, n_arms):
     """Give each arm that ties with the winner the score 1, the others 0; returns how many do.
 
     Arms of equal belief do, the noise of a solver must not decide among them; and arms whose
@@ -119,22 +98,68 @@ def _tie(state, row, belief, level, winner, quantile, scores, n_arms):
         same = state[row + k] == count and state[row + n_arms + k] == total
         scores[k] = 1.0 if same else 0.0
         n_tied += same
-    at_0, at_1 = quantile == 0.0, belief == BETA and quantile >= _BELOW_1
+    at_0, at_1 = quantile == 0.0, belief.highest == 1.0 and quantile >= _BELOW_1
     if at_0 or at_1:
         n_tied = 0
         for k in range(U64(0), n_arms):  # none is larger than the winner's
-            same = at_0 or tail(belief, state[row + k], state[row + n_arms + k], _BELOW_1) >= level
+            same = at_0 or belief.tail(state[row + k], state[row + n_arms + k], _BELOW_1) >= level
             scores[k] = 1.0 if same else 0.0
             n_tied += same
     return n_tied
 
 
-@njit(CHOOSE, **KERNEL)
-def choose_bayes_ucb(
-    state, store, shared, belief, level, table, arms, pivots, eager, close, scratch, spare,
+def _greedy_kernel_of(name, belief):
+    """Greedy for one kind of belief."""
+
+    @kernel(CHOOSE, name=f"choose_greedy_{name}", **KERNEL)
+    def choose_greedy(
+        state, store, shared, level, table, arms, pivots, eager, close, scratch, spare,
+        stream, lo, hi, n_agents, n_arms, first_run, t, key0, key1,
+    ):  # fmt: skip
+        """The largest posterior mean."""
+        scores = scratch[:n_arms]
+        for i in range(lo, hi):
+            slot = i // n_agents
+            row = (slot if shared else i) * U64(2) * n_arms
+            for k in range(U64(0), n_arms):
+                scores[k] = belief.mean(state[row + k], state[row + n_arms + k])
+            agent, run = i - slot * n_agents, first_run + slot
+            arms[i] = play_best(scores, stream, agent, t, run, key0, key1)
+
+
+def _bayes_ucb_kernel_of(name, belief):
+    """Bayes-UCB for one kind of belief."""
+
+    @kernel(CHOOSE, name=f"choose_bayes_ucb_{name}", seconds=2, **KERNEL)
+    def choose_bayes_ucb(
+        state, store, shared, level, table, arms, pivots, eager, close, scratch, spare,
+        stream, lo, hi, n_agents, n_arms, first_run, t, key0, key1,
+    ):  # fmt: skip
+        """The largest posterior quantile (Alg. `decent_bayesUCB`); `level`: the upper tail 1/t."""
+        scores = scratch[:n_arms]
+        at_end = level <= 0.0 or level >= 1.0
+        score = 0.0 if at_end else normal_score(level)
+        for i in range(lo, hi):
+            slot = i // n_agents
+            row = (slot if shared else i) * U64(2) * n_arms
+            agent, run = i - slot * n_agents, first_run + slot
+            if at_end:
+                arms[i] = _play_any(scores, stream, agent, t, run, key0, key1)
+                continue
+            winner, quantile = _largest_quantile(
+                belief, state, row, level, score, U64(pivots[i]), n_arms
+            )
+            arms[i] = pivots[i] = winner
+            if _tie(belief, state, row, level, winner, quantile, scores, n_arms) > 1:
+                arms[i] = play_best(scores, stream, agent, t, run, key0, key1)
+
+
+@kernel(CHOOSE, name="choose_bayes_ucb_GAUSSIAN", **KERNEL)
+def choose_bayes_ucb_gaussian(
+    state, store, shared, level, table, arms, pivots, eager, close, scratch, spare,
     stream, lo, hi, n_agents, n_arms, first_run, t, key0, key1,
 ):  # fmt: skip
-    """The largest posterior quantile (Alg. `decent_bayesUCB`); `level` is the upper tail 1/t ..."""
+    """Bayes-UCB where quantiles are a formula."""
     scores = scratch[:n_arms]
     at_end = level <= 0.0 or level >= 1.0
     score = 0.0 if at_end else normal_score(level)
@@ -142,19 +167,16 @@ def choose_bayes_ucb(
         slot = i // n_agents
         row = (slot if shared else i) * U64(2) * n_arms
         agent, run = i - slot * n_agents, first_run + slot
-        if at_end:  # every index is the same end of the range
-            for k in range(U64(0), n_arms):
-                scores[k] = 0.0
-            arms[i] = play_best(scores, stream, agent, t, run, key0, key1)
-        elif belief == GAUSSIAN:
-            for k in range(U64(0), n_arms):
-                count, total = state[row + k], state[row + n_arms + k]
-                scores[k] = total / count + score / math.sqrt(count)
-            arms[i] = play_best(scores, stream, agent, t, run, key0, key1)
-        else:
-            winner, quantile = _largest_quantile(
-                state, row, belief, level, score, U64(pivots[i]), n_arms
-            )
-            arms[i] = pivots[i] = winner
-            if _tie(state, row, belief, level, winner, quantile, scores, n_arms) > 1:
-                arms[i] = play_best(scores, stream, agent, t, run, key0, key1)
+        if at_end:
+            arms[i] = _play_any(scores, stream, agent, t, run, key0, key1)
+            continue
+        for k in range(U64(0), n_arms):
+            count, total = state[row + k], state[row + n_arms + k]
+            scores[k] = total / count + score / math.sqrt(count)
+        arms[i] = play_best(scores, stream, agent, t, run, key0, key1)
+
+
+for _name, _belief in BELIEFS.items():
+    _greedy_kernel_of(_name, _belief)
+    if _belief is not GAUSSIAN:
+        _bayes_ucb_kernel_of(_name, _belief)

@@ -68,7 +68,7 @@ def _failing(network: Network, plan: Plan) -> Links:
     alike = realised or len(np.unique(network.link_weights)) == 1
     constants = np.zeros(8)
     # an index that ties with another must do so to the last digit; samples never tie
-    samples = plan.choose == "choose_thompson"
+    samples = plan.choose.startswith("choose_thompson")
     constants[:5] = dynamics.p, realised, network.is_uniform, alike, samples
     return Links(
         *_rows_of(matrix),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from posse.lab.compiled.jit import FAST_KERNEL, helper, use_wide_vectors, vectorised
+from posse.lab.compiled.jit import FAST_KERNEL, helper, kernel, use_wide_vectors, vectorised
 from posse.lab.compiled.random import NETWORK, U64, next_uniform, open_stream, philox
 from posse.lab.compiled.signatures import MERGE
 
@@ -17,7 +17,7 @@ from posse.lab.compiled.signatures import MERGE
 _STRETCH = U64(64)
 
 
-@njit(MERGE, **FAST_KERNEL)
+@kernel(MERGE, **FAST_KERNEL)
 def merge_nothing(
     out, state, offsets, neighbours, weights, links, scratch, words,
     arms, rewards, store, lo, hi, n_agents, n_arms, first_run, t, key0, key1,
@@ -105,7 +105,7 @@ def _merge_rows(out, state, offsets, neighbours, weights, links, lo, hi, n_agent
         row += alike
 
 
-@njit(MERGE, **FAST_KERNEL)
+@kernel(MERGE, seconds=2.5, **FAST_KERNEL)
 def merge_static(
     out, state, offsets, neighbours, weights, links, scratch, words,
     arms, rewards, store, lo, hi, n_agents, n_arms, first_run, t, key0, key1,
@@ -118,7 +118,7 @@ def merge_static(
     return True
 
 
-@njit(MERGE, **FAST_KERNEL)
+@kernel(MERGE, seconds=2.5, **FAST_KERNEL)
 def merge_chebyshev(
     out, state, offsets, neighbours, weights, links, scratch, words,
     arms, rewards, store, lo, hi, n_agents, n_arms, first_run, t, key0, key1,
@@ -143,7 +143,7 @@ def merge_chebyshev(
     return True
 
 
-@njit(MERGE, **FAST_KERNEL)
+@kernel(MERGE, **FAST_KERNEL)
 def merge_gossip(
     out, state, offsets, neighbours, weights, links, scratch, words,
     arms, rewards, store, lo, hi, n_agents, n_arms, first_run, t, key0, key1,
@@ -223,7 +223,7 @@ def _comparable(state, base, n_agents, n_arms):
     return highest < 1e4 * lowest
 
 
-@njit(MERGE, **{**FAST_KERNEL, "_nrt": True})  # it allocates
+@kernel(MERGE, seconds=6, **{**FAST_KERNEL, "_nrt": True})  # it allocates
 def merge_failing(
     out, state, offsets, neighbours, weights, links, scratch, words,
     arms, rewards, store, lo, hi, n_agents, n_arms, first_run, t, key0, key1,

@@ -15,13 +15,13 @@ from posse.networks.gossip import Gossip
 from posse.networks.link_failure import LinkFailure
 from posse.networks.static import Static
 
-# Families as beliefs: the kind, and where (count, total) are among the family's own coordinates.
-BELIEFS: dict[type, tuple[str, Callable[[Any], tuple[float, float]]]] = {
-    families.Gaussian: ("GAUSSIAN", lambda prior: (prior[1], prior[0])),
-    families.Bernoulli: ("BETA", lambda prior: (prior[0] + prior[1], prior[0])),
-    families.Bounded: ("BETA", lambda prior: (prior[0] + prior[1], prior[0])),
-    families.Poisson: ("GAMMA", lambda prior: (prior[1], prior[0])),
-    families.Exponential: ("INVERSE_GAMMA", lambda prior: (prior[0], prior[1])),
+# Families as beliefs: the kind in `beliefs`.
+BELIEFS: dict[type, str] = {
+    families.Gaussian: "GAUSSIAN",
+    families.Bernoulli: "BETA",
+    families.Bounded: "BETA",
+    families.Poisson: "GAMMA",
+    families.Exponential: "INVERSE_GAMMA",
 }
 # Families as bandits: the reward kernel, and its parameter.
 REWARDS: dict[type, tuple[str, Callable[[Any], float]]] = {
@@ -55,8 +55,9 @@ class Plan:
 
     merge: str
     choose: str
+    choose_eagerly: str  # for the runs that `choose` leaves alone
     draw_rewards: str
-    belief: str
+    belief: str  # its kind
     prior: tuple[float, float]  # (count, total)
     rate: float  # what one observation adds to the count
     parameter: float  # of the rewards
@@ -100,13 +101,17 @@ def plan_for(simulation: Simulation) -> Plan:
 
 
 def _bayesian_parts(simulation: Simulation) -> dict[str, Any]:
+    from posse.lab.compiled import beliefs as kinds
+
     algorithm: Any = simulation.algorithm
     model, network = simulation.model, simulation.network
-    belief, pair = BELIEFS[type(model)]
+    belief = kinds.BELIEFS[BELIEFS[type(model)]]
+    count, total = belief.from_coordinates(model.prior())
     # one observation adds (weight, weight * y) to (count, total), at learning rate 1
-    weight = 1.0 / model.sigma**2 if isinstance(model, families.Gaussian) else 1.0
-
+    weight = float(belief.from_coordinates(model.statistic(np.zeros(())))[0])
     rate = algorithm.rate(simulation.problem(1))
+    policy = POLICIES[type(algorithm.policy)]
+    lazy = isinstance(algorithm.policy, policies.ThompsonSampling)
     merge, shared = MERGES[type(network.dynamics)], False
     if isinstance(algorithm, algorithms.Isolated) or len(network.edges) == 0:
         merge = "merge_nothing"  # nobody to listen to
@@ -119,9 +124,10 @@ def _bayesian_parts(simulation: Simulation) -> dict[str, Any]:
         merge, shared, rate = "merge_nothing", True, rate / network.n_agents
     return {
         "merge": merge,
-        "choose": POLICIES[type(algorithm.policy)],
-        "belief": belief,
-        "prior": pair(model.prior()),
+        "choose": f"{policy}_{belief.name}",
+        "choose_eagerly": f"{policy}_eagerly_{belief.name}" if lazy else "choose_nothing",
+        "belief": belief.name,
+        "prior": (float(count), float(total)),
         "rate": rate * weight,
         "shared": shared,
     }
@@ -137,7 +143,8 @@ def _baseline_parts(simulation: Simulation) -> dict[str, Any]:
     return {
         "merge": merge,
         "choose": "choose_staged" if staged else "choose_consensus",
-        "belief": "GAUSSIAN",  # of no consequence: these keep no beliefs
+        "choose_eagerly": "choose_nothing",
+        "belief": "",  # these keep none
         "prior": (0.0, 0.0),
         "rate": 1.0,
         "unmixed": simulation.bandit.n_arms,
@@ -164,7 +171,6 @@ def levels_for(simulation: Simulation, t: int, end: int) -> Any:
 def table_for(simulation: Simulation, plan: Plan) -> Any:
     """The constants that the choice takes."""
     from posse.lab.compiled import baselines, beliefs, thompson
-    from posse.lab.compiled.random import U64
 
     algorithm: Any = simulation.algorithm
     problem, network = simulation.problem(1), simulation.network
@@ -180,8 +186,8 @@ def table_for(simulation: Simulation, plan: Plan) -> Any:
         norm = chebyshev(network.second_eigenvalue, plan.stage_length)[1] if accelerated else 1.0
         table[baselines.NORM] = 1.0 / norm
         return table
-    belief = getattr(beliefs, plan.belief)
-    return thompson.thresholds_for(belief, thompson.OUTRIGHT, U64(simulation.bandit.n_arms))
+    factor = beliefs.BELIEFS[plan.belief].factor
+    return thompson.thresholds_for(factor, thompson.OUTRIGHT, simulation.bandit.n_arms)
 
 
 def compiled_parts() -> dict[str, list[str]]:

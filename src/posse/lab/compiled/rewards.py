@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
-from posse.lab.compiled.beliefs import BETA, upper_quantile
-from posse.lab.compiled.jit import FAST_KERNEL, helper
+from posse.lab.compiled.beliefs import BETA
+from posse.lab.compiled.beliefs.quantiles import upper_quantile
+from posse.lab.compiled.jit import FAST_KERNEL, helper, kernel
 from posse.lab.compiled.random import REWARD as PURPOSE
 from posse.lab.compiled.random import U64, fill_normals, fill_uniforms
 from posse.lab.compiled.signatures import REWARD
@@ -65,7 +65,7 @@ def beta_quantile(a, b, u):
     return upper_quantile(BETA, a + b, a, 1.0 - u, a / (a + b))
 
 
-@njit(REWARD, **FAST_KERNEL)
+@kernel(REWARD, **FAST_KERNEL)
 def draw_gaussian(
     means, parameter, arms, rewards, lo, hi, n_agents, n_arms, first_run, t, key0, key1
 ):
@@ -81,7 +81,7 @@ def draw_gaussian(
         row = end
 
 
-@njit(REWARD, **FAST_KERNEL)
+@kernel(REWARD, **FAST_KERNEL)
 def draw_bernoulli(
     means, parameter, arms, rewards, lo, hi, n_agents, n_arms, first_run, t, key0, key1
 ):
@@ -94,7 +94,7 @@ def draw_bernoulli(
             rewards[i] = 1.0 if rewards[i] < mean else 0.0
 
 
-@njit(REWARD, **FAST_KERNEL)
+@kernel(REWARD, **FAST_KERNEL)
 def draw_exponential(
     means, parameter, arms, rewards, lo, hi, n_agents, n_arms, first_run, t, key0, key1
 ):
@@ -107,7 +107,7 @@ def draw_exponential(
             rewards[i] = -mean * math.log1p(-rewards[i])
 
 
-@njit(REWARD, **FAST_KERNEL)
+@kernel(REWARD, **FAST_KERNEL)
 def draw_poisson(
     means, parameter, arms, rewards, lo, hi, n_agents, n_arms, first_run, t, key0, key1
 ):
@@ -120,7 +120,7 @@ def draw_poisson(
             rewards[i] = poisson_quantile(mean, rewards[i])
 
 
-@njit(REWARD, **FAST_KERNEL)
+@kernel(REWARD, **FAST_KERNEL)
 def draw_bounded(
     means, parameter, arms, rewards, lo, hi, n_agents, n_arms, first_run, t, key0, key1
 ):

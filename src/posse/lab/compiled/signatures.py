@@ -31,10 +31,10 @@ MERGE = types.boolean(
 
 # Choose an arm for every agent from its row of the state.
 #   state, store (what an algorithm keeps besides), shared (whether all agents of a run share one
-#   row), belief, level, table (constants), arms, pivots, eager, close, scratch, spare, stream
+#   row), level, table (constants), arms, pivots, eager, close, scratch, spare, stream
 CHOOSE = types.void(
-    FLOATS, FLOATS, types.boolean, U64, types.float64, FLOATS, INDICES, INDICES, BYTES, COUNTS,
-    FLOATS, INDICES, WORDS, *_WHERE,
+    FLOATS, FLOATS, types.boolean, types.float64, FLOATS, INDICES, INDICES, BYTES, COUNTS, FLOATS,
+    INDICES, WORDS, *_WHERE,
 )  # fmt: skip
 
 # Draw a reward for every agent.

@@ -24,39 +24,19 @@ is the past or the belief, never this round's random numbers, so the choice stay
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
-from numba import njit
 
-from posse.lab.compiled.beliefs import (
-    BETA,
-    GAMMA,
-    GAUSSIAN,
-    factor,
-    sample,
-    sample_tail,
-    spread,
-    tail,
-    tail_bound,
-)
-from posse.lab.compiled.gammas import attempt_gammas
-from posse.lab.compiled.jit import FAST_KERNEL, helper, use_wide_vectors, vectorised
-from posse.lab.compiled.random import (
-    CONTEST,
-    PIVOT,
-    PIVOT_AGAIN,
-    U64,
-    fill_normals_and_bits,
-    next_uniform,
-    open_stream,
-)
+from posse.lab.compiled.beliefs import BELIEFS
+from posse.lab.compiled.jit import FAST_KERNEL, helper, kernel, use_wide_vectors, vectorised
+from posse.lab.compiled.random import CONTEST, U64, next_uniform, open_stream
 from posse.lab.compiled.signatures import CHOOSE
 
 OUTRIGHT = 1e-2
-# A draw of the walk costs about as much as so many vectorised ones, so a run is eager while more
-# than this fraction of its arms are close to the leader; an eager run asks a few of its agents
-# every fourth round.
-_GAUSSIAN_WORTH, _GAMMA_WORTH = 12, 3
+# A draw of the walk costs about as much as `worth` vectorised ones, so a run is eager while more
+# than 1/worth of its arms are close to the leader; an eager run asks a few of its agents every
+# fourth round.
 PROBES = U64(8)
 PROBE_EVERY = U64(4)
 # How a run draws: changing over by itself, or held to one way (benchmarks, tests).
@@ -64,26 +44,25 @@ LAZY, EAGER, ALWAYS_LAZY, ALWAYS_EAGER = (np.uint8(i) for i in range(4))
 
 
 @helper
-def settle(eager, close, belief, t, n_agents, n_arms, n_runs):
+def settle(eager, close, worth, t, n_agents, n_arms, n_runs):
     """After a round: how each run draws in the next one, from the number of close arms."""
-    worth = _GAUSSIAN_WORTH if belief == GAUSSIAN else _GAMMA_WORTH
     for slot in range(n_runs):
         asked = n_agents if eager[slot] == LAZY else min(PROBES, n_agents)
-        many = U64(close[slot] * worth) > asked * n_arms
+        many = U64(close[slot]) * worth > asked * n_arms
         if eager[slot] == LAZY or (eager[slot] == EAGER and t % PROBE_EVERY == U64(0)):
             eager[slot] = EAGER if many else LAZY
         close[slot] = 0
 
 
 @vectorised
-def _contest(state, row, belief, level, pivot, x, threshold, u, n_arms, stream):
+def _contest(belief, state, row, level, pivot, x, threshold, u, n_arms, stream):
     """The arm whose sample is largest, given the pivot's sample x; and the pivot of next time.
 
     Arms beyond the threshold of the quick test need no look unless one that is not is thinned.
     """
     best, top, n_near, n_tied = pivot, x, 0, 1
     leader, leading_mean = pivot, state[row + n_arms + pivot] / state[row + pivot]
-    least = 2.0 * math.log(factor(belief) / level) * spread(belief, x)
+    least = 2.0 * math.log(belief.factor / level) * belief.spread(x)
     for k in range(U64(0), n_arms):  # outright
         count, total = state[row + k], state[row + n_arms + k]
         d = x * count - total
@@ -91,7 +70,7 @@ def _contest(state, row, belief, level, pivot, x, threshold, u, n_arms, stream):
             if d * abs(d) > least * count:
                 n_near += 1
             else:
-                drawn = sample(belief, count, total, stream)
+                drawn = belief.sample(count, total, stream)
                 if drawn > top:
                     best, top, n_tied = k, drawn, 1
                 elif drawn == top:  # at the end of their range
@@ -107,11 +86,11 @@ def _contest(state, row, belief, level, pivot, x, threshold, u, n_arms, stream):
         count, total = state[row + k], state[row + n_arms + k]
         d = x * count - total
         if d * abs(d) > least * count and k != pivot:
-            bound = tail_bound(belief, count, total, top)
+            bound = belief.tail_bound(count, total, top)
             if u > c * (1.0 - bound):
-                beats = tail(belief, count, total, top)
+                beats = belief.tail(count, total, top)
                 if next_uniform(stream) * bound < beats:
-                    best, top = k, sample_tail(belief, count, total, top, stream)
+                    best, top = k, belief.sample_tail(count, total, top, stream)
                 u, c = next_uniform(stream), 1.0
             else:
                 c *= 1.0 - bound
@@ -138,66 +117,21 @@ def _test(state, start, step, pivots, row, scratch, size, n, n_arms):
 
 
 @vectorised
-def _sample_pivots(
-    state, start, step, belief, pivots, row, scratch, size, spare, stream,
-    n, n_arms, agent, run, t, key0, key1,
-):  # fmt: skip
-    """A posterior sample of each agent's pivot, vectorised; and 10 random bits to spare.
-
-    scratch: the samples, and from three sizes on three more columns to work in.
-    """
-    use_wide_vectors()
-    first, second, rejected = U64(3) * size, U64(4) * size, U64(5) * size
-    if belief == GAUSSIAN:  # first, since it may write a little beyond its column
-        fill_normals_and_bits(scratch, spare, n, agent, t, run, PIVOT, key0, key1)
-    for i in range(U64(0), n):
-        at = start + i * step + U64(pivots[row + i])
-        scratch[first + i], scratch[second + i] = state[at], state[at + n_arms]
-    if belief == GAUSSIAN:
-        for i in range(U64(0), n):
-            count, total = scratch[first + i], scratch[second + i]
-            scratch[i] = (total + scratch[i] * math.sqrt(count)) / count
-        return
-    # one or two Gamma variates an agent: a try for all, and what it rejects again one by one
-    for i in range(U64(0), n):
-        count, total = scratch[first + i], scratch[second + i]
-        scratch[first + i] = count if belief > GAMMA else total
-        scratch[second + i] = count - total
-    attempt_gammas(
-        scratch, first, second, rejected, spare, belief == BETA, n, agent, t, run, PIVOT,
-        key0, key1,
-    )  # fmt: skip
-    for i in range(U64(0), n):
-        at = start + i * step + U64(pivots[row + i])
-        count, total = state[at], state[at + n_arms]
-        if scratch[rejected + i] != 0.0:
-            open_stream(stream, agent + i, t, run, PIVOT_AGAIN, key0, key1)
-            scratch[i] = sample(belief, count, total, stream)
-        elif belief == BETA:
-            scratch[i] = scratch[first + i] / (scratch[first + i] + scratch[second + i])
-        elif belief == GAMMA:
-            scratch[i] = scratch[first + i] / count
-        else:
-            scratch[i] = total / scratch[first + i]
-
-
-@vectorised
 def _choose_lazily(
-    state, start, step, belief, level, arms, pivots, row, thresholds, spare, scratch, stream,
+    belief, state, start, step, level, arms, pivots, row, thresholds, spare, scratch, stream,
     n, n_arms, agent, run, t, key0, key1,
 ):  # fmt: skip
     """The n agents from `row` on; returns how many of their arms failed the quick test."""
     use_wide_vectors()
     size = n + U64(2)
-    _sample_pivots(
-        state, start, step, belief, pivots, row, scratch, size, spare, stream,
+    belief.sample_pivots(
+        belief, state, start, step, pivots, row, scratch, size, spare, stream,
         n, n_arms, agent, run, t, key0, key1,
     )  # fmt: skip
     for i in range(U64(0), n):  # v lies between spare and one more, in 1024ths
         scratch[size + i] = thresholds[spare[i]]
-    if belief != GAUSSIAN:
-        for i in range(U64(0), n):
-            scratch[size + i] *= spread(belief, scratch[i])
+    for i in range(U64(0), n):
+        scratch[size + i] *= belief.spread(scratch[i])
     _test(state, start, step, pivots, row, scratch, size, n, n_arms)
     n_close = 0
     for i in range(U64(0), n):
@@ -207,7 +141,7 @@ def _choose_lazily(
             open_stream(stream, agent + i, t, run, CONTEST, key0, key1)
             v = (spare[i] + next_uniform(stream)) / 1024.0
             arms[row + i], pivots[row + i] = _contest(
-                state, start + i * step, belief, level, U64(pivots[row + i]), scratch[i],
+                belief, state, start + i * step, level, U64(pivots[row + i]), scratch[i],
                 scratch[size + i], 1.0 - v, n_arms, stream,
             )  # fmt: skip
         else:
@@ -215,41 +149,46 @@ def _choose_lazily(
     return n_close
 
 
-@njit(error_model="numpy")
-def thresholds_for(belief, level, n_arms):
-    """For each lower bound of v, in 1024ths, the threshold of the quick test.
+def thresholds_for(factor: float, level: float, n_arms: int) -> Any:
+    """For each lower bound of v, in 1024ths, the threshold of the quick test: (1024,).
 
     The sum of all bounds is at most (n_arms - 1) factor exp(-threshold/2), which is v then; and
     no bound may exceed the level above which arms are drawn outright.
     """
-    thresholds = np.empty(1024)
-    least = 2.0 * math.log(factor(belief) / level)
-    thresholds[0] = 1e200  # nothing passes; infinity is not for kernels compiled without it
-    for i in range(1, 1024):
-        all_bounds = (n_arms - U64(1)) * factor(belief)
-        thresholds[i] = max(least, 2.0 * math.log(all_bounds * 1024.0 / i))
-    return thresholds
+    least = 2.0 * math.log(factor / level)
+    all_bounds = (n_arms - 1) * factor
+    rest = [max(least, 2.0 * math.log(all_bounds * 1024.0 / i)) for i in range(1, 1024)]
+    # of the first nothing passes; infinity is not for kernels compiled without it
+    return np.array([1e200, *rest])
 
 
-@njit(CHOOSE, **FAST_KERNEL)
-def choose_thompson(
-    state, store, shared, belief, level, table, arms, pivots, eager, close, scratch, spare,
-    stream, lo, hi, n_agents, n_arms, first_run, t, key0, key1,
-):  # fmt: skip
-    """Thompson Sampling (Alg. `decent_ts`), lazily, for the runs that are not eager.
+def _kernel_of(name, belief):
+    """Thompson Sampling for one kind of belief."""
 
-    Arms whose bound exceeds `level` are drawn outright; the table is that of `thresholds_for`.
-    """
-    use_wide_vectors()
-    width = U64(2) * n_arms
-    row = lo
-    while row < hi:  # one run at a time: its agents' rows start at `start`, `step` apart
-        slot = row // n_agents
-        end = min(hi, (slot + U64(1)) * n_agents)
-        if eager[slot] == LAZY or eager[slot] == ALWAYS_LAZY:
-            start, step = (slot * width, U64(0)) if shared else (row * width, width)
-            close[slot] += _choose_lazily(
-                state, start, step, belief, level, arms, pivots, row, table, spare, scratch,
-                stream, end - row, n_arms, row - slot * n_agents, first_run + slot, t, key0, key1,
-            )  # fmt: skip
-        row = end
+    @kernel(CHOOSE, name=f"choose_thompson_{name}", seconds=5, **FAST_KERNEL)
+    def choose_thompson(
+        state, store, shared, level, table, arms, pivots, eager, close, scratch, spare,
+        stream, lo, hi, n_agents, n_arms, first_run, t, key0, key1,
+    ):  # fmt: skip
+        """Thompson Sampling (Alg. `decent_ts`), lazily, for the runs that are not eager.
+
+        Arms whose bound exceeds `level` are drawn outright; the table is that of `thresholds_for`.
+        """
+        use_wide_vectors()
+        width = U64(2) * n_arms
+        row = lo
+        while row < hi:  # one run at a time: its agents' rows start at `start`, `step` apart
+            slot = row // n_agents
+            end = min(hi, (slot + U64(1)) * n_agents)
+            if eager[slot] == LAZY or eager[slot] == ALWAYS_LAZY:
+                start, step = (slot * width, U64(0)) if shared else (row * width, width)
+                close[slot] += _choose_lazily(
+                    belief, state, start, step, level, arms, pivots, row, table, spare, scratch,
+                    stream, end - row, n_arms, row - slot * n_agents, first_run + slot, t,
+                    key0, key1,
+                )  # fmt: skip
+            row = end
+
+
+for _name, _belief in BELIEFS.items():
+    _kernel_of(_name, _belief)

@@ -3,36 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from posse import theory
-from posse.lab.paper import published
+from posse.lab.paper import published, rates
+from posse.lab.paper.data import CurveData, Difference, Final, LeastSlope, PanelReport
 from posse.lab.paper.runs import Outcome
-from posse.lab.statistics import Growth, growth, holm, mean_interval, p_value, paired_difference
+from posse.lab.plots import is_wide
+from posse.lab.statistics import growth, holm, mean_interval, p_value, paired_difference
 
 SIGNIFICANT = 0.05
 
 
-def curves(outcome: Outcome) -> list[dict[str, Any]]:
+def curves(outcome: Outcome) -> list[CurveData]:
     """The mean of each curve and its 95% band."""
     drawn = []
     for name, result in outcome.results.items():
-        mean, _, low, high = mean_interval(result.regret)
-        drawn.append(
-            {
-                "name": name,
-                "times": result.times.tolist(),
-                "mean": _short(mean),
-                "low": _short(low),
-                "high": _short(high),
-            }
-        )
+        mean, _, low, high = map(_short, mean_interval(result.regret))
+        drawn.append(CurveData(name, result.times.tolist(), mean, low, high))
     return drawn
 
 
-def table(outcome: Outcome) -> list[dict[str, Any]]:
+def table(outcome: Outcome) -> list[Final]:
     """Final regrets: the mean, and the tails that a mean hides."""
     rows = []
     for name, result in outcome.results.items():
@@ -40,51 +35,45 @@ def table(outcome: Outcome) -> list[dict[str, Any]]:
         of_agents = np.einsum("rnk,rk->rn", result.pulls, gaps)
         leader = result.pulls.sum(axis=1).argmax(axis=1)  # the arm played most, run by run
         wrong = gaps[np.arange(result.runs), leader] > 0
-        fit = growth(result)
+        fit, least = growth(result), outcome.least_slope(name)
         summary = result.summary()
         rows.append(
-            {
-                "name": name,
-                "mean": summary.mean,
-                "standard_error": _known(summary.standard_error),
-                "low": _known(summary.low),
-                "high": _known(summary.high),
-                "percentile_95": float(np.percentile(result.regret[:, -1], 95)),
-                "worst_agent": float(of_agents.max(axis=1).mean()),
-                "wrong_leader": float(wrong.mean()),
-                "slope": fit.slope.mean,
-                "slope_low": _known(fit.slope.low),
-                "slope_high": _known(fit.slope.high),
-                "growth": _word(fit, outcome.least_slope(name), summary.mean),
-            }
+            Final(
+                name=name,
+                mean=summary.mean,
+                standard_error=_known(summary.standard_error),
+                low=_known(summary.low),
+                high=_known(summary.high),
+                percentile_95=float(np.percentile(result.regret[:, -1], 95)),
+                worst_agent=float(of_agents.max(axis=1).mean()),
+                wrong_leader=float(wrong.mean()),
+                slope=fit.late.mean,
+                slope_low=_known(fit.late.low),
+                slope_high=_known(fit.late.high),
+                least_slope=least,
+                growth=rates.rate(fit, least),
+            )
         )
     return rows
 
 
-def comparisons(outcomes: Mapping[str, Outcome]) -> dict[str, list[dict[str, Any]]]:
+def comparisons(outcomes: Mapping[str, Outcome]) -> dict[str, list[Difference]]:
     """Paired differences of each panel, with p-values adjusted for all of them together."""
-    rows: dict[str, list[dict[str, Any]]] = {id_: [] for id_ in outcomes}
+    rows: list[tuple[str, Difference]] = []
     for id_, outcome in outcomes.items():
         for first, second in outcome.panel.compared():
             a, b = outcome.results[first], outcome.results[second]
             interval = paired_difference(a, b)
-            rows[id_].append(
-                {
-                    "first": first,
-                    "second": second,
-                    "difference": interval.mean,
-                    "low": _known(interval.low),
-                    "high": _known(interval.high),
-                    "p": p_value(interval, a.runs) if a.runs > 1 else 1.0,
-                }
-            )
-    every = [row for group in rows.values() for row in group]
-    for row, adjusted in zip(every, holm([row["p"] for row in every]), strict=True):
-        row["significant"] = bool(adjusted < SIGNIFICANT)
-    return rows
+            p = p_value(interval, a.runs) if a.runs > 1 else 1.0
+            low, high = _known(interval.low), _known(interval.high)
+            rows.append((id_, Difference(first, second, interval.mean, low, high, p)))
+    found: dict[str, list[Difference]] = {id_: [] for id_ in outcomes}
+    for (id_, row), adjusted in zip(rows, holm([row.p for _, row in rows]), strict=True):
+        found[id_].append(replace(row, significant=bool(adjusted < SIGNIFICANT)))
+    return found
 
 
-def lai_robbins(outcome: Outcome) -> dict[str, Any] | None:
+def lai_robbins(outcome: Outcome) -> LeastSlope | None:
     """The least slope of any consistent algorithm, where all curves have the same N and means."""
     sizes = {result.n_agents for result in outcome.results.values()}
     if callable(outcome.panel.bandit.means) or len(sizes) > 1:
@@ -92,38 +81,39 @@ def lai_robbins(outcome: Outcome) -> dict[str, Any] | None:
     (n_agents,) = sizes
     slope = theory.lai_robbins(outcome.panel.bandit, n_agents)
     text = f"Lai-Robbins: no algorithm grows slower than {slope:.3g} ln t in the long run"
-    return {"slope": slope, "text": text}
+    return LeastSlope(slope, text)
 
 
 def panel_report(
-    id_: str, outcome: Outcome, compared: Sequence[Mapping[str, Any]], seconds: float, settings: str
-) -> dict[str, Any]:
+    id_: str,
+    outcome: Outcome,
+    compared: Sequence[Difference],
+    seconds: float,
+    settings: str,
+    files: Sequence[str] = (),
+) -> PanelReport:
     """Everything the page shows of a panel."""
     panel = outcome.panel
     first = next(iter(outcome.results.values()))
-    return {
-        "id": id_,
-        "figure": panel.figure,
-        "title": panel.title,
-        "caption": panel.caption,
-        "note": panel.note or None,
-        "runs": first.runs,
-        "engine": first.engine,
-        "seconds": seconds,
-        "settings": settings,
-        "curves": curves(outcome),
-        "lai_robbins": lai_robbins(outcome),
-        "table": table(outcome),
-        "comparisons": list(compared),
-        "published": published.compare(outcome) if id_ == "published" else [],
-    }
-
-
-def _word(fit: Growth, least: float, mean: float) -> str:
-    """How regret grows, in a word or two."""
-    if not fit.slope.high > 0.005 * mean:
-        return "flat"
-    return "logarithmic" if fit.is_logarithmic(least) else "faster than logarithmic"
+    return PanelReport(
+        id=id_,
+        figure=panel.figure,
+        title=panel.title,
+        caption=panel.caption,
+        note=panel.note or None,
+        runs=first.runs,
+        engine=first.engine,
+        seconds=seconds,
+        settings=settings,
+        slope_rounds=rates.window(first),
+        log_regret=is_wide([result.summary().mean for result in outcome.results.values()]),
+        curves=curves(outcome),
+        lai_robbins=lai_robbins(outcome),
+        table=table(outcome),
+        comparisons=compared,
+        published=published.compare(outcome) if id_ == "published" else (),
+        files=files,
+    )
 
 
 def _known(value: float) -> float | None:

@@ -1,24 +1,35 @@
-"""What the paper says of its figures, sentence by sentence, put to the test."""
+"""What the paper says of its figures, sentence by sentence, put to the test.
+
+Every verdict is by 95% intervals over runs: a claim holds when the whole interval says so, does not
+hold when the whole interval says the opposite, and is undecided at that number of runs otherwise.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
+from posse.lab.paper import rates
+from posse.lab.paper.data import ClaimReport
 from posse.lab.paper.runs import Outcome
-from posse.lab.statistics import Interval, growth, paired_difference
+from posse.lab.statistics import Estimate, growth, mean_interval, paired_difference
 
-HOLDS, FAILS, ONLY_PUBLISHED = "holds", "does not hold", "holds only as published"
-UNTESTED = "not tested"
+HOLDS, FAILS, UNDECIDED = "holds", "does not hold", "undecided"
+BELOW = rates.BELOW  # of claims about rates that these rounds cannot show
+ONLY_PUBLISHED, UNTESTED = "holds only as published", "not tested"
+
+# "Almost 10x" is read as at least so many times.
+TENFOLD = 8
+# "The same regret" is read as within this share of it.
+SAME = 0.1
 
 
 @dataclass(frozen=True)
 class Finding:
-    """Whether a claim holds, and the numbers that show it."""
+    """What the runs say of a claim, HOLDS, FAILS, UNDECIDED or BELOW, and the numbers behind it."""
 
-    holds: bool
+    verdict: str
     detail: str
 
 
@@ -32,42 +43,58 @@ class Claim:
     test: Callable[..., Finding]  # of the outcomes of its panels, in order
 
 
-def unsettled(stated: Mapping[str, Outcome]) -> set[str]:
+def failing(stated: Mapping[str, Outcome]) -> set[str]:
     """The panels that should be looked at as published, because a claim fails as stated."""
     return {
         id_
         for claim in CLAIMS
         if all(i in stated for i in claim.panels)
-        and not claim.test(*(stated[i] for i in claim.panels)).holds
+        and claim.test(*(stated[i] for i in claim.panels)).verdict == FAILS
         for id_ in claim.panels
     }
 
 
-def verdicts(
-    stated: Mapping[str, Outcome], published: Mapping[str, Outcome]
-) -> list[dict[str, Any]]:
+def verdicts(stated: Mapping[str, Outcome], published: Mapping[str, Outcome]) -> list[ClaimReport]:
     """Every claim with its verdict: on the panels as stated, else as published."""
     rows = []
     for claim in CLAIMS:
-        row = {"figure": claim.figure, "claim": claim.text, "verdict": UNTESTED}
-        detail = f"needs {' and '.join(claim.panels)}"
+        verdict, detail = UNTESTED, f"needs {' and '.join(claim.panels)}"
         if all(id_ in stated for id_ in claim.panels):
             finding = claim.test(*(stated[id_] for id_ in claim.panels))
-            row["verdict"], detail = (HOLDS if finding.holds else FAILS), finding.detail
+            verdict, detail = finding.verdict, finding.detail
             varies = any(stated[i].panel.as_published for i in claim.panels)
             known = all(i in published for i in claim.panels)
-            if not finding.holds and varies and known:
+            if verdict == FAILS and varies and known:
                 again = claim.test(*(published[i] for i in claim.panels))
-                row["verdict"] = ONLY_PUBLISHED if again.holds else FAILS
+                verdict = ONLY_PUBLISHED if again.verdict == HOLDS else FAILS
                 detail = f"as stated: {detail}; as published: {again.detail}"
-        rows.append(row | {"detail": detail})
+            if verdict == UNDECIDED:
+                verdict = f"{UNDECIDED} at {min(stated[i].runs for i in claim.panels):,} runs"
+        rows.append(ClaimReport(claim.figure, claim.text, verdict, detail))
     return rows
 
 
-def _less(outcome: Outcome, first: str, second: str) -> tuple[bool, Interval[float]]:
-    """Whether the first curve ends significantly (95%, paired) below the second."""
-    difference = paired_difference(outcome.results[first], outcome.results[second])
-    return difference.high < 0, difference
+def _all(verdicts: Iterable[str]) -> str:
+    """The verdict on several statements together: as good as the worst of them."""
+    found = set(verdicts)
+    return next((worst for worst in (FAILS, UNDECIDED, BELOW) if worst in found), HOLDS)
+
+
+def _is_negative(interval: Estimate[float]) -> str:
+    """Whether a number is below zero, as far as its interval tells."""
+    return HOLDS if interval.high < 0 else FAILS if interval.low > 0 else UNDECIDED
+
+
+def _is_within(interval: Estimate[float], margin: float) -> str:
+    """Whether a number is within a margin of zero, as far as its interval tells."""
+    if -margin <= interval.low and interval.high <= margin:
+        return HOLDS
+    return FAILS if interval.low > margin or interval.high < -margin else UNDECIDED
+
+
+def _less(outcome: Outcome, first: str, second: str) -> str:
+    """Whether the first curve ends below the second (95%, paired)."""
+    return _is_negative(paired_difference(outcome.results[first], outcome.results[second]))
 
 
 def _final(outcome: Outcome, name: str) -> float:
@@ -78,96 +105,121 @@ def _starting(outcome: Outcome, *words: str) -> list[str]:
     return [name for name in outcome.results if name.startswith(words)]
 
 
+def _written(interval: Estimate[float]) -> str:
+    return f"{interval.mean:.2f} ({interval.low:.2f} to {interval.high:.2f})"
+
+
 def _below_baselines(*outcomes: Outcome) -> Finding:
-    holds, said = True, []
+    found, said = [], []
     for outcome in outcomes:
         for ours in _starting(outcome, "dec-"):
             others = _starting(outcome, "DDUCB", "coop-UCB")
-            holds = holds and all(_less(outcome, ours, other)[0] for other in others)
+            found += [_less(outcome, ours, other) for other in others]
             least = min(others, key=lambda name: _final(outcome, name))
             said.append(
                 f"{outcome.panel.figure}: {ours} {_final(outcome, ours):.1f}, "
                 f"the best other ({least}) {_final(outcome, least):.1f}"
             )
-    return Finding(holds, "; ".join(said))
+    return Finding(_all(found), "; ".join(said))
 
 
 def _still_rising(*outcomes: Outcome) -> Finding:
-    holds, said = True, []
+    found, said = [], []
     for outcome in outcomes:
         for name in _starting(outcome, "coop-UCB"):
-            slope = growth(outcome.results[name], outcome.results[name].horizon // 2).slope
-            holds = holds and slope.low > 0
-            said.append(f"{outcome.panel.figure} {name}: {slope.mean:.0f}")
-    return Finding(holds, f"slope per unit of ln t over the last half: {'; '.join(said)}")
+            fit = growth(outcome.results[name])
+            late = fit.late
+            found.append(HOLDS if late.low > 0 else FAILS if late.high < 0 else UNDECIDED)
+            said.append(f"{outcome.panel.figure} {name}: {late.mean:.0f}")
+    return Finding(_all(found), f"slope per unit of ln t, {_rounds(outcomes)}: {'; '.join(said)}")
+
+
+def _rounds(outcomes: Iterable[Outcome]) -> str:
+    """The windows of the slopes of some panels, each named once."""
+    windows = {rates.window(next(iter(outcome.results.values()))) for outcome in outcomes}
+    return " and ".join(f"rounds {first:,} to {last:,}" for first, last in sorted(windows))
 
 
 def _worse_than_alone(outcome: Outcome) -> Finding:
     coops, alone = _starting(outcome, "coop-UCB"), "isolated TS"
-    holds = all(_less(outcome, alone, name)[0] for name in coops)
     said = "; ".join(f"{name} {_final(outcome, name):.0f}" for name in coops)
-    return Finding(holds, f"isolated TS {_final(outcome, alone):.0f}; {said}")
+    return Finding(
+        _all(_less(outcome, alone, name) for name in coops),
+        f"isolated TS {_final(outcome, alone):.0f}; {said}",
+    )
 
 
 def _tenfold(*outcomes: Outcome) -> Finding:
-    ratios = []
+    found, said = [], []
     for outcome in outcomes:
-        ours = max(_final(outcome, name) for name in _starting(outcome, "dec-"))
-        others = min(_final(outcome, n) for n in _starting(outcome, "DDUCB", "coop-UCB"))
-        ratios.append((outcome.panel.figure, others / ours))
-    said = "; ".join(f"{figure}: {ratio:.1f}x the worse of ours" for figure, ratio in ratios)
-    return Finding(all(ratio >= 8 for _, ratio in ratios), f"the best other algorithm is {said}")
+        ours = max(_starting(outcome, "dec-"), key=lambda name: _final(outcome, name))
+        others = _starting(outcome, "DDUCB", "coop-UCB")
+        other = min(others, key=lambda name: _final(outcome, name))
+        regret = [outcome.results[name].regret[:, -1] for name in (ours, other)]
+        short = mean_interval(TENFOLD * regret[0] - regret[1])  # of that many times, run by run
+        found.append(_is_negative(Estimate(*map(float, short))))
+        ratio = _final(outcome, other) / _final(outcome, ours)
+        said.append(f"{outcome.panel.figure}: {ratio:.1f}x the worse of ours")
+    return Finding(
+        _all(found),
+        f"the best other algorithm is {'; '.join(said)} (at least {TENFOLD}x counts as almost 10x)",
+    )
 
 
 def _in_order(outcome: Outcome, names: list[str]) -> Finding:
     """Each curve ends below the next one."""
-    holds, said = True, []
+    found, said = [], []
     for first, second in pairwise(names):
-        less, difference = _less(outcome, first, second)
-        holds = holds and less
-        said.append(
-            f"{first} - {second}: {difference.mean:.2f} "
-            f"({difference.low:.2f} to {difference.high:.2f})"
-        )
-    return Finding(holds, "; ".join(said))
+        difference = paired_difference(outcome.results[first], outcome.results[second])
+        found.append(_is_negative(difference))
+        said.append(f"{first} - {second}: {_written(difference)}")
+    return Finding(_all(found), "; ".join(said))
 
 
 def _falls_with_agents(*outcomes: Outcome) -> Finding:
     found = [_in_order(outcome, list(outcome.results)[::-1]) for outcome in outcomes]
     said = [f"{o.panel.figure}: {f.detail}" for o, f in zip(outcomes, found, strict=True)]
-    return Finding(all(finding.holds for finding in found), " | ".join(said))
+    return Finding(_all(finding.verdict for finding in found), " | ".join(said))
+
+
+_RATES = {
+    rates.LOGARITHMIC: HOLDS,
+    rates.FASTER: FAILS,
+    rates.UNDECIDED: UNDECIDED,
+    rates.BELOW: BELOW,
+}
 
 
 def _grows_like_a_logarithm(*names: str) -> Callable[[Outcome], Finding]:
     def test(outcome: Outcome) -> Finding:
-        fits = {name: growth(outcome.results[name]) for name in names}
         least = outcome.least_slope(names[0])
-        said = [
-            f"{name}: late slope {fit.late.mean:.2f} ({fit.late.low:.2f} to {fit.late.high:.2f})"
-            for name, fit in fits.items()
-        ]
-        return Finding(
-            all(fit.is_logarithmic(least) for fit in fits.values()),
-            f"per unit of ln t, where the least possible in the end is {least:.2f}: "
-            + "; ".join(said),
+        found, said = [], []
+        for name in names:
+            fit = growth(outcome.results[name])
+            word = rates.rate(fit, least)
+            found.append(_RATES[word])
+            said.append(f"{name}: {_written(fit.late)}, {word}")
+        detail = (
+            f"slope per unit of ln t, {_rounds([outcome])}, where the least possible in the long "
+            f"run is {least:.2f}: {'; '.join(said)}"
         )
+        return Finding(_all(found), f"{detail}. {rates.WHY_BELOW}" if BELOW in found else detail)
 
     return test
 
 
 def _higher_than_static(outcome: Outcome) -> Finding:
     pairs = [_in_order(outcome, [name, "gossip"]) for name in _starting(outcome, "static")]
-    return Finding(all(pair.holds for pair in pairs), "; ".join(pair.detail for pair in pairs))
+    return Finding(_all(pair.verdict for pair in pairs), "; ".join(pair.detail for pair in pairs))
 
 
 def _same_as_static(outcome: Outcome) -> Finding:
     difference = paired_difference(outcome.results["p = 0.3"], outcome.results["p = 0"])
-    share = abs(difference.mean) / _final(outcome, "p = 0")
-    near = max(abs(difference.low), abs(difference.high)) / _final(outcome, "p = 0") < 0.1
+    static = _final(outcome, "p = 0")
     return Finding(
-        near or difference.low <= 0 <= difference.high,
-        f"p = 0.3 minus p = 0: {difference.mean:.2f} "
-        f"({difference.low:.2f} to {difference.high:.2f}), {share:.1%} of the regret",
+        _is_within(difference, SAME * static),
+        f"p = 0.3 minus p = 0: {_written(difference)}, {abs(difference.mean) / static:.1%} of the "
+        f"regret (within {SAME:.0%} counts as the same)",
     )
 
 

@@ -2,8 +2,7 @@
 // Draws each panel's regret curves from the embedded report.
 (() => {
   const SVG = "http://www.w3.org/2000/svg";
-  const DASHES = ["none", "9 4", "2 3", "11 3 2 3", "18 4", "6 2 2 2 2 2"];
-  const COLOURS = 7; // coprime with the dashes, so 42 curves differ
+  const STROKE = 2.2; // the width of a curve, as in the style sheet
   const known = (value) => typeof value === "number" && Number.isFinite(value);
 
   const element = (name, attributes = {}, ...children) => {
@@ -104,16 +103,18 @@
     return { name: text, times, mean, class: "bound", dash: "7 5", bound: true };
   };
 
-  const chart = (figure, panel) => {
-    const lines = panel.curves.map((curve, i) => ({
-      ...curve,
-      class: `curve c${i % COLOURS}`,
-      dash: DASHES[i % DASHES.length],
-    }));
+  // The looks of the printed figures: dashes are in line widths, the colours have a class each.
+  const lookOf = (report, i) => {
+    const dash = report.dashes[i % report.dashes.length].map((length) => length * STROKE);
+    return { class: `curve c${i % report.colours.length}`, dash: dash.join(" ") || "none" };
+  };
+
+  const chart = (figure, panel, report) => {
+    const lines = panel.curves.map((curve, i) => ({ ...curve, ...lookOf(report, i) }));
     const bound = boundOf(panel);
     if (bound) lines.push(bound);
     const hidden = new Set();
-    const log = { time: false, regret: false };
+    const log = { time: false, regret: panel.log_regret };
     let redrawn = 0; // the width of the last drawing
     let crosshair = null; // set by draw: moves the crosshair to a recorded time
     let pointed = null; // the index of the time under the crosshair
@@ -132,7 +133,8 @@
     const options = element("div", { class: "options" });
     for (const axis of ["time", "regret"]) {
       const box = element("input", { type: "checkbox", name: `log-${axis}` });
-      box.autocomplete = "off"; // a reload starts with the linear axes that are drawn
+      box.autocomplete = "off"; // a reload starts with the axes that are drawn
+      box.checked = log[axis];
       box.addEventListener("change", () => {
         log[axis] = box.checked;
         draw();
@@ -291,5 +293,5 @@
   const report = JSON.parse(document.getElementById("report").textContent);
   document
     .querySelectorAll("figure[data-panel]")
-    .forEach((figure, i) => chart(figure, report.panels[i]));
+    .forEach((figure, i) => chart(figure, report.panels[i], report));
 })();

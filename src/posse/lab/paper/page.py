@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from html import escape
 from pathlib import Path
 from string import Template
-from typing import Any
+
+from posse.lab.paper import claims, published, rates
+from posse.lab.paper.data import (
+    ClaimReport,
+    Difference,
+    Made,
+    PanelReport,
+    Report,
+    to_json,
+)
 
 _ASSETS = Path(__file__).parent
 _NOTHING = "–"
 _BADGES = {
-    "holds": "good",
-    "does not hold": "bad",
-    "holds only as published": "partly",
-    "faster than logarithmic": "partly",
+    claims.HOLDS: "good",
+    claims.FAILS: "bad",
+    claims.ONLY_PUBLISHED: "partly",
+    claims.BELOW: "partly",
+    rates.FASTER: "partly",
     "significant": "good",
-    "yes": "good",
-    "no": "bad",
+    published.AGREES: "good",
+    published.DIFFERS: "bad",
 }
 
 
@@ -27,84 +36,95 @@ class _Html(str):
     """Text that is markup already; every other text is escaped on its way into the page."""
 
 
-def render(report: Mapping[str, Any]) -> str:
+def render(report: Report) -> str:
     """The whole page; its tables are plain HTML, its charts are drawn from the embedded data."""
-    panels = report["panels"]
+    panels = report.panels
     page = Template((_ASSETS / "page.html").read_text(encoding="utf-8"))
     return page.substitute(
-        title=escape(report["title"]),
-        style=(_ASSETS / "page.css").read_text(encoding="utf-8"),
+        title=escape(report.title),
+        style=_colours(report) + (_ASSETS / "page.css").read_text(encoding="utf-8"),
         script=(_ASSETS / "page.js").read_text(encoding="utf-8"),
-        summary=_summary(report["summary"], panels),
+        summary=_summary(report.summary, panels),
         links="\n".join(_links(panels)),
-        claims=_claims(report["claims"], panels),
+        claims=_claims(report.claims, panels),
         panels="\n".join(_panel(panel) for panel in panels),
         data=_embedded(report),
     )
 
 
-def _embedded(report: Mapping[str, Any]) -> str:
+def _embedded(report: Report) -> str:
     # Without a "<" nothing in the data can end the script element or open a comment.
-    return json.dumps(_plain(report), allow_nan=False).replace("<", "\\u003c")
+    return to_json(report).replace("<", "\\u003c")
 
 
-def _plain(value: Any) -> Any:
-    """The same in JSON's terms, to seven digits: the screen shows fewer, the file halves."""
-    if isinstance(value, float):
-        return float(f"{value:.7g}") if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return value
-
-
-def _summary(summary: Mapping[str, Any], panels: Sequence[Mapping[str, Any]]) -> str:
-    runs = sorted({panel["runs"] for panel in panels})
-    counts = f"{runs[0]:,}" if len(runs) == 1 else f"{runs[0]:,} to {runs[-1]:,}" if runs else "no"
-    made = [
-        f"{summary['mode'].capitalize()} run, {summary['variant']}",
-        f"{counts} runs per curve",
-        f"seed {summary['seed']}",
-        f"run time {_duration(summary['seconds'])}",
-        ", ".join(f"{name} {version}" for name, version in summary["versions"].items()),
-        summary["machine"],
-    ]
-    return f'<p class="summary">{" · ".join(f"<span>{escape(part)}</span>" for part in made)}</p>'
-
-
-def _links(panels: Sequence[Mapping[str, Any]]) -> Iterable[str]:
-    yield '<li><a href="#claims">Claims</a></li>'
-    for panel in panels:
-        target, title = escape(panel["id"]), escape(panel["title"])
-        label = escape(_heading(panel["figure"]))
-        yield f'<li><a href="#{target}" title="{title}">{label}</a></li>'
-
-
-def _claims(claims: Sequence[Mapping[str, Any]], panels: Sequence[Mapping[str, Any]]) -> str:
-    verdicts = [claim["verdict"] for claim in claims]
-    tally = " ".join(_badge(each, f": {verdicts.count(each)}") for each in dict.fromkeys(verdicts))
-    rows = [
-        [
-            _figure_link(claim["figure"], panels),
-            claim["claim"],
-            _badge(claim["verdict"]),
-            claim["detail"],
-        ]
-        for claim in claims
-    ]
-    headers = ["Figure", "Claim of the paper", "Verdict", "What shows it"]
-    table = _table("Claims", headers, rows, "claims")
-    return (
-        f'<section id="claims">\n<h2>Claims</h2>\n<p class="tally">{tally}</p>\n{table}\n</section>'
+def _colours(report: Report) -> str:
+    """The curves' colours as rules; the dark page has others for those that it would swallow."""
+    return "".join(
+        f".c{i} {{ --c: var(--c{i}, {escape(colour)}); }}\n"
+        for i, colour in enumerate(report.colours)
     )
 
 
-def _figure_link(figure: str, panels: Sequence[Mapping[str, Any]]) -> _Html:
+def _summary(made: Made, panels: Sequence[PanelReport]) -> str:
+    runs = sorted({panel.runs for panel in panels})
+    counts = f"{runs[0]:,}" if len(runs) == 1 else f"{runs[0]:,} to {runs[-1]:,}" if runs else "no"
+    parts = [
+        f"{made.mode.capitalize()} run, {made.variant}",
+        f"{counts} runs per curve",
+        f"seed {made.seed}",
+        f"run time {_duration(made.seconds)}",
+        ", ".join(f"{name} {version}" for name, version in made.versions.items()),
+        made.machine,
+    ]
+    return f'<p class="summary">{" · ".join(f"<span>{escape(part)}</span>" for part in parts)}</p>'
+
+
+def _links(panels: Sequence[PanelReport]) -> Iterable[str]:
+    yield '<li><a href="#claims">Claims</a></li>'
+    for panel in panels:
+        target, title = escape(panel.id), escape(panel.title)
+        label = escape(_heading(panel.figure))
+        yield f'<li><a href="#{target}" title="{title}">{label}</a></li>'
+
+
+def _claims(rows: Sequence[ClaimReport], panels: Sequence[PanelReport]) -> str:
+    """What was tested, with its tally; what was not is folded away below."""
+    tested = [row for row in rows if row.verdict != claims.UNTESTED]
+    untested = [row for row in rows if row.verdict == claims.UNTESTED]
+    verdicts = [row.verdict for row in tested]
+    tally = " ".join(_badge(each, f": {verdicts.count(each)}") for each in dict.fromkeys(verdicts))
+    values = [value for panel in panels for value in panel.published]
+    runs = max((panel.runs for panel in panels), default=0)
+    agreement = f"<p>{escape(published.sentence(values, runs))}.</p>" if values else ""
+    folded = (
+        f"<details><summary>{len(untested)} claims not tested here</summary>\n"
+        f"{_claims_table(untested, panels)}</details>"
+        if untested
+        else ""
+    )
+    return f"""<section id="claims">
+<h2>Claims</h2>
+<p class="tally">{tally}</p>
+{_claims_table(tested, panels)}
+{agreement}
+{folded}
+</section>"""
+
+
+def _claims_table(rows: Sequence[ClaimReport], panels: Sequence[PanelReport]) -> str:
+    headers = ["Figure", "Claim of the paper", "Verdict", "What shows it"]
+    cells = [
+        [_figure_link(row.figure, panels), row.claim, _badge(row.verdict), row.detail]
+        for row in rows
+    ]
+    return _table("Claims", headers, cells, "claims")
+
+
+def _figure_link(figure: str, panels: Sequence[PanelReport]) -> _Html:
     """A link to the figure's first panel: figure 1 begins with panel 1a."""
     for panel in panels:
-        if panel["figure"].rstrip("abcdefgh") == figure or panel["figure"] == figure:
-            return _Html(f'<a href="#{escape(panel["id"])}">{escape(figure)}</a>')
+        if panel.figure.rstrip("abcdefgh") == figure or panel.figure == figure:
+            return _Html(f'<a href="#{escape(panel.id)}">{escape(figure)}</a>')
     return _Html(escape(figure))
 
 
@@ -113,24 +133,34 @@ def _heading(figure: str) -> str:
     return f"Figure {figure}" if figure[:1].isdigit() else figure.capitalize()
 
 
-def _panel(panel: Mapping[str, Any]) -> str:
-    name = escape(panel["id"])
-    details = f"Settings, {panel['engine']} engine, {panel['runs']:,} runs"
-    note = f'<p class="note">{escape(panel["note"])}</p>' if panel["note"] else ""
+def _panel(panel: PanelReport) -> str:
+    name = escape(panel.id)
+    details = f"Settings, {panel.engine} engine, {panel.runs:,} runs"
+    note = f'<p class="note">{escape(panel.note)}</p>' if panel.note else ""
     return f"""<section id="{name}">
-<h2>{escape(_heading(panel["figure"]))}: {escape(panel["title"])}</h2>
-<p class="caption">{escape(panel["caption"])}</p>
+<h2>{escape(_heading(panel.figure))}: {escape(panel.title)}</h2>
+<p class="caption">{escape(panel.caption)}{_files(panel.files)}</p>
 <figure data-panel="{name}"></figure>
 {note}
-{_finals(panel["table"])}
-{_comparisons(panel["comparisons"])}
-{_published(panel["published"])}
-<details><summary>{escape(details)}, {_duration(panel["seconds"])}</summary>
-<pre>{escape(panel["settings"])}</pre></details>
+{_finals(panel)}
+{_comparisons(panel.comparisons)}
+{_published(panel)}
+<details><summary>{escape(details)}, {_duration(panel.seconds)}</summary>
+<pre>{escape(panel.settings)}</pre></details>
 </section>"""
 
 
-def _finals(rows: Sequence[Mapping[str, Any]]) -> str:
+def _files(files: Sequence[str]) -> str:
+    """Links to the figure's files, each by what it is: PNG, PDF, CSV."""
+    links = [
+        f'<a href="{escape(file)}">{escape(Path(file).suffix.lstrip(".").upper())}</a>'
+        for file in files
+    ]
+    return f' <span class="files">{" · ".join(links)}</span>' if links else ""
+
+
+def _finals(panel: PanelReport) -> str:
+    first, last = panel.slope_rounds
     headers = [
         "Curve",
         "Mean [95% interval]",
@@ -138,60 +168,64 @@ def _finals(rows: Sequence[Mapping[str, Any]]) -> str:
         "95th percentile run",
         "Worst agent",
         "Wrong final leader",
-        "Slope per unit of ln t [95% interval]",
+        f"Slope per unit of ln t, rounds {first:,} to {last:,} [95% interval]",
+        "Least slope in the long run",
         "Growth",
     ]
     cells = [
         [
-            row["name"],
-            _interval(row["mean"], row["low"], row["high"]),
-            _number(row["standard_error"], 3),
-            _number(row["percentile_95"]),
-            _number(row["worst_agent"]),
-            _share(row["wrong_leader"]),
-            _interval(row["slope"], row["slope_low"], row["slope_high"]),
-            _badge(row["growth"]),
+            row.name,
+            _interval(row.mean, row.low, row.high),
+            _number(row.standard_error, 3),
+            _number(row.percentile_95),
+            _number(row.worst_agent),
+            _share(row.wrong_leader),
+            _interval(row.slope, row.slope_low, row.slope_high),
+            _number(row.least_slope, 3),
+            _badge(row.growth),
         ]
-        for row in rows
+        for row in panel.table
     ]
-    return _table("Final regret per agent", headers, cells)
+    below = any(row.growth == rates.BELOW for row in panel.table)
+    why = f'\n<p class="quiet">{escape(rates.WHY_BELOW)}</p>' if below else ""
+    return _table("Final regret per agent", headers, cells) + why
 
 
-def _comparisons(rows: Sequence[Mapping[str, Any]]) -> str:
+def _comparisons(rows: Sequence[Difference]) -> str:
     headers = ["First − second", "Difference [95% interval]", "p", "After Holm's correction"]
     cells = [
         [
-            f"{row['first']} − {row['second']}",
-            _interval(row["difference"], row["low"], row["high"]),
-            _probability(row["p"]),
-            _badge("significant" if row["significant"] else "not significant"),
+            f"{row.first} − {row.second}",
+            _interval(row.difference, row.low, row.high),
+            _probability(row.p),
+            _badge("significant" if row.significant else "not significant"),
         ]
         for row in rows
     ]
     return _table("Paired differences of final regret per agent", headers, cells)
 
 
-def _published(rows: Sequence[Mapping[str, Any]]) -> str:
+def _published(panel: PanelReport) -> str:
     headers = [
         "Curve",
         "Round",
         "Published",
-        "Ours ± standard error",
+        f"Ours ± standard error, {panel.runs:,} runs",
         "Difference",
         "In standard errors",
-        "Agrees",
+        "Verdict",
     ]
     cells = [
         [
-            row["curve"],
-            _NOTHING if row["time"] is None else f"{row['time']:,}",
-            _number(row["published"]),
-            _with_error(row["ours"], row["standard_error"]),
-            _number(row["difference"], 3),
-            _number(row["in_errors"], 3),
-            _badge(_NOTHING if row["agrees"] is None else "yes" if row["agrees"] else "no"),
+            row.curve,
+            f"{row.time:,}",
+            _number(row.published),
+            _with_error(row.ours, row.standard_error),
+            _number(row.difference, 3),
+            _number(row.in_errors, 3),
+            _badge(row.verdict),
         ]
-        for row in rows
+        for row in panel.published
     ]
     return _table("Against the published regret per agent", headers, cells)
 
@@ -221,9 +255,7 @@ def _markup(text: str | None) -> str:
     return text if isinstance(text, _Html) else escape(_NOTHING if text is None else text)
 
 
-def _badge(text: str | None, more: str = "") -> _Html:
-    if text is None or text == _NOTHING:
-        return _Html(_NOTHING)
+def _badge(text: str, more: str = "") -> _Html:
     return _Html(f'<span class="badge {_BADGES.get(text, "plain")}">{escape(text + more)}</span>')
 
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
 
+from posse.lab.paper.data import PublishedValue
 from posse.lab.paper.runs import PUBLISHED_ROUNDS, Outcome
 from posse.lab.statistics import mean_interval
 
-# dec-TS on 17 Gaussian arms, 1000 runs, regret per agent at PUBLISHED_ROUNDS.
+AGREES, DIFFERS, UNDECIDED = "agrees", "differs", "undecided"
+
+# dec-TS on 17 Gaussian arms, regret per agent at PUBLISHED_ROUNDS, means over so many runs:
+RUNS = 1000
 VALUES = {
     "cycle 36": (7.8, 10.6, 11.7, 12.4, 13.1, 13.8),
     "cycle 64": (7.3, 9.4, 9.7, 9.9, 10.0, 10.2),
@@ -19,10 +23,14 @@ VALUES = {
 # Reading a curve adds this much; the time axis of the figures may be one round off, which counts
 # while regret still rises steeply.
 READING, READING_EARLY = 0.1, 0.3
+# Intervals of three standard errors: of 30 values one in a dozen reports would differ by chance.
+ERRORS = 3
+# An interval that is wider to each side than this share of the value tells nothing.
+WIDE = 0.1
 
 
-def compare(outcome: Outcome) -> list[dict[str, Any]]:
-    """Each published value beside ours; theirs has an error like ours."""
+def compare(outcome: Outcome) -> list[PublishedValue]:
+    """Each published value beside ours; theirs has the error of ours at 1000 runs."""
     rows = []
     for name, values in VALUES.items():
         if name not in outcome.results:
@@ -32,19 +40,36 @@ def compare(outcome: Outcome) -> list[dict[str, Any]]:
         for time, value in zip(PUBLISHED_ROUNDS, values, strict=True):
             (column,) = (result.times == time).nonzero()[0]
             ours, standard_error = float(mean[column]), float(error[column])
-            difference = ours - value
-            early = time < PUBLISHED_ROUNDS[1]
-            allowed = READING_EARLY if early else 3 * math.sqrt(2) * standard_error + READING
+            both = standard_error * math.sqrt(1 + result.runs / RUNS)
+            reading = READING_EARLY if time < PUBLISHED_ROUNDS[1] else READING
             rows.append(
-                {
-                    "curve": name,
-                    "time": time,
-                    "published": value,
-                    "ours": ours,
-                    "standard_error": standard_error,
-                    "difference": difference,
-                    "in_errors": difference / (math.sqrt(2) * standard_error),
-                    "agrees": abs(difference) <= allowed,
-                }
+                PublishedValue(
+                    curve=name,
+                    time=time,
+                    published=value,
+                    ours=ours,
+                    standard_error=standard_error,
+                    difference=ours - value,
+                    in_errors=(ours - value) / both if both > 0 else None,
+                    verdict=_verdict(ours - value, ERRORS * both, reading, WIDE * value),
+                )
             )
     return rows
+
+
+def sentence(rows: Sequence[PublishedValue], runs: int) -> str:
+    """How many values agree at how many runs, and which do not."""
+    agree = sum(row.verdict == AGREES for row in rows)
+    text = f"{agree} of {len(rows)} published values agree with ours at {runs:,} runs"
+    for verdict in (DIFFERS, UNDECIDED):
+        found = [f"{row.curve} at t = {row.time}" for row in rows if row.verdict == verdict]
+        if found:
+            text += f"; {verdict}: {', '.join(found)}"
+    return text
+
+
+def _verdict(difference: float, margin: float, reading: float, wide: float) -> str:
+    """Differs when the whole interval is farther off than reading explains."""
+    if abs(difference) > reading + margin:
+        return DIFFERS
+    return AGREES if margin <= wide else UNDECIDED

@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
+from posse.lab import plots
 from posse.lab.files import atomic_write
 from posse.lab.paper import analysis, claims, figures, page, panels
+from posse.lab.paper.data import ClaimReport, Made, Report
 from posse.lab.paper.panels import Panel
-from posse.lab.paper.runs import FULL, QUICK, Outcome, run_panel
-from posse.lab.paper.store import Store
+from posse.lab.paper.result_cache import ResultCache
+from posse.lab.paper.runs import FULL, QUICK, Outcome, run_panel, simulation_of
 from posse.lab.settings import versions
 
 TITLE = "Bayesian Algorithms for Decentralized Stochastic Bandits, reproduced"
@@ -29,10 +30,8 @@ class Progress:
         """While a panel runs: what to call with the number of runs done of a curve."""
         yield lambda runs: None
 
-    @contextmanager
-    def compiling(self) -> Iterator[None]:
-        """While kernels are compiled, or read from the cache."""
-        yield
+    def compiling(self, seconds: int) -> None:
+        """Kernels are compiled first, which takes about so long."""
 
     def plan(self, work: Sequence[tuple[str, Panel, int]]) -> None:
         """What is to be run: names, panels and their runs."""
@@ -51,34 +50,38 @@ class Reproduction:
     progress: Progress = field(default_factory=Progress)
 
     def __post_init__(self) -> None:
-        self.store = Store(self.output / "results", self.threads)
+        self.cache = ResultCache(self.output / "results", self.threads)
         self._seconds: dict[str, float] = {}
 
-    def run(self) -> dict[str, Any]:
+    def run(self) -> Report:
         """Run what is not stored yet, then write figures and page; returns the report as data."""
         start = time.perf_counter()
         (self.output / "figures").mkdir(parents=True, exist_ok=True)
         shown = {id_: panels.panel(id_) for id_ in self.ids}
         if self.as_published:
             shown = {id_: panel.published() for id_, panel in shown.items()}
-        with self.progress.compiling():
-            import posse.lab.compiled.engine  # noqa: F401
+        self._compile(shown)
         outcomes = self._outcomes(shown)
         verdicts = self._verdicts(outcomes)
         compared = analysis.comparisons(outcomes)
-        report: dict[str, Any] = {
-            "title": TITLE,
-            "claims": verdicts,
-            "panels": [
-                analysis.panel_report(
-                    id_, outcome, compared[id_], self._seconds[id_], panels.toml_of(id_)
-                )
-                for id_, outcome in outcomes.items()
-            ],
-        }
+        shown_panels = []
         for id_, outcome in outcomes.items():
-            figures.draw(outcome, self.output / "figures" / id_)
-        report["summary"] = self._summary(time.perf_counter() - start)
+            path = self.output / "figures" / id_
+            written = figures.draw(outcome, path)
+            written.append(figures.write_csv(analysis.curves(outcome), path.with_suffix(".csv")))
+            files = [file.relative_to(self.output).as_posix() for file in written]
+            settings, seconds = panels.toml_of(id_), self._seconds[id_]
+            shown_panels.append(
+                analysis.panel_report(id_, outcome, compared[id_], seconds, settings, files)
+            )
+        report = Report(
+            title=TITLE,
+            summary=self._summary(time.perf_counter() - start),
+            claims=verdicts,
+            panels=shown_panels,
+            colours=plots.COLOURS,
+            dashes=plots.DASHES,
+        )
         with atomic_write(self.page) as temporary:
             temporary.write_text(page.render(report), encoding="utf-8")
         return report
@@ -88,6 +91,17 @@ class Reproduction:
         """Where the report is written."""
         return self.output / "index.html"
 
+    def _compile(self, shown: dict[str, Panel]) -> None:
+        """Compile what all panels need at once, so that people are told once how long it takes."""
+        from posse.lab.compiled import engine
+
+        simulations = [
+            simulation_of(panel, curve, self.seed, panel.horizon)
+            for panel in shown.values()
+            for curve in panel.curves.values()
+        ]
+        engine.prepare(simulations, self.progress.compiling)
+
     def _outcomes(self, shown: dict[str, Panel], suffix: str = "") -> dict[str, Outcome]:
         self.progress.plan([(id_ + suffix, panel, self.runs) for id_, panel in shown.items()])
         outcomes = {}
@@ -95,14 +109,14 @@ class Reproduction:
             start = time.perf_counter()
             with self.progress.panel(id_ + suffix, panel, self.runs) as advance:
                 outcomes[id_] = run_panel(
-                    panel, self.store, runs=self.runs, seed=self.seed, advance=advance
+                    panel, self.cache, runs=self.runs, seed=self.seed, advance=advance
                 )
             self._seconds.setdefault(id_, time.perf_counter() - start)
         return outcomes
 
-    def _verdicts(self, outcomes: dict[str, Outcome]) -> list[dict[str, Any]]:
+    def _verdicts(self, outcomes: dict[str, Outcome]) -> list[ClaimReport]:
         """The claims; what fails as stated is tried as published."""
-        doubtful = set() if self.as_published else claims.unsettled(outcomes)
+        doubtful = set() if self.as_published else claims.failing(outcomes)
         again = {
             id_: panels.panel(id_).published()
             for id_ in doubtful
@@ -111,13 +125,12 @@ class Reproduction:
         published = self._outcomes(again, ", as published") if again else {}
         return claims.verdicts(outcomes, {**outcomes, **published} if published else {})
 
-    def _summary(self, seconds: float) -> dict[str, Any]:
-        mode = {QUICK: "quick", FULL: "full"}.get(self.runs, "custom")
-        return {
-            "mode": mode,
-            "variant": "as published" if self.as_published else "as stated",
-            "seed": self.seed,
-            "versions": versions(),
-            "seconds": seconds,
-            "machine": f"{platform.machine()}, {self.threads} threads",
-        }
+    def _summary(self, seconds: float) -> Made:
+        return Made(
+            mode={QUICK: "quick", FULL: "full"}.get(self.runs, "custom"),
+            variant="as published" if self.as_published else "as stated",
+            seed=self.seed,
+            seconds=seconds,
+            versions=versions(),
+            machine=f"{platform.machine()}, {self.threads} threads",
+        )

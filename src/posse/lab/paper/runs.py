@@ -12,7 +12,7 @@ from posse import theory
 from posse.algorithms import Isolated
 from posse.lab.blocks import Simulation
 from posse.lab.paper.panels import Curve, Panel
-from posse.lab.paper.store import Store
+from posse.lab.paper.result_cache import ResultCache
 from posse.lab.results import Result
 from posse.randomness import FloatArray, generator
 
@@ -29,6 +29,11 @@ class Outcome:
     panel: Panel
     results: Mapping[str, Result] = field(hash=False)
     seed: int
+
+    @property
+    def runs(self) -> int:
+        """The number of runs of each curve."""
+        return next(iter(self.results.values())).runs
 
     def means(self, name: str) -> FloatArray:
         """The true means of each run: (runs, K)."""
@@ -69,7 +74,7 @@ def simulation_of(panel: Panel, curve: Curve, seed: int, horizon: int) -> Simula
 
 def run_panel(
     panel: Panel,
-    store: Store,
+    cache: ResultCache,
     *,
     runs: int,
     seed: int = SEED,
@@ -77,7 +82,7 @@ def run_panel(
 ) -> Outcome:
     """All curves of a panel under one seed: the same problems and rewards for each."""
     results = {
-        name: store.result(simulation_of(panel, curve, seed, panel.horizon), runs, advance)
+        name: cache.result(simulation_of(panel, curve, seed, panel.horizon), runs, advance)
         for name, curve in panel.curves.items()
     }
     return Outcome(panel, results, seed)

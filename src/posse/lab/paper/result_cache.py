@@ -1,7 +1,8 @@
 """Results of curves on disk, a part of the runs a file, so that nothing is computed twice.
 
-A folder is named by a hash of all that its numbers depend on but the number of runs: more runs
-only add files. A part is written whole or not at all, so whatever stops the program costs one part.
+A folder is named by a hash of all that its numbers depend on, the source that makes them among it,
+but the number of runs: more runs only add files. A part is written whole or not at all, so whatever
+stops the program costs one part.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from posse.lab import simulation as lab
 from posse.lab import storage
 from posse.lab.blocks import Simulation, in_parts
+from posse.lab.joining import concat
 from posse.lab.results import Result
-from posse.lab.settings import to_data, versions
+from posse.lab.settings import to_data
+from posse.lab.source import source_hash
 
 # Agent-steps of a part: some seconds.
 _PART = 100_000_000
@@ -27,7 +28,7 @@ _MOST_RUNS = 250
 
 
 @dataclass
-class Store:
+class ResultCache:
     """A folder of results; `notes` collects what went wrong with stored ones."""
 
     folder: Path
@@ -45,14 +46,7 @@ class Store:
         for part in in_parts(range(runs), size):
             parts.append(self._part(simulation, part))
             advance(len(part))
-        first = parts[0]
-        return Result(
-            first.times,
-            np.concatenate([part.regret for part in parts]),
-            np.concatenate([part.pulls for part in parts]),
-            first.engine,
-            first.settings | {"runs": runs},
-        )
+        return concat(parts)
 
     def _part(self, simulation: Simulation, runs: range) -> Result:
         path = self.folder / digest(simulation) / f"{runs.start:06d}-{runs.stop - 1:06d}.nc"
@@ -80,6 +74,6 @@ def digest(simulation: Simulation) -> str:
         "horizon": s.horizon,
         "seed": s.seed,
         "times": s.times.tolist(),
-        "posse": versions()["posse"],
+        "source": source_hash(),
     }
     return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:20]

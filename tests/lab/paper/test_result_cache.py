@@ -13,8 +13,8 @@ import pytest
 import posse
 from posse.lab import simulation as lab
 from posse.lab.blocks import Simulation
-from posse.lab.paper import store as module
-from posse.lab.paper.store import Store, digest
+from posse.lab.paper import result_cache as module
+from posse.lab.paper.result_cache import ResultCache, digest
 
 BANDIT, NETWORK = posse.Bandit.gaussian([0.5, 0.1]), posse.networks.cycle(4)
 DEC_TS = posse.Decentralized(posse.ThompsonSampling())
@@ -44,10 +44,10 @@ def nothing(runs):
 
 
 @pytest.mark.usefixtures("parts_of_ten")
-class TestStore:
+class TestResultCache:
     def test_parts_make_the_whole(self, tmp_path):
         told = []
-        result = Store(tmp_path, 1).result(simulation(), 25, told.append)
+        result = ResultCache(tmp_path, 1).result(simulation(), 25, told.append)
         expected = posse.simulate(
             BANDIT, NETWORK, DEC_TS, horizon=50, runs=25, seed=3, record=[10, 50]
         )
@@ -57,16 +57,16 @@ class TestStore:
         assert result.settings == expected.settings
 
     def test_nothing_is_computed_twice(self, tmp_path, computed):
-        first = Store(tmp_path, 1).result(simulation(), 20, nothing)
+        first = ResultCache(tmp_path, 1).result(simulation(), 20, nothing)
         assert computed == list(range(20))
-        again = Store(tmp_path, 2).result(simulation(), 20, nothing)
+        again = ResultCache(tmp_path, 2).result(simulation(), 20, nothing)
         np.testing.assert_array_equal(first.regret, again.regret)
-        Store(tmp_path, 1).result(simulation(), 40, nothing)
+        ResultCache(tmp_path, 1).result(simulation(), 40, nothing)
         assert computed == list(range(40))
 
     @pytest.mark.parametrize("damage", ["cut", "flipped", "empty", "another"])
     def test_damage_is_found_repaired_and_said(self, tmp_path, computed, damage):
-        whole = Store(tmp_path, 1).result(simulation(), 20, nothing)
+        whole = ResultCache(tmp_path, 1).result(simulation(), 20, nothing)
         path = next(tmp_path.glob("*/000010-000019.nc"))
         content = path.read_bytes()
         middle = len(content) // 2
@@ -76,12 +76,12 @@ class TestStore:
         if damage == "another":
             posse.simulate(BANDIT, NETWORK, DEC_TS, horizon=50, runs=3).save(path)
         del computed[:]
-        store = Store(tmp_path, 1)
-        again = store.result(simulation(), 20, nothing)
+        cache = ResultCache(tmp_path, 1)
+        again = cache.result(simulation(), 20, nothing)
         assert computed == list(range(10, 20))
-        assert len(store.notes) == 1
-        assert str(path) in store.notes[0]
-        assert "computed again" in store.notes[0]
+        assert len(cache.notes) == 1
+        assert str(path) in cache.notes[0]
+        assert "computed again" in cache.notes[0]
         np.testing.assert_array_equal(again.regret, whole.regret)
         assert path.read_bytes() == content
 
@@ -100,14 +100,20 @@ def test_whatever_changes_the_numbers_changes_the_name():
     assert digest(simulation()) in names
 
 
+def test_another_source_has_another_name(monkeypatch):
+    before = digest(simulation())
+    monkeypatch.setattr(module, "source_hash", lambda: "of a changed kernel")
+    assert digest(simulation()) != before
+
+
 SLOW = """
 import sys, json, numpy as np
 from pathlib import Path
-from posse.lab.paper import store as module
+from posse.lab.paper import result_cache as module
 from posse.lab.paper.panels import panel
 from posse.lab.paper.runs import run_panel
 module._MOST_RUNS = 4
-outcome = run_panel(panel("fig4a"), module.Store(Path(sys.argv[1]), 1), runs=24)
+outcome = run_panel(panel("fig4a"), module.ResultCache(Path(sys.argv[1]), 1), runs=24)
 print(json.dumps({name: r.regret[:, -1].tolist() for name, r in outcome.results.items()}))
 """
 

@@ -1,0 +1,24 @@
+"""The kinds of belief the kernels know, each read from a pair (count, total).
+
+| belief        | families           | count       | total            | the mean is                |
+|---------------|--------------------|-------------|------------------|----------------------------|
+| GAUSSIAN      | Gaussian           | precision   | precision * mean | N(total/count, 1/count)    |
+| BETA          | Bernoulli, Bounded | alpha + beta| alpha            | Beta(total, count - total) |
+| GAMMA         | Poisson            | rate        | shape            | Gamma(total) / count       |
+| INVERSE_GAMMA | Exponential        | shape       | rate             | total / Gamma(count)       |
+"""
+
+from posse.lab.compiled.beliefs.belief import Belief
+from posse.lab.compiled.beliefs.beta import BETA
+from posse.lab.compiled.beliefs.gamma import GAMMA
+from posse.lab.compiled.beliefs.gaussian import GAUSSIAN
+from posse.lab.compiled.beliefs.inverse_gamma import INVERSE_GAMMA
+
+BELIEFS: dict[str, Belief] = {
+    belief.name: belief for belief in (GAUSSIAN, BETA, GAMMA, INVERSE_GAMMA)
+}
+
+
+def named(name: str) -> Belief:
+    """The kind of this name."""
+    return BELIEFS[name]

@@ -1,0 +1,34 @@
+"""Sketches of the weights of pulls beside the beliefs of a block of runs (`keep=("signs",)`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from posse import beliefs, calibration
+from posse.algorithms.algorithm import Problem
+from posse.lab.blocks import Simulation
+from posse.randomness import FloatArray, Streams
+
+
+class Sketches:
+    """What `posse.calibrated` asks of every belief: (1 + SIGNS, R, N, K).
+
+    They learn by Algorithm 1's own two equations, from signs with a stream of their own, so that
+    whoever keeps them sees the same regret as who does not.
+    """
+
+    def __init__(self, simulation: Simulation, problem: Problem, runs: Sequence[int]) -> None:
+        algorithm: Any = simulation.algorithm  # decentralized, or it was refused
+        self._rate = algorithm.rate(problem)
+        self._signs = Streams.of(simulation.seed, runs, "signs")
+        between = (problem.n_runs, problem.n_agents)
+        self.values: FloatArray = calibration.no_sketch(between, problem.n_arms)
+
+    def learn(self, arms: NDArray[np.intp], weights: Any) -> None:
+        """Add a round's pulls (R, N), then merge with the round's W(t)."""
+        updated = calibration.observe(self.values, arms, self._rate, self._signs)
+        self.values = beliefs.merge(updated, weights)

@@ -1,0 +1,25 @@
+"""A hash of the source that numbers come from, so that kept numbers are not those of older code."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from pathlib import Path
+
+import posse
+
+# What shows numbers or carries them about but does not make them.
+_SHOWING = ("live", "cli", "lab/paper", "lab/plots.py", "lab/html.py", "lab/progress.py")
+
+
+@cache
+def source_hash(folder: Path | None = None) -> str:
+    """A hash of every Python file of the core, the lab and its engines: names and contents."""
+    folder = Path(posse.__file__).parent if folder is None else folder
+    found = hashlib.sha256()
+    for path in sorted(folder.rglob("*.py")):
+        name = path.relative_to(folder).as_posix()
+        if not any(name == each or name.startswith(f"{each}/") for each in _SHOWING):
+            content = path.read_bytes()
+            found.update(f"{name} {len(content)}\n".encode() + content)
+    return found.hexdigest()
