@@ -36,7 +36,7 @@ autodoc_class_signature = "mixed"
 python_maximum_signature_line_length = 90
 python_use_unqualified_type_names = True
 
-autodoc_type_aliases = {"ArrayLike": "ArrayLike", "FloatArray": "FloatArray"}
+autodoc_type_aliases = {name: name for name in ("ArrayLike", "FloatArray", "IntArray", "Means")}
 
 _FIELD = re.compile(r"^(\w+): +(\S.*)$")
 _CODE = re.compile(r"(`[^`]*`)")
