@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from posse.lab import ranges
 from posse.lab.arrays import plain, read_only, read_only_kept
+from posse.lab.blocks import arm_orders
 from posse.lab.keep import KEEP
 from posse.lab.statistics import mean_interval
 from posse.lab.summaries import Summary
@@ -99,6 +100,17 @@ class Result:
         weights of all pulls in it, then sums of weight times random sign.
         """
         return self._kept("signs")
+
+    @property
+    def arm_order(self) -> NDArray[np.intp]:
+        """The arm here that was arm 0, 1, ... to the algorithm, in each run: (runs, arms).
+
+        Arms are played in a random order in every run, so that no position is favoured. Whoever
+        looks inside an algorithm of one's own finds here which arm it spoke of.
+        """
+        if "seed" not in self.settings:
+            raise ValueError("the order of arms is not known: the settings tell no seed")
+        return arm_orders(self.settings["seed"], self.run_numbers, self.n_arms)
 
     def _kept(self, name: str) -> NDArray[Any]:
         if name not in self.kept:

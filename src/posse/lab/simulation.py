@@ -160,6 +160,7 @@ class _Task:
         threads = os.cpu_count() or 1 if threads is None else threads
         threads = checks.whole("threads", threads, at_least=1)
         bandit.check_runs(runs.stop)
+        parts.check_means(bandit, seed, runs)
         times = recorded_rounds(record, horizon)
         return cls(bandit, network, horizon, runs, seed, threads, times, keep)
 
