@@ -20,13 +20,17 @@ from posse import checks
 from posse.calibration import CAUTION as CAUTION
 from posse.calibration import SIGNS as SIGNS
 from posse.families.abilities import ability
-from posse.families.family import Family
+from posse.families.family import Family, check_family, name_of
 from posse.live.exchange.quanta import from_quanta, to_quanta
 from posse.randomness import FloatArray
 
 # Rewards at which a statistic is looked at, if the family can have them, beside some of the reward
 # range. The first give the coefficients: short in binary, so that these come out exact, and of one
 # sign, so that no two powers look alike.
+READ_BY = (  # what decisions and `posse status` read a family by, whatever the policy
+    *("prior", "statistic", "posterior_mean", "sample_mean"),
+    *("mean_quantile", "mean_cdf", "log_density"),
+)
 PROBES = (0.0, 1.0, 2.0, 0.5, 0.25, 0.75, 3.0, -1.0, -2.0, -0.5)
 
 
@@ -55,7 +59,7 @@ class Evidence:
             low, high = asked
         if not (math.isfinite(low) and math.isfinite(high)):
             raise ValueError(
-                f"reward_range must be given for family {family.name!r}, whose rewards have no "
+                f"reward_range must be given for family {name_of(family)!r}, whose rewards have no "
                 "bound: the lowest and the highest reward that can be true, such as [0, 100]"
             )
         evidence = cls(family, (low, high), signs)
@@ -156,13 +160,13 @@ class Evidence:
             size = np.abs(self.linear) @ np.abs(self._features(self._probes).T)
         if not np.all(np.abs(got - wanted) <= 1e-9 * size):
             raise ValueError(
-                f"powers of family {self.family.name!r} must give its statistic, but it is not "
+                f"powers of family {name_of(self.family)!r} must give its statistic, but it is not "
                 f"linear in 1, {names}"
             )
         for power, column in zip(self.powers, self.linear.T[1:], strict=True):
             if not column.any():
                 raise ValueError(
-                    f"powers of family {self.family.name!r} must be those of its statistic, "
+                    f"powers of family {name_of(self.family)!r} must be those of its statistic, "
                     f"which has no y^{power}"
                 )
 
@@ -170,7 +174,7 @@ class Evidence:
 def _check_powers(family: Family) -> None:
     """Refuse a family that does not say how its rewards add up."""
     powers: Any = ability(family, "powers")
-    if not powers:
+    if not powers or isinstance(family, type):
         raise ValueError(
             f"family must be one for live agents, got {family!r}: it does not say of which powers "
             "of a reward its statistic is made, such as powers = (1,)"
@@ -178,3 +182,4 @@ def _check_powers(family: Family) -> None:
     whole = all(isinstance(power, int) and power >= 1 for power in powers)
     if not whole or len(set(powers)) < len(powers):
         raise ValueError(f"powers must be different whole numbers from 1, got {powers!r}")
+    check_family("family", family, READ_BY, ["means", "rewards"])
