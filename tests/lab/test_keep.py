@@ -12,8 +12,9 @@ from posse.algorithms.bayesian import BayesianAlgorithm
 from posse.bandits import UniformMeans
 from posse.families import Gaussian
 from posse.lab import recording
+from posse.lab.comparisons import Comparison
 from posse.lab.keep import KEEP
-from posse.lab.results import Comparison, Result
+from posse.lab.results import Result
 from posse.randomness import generator
 
 from .making import make

@@ -10,8 +10,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from posse.lab import storage
+from posse.lab.comparisons import Comparison
 from posse.lab.experiments import experiment_of
-from posse.lab.results import Comparison, Result
+from posse.lab.results import Result
 
 from .stored import assert_same, make, pair
 

@@ -10,7 +10,8 @@ import numpy as np
 
 from posse import checks
 from posse.lab import ranges
-from posse.lab.results import Comparison, Result
+from posse.lab.comparisons import Comparison
+from posse.lab.results import Result
 
 
 @overload

@@ -12,10 +12,11 @@ from typing import Any
 from posse import checks, policies
 from posse.algorithms import ALGORITHMS, Decentralized
 from posse.algorithms.bayesian import BayesianAlgorithm
-from posse.bandits import Bandit
+from posse.bandits import Bandit, UniformMeans
 from posse.families.family import check_family, name_of
 from posse.lab.settings import not_rerunnable
 from posse.networks.network import Network
+from posse.randomness import generator
 
 # What a policy reads beliefs by; one of the user's may read them by anything.
 _READS = {
@@ -34,6 +35,16 @@ def check_problem(bandit: Any, network: Any) -> None:
             f"network must be a network such as posse.networks.cycle(10), got {network!r}"
         )
     check_family("the bandit's family", bandit.family, ["draw_rewards"], ["means", "rewards"])
+
+
+def check_means(bandit: Bandit, seed: int, runs: range) -> None:
+    """Draw the means of all runs by a function of the user's: it may fail, or change K, in any."""
+    if not callable(bandit.means) or isinstance(bandit.means, UniformMeans):
+        return
+    n_arms = bandit.n_arms
+    for run in runs:
+        if len(bandit.means_of_run(run, generator(seed, run, "means"))) != n_arms:
+            raise ValueError(f"means: every run must have {n_arms} arms, as the first draw had")
 
 
 def check_algorithm(label: str, algorithm: Any, bandit: Bandit, keep: tuple[str, ...]) -> None:

@@ -19,10 +19,11 @@ from posse.bandits import Bandit
 from posse.lab import keep as keeping
 from posse.lab import parts, ranges, reference
 from posse.lab.blocks import Block, Simulation, in_parts, play_blocks
+from posse.lab.comparisons import Comparison
 from posse.lab.compiled import plan
 from posse.lab.progress import Bars, progress_bar
 from posse.lab.recording import check_size, points, recorded_rounds
-from posse.lab.results import Comparison, Result
+from posse.lab.results import Result
 from posse.lab.settings import to_data, versions
 from posse.networks.network import Network
 
@@ -175,6 +176,7 @@ class _Task:
         threads = os.cpu_count() or 1 if threads is None else threads
         threads = checks.whole("threads", threads, at_least=1)
         bandit.check_runs(runs.stop)
+        parts.check_means(bandit, seed, runs)
         times = recorded_rounds(record, horizon)
         return cls(bandit, network, horizon, runs, seed, threads, times, keep)
 
