@@ -13,6 +13,7 @@ extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.viewcode"]
 source_suffix = {".md": "markdown"}
 exclude_patterns = ["_build"]
 default_role = "code"  # docstrings quote code in single backticks
+smartquotes = False  # and strings in double quotes
 
 myst_heading_anchors = 3  # links to headings are checked, down to ###
 myst_enable_extensions = ["colon_fence", "dollarmath"]

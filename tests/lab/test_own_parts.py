@@ -185,6 +185,18 @@ def test_parts_of_two_processes_can_be_joined():
     assert_same(posse.concat(halves), simulate(algorithm=Uniformly(), runs=4))
 
 
+@pytest.mark.parametrize("kind", [np.uint64, np.int8, list])
+def test_arms_may_be_whole_numbers_of_any_kind(kind):
+    class Kind(Uniformly):
+        def choose(self, state, t, generator):
+            arms = super().choose(state, t, generator)
+            return arms.tolist() if kind is list else arms.astype(kind)
+
+    np.testing.assert_array_equal(
+        simulate(algorithm=Kind()).regret, simulate(algorithm=Uniformly()).regret
+    )
+
+
 def test_a_family_without_beliefs_serves_algorithms_that_need_none():
     bandit = posse.Bandit(Coins(), [0.1, 0.5])
     assert (simulate(bandit, Uniformly()).pulls.sum(axis=2) == 6).all()

@@ -52,6 +52,12 @@ def simulate(
     record: None keeps every round, n keeps n log-spaced rounds, an array keeps those rounds.
     keep:   what to keep of each run besides regret and pulls: "agents" (agent_regret), "means",
             "messages" (numbers_sent), "beliefs", "signs" (for `posse.calibrated`).
+
+    >>> bandit, network = posse.Bandit.bernoulli([0.7, 0.5, 0.3]), posse.networks.cycle(5)
+    >>> dec_ts = posse.Decentralized(posse.ThompsonSampling())
+    >>> result = posse.simulate(bandit, network, dec_ts, horizon=100, runs=10, seed=7)
+    >>> result.regret.shape, result.pulls.shape
+    ((10, 100), (10, 5, 3))
     """
     task = _Task.checked(bandit, network, horizon, runs, seed, threads, record, keep)
     checks.choice("engine", engine, ENGINES)
@@ -79,6 +85,15 @@ def compare(
     The engine is chosen for each algorithm, so nobody's numbers depend on who stands beside; a dict
     gives each its own by name. Algorithms on different engines meet the same means and graphs but
     other rewards; engine="reference" gives all of them the same.
+
+    >>> algorithms = {
+    ...     "dec-TS": posse.Decentralized(posse.ThompsonSampling()),
+    ...     "alone": posse.Isolated(posse.ThompsonSampling()),
+    ... }
+    >>> bandit, network = posse.Bandit.bernoulli([0.7, 0.5, 0.3]), posse.networks.cycle(5)
+    >>> comparison = posse.compare(bandit, network, algorithms, horizon=100, runs=10, seed=7)
+    >>> bool(comparison["dec-TS"].regret.mean() < comparison["alone"].regret.mean())
+    True
     """
     task = _Task.checked(bandit, network, horizon, runs, seed, threads, record, keep)
     if not isinstance(algorithms, Mapping) or not algorithms:
