@@ -69,7 +69,7 @@ class Evidence:
     @cached_property
     def powers(self) -> tuple[int, ...]:
         """Which powers of a reward add up, beside the count."""
-        return tuple(ability(self.family, "powers"))
+        return tuple(sorted(ability(self.family, "powers")))
 
     @cached_property
     def scale(self) -> float:
@@ -117,21 +117,24 @@ class Evidence:
         pulls = self.count(quanta)
         if pulls == 0.0:
             return np.zeros(len(self.family.prior()))
-        means = {
-            power: self._possible(power, value * self.scale**power / pulls)
-            for power, value in zip(self.powers, values, strict=False)
-        }
-        if 1 in means:  # an even power's mean is at least the power of the mean
-            means = {p: max(m, means[1] ** p) if p % 2 == 0 else m for p, m in means.items()}
-        total = self.linear @ np.array([1.0, *means.values()])
+        features = [1.0]
+        for (power, unit, low, high), value in zip(self._limits, values, strict=False):
+            if power % 2 == 0 and self.powers[0] == 1:  # at least that power of the mean
+                low = features[1] ** power
+            features.append(min(max(value * unit / pulls, low), high))
+        total = self.linear @ np.array(features)
         return np.asarray(total * (pulls if count is None else count))
 
-    def _possible(self, power: int, mean: float) -> float:
-        """The mean of a power of rewards, clipped to what rewards in the range can have."""
-        ends = [end**power for end in self.reward_range]
-        if power % 2 == 0 and self.reward_range[0] < 0 < self.reward_range[1]:
-            ends.append(0.0)
-        return min(max(mean, min(ends)), max(ends))
+    @cached_property
+    def _limits(self) -> tuple[tuple[int, float, float, float], ...]:
+        """For each power its unit, and the least and the most of it that a reward can have."""
+        limits = []
+        for power in self.powers:
+            ends = [end**power for end in self.reward_range]
+            if power % 2 == 0 and self.reward_range[0] < 0 < self.reward_range[1]:
+                ends.append(0.0)
+            limits.append((power, self.scale**power, min(ends), max(ends)))
+        return tuple(limits)
 
     @cached_property
     def _probes(self) -> FloatArray:
