@@ -10,6 +10,7 @@ from numba import njit
 from scipy import stats
 
 from posse.lab.compiled import beliefs, plan
+from posse.lab.compiled.beliefs.scores import UNKNOWN
 from posse.lab.compiled.random import CONTEST, U64, open_stream
 
 ERROR_RATE = 1e-5
@@ -144,6 +145,25 @@ class TestForms:
                 start = kind.belief.start(count, total, stats.norm.isf(level))
                 assert level / 5 < kind.tail(count, total, start) < 5 * level
                 assert kind.family.mean_cdf(belief, start) == pytest.approx(1 - level, abs=0.05)
+
+    def test_near_scores_are_as_near_as_they_say(self, kind):
+        """Bayes-UCB leaves the exact tail alone where the bound of the error decides."""
+        n_known = 0
+        cases = learnt(kind, 10.0 ** np.arange(-1, 6)) + CORNERS.get(kind.name, [])
+        for count, total in cases:
+            belief = kind.coordinates(count, total)
+            for x in kind.family.mean_quantile(belief, stats.norm.cdf(np.linspace(-1, 6, 29))):
+                if not 0 < x < kind.belief.highest and kind.name != "GAUSSIAN":
+                    continue
+                score, slope, error = kind.belief.near_score(count, total, x)
+                if error == UNKNOWN:
+                    continue
+                tail = kind.belief.tail(count, total, x)
+                assert abs(score - stats.norm.isf(tail)) <= error + 1e-12 / max(tail, 1e-12)
+                density = kind.belief.density(count, total, x)[0] / stats.norm.pdf(score)
+                assert slope == pytest.approx(density, rel=0.5)
+                n_known += 1
+        assert n_known > 100
 
     def test_functions_of_kinds_have_names_of_their_own(self):
         """Numba links by name: two kinds whose functions share one would be mixed up."""

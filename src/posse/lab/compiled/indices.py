@@ -6,6 +6,7 @@ import math
 
 from posse.lab.compiled.beliefs import BELIEFS, GAUSSIAN
 from posse.lab.compiled.beliefs.quantiles import upper_quantile
+from posse.lab.compiled.beliefs.scores import UNKNOWN
 from posse.lab.compiled.jit import KERNEL, helper, kernel
 from posse.lab.compiled.random import TIE, U64, open_stream, pick_tied
 from posse.lab.compiled.signatures import CHOOSE
@@ -14,6 +15,9 @@ from posse.lab.compiled.special import normal_score
 # Grunbaum's inequality: a log-concave law has at least 1/e of its mass on each side of its mean.
 _MEAN_IS_BELOW = 0.36
 _BELOW_1 = 1.0 - 2.0**-53  # the largest float below 1
+# So near, in normal scores, a step leaves less than three times the square of its length: the
+# score's curvature is below 3 for shapes from 1 on.
+_STRAIGHT = 1e-3
 
 
 @helper
@@ -48,6 +52,74 @@ def choose_nothing(
 
 
 @helper
+def _locate(belief, count, total, score, x):
+    """Where the score of P(mean > x) is nearly `score`: x, the slope there, and how far it is off.
+
+    Newton's method from a point nearby; off is UNKNOWN where that does not get there.
+    """
+    for _ in range(8):
+        if not (total < x * count and x < belief.highest):
+            break
+        there, slope, error = belief.near_score(count, total, x)
+        if error == UNKNOWN:
+            break
+        off = score - there
+        x += off / slope
+        if abs(off) < _STRAIGHT:
+            return x, slope, 3.0 * off * off + error
+    return x, 1.0, UNKNOWN
+
+
+@helper
+def _likely_largest(belief, state, row, level, log_level, score, n_arms):
+    """An arm with the largest quantile, and whether that is certain.
+
+    The arm with the largest first guess is the candidate, and x nearly its quantile; each other
+    arm's score at x, of which the error is bounded, tells which of the two quantiles is larger.
+    Where the bound leaves that open the exact tail is asked.
+    """
+    winner, x = U64(0), -math.inf
+    for k in range(U64(0), n_arms):
+        guess = belief.start(state[row + k], state[row + n_arms + k], score)
+        if guess > x:
+            winner, x = k, guess
+    count, total = state[row + winner], state[row + n_arms + winner]
+    x, slope, off = _locate(belief, count, total, score, x)
+    peak = 0.3989422804014327 * math.exp(-0.5 * score * score)
+    own, fine = 0.0, False
+    for k in range(U64(0), n_arms):
+        if off == UNKNOWN:
+            return winner, False
+        count_k, total_k = state[row + k], state[row + n_arms + k]
+        d = x * count_k - total_k
+        # far behind, by the common bound; `off` is a small part of a deviation
+        if d > 0.0 and d * d > -2.2 * log_level * belief.spread(x) * count_k:
+            continue
+        if k == winner or (count_k == count and total_k == total):
+            continue
+        there, slope_k, error = belief.near_score(count_k, total_k, x)
+        if error == UNKNOWN:
+            return winner, False
+        ahead, doubt = score - there, error + 2.0 * off * slope_k / slope
+        if ahead < -doubt:
+            continue
+        if ahead <= doubt:  # too close to tell
+            if not fine:
+                own = (belief.tail(count, total, x) - level) / peak
+                fine = True
+            # both are scores to first order, and so near that their squares say how well
+            ahead = (belief.tail(count_k, total_k, x) - level) / peak
+            gap, ratio = ahead - own * slope_k / slope, slope_k / slope
+            if not (abs(gap) > 5.0 * (ahead * ahead + own * own * ratio) + 1e-9):
+                return winner, False
+            if gap < 0.0:
+                continue
+        winner, count, total, fine = k, count_k, total_k, False
+        x, slope, off = _locate(belief, count, total, score, x + ahead / slope_k)
+    return winner, off != UNKNOWN
+
+
+@helper
 def _largest_quantile(belief, state, row, level, score, pivot, n_arms):
     """An arm with the largest quantile, and the quantile unless it is not needed (then NaN).
 
@@ -67,6 +139,9 @@ def _largest_quantile(belief, state, row, level, score, pivot, n_arms):
             close += (d * abs(d) <= threshold * state[row + k]) & (k != pivot)
         if close == 0:
             return pivot, math.nan
+        likely, certain = _likely_largest(belief, state, row, level, log_level, score, n_arms)
+        if certain:
+            return likely, math.nan
     winner = pivot
     quantile = upper_quantile(belief, count, total, level, belief.start(count, total, score))
     for k in range(U64(0), n_arms):

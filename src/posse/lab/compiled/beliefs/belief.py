@@ -53,6 +53,9 @@ class Belief:
     sample_tail: Any
     density: Any  # (count, total, x): the density of the mean at x, and the slope of its logarithm
     start: Any  # (count, total, score): a point near the quantile of a standard normal score
+    # (count, total, x): about the normal score of P(mean > x), its slope in x, and a bound of its
+    # error (UNKNOWN where there is none)
+    near_score: Any
     is_log_concave: Any  # (count, total): whether the density is, so that 1/e lies above the mean
     two_gammas: bool  # whether a draw takes two Gamma variates, and not one
     shapes: Any  # (count, total): their shapes; of kinds that are not drawn by Gammas None

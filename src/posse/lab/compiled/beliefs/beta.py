@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 
 from posse.lab.compiled.beliefs.belief import Belief
+from posse.lab.compiled.beliefs.scores import tail_score
 from posse.lab.compiled.gammas import sample_all, sample_pivots
 from posse.lab.compiled.jit import helper, vectorised
-from posse.lab.compiled.random import next_gamma, next_uniform
+from posse.lab.compiled.random import log, next_gamma, next_uniform
 from posse.lab.compiled.special import beta_prefix, beta_tails
 
 
@@ -79,11 +80,22 @@ def beta_density(count, total, x):
     return beta_prefix(a, b, x) / (x * (1.0 - x)), (a - 1.0) / x - (b - 1.0) / (1.0 - x)
 
 
-@helper
+@vectorised
 def beta_start(count, total, score):
     """A point near the quantile of a standard normal score."""
     mean = total / count
     return mean + score * math.sqrt(mean * (1.0 - mean) / (count + 1.0))
+
+
+@vectorised
+def beta_near_score(count, total, x):
+    """About the normal score of P(mean > x), its slope in x, a bound of the error."""
+    failures, d, rest = count - total, x * count - total, 1.0 - x
+    small = min(total, failures)
+    safe = max(failures, 1e-20)
+    fall = total * log(total / (count * x)) + failures * log(safe / (count * rest))
+    v = d * math.sqrt(count / (total * safe))
+    return tail_score(fall, v, d / (x * rest), small)
 
 
 @helper
@@ -118,6 +130,7 @@ BETA = Belief(
     sample_tail=beta_sample_tail,
     density=beta_density,
     start=beta_start,
+    near_score=beta_near_score,
     is_log_concave=beta_is_log_concave,
     two_gammas=True,
     shapes=beta_shapes,

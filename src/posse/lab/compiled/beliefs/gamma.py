@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 
 from posse.lab.compiled.beliefs.belief import Belief
+from posse.lab.compiled.beliefs.scores import tail_score
 from posse.lab.compiled.gammas import sample_all, sample_pivots
 from posse.lab.compiled.jit import helper, vectorised
-from posse.lab.compiled.random import next_gamma, next_uniform
+from posse.lab.compiled.random import log, next_gamma, next_uniform
 from posse.lab.compiled.special import gamma_prefix, gamma_tails
 
 
@@ -64,10 +65,19 @@ def gamma_density(count, total, x):
     return gamma_prefix(total, x * count) / x, (total - 1.0) / x - count
 
 
-@helper
+@vectorised
 def gamma_start(count, total, score):
     """A point near the quantile of a standard normal score."""
-    return total / count * math.exp(score / math.sqrt(total))
+    root = 1.0 - 1.0 / (9.0 * total) + score / (3.0 * math.sqrt(total))  # Wilson and Hilferty
+    return total / count * (root * root * root if root > 0.1 else 1.0)
+
+
+@vectorised
+def gamma_near_score(count, total, x):
+    """About the normal score of P(mean > x), its slope in x, a bound of the error."""
+    d = x * count - total
+    fall = d - total * log(x * count / total)
+    return tail_score(fall, d / math.sqrt(total), d / x, total)
 
 
 @helper
@@ -102,6 +112,7 @@ GAMMA = Belief(
     sample_tail=gamma_sample_tail,
     density=gamma_density,
     start=gamma_start,
+    near_score=gamma_near_score,
     is_log_concave=gamma_is_log_concave,
     two_gammas=False,
     shapes=gamma_shapes,

@@ -69,10 +69,17 @@ def gaussian_density(count, total, x):
     return height, -d
 
 
-@helper
+@vectorised
 def gaussian_start(count, total, score):
     """A point near the quantile of a standard normal score."""
     return (total + score * math.sqrt(count)) / count
+
+
+@vectorised
+def gaussian_near_score(count, total, x):
+    """The normal score of P(mean > x), its slope in x, a bound of the error."""
+    root = math.sqrt(count)
+    return (x * count - total) / root, root, 1e-12
 
 
 @helper
@@ -128,6 +135,7 @@ GAUSSIAN = Belief(
     sample_tail=gaussian_sample_tail,
     density=gaussian_density,
     start=gaussian_start,
+    near_score=gaussian_near_score,
     is_log_concave=gaussian_is_log_concave,
     two_gammas=False,
     shapes=None,

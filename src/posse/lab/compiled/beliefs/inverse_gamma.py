@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 
 from posse.lab.compiled.beliefs.belief import Belief
+from posse.lab.compiled.beliefs.scores import tail_score
 from posse.lab.compiled.gammas import sample_all, sample_pivots
 from posse.lab.compiled.jit import helper, vectorised
-from posse.lab.compiled.random import next_gamma, next_uniform
+from posse.lab.compiled.random import log, next_gamma, next_uniform
 from posse.lab.compiled.special import gamma_prefix, gamma_tails
 
 
@@ -64,10 +65,20 @@ def inverse_gamma_density(count, total, x):
     return gamma_prefix(count, w) / x, (w - (count + 1.0)) / x
 
 
-@helper
+@vectorised
 def inverse_gamma_start(count, total, score):
     """A point near the quantile of a standard normal score."""
-    return total / count * math.exp(score / math.sqrt(count))
+    root = 1.0 - 1.0 / (9.0 * count) - score / (3.0 * math.sqrt(count))  # Wilson and Hilferty
+    return total / count / (root * root * root if root > 0.1 else 1.0)
+
+
+@vectorised
+def inverse_gamma_near_score(count, total, x):
+    """About the normal score of P(mean > x), its slope in x, a bound of the error."""
+    w = total / x
+    d = count - w
+    fall = count * log(count / w) - d
+    return tail_score(fall, d / math.sqrt(count), d / x, count)
 
 
 @helper
@@ -102,6 +113,7 @@ INVERSE_GAMMA = Belief(
     sample_tail=inverse_gamma_sample_tail,
     density=inverse_gamma_density,
     start=inverse_gamma_start,
+    near_score=inverse_gamma_near_score,
     is_log_concave=inverse_gamma_is_log_concave,
     two_gammas=False,
     shapes=inverse_gamma_shapes,
