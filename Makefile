@@ -37,6 +37,7 @@ test: $(READY) ## the test suite, on all cores
 	$(BIN)/python -m pytest -n auto --dist worksteal
 
 disguise: $(READY) ## what hangs on the processor, as on another one
+	NUMBA_CPU_NAME=generic $(BIN)/python -m posse.lab.compiled
 	NUMBA_CPU_NAME=generic OPENBLAS_CORETYPE=Nehalem $(BIN)/python -m pytest -q -n auto $(PORTABLE)
 
 study: $(READY) ## the long statistics behind the tables of docs/, which it writes: an hour

@@ -13,6 +13,7 @@ extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.viewcode"]
 source_suffix = {".md": "markdown"}
 exclude_patterns = ["_build"]
 default_role = "code"  # docstrings quote code in single backticks
+smartquotes = False  # and strings in double quotes
 
 myst_heading_anchors = 3  # links to headings are checked, down to ###
 myst_enable_extensions = ["colon_fence", "dollarmath"]
@@ -35,7 +36,7 @@ autodoc_class_signature = "mixed"
 python_maximum_signature_line_length = 90
 python_use_unqualified_type_names = True
 
-autodoc_type_aliases = {"ArrayLike": "ArrayLike", "FloatArray": "FloatArray"}
+autodoc_type_aliases = {name: name for name in ("ArrayLike", "FloatArray", "IntArray", "Means")}
 
 _FIELD = re.compile(r"^(\w+): +(\S.*)$")
 _CODE = re.compile(r"(`[^`]*`)")

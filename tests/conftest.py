@@ -8,9 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import settings
 
 from posse.families import FAMILIES, ability
 from posse.policies import POLICIES
+
+# A deadline would time the machine, which may be busy.
+settings.register_profile("unhurried", deadline=None)
+settings.load_profile("unhurried")
 
 FLOAT = ("float", float)  # a field's type, annotated lazily or not
 

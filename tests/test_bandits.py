@@ -9,7 +9,7 @@ import pytest
 
 from posse.bandits import Bandit, UniformMeans, take
 from posse.checks import FrozenArray
-from posse.families import Bernoulli, Bounded, Exponential, Gaussian, Poisson
+from posse.families import Bernoulli, Bounded, Exponential, Gaussian, Interval, Poisson
 
 RUNS = [[0.1, 0.5, 0.3], [0.2, 0.1, 0.9]]
 
@@ -169,3 +169,35 @@ def test_values_of_the_arms_played():
     values = np.array([[0.1, 0.2, 0.3], [1.0, 2.0, 3.0]])
     arms = np.array([[2, 0, 0, 1], [1, 1, 2, 0]])
     np.testing.assert_array_equal(take(values, arms), [[0.3, 0.1, 0.1, 0.2], [2.0, 2.0, 3.0, 1.0]])
+
+
+class Drawing:
+    """Somebody's own rewards, and nothing else."""
+
+    def draw_rewards(self, means, generator):
+        return means + generator.standard_normal(means.shape)
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({}, r"family <.*Drawing object.*> lacks means: see posse\.families\.Family for what"),
+        (
+            {"means": (0, 1)},
+            r"must have means such as posse\.families\.Interval\(0, 1\), got \(0, 1",
+        ),
+        (
+            {"means": Interval(0.0, 0.3)},
+            r"arm 1 has mean 0\.5, but Drawing means must be numbers in",
+        ),
+    ],
+)
+def test_an_own_family_that_lacks_something_is_refused_in_a_sentence(fields, words):
+    own = type("Drawing", (Drawing,), fields)()
+    with pytest.raises(ValueError, match=words):
+        Bandit(own, [0.1, 0.5])
+
+
+def test_an_own_family_that_only_draws_is_a_bandit():
+    own = type("Drawing", (Drawing,), {"means": Interval(0.0, 1.0)})()
+    assert Bandit(own, [0.1, 0.5]).gaps.tolist() == [0.4, 0.0]

@@ -53,8 +53,10 @@ def test_every_public_name_exists_and_nothing_else_does():
     for name in posse.__all__:
         assert getattr(posse, name) is not None
     assert set(posse.__all__) <= set(dir(posse))
-    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+    with pytest.raises(AttributeError, match=r"no attribute 'nonsense'$"):
         posse.nonsense  # noqa: B018
+    with pytest.raises(AttributeError, match="did you mean 'ThompsonSampling'"):
+        posse.ThompsonSamplng  # noqa: B018
 
 
 @pytest.mark.parametrize(

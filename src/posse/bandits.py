@@ -13,7 +13,7 @@ from posse import checks
 from posse.families.bernoulli import Bernoulli
 from posse.families.bounded import Bounded
 from posse.families.exponential import Exponential
-from posse.families.family import Family, check_means
+from posse.families.family import Family, check_family, check_means
 from posse.families.gaussian import Gaussian
 from posse.families.poisson import Poisson
 from posse.randomness import FloatArray
@@ -60,6 +60,7 @@ class Bandit:
 
     def __post_init__(self) -> None:
         checks.capable("family", self.family, ["draw_rewards"], "posse.families.Gaussian()")
+        check_family("family", self.family, ["draw_rewards"], ["means"])
         means = self.means.values if isinstance(self.means, checks.FrozenArray) else self.means
         if isinstance(means, UniformMeans):
             ends = np.nextafter([means.low, means.high], [means.high, means.low])

@@ -62,6 +62,17 @@ def calibrated(family: Family, belief: FloatArray, signs: FloatArray) -> FloatAr
 
     belief: (D, ..., K), such as an agent's of `result.beliefs`
     signs:  (1 + SIGNS, ..., K), its sketch of `result.signs`
+
+    >>> import posse
+    >>> bandit = posse.Bandit.gaussian([0.5, 0.1])
+    >>> ts = posse.Decentralized(posse.ThompsonSampling())
+    >>> result = posse.simulate(bandit, posse.networks.cycle(30), ts, horizon=20, runs=1, seed=7,
+    ...                         record=[20], keep=("beliefs", "signs"))
+    >>> belief, signs = result.beliefs[0, -1, :, 0], result.signs[0, -1, :, 0]  # of agent 0
+    >>> plain = posse.summarise(bandit.family, belief)
+    >>> honest = posse.summarise(bandit.family, posse.calibrated(bandit.family, belief, signs))
+    >>> bool((honest.high - honest.low > plain.high - plain.low).all())
+    True
     """
     belief, signs = np.asarray(belief, dtype=float), np.asarray(signs, dtype=float)
     if signs.ndim < 2 or len(signs) < 2 or signs.shape[1:] != belief.shape[1:]:

@@ -105,8 +105,14 @@ def choice(name: str, value: Any, allowed: Iterable[str]) -> str:
 
 def capable(name: str, value: Any, methods: Iterable[str], example: str) -> None:
     """An object with these methods; a class given in place of an object is the usual slip."""
-    if isinstance(value, type) or not all(callable(getattr(value, m, None)) for m in methods):
-        raise ValueError(f"{name} must be one such as {example}, got {shown(value)}")
+    lacking = [method for method in methods if not callable(getattr(value, method, None))]
+    if isinstance(value, type):
+        what = f"the class {value.__name__}, not an object"
+    elif lacking:
+        what = f"{shown(value)}, which lacks {' and '.join(lacking)}"
+    else:
+        return
+    raise ValueError(f"{name} must be one such as {example}, got {what}")
 
 
 class FrozenArray:

@@ -47,15 +47,17 @@ def find(name: str) -> Any:
     """Import the function or class called 'module:name'."""
     module, _, path = name.partition(":")
     if not all(part.isidentifier() for part in [*module.split("."), *path.split(".")]):
-        raise ValueError(f"a function is named 'module:function', got {name!r}")
+        raise ValueError(f"a function is named 'module:function', got {checks.shown(name)}")
     try:
         found = functools.reduce(getattr, path.split("."), importlib.import_module(module))
     except ImportError as error:
-        raise ValueError(f"{name!r} cannot be imported: {error}") from None
+        raise ValueError(f"{checks.shown(name)} cannot be imported: {error}") from None
     except AttributeError:
-        raise ValueError(f"{name!r} is unknown: module {module!r} has no {path!r}") from None
+        raise ValueError(
+            f"{checks.shown(name)} is unknown: module {module!r} has no {path!r}"
+        ) from None
     if not callable(found):
-        raise ValueError(f"{name!r} must be a function, got {found!r}")
+        raise ValueError(f"{checks.shown(name)} must be a function, got {checks.shown(found)}")
     return found
 
 
@@ -91,7 +93,7 @@ class Decoder:
             return data if len(some) > 1 or data is None else self.value(some[0], data)
         if origin is Literal and data not in arguments:
             *most, last = map(repr, arguments)
-            raise DecodingError(f"must be {', '.join(most)} or {last}, got {data!r}")
+            raise DecodingError(f"must be {', '.join(most)} or {last}, got {checks.shown(data)}")
         return data
 
     def at(self, key: str, hint: Any, data: Any) -> Any:
@@ -118,7 +120,7 @@ class Decoder:
     def entry(self, registry: Mapping[str, Any], data: Any) -> Any:
         """One of a registry, or of 'module:class': from its name, or a table of it and fields."""
         if not isinstance(data, str | Mapping):
-            raise DecodingError(f"must be a name or a table with a name, got {data!r}")
+            raise DecodingError(f"must be a name or a table with a name, got {checks.shown(data)}")
         given = {"name": data} if isinstance(data, str) else dict(data)
         # a name that stands for the whole entry has no key of its own
         with naming(("name",), inside=not isinstance(data, str)):
@@ -128,22 +130,24 @@ class Decoder:
             if not isinstance(name, str) or ":" not in name:
                 kind = registry[checks.choice("name", name, registry)]
             elif not dataclasses.is_dataclass(kind := find(name)):
-                raise ValueError(f"name must be that of a frozen dataclass, got {name!r}")
+                raise ValueError(
+                    f"name must be that of a frozen dataclass, got {checks.shown(name)}"
+                )
         return self.fields(kind, given, also=("name",))
 
     def _tuple(self, arguments: tuple[Any, ...], data: Any) -> tuple[Any, ...]:
         if not isinstance(data, list | tuple):
-            raise DecodingError(f"must be a list, got {data!r}")
+            raise DecodingError(f"must be a list, got {checks.shown(data)}")
         hints = [arguments[0]] * len(data) if arguments[-1] is ... else list(arguments)
         if len(hints) != len(data):
-            raise DecodingError(f"must be a list of {len(hints)}, got {data!r}")
+            raise DecodingError(f"must be a list of {len(hints)}, got {checks.shown(data)}")
         return tuple(self.at(str(i), *each) for i, each in enumerate(zip(hints, data, strict=True)))
 
 
 def table(data: Any) -> Mapping[str, Any]:
     """The data, if they are a table."""
     if not isinstance(data, Mapping):
-        raise DecodingError(f"must be a table of names and values, got {data!r}")
+        raise DecodingError(f"must be a table of names and values, got {checks.shown(data)}")
     return data
 
 
@@ -186,14 +190,14 @@ def _plain(hint: Any, data: Any) -> Any:
     if hint is float and type(data) is int and checks.is_finite(data):
         return float(data)
     if type(data) is not hint:
-        raise DecodingError(f"must be {_PLAIN[hint]}, got {data!r}")
+        raise DecodingError(f"must be {_PLAIN[hint]}, got {checks.shown(data)}")
     return data
 
 
 def _function(data: Any) -> Any:
     with naming(()):
         if not isinstance(data, str):
-            raise ValueError(f"a function is named 'module:function', got {data!r}")
+            raise ValueError(f"a function is named 'module:function', got {checks.shown(data)}")
         return find(data)
 
 

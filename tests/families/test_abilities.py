@@ -106,8 +106,8 @@ def test_the_kernels_count_and_total(family, with_random_prior, learnt):
     family = with_random_prior(family, generator)
     rewards = np.array([0.0, 0.25, 1.0])
     count, total = pair(family, family.statistic(rewards))
-    np.testing.assert_allclose(count, family.observation_weight, rtol=1e-15)
-    np.testing.assert_allclose(total, family.observation_weight * rewards, rtol=1e-15)
+    np.testing.assert_allclose(count, ability(family, "observation_weight"), rtol=1e-15)
+    np.testing.assert_allclose(total, ability(family, "observation_weight") * rewards, rtol=1e-15)
     belief = learnt(family, generator, (2, 3))
     np.testing.assert_allclose(unpair(family, pair(family, belief)), belief, rtol=1e-14)
 
@@ -117,7 +117,7 @@ def test_reward_kernels_exist(family):
     from posse.lab.compiled import rewards
 
     assert callable(getattr(rewards, family.reward_kernel))
-    assert isinstance(family.reward_parameter, float)
+    assert isinstance(ability(family, "reward_parameter"), float)
 
 
 @pytest.mark.parametrize("family", that_say("kernel"))

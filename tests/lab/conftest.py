@@ -2,7 +2,7 @@
 
 import pytest
 
-from posse.lab.results import Comparison
+from posse.lab.comparisons import Comparison
 
 from .making import make
 

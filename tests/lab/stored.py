@@ -5,7 +5,8 @@ import json
 
 import numpy as np
 
-from posse.lab.results import Comparison, Result
+from posse.lab.comparisons import Comparison
+from posse.lab.results import Result
 
 
 def make(seed=0, runs=2, length=3, agents=2, arms=2, settings=None, engine="reference"):

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from posse.lab.results import Comparison
+from posse.lab.comparisons import Comparison
 
 from .making import make
 

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import pytest
 
 from posse import markup
-from posse.lab.results import Comparison
+from posse.lab.comparisons import Comparison
 
 from .making import make
 

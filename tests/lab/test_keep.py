@@ -12,8 +12,9 @@ from posse.algorithms.bayesian import BayesianAlgorithm
 from posse.bandits import UniformMeans
 from posse.families import Gaussian
 from posse.lab import recording
+from posse.lab.comparisons import Comparison
 from posse.lab.keep import KEEP
-from posse.lab.results import Comparison, Result
+from posse.lab.results import Result
 from posse.randomness import generator
 
 from .making import make
@@ -240,12 +241,15 @@ def test_wrong_numbers_of_messages_are_refused(wrong):
 
 
 def test_what_memory_cannot_hold_is_refused_at_the_door(monkeypatch):
-    monkeypatch.setattr(recording, "memory", lambda: 1e-3)  # one megabyte
     big = {"horizon": 10**6, "runs": 10, "record": 100}
     curves = 10 * (8 * 100 + 4 * 4 * 3)  # bytes, all that is held without keep=
     monkeypatch.setattr(recording, "memory", lambda: (curves + 8) / 1e9)
     task = {"bandit": BANDIT, "network": NETWORK, "runs": 10}
     recording.check_size(**task, points=recording.points(100, 10**6), keep=())
+    monkeypatch.setattr(recording, "memory", lambda: (curves - 8) / 1e9)
+    with pytest.raises(ValueError, match="whose curves, pulls take"):
+        recording.check_size(**task, points=100, keep=())
+    monkeypatch.setattr(recording, "memory", lambda: (curves + 8) / 1e9)
     for keep in KEEP:
         with pytest.raises(ValueError, match=f"whose curves, pulls, {keep} take .* fewer runs"):
             simulate(keep=keep, **big)

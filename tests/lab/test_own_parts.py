@@ -185,6 +185,18 @@ def test_parts_of_two_processes_can_be_joined():
     assert_same(posse.concat(halves), simulate(algorithm=Uniformly(), runs=4))
 
 
+@pytest.mark.parametrize("kind", [np.uint64, np.int8, list])
+def test_arms_may_be_whole_numbers_of_any_kind(kind):
+    class Kind(Uniformly):
+        def choose(self, state, t, generator):
+            arms = super().choose(state, t, generator)
+            return arms.tolist() if kind is list else arms.astype(kind)
+
+    np.testing.assert_array_equal(
+        simulate(algorithm=Kind()).regret, simulate(algorithm=Uniformly()).regret
+    )
+
+
 def test_a_family_without_beliefs_serves_algorithms_that_need_none():
     bandit = posse.Bandit(Coins(), [0.1, 0.5])
     assert (simulate(bandit, Uniformly()).pulls.sum(axis=2) == 6).all()
@@ -209,14 +221,46 @@ def test_a_family_without_beliefs_serves_algorithms_that_need_none():
             posse.Isolated(posse.BayesUCB()),
             r"Believable\(\) lacks mean_quantile",
         ),
-        (BANDIT, Uniformly, "algorithm must be one such as"),
-        (BANDIT, object(), "algorithm must be one such as"),
+        (BANDIT, Uniformly, "algorithm must be one such as .*, got the class Uniformly, not an ob"),
+        (BANDIT, object(), "algorithm must be one such as .*, which lacks init and choose and lea"),
     ],
 )
 def test_what_is_missing_is_said_before_the_first_round(bandit, algorithm, sentence):
     with pytest.raises(ValueError, match=sentence) as refusal:
         simulate(bandit, algorithm)
     assert "\n" not in str(refusal.value)
+
+
+def test_means_that_fail_in_a_late_run_are_refused_before_the_first_round():
+    class Never(Uniformly):
+        def init(self, problem):
+            raise AssertionError("nothing is to be played")
+
+    calls = []
+
+    def tired(generator):
+        calls.append(1)
+        return generator.uniform(0, 1, 3 if len(calls) < 30 else 2)
+
+    with pytest.raises(ValueError, match="every run must have 3 arms"):
+        simulate(posse.Bandit.gaussian(tired), Never(), runs=50)
+
+
+def test_the_order_of_arms_can_be_undone():
+    seen = []
+
+    class Watched(Uniformly):
+        def learn(self, state, arms, rewards, weights):
+            seen.append(arms)
+            return state
+
+    result = simulate(posse.Bandit.gaussian([0.0, 1.0, 2.0, 3.0]), Watched(), runs=range(5, 9))
+    order = result.arm_order  # (runs, arms)
+    played = np.stack([np.take_along_axis(order, arms, axis=1) for arms in seen])
+    for arm in range(4):
+        np.testing.assert_array_equal((played == arm).sum(axis=0), result.pulls[:, :, arm])
+    with pytest.raises(ValueError, match="the settings tell no seed"):
+        _ = dataclasses.replace(result, settings={}).arm_order
 
 
 def test_a_family_that_lacks_a_range_is_refused():

@@ -10,7 +10,8 @@ from matplotlib.text import Text
 from scipy import optimize, stats
 
 from posse.lab import plots
-from posse.lab.results import Comparison, Result
+from posse.lab.comparisons import Comparison
+from posse.lab.results import Result
 
 from .making import make
 

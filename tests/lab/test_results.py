@@ -181,7 +181,8 @@ def test_frames_do_not_reach_back_into_the_result(comparison):
 def test_importing_results_loads_nothing_heavy():
     code = """
 import sys
-from posse.lab.results import Comparison, Result
+from posse.lab.comparisons import Comparison
+from posse.lab.results import Result
 Result([1, 2], [[1.0, 2.0]], [[[1, 1]]], "reference", {}).settings
 heavy = {"scipy", "pandas", "xarray", "matplotlib", "rich", "networkx", "numba"}
 print(sorted(heavy & set(sys.modules)))

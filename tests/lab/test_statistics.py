@@ -1,5 +1,6 @@
 """Intervals against scipy.stats, which the library itself is too impatient to import."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -11,6 +12,7 @@ from scipy import stats
 from posse.lab.results import Result
 from posse.lab.statistics import (
     Estimate,
+    Growth,
     growth,
     holm,
     mean_interval,
@@ -108,6 +110,21 @@ def test_common_random_numbers_make_the_difference_sharper():
     assert paired_difference(a, b).standard_error < apart / 10
 
 
+def test_pairs_across_engines_say_what_they_do_not_share():
+    a = result([1.0, 2.0, 4.0])
+    b = dataclasses.replace(result([0.0, 2.0, 3.0]), engine="compiled")
+    with pytest.warns(UserWarning, match="share means and graphs but not rewards") as caught:
+        difference = paired_difference(a, b)
+    assert caught[0].filename == __file__
+    assert difference.mean == pytest.approx(2 / 3)
+
+
+def test_only_the_same_runs_are_paired():
+    later = dataclasses.replace(result([1.0, 2.0, 4.0]), settings={"runs": {"start": 3, "stop": 6}})
+    with pytest.raises(ValueError, match="got runs 0 to 2 of 10 rounds and runs 3 to 5 of"):
+        paired_difference(result([1.0, 2.0, 4.0]), later)
+
+
 def test_a_result_does_not_differ_from_itself():
     same = result([1.0, 2.0, 4.0])
     assert tuple(paired_difference(same, same)) == (0.0, 0.0, 0.0, 0.0)
@@ -144,6 +161,19 @@ class TestGrowth:
         assert fit.acceleration.low > 0
         assert not fit.is_logarithmic()
         assert fit.is_logarithmic(least=1e3)  # what everybody must reach in the end
+
+    @pytest.mark.parametrize("slope", [3.0, -3.0])
+    def test_a_rise_by_rounding_is_none(self, slope):
+        def fit(low, late=5.0):
+            rise = Estimate(low, 0.0, low, low)
+            whole, later = Estimate(slope, 0.1, 2.8, 3.2), Estimate(late, 0.0, late, late)
+            return Growth(whole, later, rise, rounds=(10, 100), late_rounds=(32, 100))
+
+        assert fit(1e-12).is_logarithmic()
+        assert fit(2.9e-9).is_logarithmic()
+        assert not fit(3.1e-9).is_logarithmic()
+        assert fit(1.0, late=2.0).is_logarithmic(least=2.0)
+        assert not fit(1.0, late=2.1).is_logarithmic(least=2.0)
 
     def test_the_slope_is_that_of_least_squares_where_ln_t_is_even(self):
         times = 2 ** np.arange(8)

@@ -1,6 +1,7 @@
 """Results in files: exact round trips, and what cannot be saved."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,9 +10,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from posse.lab import storage
-from posse.lab.results import Comparison, Result
+from posse.lab.comparisons import Comparison
+from posse.lab.experiments import experiment_of
+from posse.lab.results import Result
 
 from .stored import assert_same, make, pair
+
+FORMATS = Path(__file__).parent / "formats"
 
 # --- round trips ----------------------------------------------------------------------------
 
@@ -87,6 +92,31 @@ def test_other_tools_read_the_file(tmp_path):
         assert dataset["pulls"].dims == ("algorithm", "run", "agent", "arm")
         assert dataset.attrs["kind"] == "posse-comparison"
         assert json.loads(dataset.attrs["settings"])["eins"] == {"algorithm": "Thompson"}
+
+
+@pytest.mark.parametrize("kind", ["result", "comparison"])
+def test_files_of_format_1_are_still_read_and_rerun(kind):
+    loaded = storage.load(FORMATS / f"{kind}-1.nc")
+    result = loaded if kind == "result" else loaded["dec-TS"]
+    assert result.engine == "reference"
+    assert not result.kept
+    again = experiment_of(loaded).run()
+    again = again if kind == "result" else again["dec-TS"]
+    # another processor may round a belief another way, though not another regret here
+    np.testing.assert_array_equal(again.regret, result.regret)
+    np.testing.assert_array_equal(again.pulls, result.pulls)
+
+
+def test_results_are_saved_as_netcdf_only(tmp_path):
+    with pytest.raises(ValueError, match=r"foo\.csv must end in \.nc: results are saved as netCDF"):
+        make().save(tmp_path / "foo.csv")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("path", [None, 3, ["a.nc"]])
+def test_what_is_no_path_is_refused(path):
+    with pytest.raises(ValueError, match="path must be that of a file such as"):
+        storage.load(path)
 
 
 # --- what cannot be saved -------------------------------------------------------------------

@@ -1,5 +1,7 @@
 """Files that are damaged, changed or no results are refused in one sentence."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import xarray as xr
@@ -130,6 +132,22 @@ def test_changed_attributes_are_refused(scratch, change, message):
     dataset.attrs = {name: value for name, value in attributes.items() if value is not None}
     dataset.to_netcdf(scratch, engine="scipy")
     assert message in refused(scratch, scratch.read_bytes())
+
+
+def test_what_was_kept_is_covered_by_the_checksum(scratch):
+    kept = {"means": np.arange(4.0).reshape(2, 2), "messages": np.ones((2, 3))}
+    value = dataclasses.replace(make(), kept=kept)
+    value.save(scratch)
+    assert storage.load(scratch).means.tolist() == [[0, 1], [2, 3]]
+    dataset = xr.load_dataset(scratch, engine="scipy")
+    for damaged in (
+        dataset.assign_attrs(shapes='{"means": [[2, 1]], "messages": [[2, 3]]}'),
+        dataset.assign_attrs(shapes='{"means": [[2, 2]]}'),
+        dataset.assign(means=dataset["means"] + 1),
+        dataset.drop_vars("means"),
+    ):
+        damaged.to_netcdf(scratch, engine="scipy")
+        assert "damaged" in refused(scratch, scratch.read_bytes())
 
 
 @pytest.mark.parametrize("name", ["time", "regret", "pulls"])

@@ -5,9 +5,9 @@ import pytest
 
 from posse import beliefs, families
 from posse.calibration import effective_pulls
-from posse.families import FAMILIES
+from posse.families import FAMILIES, Interval
 from posse.live.agent import Agent
-from posse.live.evidence import CAUTION, SIGNS, Evidence
+from posse.live.evidence import CAUTION, READ_BY, SIGNS, Evidence
 from posse.live.exchange.quanta import PER_UNIT, to_quanta
 
 LIVE = [name for name in FAMILIES if getattr(FAMILIES[name], "powers", ())]
@@ -107,6 +107,26 @@ def test_agents_of_every_family_pool_their_rewards(live, rewards, exchange):
 def test_a_family_that_does_not_say_its_powers_is_refused(name, example_of):
     with pytest.raises(ValueError, match=r"family must be one for live agents, got .*powers = "):
         Evidence.of(example_of(FAMILIES[name]), (0, 1))
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({}, "lacks means and rewards: see"),
+        ({"prior": None}, "lacks prior and means and rewards: see"),
+        ({"rewards": (0, 1), "means": Interval(0, 1)}, "must have rewards such as"),
+    ],
+)
+def test_an_own_family_that_lacks_something_is_refused_in_a_sentence(fields, words):
+    said = dict.fromkeys(READ_BY, len) | {"powers": (1,)} | fields
+    with pytest.raises(ValueError, match=f"^family <.*{words}"):
+        Evidence.of(type("Own", (), said)(), (0, 1))
+
+
+def test_a_family_in_place_of_an_example_is_refused():
+    for thing in (families.Bernoulli, 3, None):
+        with pytest.raises(ValueError, match="family must be one for live agents, got"):
+            Evidence.of(thing, (0, 1))
 
 
 def test_a_level_below_zero_is_no_evidence():

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from posse import checks
 from posse.algorithms.algorithm import Problem
 from posse.families.abilities import ability
-from posse.families.family import Family
+from posse.families.family import Family, name_of
 from posse.networks.static import Static
 from posse.networks.weights import is_symmetric
 from posse.randomness import FloatArray, IntArray
@@ -55,10 +55,10 @@ def noise_scale(family: Family, sigma: float | None) -> float:
     known = ability(family, "subgaussian")
     if known is None:
         raise ValueError(
-            f"sigma must be given for rewards of family {family.name!r}, "
+            f"sigma must be given for rewards of family {name_of(family)!r}, "
             "whose sub-Gaussian constant is not known"
         )
-    return checks.number(f"subgaussian of family {family.name!r}", known, above=0)
+    return checks.number(f"subgaussian of family {name_of(family)!r}", known, above=0)
 
 
 def check_static(problem: Problem, name: str) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar, NamedTuple, Protocol
+from collections.abc import Iterable
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from posse import checks
 from posse.randomness import FloatArray, Numbers, Randomness
 
 
@@ -97,6 +99,28 @@ class Family(Protocol):
         """
 
 
+def check_family(who: str, family: Any, methods: Iterable[str], ranges: Iterable[str] = ()) -> None:
+    """Refuse an object that lacks what is needed of a family: methods, and ranges of numbers."""
+    lacking = [name for name in methods if not callable(getattr(family, name, None))]
+    lacking += [name for name in ranges if not hasattr(family, name)]
+    if lacking:
+        raise ValueError(
+            f"{who} {checks.shown(family)} lacks {' and '.join(lacking)}: "
+            "see posse.families.Family for what a family supplies"
+        )
+    for name in ranges:
+        if not isinstance(getattr(family, name), Interval):
+            raise ValueError(
+                f"{who} {checks.shown(family)} must have {name} such as "
+                f"posse.families.Interval(0, 1), got {getattr(family, name)!r}"
+            )
+
+
+def name_of(family: Any) -> str:
+    """The name of a family in sentences; one's own class need not have one."""
+    return str(getattr(family, "name", type(family).__name__))
+
+
 def check_means(family: Family, means: ArrayLike) -> FloatArray:
     """The means (..., K) as an array of floats, refused unless each lies in the family's range."""
     try:
@@ -115,6 +139,6 @@ def check_means(family: Family, means: ArrayLike) -> FloatArray:
         where = f"arm {index[-1]}" + (f" of run {index[0]}" if len(index) > 1 else "")
         raise ValueError(
             f"means: {where} has mean {float(values[index])!r}, "
-            f"but {family.name} means must be numbers in {family.means} of size 1e30 at most"
+            f"but {name_of(family)} means must be numbers in {family.means} of size 1e30 at most"
         )
     return values

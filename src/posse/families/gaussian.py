@@ -81,9 +81,14 @@ class Gaussian(Abilities):
     def sample_mean(self, belief: FloatArray, generator: Randomness) -> FloatArray:
         """A normal variate."""
         shift, precision = belief
-        sd = 1.0 / np.sqrt(precision)
-        # mean + sd z = (shift sd + z) sd: one division for each, since this is hot
-        return np.asarray((shift * sd + generator.standard_normal(precision.shape)) * sd)
+        # mean + sd z = (shift sd + z) sd: one division for each, and no array but these three,
+        # since this is hot
+        sd = np.sqrt(precision, out=np.empty(precision.shape))
+        np.divide(1.0, sd, out=sd)
+        sample = np.multiply(shift, sd, out=np.empty(precision.shape))
+        sample += generator.standard_normal(precision.shape)
+        sample *= sd
+        return np.asarray(sample)
 
     def mean_quantile(self, belief: FloatArray, level: Numbers) -> FloatArray:
         """mean + sd ndtri(level)."""

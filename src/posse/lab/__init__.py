@@ -1,8 +1,9 @@
 """The lab: simulate, compare, store and plot."""
 
+from posse.lab.comparisons import Comparison
 from posse.lab.compiled.plan import compiled_parts
 from posse.lab.joining import concat
-from posse.lab.results import Comparison, Result
+from posse.lab.results import Result
 from posse.lab.simulation import compare, simulate
 from posse.lab.statistics import mean_interval, paired_difference
 from posse.lab.storage import load

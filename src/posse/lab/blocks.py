@@ -63,12 +63,11 @@ class Simulation:
 
         So position never matters, however ties are broken.
         """
-        n_arms = self.bandit.n_arms
-        orders = [generator(self.seed, run, "permutation").permutation(n_arms) for run in runs]
+        n_arms, orders = self.bandit.n_arms, arm_orders(self.seed, runs, self.bandit.n_arms)
         means = [self.bandit.means_of_run(run, generator(self.seed, run, "means")) for run in runs]
         if any(len(drawn) != n_arms for drawn in means):
             raise ValueError(f"means: every run must have {n_arms} arms, as the first draw had")
-        return take(np.stack(means), np.stack(orders)), np.stack(orders)
+        return take(np.stack(means), orders), orders
 
 
 @dataclass(frozen=True)
@@ -90,6 +89,11 @@ class Block:
                 for name in blocks[0].kept
             },
         )
+
+
+def arm_orders(seed: int, runs: Sequence[int], n_arms: int) -> NDArray[np.intp]:
+    """The caller's arm that is arm 0, 1, ... to the algorithm, in each run: (R, K)."""
+    return np.stack([generator(seed, run, "permutation").permutation(n_arms) for run in runs])
 
 
 def in_callers_order(values: NDArray[T], order: NDArray[np.intp]) -> NDArray[T]:

@@ -22,10 +22,11 @@ from posse.algorithms import Algorithm
 from posse.bandits import Bandit
 from posse.lab import keep as keeping
 from posse.lab import ranges, toml
+from posse.lab.comparisons import Comparison
 from posse.lab.decode import from_data
 from posse.lab.files import atomic_write
 from posse.lab.recording import recorded_rounds
-from posse.lab.results import Comparison, Result
+from posse.lab.results import Result
 from posse.lab.settings import not_rerunnable, to_data
 from posse.lab.simulation import compare, engine_of_each
 from posse.networks import Network

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from posse import markup
-from posse.lab.results import Comparison, Result
+from posse.lab.comparisons import Comparison
+from posse.lab.results import Result
 
 _HEADERS = ("regret", "standard error", "95% interval")
 

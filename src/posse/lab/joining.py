@@ -10,7 +10,8 @@ import numpy as np
 
 from posse import checks
 from posse.lab import ranges
-from posse.lab.results import Comparison, Result
+from posse.lab.comparisons import Comparison
+from posse.lab.results import Result
 
 
 @overload
@@ -21,6 +22,12 @@ def concat(parts: Any) -> Any:
     """Join results of one simulation that hold different runs, in any order, without a gap.
 
     Equal to one call with all the runs, settings too. What is not of one simulation is refused.
+
+    >>> bandit, network = posse.Bandit.bernoulli([0.7, 0.5, 0.3]), posse.networks.cycle(5)
+    >>> task = bandit, network, posse.Decentralized(posse.ThompsonSampling())
+    >>> parts = [posse.simulate(*task, horizon=9, runs=range(n, n + 5)) for n in (0, 5)]
+    >>> bool((posse.concat(parts).regret == posse.simulate(*task, horizon=9, runs=10).regret).all())
+    True
     """
     given: list[Any] = list(parts) if isinstance(parts, Iterable) else []
     if not given or not all(isinstance(part, Result | Comparison) for part in given):

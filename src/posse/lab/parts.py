@@ -12,9 +12,11 @@ from typing import Any
 from posse import checks, policies
 from posse.algorithms import ALGORITHMS, Decentralized
 from posse.algorithms.bayesian import BayesianAlgorithm
-from posse.bandits import Bandit
+from posse.bandits import Bandit, UniformMeans
+from posse.families.family import check_family, name_of
 from posse.lab.settings import not_rerunnable
 from posse.networks.network import Network
+from posse.randomness import generator
 
 # What a policy reads beliefs by; one of the user's may read them by anything.
 _READS = {
@@ -32,7 +34,17 @@ def check_problem(bandit: Any, network: Any) -> None:
         raise ValueError(
             f"network must be a network such as posse.networks.cycle(10), got {network!r}"
         )
-    _check_family("the bandit's family", bandit.family, ["draw_rewards"], ["means", "rewards"])
+    check_family("the bandit's family", bandit.family, ["draw_rewards"], ["means", "rewards"])
+
+
+def check_means(bandit: Bandit, seed: int, runs: range) -> None:
+    """Draw the means of all runs by a function of the user's: it may fail, or change K, in any."""
+    if not callable(bandit.means) or isinstance(bandit.means, UniformMeans):
+        return
+    n_arms = bandit.n_arms
+    for run in runs:
+        if len(bandit.means_of_run(run, generator(seed, run, "means"))) != n_arms:
+            raise ValueError(f"means: every run must have {n_arms} arms, as the first draw had")
 
 
 def check_algorithm(label: str, algorithm: Any, bandit: Bandit, keep: tuple[str, ...]) -> None:
@@ -48,13 +60,13 @@ def check_algorithm(label: str, algorithm: Any, bandit: Bandit, keep: tuple[str,
     who = f"the family of {label}" if own else f"the bandit's family, the model of {label},"
     if isinstance(algorithm, BayesianAlgorithm):
         reads = [_READS[type(algorithm.policy)]] if type(algorithm.policy) in _READS else []
-        _check_family(who, model, ["prior", "statistic", *reads], ["rewards"])
+        check_family(who, model, ["prior", "statistic", *reads], ["rewards"])
     elif own:
-        _check_family(who, model, [], ["rewards"])
+        check_family(who, model, [], ["rewards"])
     if not model.rewards.covers(bandit.family.rewards):
         raise ValueError(
-            f"family {_name(model)!r} learns from rewards in {model.rewards}, but the bandit's "
-            f"{_name(bandit.family)!r} rewards lie in {bandit.family.rewards}"
+            f"family {name_of(model)!r} learns from rewards in {model.rewards}, but the bandit's "
+            f"{name_of(bandit.family)!r} rewards lie in {bandit.family.rewards}"
         )
     if "messages" in keep and not callable(getattr(algorithm, "numbers_sent", None)):
         raise ValueError(
@@ -83,17 +95,3 @@ def warn_of_what_cannot_be_rerun(settings: Sequence[Mapping[str, Any]], stacklev
             "module, as a function or a frozen dataclass",
             stacklevel=stacklevel + 1,
         )
-
-
-def _check_family(who: str, family: Any, methods: list[str], fields: list[str]) -> None:
-    lacking = [name for name in methods if not callable(getattr(family, name, None))]
-    lacking += [name for name in fields if not hasattr(family, name)]
-    if lacking:
-        raise ValueError(
-            f"{who} {checks.shown(family)} lacks {' and '.join(lacking)}: "
-            "see posse.families.Family for what a family supplies"
-        )
-
-
-def _name(family: Any) -> str:
-    return str(getattr(family, "name", type(family).__name__))

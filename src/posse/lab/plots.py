@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-    from posse.lab.results import Comparison, Result
+    from posse.lab.comparisons import Comparison
+    from posse.lab.results import Result
 
 # Okabe and Ito's colours, safe for colour-blind readers (without yellow, which is lost on white),
 # and dashes in line widths. Seven of the one and five of the other have no common factor: 35

@@ -6,15 +6,16 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from posse.bandits import take
+from posse.algorithms.algorithm import Problem
 from posse.lab.blocks import Advance, Block, Simulation, in_parts, play_blocks
 from posse.lab.keep import coordinates_of
 from posse.lab.tally import Tally
 from posse.randomness import Streams
 
 # Arrays of about this many numbers stay in the processor's cache.
-_BLOCK_ELEMENTS = 65_536
+_BLOCK_ELEMENTS = 32_768
 
 
 def simulate_block(simulation: Simulation, runs: Sequence[int], advance: Advance) -> Block:
@@ -29,26 +30,29 @@ def simulate_block(simulation: Simulation, runs: Sequence[int], advance: Advance
 
     state = s.algorithm.init(problem)
     tally = Tally(s, problem, runs, means, order, state)
+    first_cell = np.arange(0, means.size, problem.n_arms)[:, None]  # of each run among all means
     for t in range(1, s.horizon + 1):
-        arms = s.algorithm.choose(state, t, to_policy)  # (R, N)
-        _check_arms(s.algorithm, arms, (len(runs), problem.n_agents), problem.n_arms)
-        rewards = s.bandit.family.draw_rewards(take(means, arms), to_rewards)  # (R, N)
+        chosen = s.algorithm.choose(state, t, to_policy)
+        arms = _checked(s.algorithm, chosen, problem)  # (R, N)
+        cells = first_cell + arms  # take_along_axis, which is slower, finds them twice
+        rewards = s.bandit.family.draw_rewards(means.take(cells), to_rewards)  # (R, N)
         weights = draw_weights(to_network, t)  # W(t)
         state = s.algorithm.learn(state, arms, rewards, weights)
-        tally.add(t, arms, state, weights)
+        tally.add(t, arms, cells, state, weights)
         advance(len(runs))
     return tally.block()
 
 
-def _check_arms(algorithm: Any, arms: Any, shape: tuple[int, int], n_arms: int) -> None:
-    """Refuse arms that do not exist, which an algorithm of the user's may play."""
-    array = np.asarray(arms)
+def _checked(algorithm: Any, arms: Any, problem: Problem) -> NDArray[np.intp]:
+    """The arms (R, N) as an array; refused if they do not exist, as a user's algorithm's may."""
+    array, shape, n_arms = np.asarray(arms), (problem.n_runs, problem.n_agents), problem.n_arms
     whole = array.shape == shape and np.issubdtype(array.dtype, np.integer)
     if not whole or array.min() < 0 or array.max() >= n_arms:
         raise ValueError(
             f"algorithm {type(algorithm).__name__} must choose whole numbers from 0 to "
             f"{n_arms - 1} in shape {shape} (runs, agents), got {array.dtype} {array.shape}"
         )
+    return array.astype(np.intp, copy=False)
 
 
 def blocks(simulation: Simulation, runs: range) -> list[range]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from posse.lab import ranges
 from posse.lab.arrays import plain, read_only, read_only_kept
+from posse.lab.blocks import arm_orders
 from posse.lab.keep import KEEP
 from posse.lab.statistics import mean_interval
 from posse.lab.summaries import Summary
@@ -100,6 +101,17 @@ class Result:
         """
         return self._kept("signs")
 
+    @property
+    def arm_order(self) -> NDArray[np.intp]:
+        """The arm here that was arm 0, 1, ... to the algorithm, in each run: (runs, arms).
+
+        Arms are played in a random order in every run, so that no position is favoured. Whoever
+        looks inside an algorithm of one's own finds here which arm it spoke of.
+        """
+        if "seed" not in self.settings:
+            raise ValueError("the order of arms is not known: the settings tell no seed")
+        return arm_orders(self.settings["seed"], self.run_numbers, self.n_arms)
+
     def _kept(self, name: str) -> NDArray[Any]:
         if name not in self.kept:
             # so that hasattr says no
@@ -134,7 +146,7 @@ class Result:
         return int(self.times[-1])
 
     def __repr__(self) -> str:
-        return f"Result({_size(self, self.engine)}, regret={self.summary().pair()})"
+        return f"Result({size_of(self, self.engine)}, regret={self.summary().pair()})"
 
     def _repr_html_(self) -> str:
         from posse.lab import html
@@ -204,132 +216,8 @@ class Result:
         return axes
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Comparison(Mapping[str, Result]):
-    """The results of several algorithms on one problem, by name and in the order given."""
-
-    results: Mapping[str, Result]
-
-    def __post_init__(self) -> None:
-        results = dict(self.results)
-        if not results:
-            raise ValueError("a comparison must hold at least one result, got none")
-        first_name, first = next(iter(results.items()))
-        for name, result in results.items():
-            if not isinstance(name, str) or not name.isprintable():
-                raise ValueError(f"algorithm names must be printable text, got {name!r}")
-            if not isinstance(result, Result):
-                raise ValueError(f"{name!r} must be a Result, got {type(result).__name__}")
-            shared = {
-                "times": np.array_equal(result.times, first.times),
-                "shape of pulls": result.pulls.shape == first.pulls.shape,
-                "runs": result.run_numbers == first.run_numbers,
-                "keep": list(result.kept) == list(first.kept),
-            }
-            for what, same in shared.items():
-                if not same:
-                    raise ValueError(f"{first_name!r} and {name!r} must have the same {what}")
-        object.__setattr__(self, "results", MappingProxyType(results))
-
-    def __getitem__(self, name: str) -> Result:
-        return self.results[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.results)
-
-    def __len__(self) -> int:
-        return len(self.results)
-
-    @property
-    def engine(self) -> str:
-        """The engine that ran all of them, or 'compiled and reference'."""
-        return " and ".join(sorted({result.engine for result in self.values()}))
-
-    @property
-    def is_mixed(self) -> bool:
-        """Whether they ran on several engines: pairs then share means and graphs, not rewards."""
-        return len({result.engine for result in self.values()}) > 1
-
-    def __repr__(self) -> str:
-        lines = []
-        for name, result in self.items():
-            where = f" ({result.engine})" if self.is_mixed else ""
-            lines.append(f"  {name}: {result.summary().pair()}{where}")
-        return "\n".join([f"Comparison({_size(self._first(), self.engine)}), regret:", *lines])
-
-    def _repr_html_(self) -> str:
-        from posse.lab import html
-
-        return html.of_comparison(self)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Comparison, (dict(self.results),)
-
-    def table(self) -> pd.DataFrame:
-        """Give each algorithm a row: regret at the horizon, standard_error, low and high.
-
-        Where the settings tell the true means, best_arm_share is the share of pulls of a best arm.
-        Where engines differ, engine says which ran what: rows of one engine met the same rewards,
-        rows of two engines only the same means and graphs.
-        """
-        import pandas as pd
-
-        rows = []
-        for result in self.values():
-            mean, error, low, high = mean_interval(result.regret[:, -1])
-            row = {"regret": mean, "standard_error": error, "low": low, "high": high}
-            share = result.best_arm_share()
-            rows.append(row if share is None else row | {"best_arm_share": share})
-        table = pd.DataFrame(rows, index=pd.Index(list(self), name="algorithm"), dtype=float)
-        if self.is_mixed:
-            table["engine"] = [result.engine for result in self.values()]
-        return table
-
-    def to_xarray(self) -> xr.Dataset:
-        """Stack the arrays: regret (algorithm, run, time), pulls (algorithm, run, agent, arm)."""
-        from posse.lab import storage
-
-        return storage.to_dataset(self)
-
-    def to_dataframe(self) -> pd.DataFrame:
-        """Make a long table with columns algorithm, run, time and regret."""
-        import pandas as pd
-
-        tables = [result.to_dataframe() for result in self.values()]
-        for name, table in zip(self, tables, strict=True):
-            table.insert(0, "algorithm", name)
-        return pd.concat(tables, ignore_index=True)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a netCDF file, which `posse.load` gives back exactly."""
-        from posse.lab import storage
-
-        storage.save(self, path)
-
-    def plot(
-        self,
-        ax: Axes | None = None,
-        title: str | None = None,
-        *,
-        log: bool | str = False,
-        bands: str = "interval",
-    ) -> Axes:
-        """Draw all mean regrets in their bands, each named at its end, on new axes or those given.
-
-        log:   False, "x", "y", or True for both axes
-        bands: "interval" for the mean's 95% interval, "quantiles" for the middle 90% of the runs
-        """
-        from posse.lab import plots
-
-        axes = plots.new_axes() if ax is None else ax
-        plots.draw_comparison(axes, self, title, log=log, bands=bands)
-        return axes
-
-    def _first(self) -> Result:
-        return next(iter(self.results.values()))
-
-
-def _size(result: Result, engine: str) -> str:
+def size_of(result: Result, engine: str) -> str:
+    """The numbers of runs, agents, arms and rounds, as a repr shows them."""
     numbers = result.run_numbers
     runs = result.runs if numbers.start == 0 else numbers
     return (

@@ -19,10 +19,11 @@ from posse.bandits import Bandit
 from posse.lab import keep as keeping
 from posse.lab import parts, ranges, reference
 from posse.lab.blocks import Block, Simulation, in_parts, play_blocks
+from posse.lab.comparisons import Comparison
 from posse.lab.compiled import plan
 from posse.lab.progress import Bars, progress_bar
 from posse.lab.recording import check_size, points, recorded_rounds
-from posse.lab.results import Comparison, Result
+from posse.lab.results import Result
 from posse.lab.settings import to_data, versions
 from posse.networks.network import Network
 
@@ -52,6 +53,12 @@ def simulate(
     record: None keeps every round, n keeps n log-spaced rounds, an array keeps those rounds.
     keep:   what to keep of each run besides regret and pulls: "agents" (agent_regret), "means",
             "messages" (numbers_sent), "beliefs", "signs" (for `posse.calibrated`).
+
+    >>> bandit, network = posse.Bandit.bernoulli([0.7, 0.5, 0.3]), posse.networks.cycle(5)
+    >>> dec_ts = posse.Decentralized(posse.ThompsonSampling())
+    >>> result = posse.simulate(bandit, network, dec_ts, horizon=100, runs=10, seed=7)
+    >>> result.regret.shape, result.pulls.shape
+    ((10, 100), (10, 5, 3))
     """
     task = _Task.checked(bandit, network, horizon, runs, seed, threads, record, keep)
     checks.choice("engine", engine, ENGINES)
@@ -79,6 +86,15 @@ def compare(
     The engine is chosen for each algorithm, so nobody's numbers depend on who stands beside; a dict
     gives each its own by name. Algorithms on different engines meet the same means and graphs but
     other rewards; engine="reference" gives all of them the same.
+
+    >>> algorithms = {
+    ...     "dec-TS": posse.Decentralized(posse.ThompsonSampling()),
+    ...     "alone": posse.Isolated(posse.ThompsonSampling()),
+    ... }
+    >>> bandit, network = posse.Bandit.bernoulli([0.7, 0.5, 0.3]), posse.networks.cycle(5)
+    >>> comparison = posse.compare(bandit, network, algorithms, horizon=100, runs=10, seed=7)
+    >>> bool(comparison["dec-TS"].regret.mean() < comparison["alone"].regret.mean())
+    True
     """
     task = _Task.checked(bandit, network, horizon, runs, seed, threads, record, keep)
     if not isinstance(algorithms, Mapping) or not algorithms:
@@ -160,6 +176,7 @@ class _Task:
         threads = os.cpu_count() or 1 if threads is None else threads
         threads = checks.whole("threads", threads, at_least=1)
         bandit.check_runs(runs.stop)
+        parts.check_means(bandit, seed, runs)
         times = recorded_rounds(record, horizon)
         return cls(bandit, network, horizon, runs, seed, threads, times, keep)
 

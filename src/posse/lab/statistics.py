@@ -26,9 +26,6 @@ class Estimate(NamedTuple, Generic[T]):
     high: T
 
 
-Interval = Estimate[T]  # what the report calls it
-
-
 def mean_interval(
     values: ArrayLike, axis: int = 0, level: float = 0.95
 ) -> Estimate[NDArray[np.float64]]:
@@ -135,8 +132,8 @@ def paired_difference(a: Result, b: Result, level: float = 0.95) -> Estimate[flo
     """
     if a.run_numbers != b.run_numbers or a.horizon != b.horizon:
         raise ValueError(
-            "a and b must have the same runs and horizon, got "
-            f"{words(a.run_numbers)} to {a.horizon} and {words(b.run_numbers)} to {b.horizon}"
+            f"a and b must have the same runs and horizon, got {words(a.run_numbers)} of "
+            f"{a.horizon} rounds and {words(b.run_numbers)} of {b.horizon}"
         )
     if a.engine != b.engine:
         warnings.warn(

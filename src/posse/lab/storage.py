@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from posse.lab.comparisons import Comparison
 from posse.lab.files import atomic_write
 from posse.lab.keep import KEEP
-from posse.lab.results import Comparison, Result
+from posse.lab.results import Result
 
 if TYPE_CHECKING:
     import xarray as xr

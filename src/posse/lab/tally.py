@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from posse.algorithms.algorithm import Problem
 from posse.algorithms.forced import without_forced_pulls
-from posse.bandits import take
 from posse.lab.blocks import Block, Simulation, in_callers_order
 from posse.lab.signs import Sketches
 from posse.networks.operators import links_in_use
@@ -50,15 +49,21 @@ class Tally:
         if "beliefs" in simulation.keep:
             shape = _belief(simulation, problem, state).shape
             self._kept["beliefs"] = np.zeros((n_runs, len(times), shape[0], n_agents, n_arms))
-
         if "signs" in simulation.keep:
             self._sketches = Sketches(simulation, problem, runs)
             shape = (n_runs, len(times), len(self._sketches.values), n_agents, n_arms)
             self._kept["signs"] = np.zeros(shape)
 
-    def add(self, t: int, arms: NDArray[np.intp], state: Any, weights: Any) -> None:
-        """Charge round t's arms (R, N): the gaps of the arms played, averaged over agents."""
-        gaps = take(self._gaps, arms)  # (R, N)
+    def add(
+        self,
+        t: int,
+        arms: NDArray[np.intp],  # (R, N)
+        cells: NDArray[np.intp],  # (R, N) where these arms are among the arms of all runs
+        state: Any,
+        weights: Any,
+    ) -> None:
+        """Charge round t's arms: the gaps of the arms played, averaged over agents."""
+        gaps = self._gaps.take(cells)  # (R, N)
         self._so_far += gaps.mean(axis=1)
         self._pulls.reshape(-1)[self._first_arm + arms.ravel()] += 1
         if "agents" in self._kept:

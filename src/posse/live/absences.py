@@ -1,4 +1,4 @@
-"""Neighbours that do not connect: said once for each absence, with what to look at."""
+"""Log lines for neighbours that stay disconnected: one for each absence, with what to look at."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ PATIENCE = 20.0  # seconds
 
 
 class Absences:
-    """Since when each neighbour has been away, and whether that was said."""
+    """How long each neighbour has been disconnected, and whether it was logged."""
 
     def __init__(self) -> None:
         self._since: dict[str, float] = {}
         self._said: set[str] = set()
 
     def look(self, connected: Mapping[str, bool], now: float) -> Iterator[str]:
-        """What there is to say now."""
+        """The sentences to log now."""
         for name, here in connected.items():
             if here:
                 self._since.pop(name, None)

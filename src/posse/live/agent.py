@@ -1,4 +1,4 @@
-"""One agent, without I/O: it chooses, learns, and exchanges evidence with its neighbours."""
+"""One agent without I/O (sans-I/O): it chooses, learns, and exchanges evidence with neighbours."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class Agent:
         self._rounds: int | None = None  # decisions so far; None: as many as own rewards
 
     def pull(self, allowed: Sequence[str] | None = None) -> Decision:
-        """Which arm to play now, of all or of those allowed."""
+        """A decision: which arm to play now, of all or of those allowed."""
         arm, probability = self.choose(allowed)
         decision = Decision(secrets.token_hex(16), arm, probability)
         self._remember(decision.id, arm, None)
@@ -119,7 +119,7 @@ class Agent:
         return names[chosen], float(probabilities[chosen])
 
     def update(self, decision: Decision | str, reward: float) -> bool:
-        """Learn how a decision went; returns False for a repetition, which changes nothing."""
+        """Learn the reward of a decision; idempotent: a repetition changes nothing and is False."""
         id_ = decision.id if isinstance(decision, Decision) else decision
         if id_ not in self._decisions:
             raise ValueError(f"decision {id_!r} is unknown, or too old to be remembered")
@@ -135,12 +135,12 @@ class Agent:
         return True
 
     def learn(self, arm: str, reward: float) -> None:
-        """Take in the reward of an arm, played by this agent."""
+        """Add the reward of an arm, played by this agent, to its own evidence."""
         self.exchange.observe(arm, self._evidence.of_reward(reward, self._generator))
 
     @property
     def belief(self) -> FloatArray:
-        """What the agent acts on, (D, K): its prior and the evidence, tempered under flows."""
+        """The posterior the agent acts on, (D, K): prior and evidence, tempered under flows."""
         return self._belief(honest=False)
 
     def arms(self) -> dict[str, ArmStatus]:
@@ -177,7 +177,7 @@ class Agent:
         return self.exchange.receive(peer, message, now)
 
     def state(self) -> dict[str, Any]:
-        """What must survive, as plain JSON values."""
+        """The durable state, as plain JSON values."""
         return {"fingerprint": self.fingerprint, "exchange": self.exchange.state()}
 
     def restore(self, state: Mapping[str, Any], clean: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""Clients of an agent's HTTP interface: pull, play, update."""
+"""HTTP clients of an agent, with retries: pull, play, update."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Request = tuple[str, str, Any]  # method, path, body
 
 
 class Client:
-    """Talks to one agent; threads may share it.
+    """A thread-safe client of one agent, with a connection pool and retries.
 
     Attempts that meet no agent, or one whose store fails, are repeated: every request may be.
     """
@@ -196,7 +196,7 @@ class AsyncClient:
 
 
 def _wish(allowed: Sequence[str] | None, decision: str | None = None) -> dict[str, Any]:
-    """The request of a decision, with an id so that it may be repeated."""
+    """The request of a decision, with an id that makes it idempotent, so that it may be retried."""
     if isinstance(allowed, str):
         raise ValueError(f"allowed must be a list of arms, got {allowed!r}")
     wish: dict[str, Any] = {"decision": secrets.token_hex(16) if decision is None else decision}

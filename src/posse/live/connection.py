@@ -1,4 +1,4 @@
-"""How a client reaches its agent: the address, a connection to it, and what comes back."""
+"""One HTTP connection of a client: the address, timeouts and retries, and the response."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ IDLE = 1.0  # seconds after which a connection is looked at before it is used ag
 
 @dataclass(frozen=True)
 class Answer:
-    """What came back."""
+    """A response."""
 
     status: int
     content: bytes
@@ -39,7 +39,7 @@ class Answer:
 
 
 class Address:
-    """Where an agent is, and how long and how often to ask it."""
+    """Where an agent is, the timeout, and the number of attempts."""
 
     def __init__(self, url: str, timeout: float, attempts: int, backoff: float) -> None:
         self.url, self.attempts = url, checks.whole("attempts", attempts, at_least=1)
@@ -66,7 +66,7 @@ class Address:
         return self.path + path, content, {**self._headers, "Content-Length": str(len(content))}
 
     def pause(self, attempt: int, failure: Exception | Answer) -> float:
-        """How long to wait before the next attempt, or the error after the last one."""
+        """The back-off before the next attempt, or the error after the last one."""
         if attempt >= self.attempts:
             if isinstance(failure, Answer):
                 raise StoreError(failure.error or f"{self.url} is unavailable: try later")

@@ -20,13 +20,17 @@ from posse import checks
 from posse.calibration import CAUTION as CAUTION
 from posse.calibration import SIGNS as SIGNS
 from posse.families.abilities import ability
-from posse.families.family import Family
+from posse.families.family import Family, check_family, name_of
 from posse.live.exchange.quanta import from_quanta, to_quanta
 from posse.randomness import FloatArray
 
 # Rewards at which a statistic is looked at, if the family can have them, beside some of the reward
 # range. The first give the coefficients: short in binary, so that these come out exact, and of one
 # sign, so that no two powers look alike.
+READ_BY = (  # what decisions and `posse status` read a family by, whatever the policy
+    *("prior", "statistic", "posterior_mean", "sample_mean"),
+    *("mean_quantile", "mean_cdf", "log_density"),
+)
 PROBES = (0.0, 1.0, 2.0, 0.5, 0.25, 0.75, 3.0, -1.0, -2.0, -0.5)
 
 
@@ -55,7 +59,7 @@ class Evidence:
             low, high = asked
         if not (math.isfinite(low) and math.isfinite(high)):
             raise ValueError(
-                f"reward_range must be given for family {family.name!r}, whose rewards have no "
+                f"reward_range must be given for family {name_of(family)!r}, whose rewards have no "
                 "bound: the lowest and the highest reward that can be true, such as [0, 100]"
             )
         evidence = cls(family, (low, high), signs)
@@ -65,7 +69,7 @@ class Evidence:
     @cached_property
     def powers(self) -> tuple[int, ...]:
         """Which powers of a reward add up, beside the count."""
-        return tuple(ability(self.family, "powers"))
+        return tuple(sorted(ability(self.family, "powers")))
 
     @cached_property
     def scale(self) -> float:
@@ -113,21 +117,24 @@ class Evidence:
         pulls = self.count(quanta)
         if pulls == 0.0:
             return np.zeros(len(self.family.prior()))
-        means = {
-            power: self._possible(power, value * self.scale**power / pulls)
-            for power, value in zip(self.powers, values, strict=False)
-        }
-        if 1 in means:  # an even power's mean is at least the power of the mean
-            means = {p: max(m, means[1] ** p) if p % 2 == 0 else m for p, m in means.items()}
-        total = self.linear @ np.array([1.0, *means.values()])
+        features = [1.0]
+        for (power, unit, low, high), value in zip(self._limits, values, strict=False):
+            if power % 2 == 0 and self.powers[0] == 1:  # at least that power of the mean
+                low = features[1] ** power
+            features.append(min(max(value * unit / pulls, low), high))
+        total = self.linear @ np.array(features)
         return np.asarray(total * (pulls if count is None else count))
 
-    def _possible(self, power: int, mean: float) -> float:
-        """The mean of a power of rewards, clipped to what rewards in the range can have."""
-        ends = [end**power for end in self.reward_range]
-        if power % 2 == 0 and self.reward_range[0] < 0 < self.reward_range[1]:
-            ends.append(0.0)
-        return min(max(mean, min(ends)), max(ends))
+    @cached_property
+    def _limits(self) -> tuple[tuple[int, float, float, float], ...]:
+        """For each power its unit, and the least and the most of it that a reward can have."""
+        limits = []
+        for power in self.powers:
+            ends = [end**power for end in self.reward_range]
+            if power % 2 == 0 and self.reward_range[0] < 0 < self.reward_range[1]:
+                ends.append(0.0)
+            limits.append((power, self.scale**power, min(ends), max(ends)))
+        return tuple(limits)
 
     @cached_property
     def _probes(self) -> FloatArray:
@@ -156,13 +163,13 @@ class Evidence:
             size = np.abs(self.linear) @ np.abs(self._features(self._probes).T)
         if not np.all(np.abs(got - wanted) <= 1e-9 * size):
             raise ValueError(
-                f"powers of family {self.family.name!r} must give its statistic, but it is not "
+                f"powers of family {name_of(self.family)!r} must give its statistic, but it is not "
                 f"linear in 1, {names}"
             )
         for power, column in zip(self.powers, self.linear.T[1:], strict=True):
             if not column.any():
                 raise ValueError(
-                    f"powers of family {self.family.name!r} must be those of its statistic, "
+                    f"powers of family {name_of(self.family)!r} must be those of its statistic, "
                     f"which has no y^{power}"
                 )
 
@@ -170,7 +177,7 @@ class Evidence:
 def _check_powers(family: Family) -> None:
     """Refuse a family that does not say how its rewards add up."""
     powers: Any = ability(family, "powers")
-    if not powers:
+    if not powers or isinstance(family, type):
         raise ValueError(
             f"family must be one for live agents, got {family!r}: it does not say of which powers "
             "of a reward its statistic is made, such as powers = (1,)"
@@ -178,3 +185,4 @@ def _check_powers(family: Family) -> None:
     whole = all(isinstance(power, int) and power >= 1 for power in powers)
     if not whole or len(set(powers)) < len(powers):
         raise ValueError(f"powers must be different whole numbers from 1, got {powers!r}")
+    check_family("family", family, READ_BY, ["means", "rewards"])

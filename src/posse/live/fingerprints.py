@@ -20,6 +20,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from posse.families import FAMILIES
+from posse.families.family import name_of
 from posse.live.evidence import Evidence
 
 # What 0.1 spelled: the class, and its fields in order. Frozen: stores on disk depend on it.
@@ -62,11 +63,11 @@ def _digest(text: str) -> str:
 
 def _numbers_of_0_1(evidence: Evidence) -> dict[str, float] | None:
     """The fields that 0.1 spelled; None for a family that it did not have, or not like this."""
-    family = evidence.family
-    if family.name not in FAMILIES_OF_0_1 or FAMILIES[family.name] is not type(family):
+    family, name = evidence.family, name_of(evidence.family)
+    if name not in FAMILIES_OF_0_1 or FAMILIES[name] is not type(family):
         return None
-    _, names = FAMILIES_OF_0_1[family.name]
-    for field in dataclasses.fields(FAMILIES[family.name]):
+    _, names = FAMILIES_OF_0_1[name]
+    for field in dataclasses.fields(FAMILIES[name]):
         if field.name not in names and getattr(family, field.name) != field.default:
             return None
     return {name: float(getattr(family, name)) for name in names}
@@ -84,7 +85,7 @@ def _in_numbers(kind: str, evidence: Evidence) -> str:
         return " ".join(f"{value:.12g}" for value in np.ravel(np.asarray(values, dtype=float)))
 
     parts = {
-        "family": evidence.family.name,
+        "family": name_of(evidence.family),
         "prior": written(evidence.family.prior()),
         "statistic": written(evidence.linear),
         "powers": written(evidence.powers),

@@ -1,4 +1,4 @@
-"""A node: an agent with a memory on disk and neighbours; what `posse agent` runs.
+"""A node, the agent process: an agent with a durable store and a transport (`posse agent`).
 
 A lock guards the agent; the store's transactions are taken before it, never after.
 """
@@ -28,14 +28,14 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Silence:
-    """What no reward means: after `window` seconds the default, or nothing."""
+    """The reward window: after `window` seconds without a reward the default counts, or nothing."""
 
     window: float | None = None
     default_reward: float | None = None
 
 
 class Node:
-    """Decisions and rewards that survive, evidence that travels."""
+    """An agent process: durable, idempotent decisions and rewards, and the exchange of evidence."""
 
     def __init__(
         self,
@@ -68,13 +68,13 @@ class Node:
                 agent.connect(name)
 
     def start(self) -> None:
-        """Begin to exchange, and to tick."""
+        """Open the transport and start the thread that ticks."""
         self.transport.start(self.receive)
         self._ticker = threading.Thread(target=self._run, name="posse-tick", daemon=True)
         self._ticker.start()
 
     def stop(self) -> None:
-        """End cleanly: no more ticks, no more messages, the store closed."""
+        """Shut down gracefully: no more ticks, no more messages, the store closed."""
         self._stopping.set()
         if self._ticker is not None:
             self._ticker.join(10)
@@ -84,7 +84,7 @@ class Node:
     def decide(
         self, id_: str | None = None, allowed: Sequence[str] | None = None
     ) -> DecisionRecord:
-        """Which arm to play; the same id again gets the same answer."""
+        """A decision: which arm to play; idempotent in its id."""
         chosen = self.choose(id_, allowed)
         kept = self.store.decide(chosen)
         self.counts.add("decisions", kept is chosen)
@@ -102,13 +102,13 @@ class Node:
         return DecisionRecord(id_ or secrets.token_hex(16), arm, probability, self.clock())
 
     def reward(self, decision_id: str, reward: float) -> Outcome:
-        """How a decision went; returns when it is on disk."""
+        """Settle a decision with its reward; idempotent, and durable when it returns."""
         outcome = self.store.reward(decision_id, reward, self.clock())
         self.counts.add("rewards", outcome is Outcome.NEW)
         return outcome
 
     def tick(self) -> None:
-        """Close windows, forget what is old, and send what is due."""
+        """One round of upkeep: expire windows, delete old decisions, send messages that are due."""
         now = self.clock()
         if self.silence.window is not None:
             self.store.expire(now, self.silence.window, self.silence.default_reward)
@@ -120,7 +120,7 @@ class Node:
         self._send(outgoing)
 
     def receive(self, peer: str, payload: bytes) -> None:
-        """Take in what a neighbour sent; whatever it is, the node lives on."""
+        """Handle a neighbour's message; a malformed one is refused and counted, never fatal."""
         self.counts.add("received")
         try:
             message = self._codec.decode(payload)
@@ -133,7 +133,7 @@ class Node:
         except StoreError:  # the neighbour will say it again
             self.failures.add("receive")
             return
-        except Exception:  # ours to mend, but not to die of
+        except Exception:  # a bug of ours must not end the process
             log.exception("a message of %s failed", peer)
             self.failures.add("receive")
             return
@@ -177,7 +177,7 @@ class Node:
                 if not failing:  # once: the log may be on the same disk
                     log.error("%s", error)
                 failing = True
-            except Exception:  # ours to mend, but an agent that no longer ticks is dead
+            except Exception:  # a bug of ours must not end the thread that ticks
                 log.exception("a tick failed")
                 self.failures.add("tick")
 
@@ -193,7 +193,7 @@ class Node:
 
 
 class _Kept:
-    """The agent's evidence, as the store keeps it in step with the rewards."""
+    """The agent's evidence as a participant of the store's transactions."""
 
     def __init__(self, agent: Agent, lock: threading.RLock, clean: bool) -> None:
         self._agent, self._lock, self._clean = agent, lock, clean
@@ -210,7 +210,7 @@ class _Kept:
             return self._agent.exchange.state()
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Back to a state that is on disk: after a start, or when a commit failed."""
+        """Roll back to the state on disk: after a start, or when a commit failed."""
         with self._lock:
             self._agent.exchange.restore(state, self._clean)
         self._clean = True  # from now on nothing is forgotten that others may have seen

@@ -1,4 +1,4 @@
-"""From agent.toml to a running node: store, transport, signatures, put together."""
+"""Wiring of an agent process, from agent.toml: store, transport, signatures, node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Signed entries: a relay passes them on, and nobody can forge another's.
+"""Digital signatures of entries: relays pass them on, and nobody can forge another's.
 
 A signature carries its signer's certificate, so that whoever trusts the authority can check it
 without having met the signer.

@@ -1,4 +1,4 @@
-"""Messages as bytes and back: a version, a tag and msgpack; a stranger's bytes are never trusted.
+"""Serialisation of messages: a version, a tag and msgpack; untrusted bytes are validated.
 
     byte 0       the version of this format
     bytes 1...   msgpack: [tag, field, field, ...]
@@ -19,7 +19,7 @@ VERSION: Final = 1
 
 
 class WireError(ValueError):
-    """Why bytes are not a message: a sentence, and a kind that holds no words of a stranger's."""
+    """Bytes that are no valid message: a sentence, and a kind without any untrusted text."""
 
     def __init__(self, sentence: str, kind: str = "malformed") -> None:
         super().__init__(sentence)

@@ -49,14 +49,16 @@ def argmax(scores: FloatArray, generator: Randomness) -> NDArray[np.intp]:
     """
     # drawn whether needed or not, so that a tie in one run never shifts another run's stream
     uniform = generator.random(scores.shape[:-1])
-    best = scores.max(axis=-1, keepdims=True)
+    first = np.asarray(scores.argmax(axis=-1))  # NaN counts as the highest
+    rows = np.arange(0, scores.size, scores.shape[-1]).reshape(first.shape)
+    best = scores.reshape(-1).take(rows + first)[..., None]  # take_along_axis is slower
     if np.isnan(best).any():
         raise ValueError("a policy gave a score that is not a number (NaN)")
     tied = scores == best
-    if np.count_nonzero(tied) > uniform.size:  # else every best score is alone
-        nth = np.floor(uniform * np.count_nonzero(tied, axis=-1))[..., None]
-        return np.asarray((np.cumsum(tied, axis=-1) > nth).argmax(axis=-1))
-    return np.asarray(tied.argmax(axis=-1))
+    if np.count_nonzero(tied) == uniform.size:  # every best score is alone
+        return first
+    nth = np.floor(uniform * np.count_nonzero(tied, axis=-1))[..., None]
+    return np.asarray((np.cumsum(tied, axis=-1) > nth).argmax(axis=-1))
 
 
 def choose(

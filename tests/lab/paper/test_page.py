@@ -163,7 +163,7 @@ def test_a_report_of_nothing_and_numbers_that_json_lacks_are_no_trouble():
 
 def test_what_was_not_tested_is_folded_below_what_was():
     tested, folded = render(REPORT).split("<details>")[:2]
-    assert folded.startswith("<summary>1 claims not tested here</summary>")
+    assert folded.startswith("<summary>1 claim not tested here</summary>")
     assert "Claim &lt;5&gt;" in folded
     assert "Claim &lt;5&gt;" not in tested
     assert "Claim &lt;4&gt;" in tested

@@ -97,7 +97,7 @@ def _claims(rows: Sequence[ClaimReport], panels: Sequence[PanelReport]) -> str:
     runs = max((panel.runs for panel in panels), default=0)
     agreement = f"<p>{escape(published.sentence(values, runs))}.</p>" if values else ""
     folded = (
-        f"<details><summary>{len(untested)} claims not tested here</summary>\n"
+        f"<details><summary>{_claims_word(len(untested))} not tested here</summary>\n"
         f"{_claims_table(untested, panels)}</details>"
         if untested
         else ""
@@ -109,6 +109,10 @@ def _claims(rows: Sequence[ClaimReport], panels: Sequence[PanelReport]) -> str:
 {agreement}
 {folded}
 </section>"""
+
+
+def _claims_word(number: int) -> str:
+    return "1 claim" if number == 1 else f"{number} claims"
 
 
 def _claims_table(rows: Sequence[ClaimReport], panels: Sequence[PanelReport]) -> str:

@@ -1,4 +1,4 @@
-"""Whether a message comes from the process that runs now, or is a late one of a dead process.
+"""Epochs of peer processes (boots): tells live messages from late ones of a dead process.
 
 A process draws a random boot number when it starts, and only one of an identity runs at a time.
 When a boot is seen for the first time, any boot of that peer counts only once it has heard what we

@@ -1,4 +1,4 @@
-"""What an honest neighbour cannot have said; a plausible lie is not found."""
+"""Validation of flow messages: what an honest neighbour cannot send; plausible lies pass."""
 
 from __future__ import annotations
 

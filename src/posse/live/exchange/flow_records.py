@@ -1,4 +1,4 @@
-"""What an agent of flows must never forget: its own evidence, and what flowed over each edge."""
+"""Durable state of flows: an agent's own evidence, and what flowed over each edge."""
 
 from __future__ import annotations
 

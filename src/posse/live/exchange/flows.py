@@ -1,4 +1,4 @@
-"""Flows: Algorithm 1, live; every exchange on an edge is one doubly stochastic pairwise step.
+"""Flows: Algorithm 1 as asynchronous gossip; each exchange is one doubly stochastic pairwise step.
 
 Each end of an edge keeps a record (version, flow): what has flowed out over it since ever.  An
 agent's level e = x - sum of flows estimates the network's average evidence; its belief adds N e.

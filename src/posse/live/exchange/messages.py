@@ -1,4 +1,4 @@
-"""What agents say to each other: plain values, encoded elsewhere."""
+"""The messages of the exchanges: plain values; `wire` serialises them."""
 
 from __future__ import annotations
 

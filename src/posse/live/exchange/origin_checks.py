@@ -1,4 +1,4 @@
-"""What an honest neighbour cannot have said, and how often an origin can have pulled."""
+"""Validation of origin messages, and a rate limit on what one origin can have pulled."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from posse.live.exchange.messages import Entry, OriginsMessage
 
 @dataclass(frozen=True)
 class RateCap:
-    """No origin can have pulled more often than this since the network began (by our clock)."""
+    """A rate limit: no origin can have pulled more often since the network began (by our clock)."""
 
     per_second: float
     since: float

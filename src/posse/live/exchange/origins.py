@@ -1,4 +1,4 @@
-"""Origins: every agent keeps every origin's cumulative evidence; exact, whatever is lost.
+"""Origins: a state-based CRDT of every origin's cumulative evidence; exact, whatever is lost.
 
 Entries only grow, and the one with the higher sequence number wins, so loss, repetition and order
 of messages do not matter.  An origin's evidence is the sum over its incarnations: after an unclean

@@ -1,4 +1,4 @@
-"""The seam: messages in, messages out, time passed in, no I/O."""
+"""The interface of exchanges, sans-I/O: messages in, messages out, time is an argument."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class NeighbourStatus:
 
 
 class Exchange(Protocol):
-    """A ledger of evidence that neighbours keep in agreement."""
+    """A replicated sum of evidence that neighbours keep in agreement (eventual consistency)."""
 
     identity: str
     fingerprint: str  # in what is said from now on; equal ones are understood too
@@ -51,7 +51,7 @@ class Exchange(Protocol):
         """Take in a message of this neighbour; save the state before sending the answers."""
 
     def state(self) -> dict[str, Any]:
-        """What must survive this process, in plain JSON parts; one that changed is a new object."""
+        """The durable state, in plain JSON parts; a part that changed is a new object."""
 
     def restore(self, state: Mapping[str, Any], clean: bool = False) -> None:
         """Continue from a saved state; `clean` if nothing was observed after it was saved."""

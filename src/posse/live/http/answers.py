@@ -1,4 +1,4 @@
-"""Answers in JSON: what was asked for, or what is wrong in one sentence."""
+"""JSON responses: what was asked for, or an error in one sentence."""
 
 from __future__ import annotations
 

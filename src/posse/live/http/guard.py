@@ -1,4 +1,4 @@
-"""What stands around the HTTP interface: JSON in, not too much of it, and always an answer."""
+"""ASGI middleware: a limit on bodies, JSON only, allowed hosts, and a response to every error."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 
 class Guard:
-    """Reads bodies up to the limit, refuses the others without reading on, survives errors.
+    """Middleware: limits request bodies, checks the Host header, turns errors into responses.
 
     hosts: names under which it may be asked, besides those of this machine itself.
     """
@@ -81,7 +81,7 @@ class Guard:
             await _answer(send, 500, UNEXPECTED, [])
 
     def _is_for_us(self, scope: Scope) -> bool:
-        """Refuse a web page whose own name was made to point here; none reaches a Unix socket."""
+        """Against DNS rebinding: whether the Host header is one of ours; Unix sockets need none."""
         server = scope.get("server")
         if server is not None and server[1] is None:
             return True

@@ -1,4 +1,4 @@
-"""Whether an agent can do its work, as far as one knows."""
+"""Readiness of an agent, from recent failures of its store."""
 
 from __future__ import annotations
 

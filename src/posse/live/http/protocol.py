@@ -1,4 +1,4 @@
-"""HTTP as the server hears it: what is none gets one sentence, and no header is endless."""
+"""The HTTP protocol class: malformed requests get a JSON error, and headers have a limit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ALONE = "posse.alone"  # in the scope of a request: whether there is no other co
 
 
 class Protocol(HttpToolsProtocol):
-    """uvicorn's own, which takes headers without end and answers in plain text."""
+    """uvicorn's protocol with a limit on headers and errors in JSON; its own has neither."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)

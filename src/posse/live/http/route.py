@@ -1,4 +1,4 @@
-"""Routes that go straight to their function."""
+"""Routes without dependency injection, for speed."""
 
 from __future__ import annotations
 

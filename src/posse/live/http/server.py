@@ -1,4 +1,4 @@
-"""A web server in a thread, for this machine only."""
+"""An HTTP server (uvicorn) in a thread, bound to loopback or a Unix socket."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Evidence in memory and on disk, in step: both have a reward, or neither."""
+"""Atomicity of memory and disk: both have a reward, or neither."""
 
 from __future__ import annotations
 

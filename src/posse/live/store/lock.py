@@ -1,4 +1,4 @@
-"""One process holds a file: a lock of the operating system, which dies with its process."""
+"""An exclusive file lock of the operating system, released when its process ends."""
 
 from __future__ import annotations
 

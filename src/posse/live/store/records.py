@@ -1,4 +1,4 @@
-"""What a store keeps: decisions and what became of them."""
+"""Records of the store: decisions, their rewards, and the errors about them."""
 
 from __future__ import annotations
 

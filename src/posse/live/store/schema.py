@@ -1,4 +1,4 @@
-"""The SQLite file of a live agent: made whole, checked before use, brought up to date."""
+"""The SQLite schema: atomic creation, integrity check before use, migrations."""
 
 from __future__ import annotations
 

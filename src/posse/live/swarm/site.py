@@ -1,4 +1,4 @@
-"""One agent of a swarm as its visitors, and those who kill it, see it."""
+"""One agent of a swarm, seen from outside: started, visited, killed and asked for its counts."""
 
 from __future__ import annotations
 

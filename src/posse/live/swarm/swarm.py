@@ -1,4 +1,4 @@
-"""Visitors at every agent, agents that are killed, and whether every reward is counted once."""
+"""Chaos test of many agents: visitors, kills, and whether every reward is counted exactly once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What carries messages between agents: the seam that every transport offers."""
+"""The interface of transports, which carry messages between agents."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MAX_BYTES = 1_000_000
 
 
 class Transport(Protocol):
-    """An agent's way to its neighbours: messages may be lost, repeated, late and out of order."""
+    """An unreliable datagram service: messages may be lost, repeated, late and out of order."""
 
     def start(self, receive: Receive) -> None:
         """Begin to call `receive(peer, payload)`, perhaps from another thread."""

@@ -1,4 +1,4 @@
-"""A network in memory, with every fault of a real one and the same ones for the same seed."""
+"""A simulated network in memory with reproducible faults: loss, delay, reordering, partitions."""
 
 from __future__ import annotations
 

@@ -1,0 +1,144 @@
+"""Results side by side: several algorithms on one problem."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from posse.lab.results import Result, size_of
+from posse.lab.statistics import mean_interval
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+    from matplotlib.axes import Axes
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison(Mapping[str, Result]):
+    """The results of several algorithms on one problem, by name and in the order given."""
+
+    results: Mapping[str, Result]
+
+    def __post_init__(self) -> None:
+        results = dict(self.results)
+        if not results:
+            raise ValueError("a comparison must hold at least one result, got none")
+        first_name, first = next(iter(results.items()))
+        for name, result in results.items():
+            if not isinstance(name, str) or not name.isprintable():
+                raise ValueError(f"algorithm names must be printable text, got {name!r}")
+            if not isinstance(result, Result):
+                raise ValueError(f"{name!r} must be a Result, got {type(result).__name__}")
+            shared = {
+                "times": np.array_equal(result.times, first.times),
+                "shape of pulls": result.pulls.shape == first.pulls.shape,
+                "runs": result.run_numbers == first.run_numbers,
+                "keep": list(result.kept) == list(first.kept),
+            }
+            for what, same in shared.items():
+                if not same:
+                    raise ValueError(f"{first_name!r} and {name!r} must have the same {what}")
+        object.__setattr__(self, "results", MappingProxyType(results))
+
+    def __getitem__(self, name: str) -> Result:
+        return self.results[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.results)
+
+    def __len__(self) -> int:
+        return len(self.results)
+
+    @property
+    def engine(self) -> str:
+        """The engine that ran all of them, or 'compiled and reference'."""
+        return " and ".join(sorted({result.engine for result in self.values()}))
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether they ran on several engines: pairs then share means and graphs, not rewards."""
+        return len({result.engine for result in self.values()}) > 1
+
+    def __repr__(self) -> str:
+        lines = []
+        for name, result in self.items():
+            where = f" ({result.engine})" if self.is_mixed else ""
+            lines.append(f"  {name}: {result.summary().pair()}{where}")
+        return "\n".join([f"Comparison({size_of(self._first(), self.engine)}), regret:", *lines])
+
+    def _repr_html_(self) -> str:
+        from posse.lab import html
+
+        return html.of_comparison(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Comparison, (dict(self.results),)
+
+    def table(self) -> pd.DataFrame:
+        """Give each algorithm a row: regret at the horizon, standard_error, low and high.
+
+        Where the settings tell the true means, best_arm_share is the share of pulls of a best arm.
+        Where engines differ, engine says which ran what: rows of one engine met the same rewards,
+        rows of two engines only the same means and graphs.
+        """
+        import pandas as pd
+
+        rows = []
+        for result in self.values():
+            mean, error, low, high = mean_interval(result.regret[:, -1])
+            row = {"regret": mean, "standard_error": error, "low": low, "high": high}
+            share = result.best_arm_share()
+            rows.append(row if share is None else row | {"best_arm_share": share})
+        table = pd.DataFrame(rows, index=pd.Index(list(self), name="algorithm"), dtype=float)
+        if self.is_mixed:
+            table["engine"] = [result.engine for result in self.values()]
+        return table
+
+    def to_xarray(self) -> xr.Dataset:
+        """Stack the arrays: regret (algorithm, run, time), pulls (algorithm, run, agent, arm)."""
+        from posse.lab import storage
+
+        return storage.to_dataset(self)
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """Make a long table with columns algorithm, run, time and regret."""
+        import pandas as pd
+
+        tables = [result.to_dataframe() for result in self.values()]
+        for name, table in zip(self, tables, strict=True):
+            table.insert(0, "algorithm", name)
+        return pd.concat(tables, ignore_index=True)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a netCDF file, which `posse.load` gives back exactly."""
+        from posse.lab import storage
+
+        storage.save(self, path)
+
+    def plot(
+        self,
+        ax: Axes | None = None,
+        title: str | None = None,
+        *,
+        log: bool | str = False,
+        bands: str = "interval",
+    ) -> Axes:
+        """Draw all mean regrets in their bands, each named at its end, on new axes or those given.
+
+        log:   False, "x", "y", or True for both axes
+        bands: "interval" for the mean's 95% interval, "quantiles" for the middle 90% of the runs
+        """
+        from posse.lab import plots
+
+        axes = plots.new_axes() if ax is None else ax
+        plots.draw_comparison(axes, self, title, log=log, bands=bands)
+        return axes
+
+    def _first(self) -> Result:
+        return next(iter(self.results.values()))
