@@ -7,7 +7,7 @@ import math
 from posse.lab.compiled.beliefs import BELIEFS, GAUSSIAN
 from posse.lab.compiled.beliefs.quantiles import upper_quantile
 from posse.lab.compiled.beliefs.scores import UNKNOWN
-from posse.lab.compiled.jit import KERNEL, helper, kernel
+from posse.lab.compiled.jit import KERNEL, helper, kernel, use_wide_vectors, vectorised
 from posse.lab.compiled.random import TIE, U64, open_stream, pick_tied
 from posse.lab.compiled.signatures import CHOOSE
 from posse.lab.compiled.special import normal_score
@@ -18,6 +18,11 @@ _BELOW_1 = 1.0 - 2.0**-53  # the largest float below 1
 # So near, in normal scores, a step leaves less than three times the square of its length: the
 # score's curvature is below 3 for shapes from 1 on.
 _STRAIGHT = 1e-3
+# Farther off, but within _BENT, a step leaves less than _BEND times the square of its length: twice
+# the largest curvature seen, besides the error of the score itself, for scores up to 6.
+_BENT = 0.1
+_BEND = 1.3
+_FAR = 1e30
 
 
 @helper
@@ -70,19 +75,59 @@ def _locate(belief, count, total, score, x):
     return x, 1.0, UNKNOWN
 
 
+@vectorised
+def _estimate(belief, state, row, score, scratch, n_arms):
+    """Each arm's quantile, nearly, and between what bounds it lies: vectorised over the arms.
+
+    scratch: estimates, upper bounds and lower bounds, `stride` apart; returns the stride.  Each is
+    one step of Newton's method from x, the largest first guess.  Quantiles farther below x than
+    such a step is good for have no lower bound, those farther above and unknown ones none at all.
+    """
+    use_wide_vectors()
+    stride = (n_arms + U64(7)) & ~U64(7)  # whole vectors: what is left over would cost as much
+    twice = stride + stride
+    for k in range(U64(0), n_arms):
+        scratch[k], scratch[stride + k] = state[row + k], state[row + n_arms + k]
+    for k in range(n_arms, stride):
+        scratch[k], scratch[stride + k] = scratch[U64(0)], scratch[stride]
+    for k in range(U64(0), stride):
+        scratch[twice + k] = belief.start(scratch[k], scratch[stride + k], score)
+    x = scratch[twice]
+    for k in range(U64(1), n_arms):
+        x = max(x, scratch[twice + k])
+    for k in range(U64(0), stride):
+        there, slope, error = belief.near_score(scratch[k], scratch[stride + k], x)
+        known = error < 1.0
+        off = score - there
+        near = max(off, -_BENT)
+        step = 1.0 / (slope if known else 1.0)
+        estimate, doubt = x + near * step, (error + _BEND * near * near) * step
+        scratch[k] = estimate if known else x
+        scratch[stride + k] = estimate + doubt if known & (off <= _BENT) else _FAR
+        scratch[twice + k] = estimate - doubt if known & (abs(off) <= _BENT) else -_FAR
+    return stride
+
+
 @helper
-def _likely_largest(belief, state, row, level, log_level, score, n_arms):
+def _likely_largest(belief, state, row, level, log_level, score, scratch, n_arms):
     """An arm with the largest quantile, and whether that is certain.
 
-    The arm with the largest first guess is the candidate, and x nearly its quantile; each other
-    arm's score at x, of which the error is bounded, tells which of the two quantiles is larger.
-    Where the bound leaves that open the exact tail is asked.
+    It is if by the bounds of the estimates no other arm can have it.  Else the arm with the largest
+    estimate is the candidate, and x nearly its quantile; each other arm's score at x, of which the
+    error is bounded, tells which of the two quantiles is larger.  Where the bound leaves that open
+    the exact tail is asked.
     """
-    winner, x = U64(0), -math.inf
+    stride = _estimate(belief, state, row, score, scratch, n_arms)
+    winner, x, least = U64(0), scratch[0], scratch[stride + stride]
+    for k in range(U64(1), n_arms):
+        if scratch[k] > x:
+            winner, x = k, scratch[k]
+        least = max(least, scratch[stride + stride + k])
+    rivals = 0
     for k in range(U64(0), n_arms):
-        guess = belief.start(state[row + k], state[row + n_arms + k], score)
-        if guess > x:
-            winner, x = k, guess
+        rivals += (scratch[stride + k] >= least) & (k != winner)
+    if rivals == 0:
+        return winner, True
     count, total = state[row + winner], state[row + n_arms + winner]
     x, slope, off = _locate(belief, count, total, score, x)
     peak = 0.3989422804014327 * math.exp(-0.5 * score * score)
@@ -90,12 +135,14 @@ def _likely_largest(belief, state, row, level, log_level, score, n_arms):
     for k in range(U64(0), n_arms):
         if off == UNKNOWN:
             return winner, False
+        if k == winner or scratch[stride + k] < least:
+            continue
         count_k, total_k = state[row + k], state[row + n_arms + k]
         d = x * count_k - total_k
         # far behind, by the common bound; `off` is a small part of a deviation
         if d > 0.0 and d * d > -2.2 * log_level * belief.spread(x) * count_k:
             continue
-        if k == winner or (count_k == count and total_k == total):
+        if count_k == count and total_k == total:
             continue
         there, slope_k, error = belief.near_score(count_k, total_k, x)
         if error == UNKNOWN:
@@ -120,7 +167,7 @@ def _likely_largest(belief, state, row, level, log_level, score, n_arms):
 
 
 @helper
-def _largest_quantile(belief, state, row, level, score, pivot, n_arms):
+def _largest_quantile(belief, state, row, level, score, pivot, scratch, n_arms):
     """An arm with the largest quantile, and the quantile unless it is not needed (then NaN).
 
     An arm k cannot win if P(mean_k > q) < level for some q below the winner's quantile; that
@@ -139,13 +186,17 @@ def _largest_quantile(belief, state, row, level, score, pivot, n_arms):
             close += (d * abs(d) <= threshold * state[row + k]) & (k != pivot)
         if close == 0:
             return pivot, math.nan
-        likely, certain = _likely_largest(belief, state, row, level, log_level, score, n_arms)
+        likely, certain = _likely_largest(
+            belief, state, row, level, log_level, score, scratch, n_arms
+        )
         if certain:
             return likely, math.nan
     winner = pivot
     quantile = upper_quantile(belief, count, total, level, belief.start(count, total, score))
     for k in range(U64(0), n_arms):
-        if k != pivot:
+        # the solver's noise must not decide between arms of one belief
+        same = state[row + k] == state[row + winner]
+        if not (same and state[row + n_arms + k] == state[row + n_arms + winner]):
             count, total = state[row + k], state[row + n_arms + k]
             d = quantile * count - total
             if d > 0.0:
@@ -222,7 +273,7 @@ def _bayes_ucb_kernel_of(name, belief):
                 arms[i] = _play_any(scores, stream, agent, t, run, key0, key1)
                 continue
             winner, quantile = _largest_quantile(
-                belief, state, row, level, score, U64(pivots[i]), n_arms
+                belief, state, row, level, score, U64(pivots[i]), scratch, n_arms
             )
             arms[i] = pivots[i] = winner
             if _tie(belief, state, row, level, winner, quantile, scores, n_arms) > 1:

@@ -81,3 +81,18 @@ def use_wide_vectors(typing_context: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(), generate
+
+
+@intrinsic
+def inline_here(typing_context: Any) -> Any:
+    """Have the function this is called in inlined wherever it is called.
+
+    Numba's own inlining does not see through the record of a belief, and LLVM finds a score too
+    long, but only a loop without calls is vectorised.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        builder.function.attributes.add("alwaysinline")
+        return context.get_dummy_value()
+
+    return types.void(), generate

@@ -7,7 +7,7 @@ import math
 from posse.lab.compiled.beliefs.belief import Belief
 from posse.lab.compiled.beliefs.scores import tail_score
 from posse.lab.compiled.gammas import sample_all, sample_pivots
-from posse.lab.compiled.jit import helper, vectorised
+from posse.lab.compiled.jit import helper, inline_here, vectorised
 from posse.lab.compiled.random import log, next_gamma, next_uniform
 from posse.lab.compiled.special import beta_prefix, beta_tails
 
@@ -82,20 +82,31 @@ def beta_density(count, total, x):
 
 @vectorised
 def beta_start(count, total, score):
-    """A point near the quantile of a standard normal score."""
-    mean = total / count
-    return mean + score * math.sqrt(mean * (1.0 - mean) / (count + 1.0))
+    """A point near the quantile of a standard normal score.
+
+    P(mean > x) is P(B < total) with B binomial of count - 1 trials of chance x.  Its expansion of
+    Cornish and Fisher to third order, with total - 1/2 for continuity, is a quadratic in x:
+    (m x - c)^2 = score^2 (trials x (1 - x) + rest).
+    """
+    square = score * score
+    shift, trials = (square - 1.0) / 6.0, count - 1.0 + (7.0 - square) / 18.0
+    rest = square * (4.0 - square) / 36.0
+    m, c, p = count - 1.0 - 2.0 * shift, total - 0.5 - shift, square * trials
+    a = m * m + p
+    root = math.sqrt(max(p * (c * (m - c) + 0.25 * p) + a * rest, 0.0))
+    root = root if score > 0.0 else -root
+    return min(max((m * c + 0.5 * p + root) / a, 1e-9), 1.0 - 1e-9)
 
 
 @vectorised
 def beta_near_score(count, total, x):
     """About the normal score of P(mean > x), its slope in x, a bound of the error."""
+    inline_here()
     failures, d, rest = count - total, x * count - total, 1.0 - x
-    small = min(total, failures)
     safe = max(failures, 1e-20)
     fall = total * log(total / (count * x)) + failures * log(safe / (count * rest))
-    v = d * math.sqrt(count / (total * safe))
-    return tail_score(fall, v, d / (x * rest), small)
+    square = d * d * count / (total * safe)
+    return tail_score(fall, square, d / (x * rest), min(total, failures), d > 0.0)
 
 
 @helper

@@ -7,7 +7,7 @@ import math
 from posse.lab.compiled.beliefs.belief import Belief
 from posse.lab.compiled.beliefs.scores import tail_score
 from posse.lab.compiled.gammas import sample_all, sample_pivots
-from posse.lab.compiled.jit import helper, vectorised
+from posse.lab.compiled.jit import helper, inline_here, vectorised
 from posse.lab.compiled.random import log, next_gamma, next_uniform
 from posse.lab.compiled.special import gamma_prefix, gamma_tails
 
@@ -75,10 +75,11 @@ def inverse_gamma_start(count, total, score):
 @vectorised
 def inverse_gamma_near_score(count, total, x):
     """About the normal score of P(mean > x), its slope in x, a bound of the error."""
+    inline_here()
     w = total / x
     d = count - w
     fall = count * log(count / w) - d
-    return tail_score(fall, d / math.sqrt(count), d / x, count)
+    return tail_score(fall, d * d / count, d / x, count, d > 0.0)
 
 
 @helper
