@@ -18,10 +18,11 @@ _BELOW_1 = 1.0 - 2.0**-53  # the largest float below 1
 # So near, in normal scores, a step leaves less than three times the square of its length: the
 # score's curvature is below 3 for shapes from 1 on.
 _STRAIGHT = 1e-3
-# Farther off, but within _BENT, a step leaves less than _BEND times the square of its length: twice
-# the largest curvature seen, besides the error of the score itself, for scores up to 6.
+# Farther off, but within _BENT, a step leaves less than (_BEND + _BEND_MORE off^2) off^2 besides
+# the error of the score itself: twice the most seen, for shapes from 1 on and scores up to 6.
 _BENT = 0.1
-_BEND = 1.3
+_BEND = 0.25
+_BEND_MORE = 110.0
 _FAR = 1e30
 
 
@@ -76,36 +77,51 @@ def _locate(belief, count, total, score, x):
 
 
 @vectorised
-def _estimate(belief, state, row, score, scratch, n_arms):
-    """Each arm's quantile, nearly, and between what bounds it lies: vectorised over the arms.
-
-    scratch: estimates, upper bounds and lower bounds, `stride` apart; returns the stride.  Each is
-    one step of Newton's method from x, the largest first guess.  Quantiles farther below x than
-    such a step is good for have no lower bound, those farther above and unknown ones none at all.
-    """
-    use_wide_vectors()
-    stride = (n_arms + U64(7)) & ~U64(7)  # whole vectors: what is left over would cost as much
-    twice = stride + stride
+def _fill(state, row, scratch, stride, n_arms):
+    """A row's counts and totals, each filled up to whole vectors."""
     for k in range(U64(0), n_arms):
         scratch[k], scratch[stride + k] = state[row + k], state[row + n_arms + k]
     for k in range(n_arms, stride):
         scratch[k], scratch[stride + k] = scratch[U64(0)], scratch[stride]
+
+
+@vectorised
+def _guess(belief, state, row, score, scratch, stride, n_arms):
+    """The largest first guess of a quantile."""
+    use_wide_vectors()
+    _fill(state, row, scratch, stride, n_arms)
+    at = stride + stride
     for k in range(U64(0), stride):
-        scratch[twice + k] = belief.start(scratch[k], scratch[stride + k], score)
-    x = scratch[twice]
+        scratch[at + k] = belief.start(scratch[k], scratch[stride + k], score)
+    x = scratch[at]
     for k in range(U64(1), n_arms):
-        x = max(x, scratch[twice + k])
+        x = max(x, scratch[at + k])
+    return x
+
+
+@vectorised
+def _estimate(belief, state, row, score, x, scratch, stride, n_arms):
+    """Each arm's quantile, nearly, and between what bounds it lies: vectorised over the arms.
+
+    scratch: estimates, upper bounds and lower bounds, `stride` apart, in place of counts and totals
+    (LLVM gives up on more columns).  Each is one step of Newton's method from x.  Quantiles farther
+    below x than such a step is good for have no lower bound, those farther above and unknown ones
+    none at all.
+    """
+    use_wide_vectors()
+    _fill(state, row, scratch, stride, n_arms)
+    lower = stride + stride
     for k in range(U64(0), stride):
         there, slope, error = belief.near_score(scratch[k], scratch[stride + k], x)
         known = error < 1.0
         off = score - there
         near = max(off, -_BENT)
         step = 1.0 / (slope if known else 1.0)
-        estimate, doubt = x + near * step, (error + _BEND * near * near) * step
-        scratch[k] = estimate if known else x
-        scratch[stride + k] = estimate + doubt if known & (off <= _BENT) else _FAR
-        scratch[twice + k] = estimate - doubt if known & (abs(off) <= _BENT) else -_FAR
-    return stride
+        square = near * near
+        doubt = error + (_BEND + _BEND_MORE * square) * square
+        scratch[k] = x + off * step if known else x
+        scratch[stride + k] = x + (near + doubt) * step if known & (off <= _BENT) else _FAR
+        scratch[lower + k] = x + (near - doubt) * step if known & (abs(off) <= _BENT) else -_FAR
 
 
 @helper
@@ -117,12 +133,19 @@ def _likely_largest(belief, state, row, level, log_level, score, scratch, n_arms
     error is bounded, tells which of the two quantiles is larger.  Where the bound leaves that open
     the exact tail is asked.
     """
-    stride = _estimate(belief, state, row, score, scratch, n_arms)
-    winner, x, least = U64(0), scratch[0], scratch[stride + stride]
-    for k in range(U64(1), n_arms):
-        if scratch[k] > x:
-            winner, x = k, scratch[k]
-        least = max(least, scratch[stride + stride + k])
+    stride = (n_arms + U64(7)) & ~U64(7)  # whole vectors: what is left over would cost as much
+    lower = stride + stride
+    x = _guess(belief, state, row, score, scratch, stride, n_arms)
+    winner, least = U64(0), -_FAR
+    for _ in range(2):  # of vague arms the first guess may be too far off
+        _estimate(belief, state, row, score, x, scratch, stride, n_arms)
+        winner, x, least = U64(0), scratch[0], scratch[lower]
+        for k in range(U64(1), n_arms):
+            if scratch[k] > x:
+                winner, x = k, scratch[k]
+            least = max(least, scratch[lower + k])
+        if least > -_FAR:
+            break
     rivals = 0
     for k in range(U64(0), n_arms):
         rivals += (scratch[stride + k] >= least) & (k != winner)
@@ -135,7 +158,7 @@ def _likely_largest(belief, state, row, level, log_level, score, scratch, n_arms
     for k in range(U64(0), n_arms):
         if off == UNKNOWN:
             return winner, False
-        if k == winner or scratch[stride + k] < least:
+        if k == winner or scratch[stride + k] < max(least, x - off / slope):
             continue
         count_k, total_k = state[row + k], state[row + n_arms + k]
         d = x * count_k - total_k

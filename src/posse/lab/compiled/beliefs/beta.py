@@ -104,9 +104,10 @@ def beta_near_score(count, total, x):
     inline_here()
     failures, d, rest = count - total, x * count - total, 1.0 - x
     safe = max(failures, 1e-20)
-    fall = total * log(total / (count * x)) + failures * log(safe / (count * rest))
-    square = d * d * count / (total * safe)
-    return tail_score(fall, square, d / (x * rest), min(total, failures), d > 0.0)
+    each, per_x, per_rest = 1.0 / count, 1.0 / x, 1.0 / rest  # one division an arm
+    fall = total * log(total * each * per_x) + failures * log(safe * each * per_rest)
+    slope = d * per_x * per_rest
+    return tail_score(fall, d * d * count, total * safe, slope, min(total, failures), d > 0.0)
 
 
 @helper

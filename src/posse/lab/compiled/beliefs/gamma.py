@@ -78,7 +78,7 @@ def gamma_near_score(count, total, x):
     inline_here()
     d = x * count - total
     fall = d - total * log(x * count / total)
-    return tail_score(fall, d * d / total, d / x, total, d > 0.0)
+    return tail_score(fall, d * d, total, d / x, total, d > 0.0)
 
 
 @helper

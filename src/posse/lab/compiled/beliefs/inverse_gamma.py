@@ -79,7 +79,7 @@ def inverse_gamma_near_score(count, total, x):
     w = total / x
     d = count - w
     fall = count * log(count / w) - d
-    return tail_score(fall, d * d / count, d / x, count, d > 0.0)
+    return tail_score(fall, d * d, count, d / x, count, d > 0.0)
 
 
 @helper

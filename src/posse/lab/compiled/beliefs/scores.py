@@ -22,16 +22,16 @@ _MOST = 8.0
 
 
 @njit(inline="always")
-def tail_score(fall, square, slope, shape, beyond):
+def tail_score(fall, above, below, slope, shape, beyond):
     """The score, its slope in x, and a bound of its error: free of branches, so it vectorises.
 
-    fall: by how much the log-density falls, r^2/2; square: v^2; slope: that of the fall in x;
-    shape: the smallest one; beyond: whether x is beyond the mode.
+    fall: by how much the log-density falls, r^2/2; above/below: v^2; slope: that of the fall
+    in x; shape: the smallest one; beyond: whether x is beyond the mode.
     """
     twice = max(2.0 * fall, 1e-20)
     r = math.sqrt(twice)
     inverse, vague = 1.0 / r, 1.0 / shape
-    score = r + 0.5 * log(max(square, 1e-20) / twice) * inverse
+    score = r + 0.5 * log(max(above, 1e-20) / (below * twice)) * inverse
     error = _ERROR * vague * math.sqrt(vague) + 1e-9
     error = error if r < _MOST else 1.0
     known = (r > _LEAST) & (shape > 0.999) & beyond
