@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -21,20 +22,32 @@ def points(record: Any, horizon: int) -> int:
     return int(count) if isinstance(count, int | np.integer) and count < horizon else horizon
 
 
-def check_size(
-    bandit: Bandit, network: Network, runs: int, points: int, keep: tuple[str, ...]
-) -> None:
-    """Refuse at once what no memory could hold at the end."""
-    sizes = {
+def axes(bandit: Bandit, network: Network, points: int, model: Any) -> dict[str, int]:
+    """The sizes of the axes of what may be kept of a run, for an algorithm with this model."""
+    return {
         "time": points,
         "agent": network.n_agents,
         "arm": bandit.n_arms,
-        "coordinate": keeping.coordinates_of(bandit.family),
+        "coordinate": keeping.coordinates_of(model),
         "sketch": 1 + SIGNS,
     }
-    kept = sum(keeping.numbers_a_run(name, sizes) for name in keep)
-    gigabytes = runs * (8 * (points + kept) + 4 * sizes["agent"] * sizes["arm"]) / 1e9
-    room = memory()
+
+
+def check_size(
+    bandit: Bandit,
+    network: Network,
+    runs: int,
+    points: int,
+    keep: tuple[str, ...] = (),
+    models: Sequence[Any] = (None,),
+) -> None:
+    """Refuse at once what no memory could hold at the end; models: one for each algorithm."""
+    numbers = 0.0
+    for model in models:
+        sizes = axes(bandit, network, points, model)
+        kept = sum(keeping.numbers_a_run(name, sizes) for name in keep)
+        numbers += points + kept + sizes["agent"] * sizes["arm"] / 2  # pulls are half as long
+    gigabytes, room = runs * 8 * numbers / 1e9, memory()
     if gigabytes > room:
         what = ", ".join(["curves", "pulls", *keep])
         raise ValueError(

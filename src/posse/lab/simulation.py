@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from posse import checks
 from posse.algorithms.algorithm import Algorithm
+from posse.algorithms.bayesian import BayesianAlgorithm
 from posse.algorithms.forced import ForcedStart
 from posse.bandits import Bandit
 from posse.lab import keep as keeping
@@ -25,6 +26,7 @@ from posse.lab.progress import Bars, progress_bar
 from posse.lab.recording import check_size, points, recorded_rounds
 from posse.lab.results import Result
 from posse.lab.settings import to_data, versions
+from posse.lab.tally import belief_of
 from posse.networks.network import Network
 
 ENGINES = ("auto", "compiled", "reference")
@@ -171,7 +173,7 @@ class _Task:
         parts.check_problem(bandit, network)
         horizon = checks.whole("horizon", horizon, at_least=1, at_most=2**31 - 1)
         runs, keep = ranges.runs_of(runs), keeping.checked(keep)
-        check_size(bandit, network, runs.stop - runs.start, points(record, horizon), keep)
+        check_size(bandit, network, len(runs), points(record, horizon))
         seed = secrets.randbits(32) if seed is None else checks.whole("seed", seed, at_least=0)
         threads = os.cpu_count() or 1 if threads is None else threads
         threads = checks.whole("threads", threads, at_least=1)
@@ -184,6 +186,8 @@ class _Task:
         """The result of each algorithm; all are checked before the first round of any."""
         self.network.of_run(self.seed, self.runs[0])  # refused here if no draw is connected
         simulations = [self._simulation(entry) for entry in entries]
+        models = [simulation.model for simulation in simulations]
+        check_size(self.bandit, self.network, len(self.runs), len(self.times), self.keep, models)
         engines = _engines(entries, simulations)
         settings = [
             _settings(simulation, self.runs, engine)
@@ -218,8 +222,11 @@ class _Task:
         simulation = Simulation(
             self.bandit, self.network, algorithm, self.horizon, self.seed, self.times, self.keep
         )
+        problem = _of_run(simulation, self.runs[0]).problem(1)
         if isinstance(algorithm, ForcedStart):
-            algorithm.check(_of_run(simulation, self.runs[0]).problem(1))
+            algorithm.check(problem)
+        if "beliefs" in self.keep and not isinstance(algorithm, BayesianAlgorithm):
+            belief_of(algorithm.init(problem), algorithm, problem)  # refused if it has none
         return simulation
 
 

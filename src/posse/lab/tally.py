@@ -47,7 +47,7 @@ class Tally:
             self._kept["messages"] = np.zeros((n_runs, len(times)))
             self._sent = np.zeros(n_runs)
         if "beliefs" in simulation.keep:
-            shape = _belief(simulation, problem, state).shape
+            shape = belief_of(state, simulation.algorithm, problem).shape
             self._kept["beliefs"] = np.zeros((n_runs, len(times), shape[0], n_agents, n_arms))
         if "signs" in simulation.keep:
             self._sketches = Sketches(simulation, problem, runs)
@@ -82,7 +82,7 @@ class Tally:
         if "messages" in self._kept:
             self._kept["messages"][:, column] = self._sent
         if "beliefs" in self._kept:
-            belief = np.swapaxes(_belief(self._simulation, self._problem, state), 0, 1)
+            belief = np.swapaxes(belief_of(state, self._simulation.algorithm, self._problem), 0, 1)
             self._kept["beliefs"][:, column] = in_callers_order(belief, self._order)
         if "signs" in self._kept:
             sketches = np.swapaxes(self._sketches.values, 0, 1)
@@ -114,14 +114,14 @@ class Tally:
         return Block(regret, in_callers_order(self._pulls, self._order), kept)
 
 
-def _belief(simulation: Simulation, problem: Problem, state: Any) -> FloatArray:
+def belief_of(state: Any, algorithm: Any, problem: Problem) -> FloatArray:
     """The beliefs of a state, (D, R, N, K), refused where it has none."""
     belief: Any = getattr(state, "belief", None)
     shape = (problem.n_runs, problem.n_agents, problem.n_arms)
     if np.ndim(belief) != 4 or np.shape(belief)[1:] != shape:
         raise ValueError(
             f"keep: beliefs need a state with .belief of shape (D, {', '.join(map(str, shape))}), "
-            f"coordinates first, and that of {type(simulation.algorithm).__name__} has "
+            f"coordinates first, and that of {type(algorithm).__name__} has "
             + ("none" if belief is None else f"{np.shape(belief)}")
         )
     return np.asarray(belief)
