@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from posse import checks
 from posse.bandits import Bandit
 from posse.calibration import SIGNS
+from posse.families.family import Family
 from posse.lab import keep as keeping
 from posse.networks.network import Network
 
@@ -22,18 +24,29 @@ def points(record: Any, horizon: int) -> int:
 
 
 def check_size(
-    bandit: Bandit, network: Network, runs: int, points: int, keep: tuple[str, ...]
+    bandit: Bandit,
+    network: Network,
+    runs: int,
+    points: int,
+    keep: tuple[str, ...],
+    models: Sequence[Family] = (),
 ) -> None:
-    """Refuse at once what no memory could hold at the end."""
+    """Refuse at once what no memory could hold at the end.
+
+    models: what each algorithm believes in; one that believes in the bandit's family if not given.
+    """
     sizes = {
         "time": points,
         "agent": network.n_agents,
         "arm": bandit.n_arms,
-        "coordinate": keeping.coordinates_of(bandit.family),
         "sketch": 1 + SIGNS,
     }
-    kept = sum(keeping.numbers_a_run(name, sizes) for name in keep)
-    gigabytes = runs * (8 * (points + kept) + 4 * sizes["agent"] * sizes["arm"]) / 1e9
+    numbers = 0
+    for model in models or [bandit.family]:
+        sizes["coordinate"] = keeping.coordinates_of(model)
+        numbers += points + sum(keeping.numbers_a_run(name, sizes) for name in keep)
+    counts = max(len(models), 1) * sizes["agent"] * sizes["arm"]
+    gigabytes = runs * (8 * numbers + 4 * counts) / 1e9
     room = memory()
     if gigabytes > room:
         what = ", ".join(["curves", "pulls", *keep])

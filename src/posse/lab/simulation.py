@@ -16,15 +16,16 @@ from posse import checks
 from posse.algorithms.algorithm import Algorithm
 from posse.algorithms.forced import ForcedStart
 from posse.bandits import Bandit
+from posse.lab import described, parts, ranges, reference
 from posse.lab import keep as keeping
-from posse.lab import parts, ranges, reference
 from posse.lab.blocks import Block, Simulation, in_parts, play_blocks
 from posse.lab.comparisons import Comparison
 from posse.lab.compiled import plan
 from posse.lab.progress import Bars, progress_bar
 from posse.lab.recording import check_size, points, recorded_rounds
+from posse.lab.rehearsal import rehearse
 from posse.lab.results import Result
-from posse.lab.settings import to_data, versions
+from posse.lab.settings import versions
 from posse.networks.network import Network
 
 ENGINES = ("auto", "compiled", "reference")
@@ -100,7 +101,7 @@ def compare(
     if not isinstance(algorithms, Mapping) or not algorithms:
         raise ValueError(f"algorithms must be a dict of name to algorithm, got {algorithms!r}")
     for name in algorithms:
-        if not isinstance(name, str) or not name.isprintable():
+        if not isinstance(name, str) or not name.strip() or not name.isprintable():
             raise ValueError(f"algorithm names must be printable text, got {name!r}")
     engines = engine_of_each(engine, algorithms)
     entries = [
@@ -184,12 +185,20 @@ class _Task:
         """The result of each algorithm; all are checked before the first round of any."""
         self.network.of_run(self.seed, self.runs[0])  # refused here if no draw is connected
         simulations = [self._simulation(entry) for entry in entries]
+        models = [simulation.model for simulation in simulations]
+        n_runs, points = len(self.runs), len(self.times)
+        check_size(self.bandit, self.network, n_runs, points, self.keep, models)
         engines = _engines(entries, simulations)
         settings = [
             _settings(simulation, self.runs, engine)
             for simulation, engine in zip(simulations, engines, strict=True)
         ]
         parts.warn_of_what_cannot_be_rerun(settings, stacklevel=3)
+        if len(entries) > 1:  # a single one has nobody's runs to lose
+            two = self.runs[: 1 if self.network.is_recipe else 2]
+            for entry, simulation, engine in zip(entries, simulations, engines, strict=True):
+                if engine == "reference":
+                    rehearse(entry.label, _of_run(simulation, two[0]), two)
         results = []
         total = len(self.runs) * self.horizon
         with progress_bar([entry.bar for entry in entries], total=total, show=progress) as bars:
@@ -291,9 +300,9 @@ def _settings(simulation: Simulation, runs: range, engine: str) -> dict[str, Any
     """All that a rerun needs, as plain data."""
     s = simulation
     return {
-        "bandit": to_data(s.bandit),
-        "network": to_data(s.network),
-        "algorithm": to_data(s.algorithm),
+        "bandit": described.bandit(s.bandit),
+        "network": described.network(s.network),
+        "algorithm": described.algorithm(s.algorithm),
         "horizon": s.horizon,
         "runs": ranges.to_setting(runs),
         "seed": s.seed,
