@@ -173,3 +173,8 @@ def test_pulls_are_those_charged_whatever_learn_does_to_its_arguments():
     given = posse.simulate(BANDIT, NETWORK, Overwriting(), **SIZE)
     assert (given.pulls == kept.pulls).all()
     assert (given.regret == kept.regret).all()
+
+
+def test_one_alone_is_told_in_a_sentence_too():
+    with pytest.raises(ValueError, match="algorithm 'x' failed in its first 2 rounds"):
+        posse.compare(BANDIT, NETWORK, {"x": NoTime()}, **SIZE)

@@ -64,7 +64,7 @@ def simulate(
     task = _Task.checked(bandit, network, horizon, runs, seed, threads, record, keep)
     checks.choice("engine", engine, ENGINES)
     entry = _Entry("simulating", "algorithm", "", algorithm, engine)
-    (result,) = task.results([entry], progress)
+    (result,) = task.results([entry], progress, try_out=False)
     return result
 
 
@@ -108,7 +108,8 @@ def compare(
         _Entry(name, f"algorithm {name!r}", f"{name}: ", algorithm, engines[name])
         for name, algorithm in algorithms.items()
     ]
-    return Comparison(dict(zip(algorithms, task.results(entries, progress), strict=True)))
+    results = task.results(entries, progress, try_out=True)
+    return Comparison(dict(zip(algorithms, results, strict=True)))
 
 
 def simulate_some(
@@ -181,8 +182,11 @@ class _Task:
         times = recorded_rounds(record, horizon)
         return cls(bandit, network, horizon, runs, seed, threads, times, keep)
 
-    def results(self, entries: Sequence[_Entry], progress: bool) -> list[Result]:
-        """The result of each algorithm; all are checked before the first round of any."""
+    def results(self, entries: Sequence[_Entry], progress: bool, try_out: bool) -> list[Result]:
+        """The result of each algorithm; all are checked before the first round of any.
+
+        try_out: whether to rehearse parts that are not ours, as nobody's runs should be lost.
+        """
         self.network.of_run(self.seed, self.runs[0])  # refused here if no draw is connected
         simulations = [self._simulation(entry) for entry in entries]
         models = [simulation.model for simulation in simulations]
@@ -194,7 +198,7 @@ class _Task:
             for simulation, engine in zip(simulations, engines, strict=True)
         ]
         parts.warn_of_what_cannot_be_rerun(settings, stacklevel=3)
-        if len(entries) > 1:  # a single one has nobody's runs to lose
+        if try_out:
             two = self.runs[: 1 if self.network.is_recipe else 2]
             for entry, simulation, engine in zip(entries, simulations, engines, strict=True):
                 if engine == "reference":
