@@ -142,18 +142,21 @@ def test_a_big_network_keeps_the_same(monkeypatch):
         np.testing.assert_array_equal(whole.kept[name], cut.kept[name])
 
 
-def test_a_family_that_changes_a_law_has_no_kernel():
-    """Names of kernels are inherited, but not by a subclass that draws or learns otherwise."""
+def test_a_family_of_ones_own_has_the_kernels_it_names_itself():
+    """A kernel of the parent would not know what was changed."""
 
     @dataclasses.dataclass(frozen=True)
-    class Halved(families.Bernoulli):
-        def draw_rewards(self, means, generator):
-            return super().draw_rewards(means, generator) / 2
+    class Inheriting(families.Bernoulli):
+        name = "inheriting"
 
     @dataclasses.dataclass(frozen=True)
-    class Renamed(families.Bernoulli):
-        name = "renamed"
+    class Naming(families.Bernoulli):
+        kernel = "BETA"
+        reward_kernel = "draw_bernoulli"
 
-    assert plan.reward_kernel(Halved) is None
-    assert plan.belief_kernel(Halved) == "BETA"
-    assert plan.reward_kernel(Renamed) == "draw_bernoulli"
+    assert plan.belief_kernel(Inheriting) is plan.reward_kernel(Inheriting) is None
+    assert plan.belief_kernel(Naming) == "BETA"
+    assert plan.reward_kernel(Naming) == "draw_bernoulli"
+    block = play(networks.cycle(3), DEC, (), bandit=posse.Bandit(Naming(), MEANS))
+    usual = play(networks.cycle(3), DEC, ())
+    np.testing.assert_array_equal(block.pulls, usual.pulls)

@@ -14,30 +14,22 @@ from posse.networks.gossip import Gossip
 from posse.networks.link_failure import LinkFailure
 from posse.networks.static import Static
 
-# What a kernel of a family stands for: a subclass that changes any of it has none.
-_BELIEF_LAW = ("statistic", "posterior_mean", "sample_mean", "mean_quantile", "mean_cdf")
-_REWARD_LAW = ("draw_rewards",)
 
-
-def _kernel_of(family: type, name: str, law: tuple[str, ...]) -> str | None:
-    """The kernel that a family names, unless a class below the one that does changes its law."""
-    for cls in family.__mro__:
-        if name in vars(cls):
-            kernel: str | None = vars(cls)[name]
-            return kernel
-        if any(method in vars(cls) for method in law):
-            return None
-    return None
+def _kernel_of(family: type, name: str) -> str | None:
+    """The kernel that a family names itself: one of its parent's would not know what it changes."""
+    registered = family in families.FAMILIES.values()
+    kernel: str | None = getattr(family, name, None) if registered else vars(family).get(name)
+    return kernel
 
 
 def belief_kernel(family: type) -> str | None:
     """The kind in `beliefs` of a family's belief."""
-    return _kernel_of(family, "kernel", _BELIEF_LAW)
+    return _kernel_of(family, "kernel")
 
 
 def reward_kernel(family: type) -> str | None:
     """The kernel that draws a family's rewards."""
-    return _kernel_of(family, "reward_kernel", _REWARD_LAW)
+    return _kernel_of(family, "reward_kernel")
 
 
 # The registered families with a kernel.
