@@ -187,7 +187,9 @@ class _Task:
 
         try_out: whether to rehearse parts that are not ours, as nobody's runs should be lost.
         """
-        self.network.of_run(self.seed, self.runs[0])  # refused here if no draw is connected
+        # Refused here if hardly any draw is connected; later runs have the patience not to fail
+        # by bad luck when others have been played.
+        self.network.of_run(self.seed, self.runs[0], most_draws=100)
         simulations = [self._simulation(entry) for entry in entries]
         models = [simulation.model for simulation in simulations]
         n_runs, points = len(self.runs), len(self.times)
