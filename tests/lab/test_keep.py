@@ -191,14 +191,6 @@ class Mine(BayesianAlgorithm):
         return links * float(t % 2 == 0)
 
 
-def log_normal(reward, theta):
-    return -((reward - theta) ** 2) / 2
-
-
-def same(theta):
-    return theta
-
-
 @dataclasses.dataclass(frozen=True)
 class Silent:
     """No beliefs, and no word on messages."""
@@ -224,7 +216,7 @@ def test_an_algorithm_of_ones_own_keeps_the_same():
     ("algorithm", "keep", "sentence"),
     [
         (Silent(), "messages", "does not say how many numbers it sends: give Silent a method num"),
-        (Silent(), "beliefs", r"a state with .belief of shape \(D, 1, 4, 3\).*Silent has none"),
+        (Silent(), "beliefs", r"a state with .belief of shape \(D, 3, 4, 3\).*Silent has none"),
         (posse.CoopUCB(), "beliefs", "CoopUCB, which has no beliefs"),
         (DEC_TS, "agnts", "keep 'agnts' is unknown: did you mean 'agents'"),
         (DEC_TS, 3, "keep must be names"),
@@ -267,28 +259,21 @@ def test_what_memory_cannot_hold_is_refused_at_the_door(monkeypatch):
             simulate(keep=(), **big | {"record": record})
 
 
-def test_memory_counts_every_algorithm_and_the_coordinates_of_its_own_family(monkeypatch):
-    beliefs = 3 * 8 * 2 * 4 * 3  # bytes: runs, one round, two coordinates, agents, arms
-    monkeypatch.setattr(recording, "memory", lambda: 3 * beliefs / 1e9)
-    task = {"horizon": 10, "runs": 3, "record": 1, "keep": "beliefs"}
-    fine = posse.Isolated(TS, family=posse.families.Gaussian(sigma=2.0))
-    grid = posse.Isolated(TS, family=posse.families.Grid(log_normal, same, (-9.0, 9.0)))
-    simulate(fine, **task)
+def test_memory_is_counted_for_every_algorithm_and_what_it_believes(monkeypatch):
+    def likelihood(reward, mean):
+        return -((reward - mean) ** 2)
+
+    wide = posse.families.Grid(likelihood, lambda mean: mean, support=(-9.0, 9.0), points=300)
+    grid = posse.Decentralized(TS, family=wide)
+    one = 8 * (1 + 2 * 4 * 3) + 4 * 4 * 3  # bytes of the bandit's own two coordinates
+    task = {"horizon": 5, "runs": 1, "record": 1, "keep": "beliefs", "engine": "reference"}
+    monkeypatch.setattr(recording, "memory", lambda: 1.5 * one / 1e9)
+    assert posse.simulate(BANDIT, NETWORK, posse.Decentralized(TS), **task).runs == 1
     with pytest.raises(ValueError, match="whose curves, pulls, beliefs take"):
-        simulate(grid, **task)
+        posse.simulate(BANDIT, NETWORK, grid, **task)
+    twice = {"a": posse.Decentralized(TS), "b": posse.Isolated(TS)}
     with pytest.raises(ValueError, match="whose curves, pulls, beliefs take"):
-        posse.compare(BANDIT, NETWORK, {"a": fine, "b": fine, "c": fine}, **task)
-
-
-def test_beliefs_nobody_has_are_refused_before_anybody_plays():
-    class Playing(posse.Isolated):
-        def choose(self, state, t, generator):
-            raise AssertionError("a round was played")
-
-    with pytest.raises(ValueError, match="Silent has none"):
-        posse.compare(
-            BANDIT, NETWORK, {"a": Playing(TS), "b": Silent()}, horizon=5, runs=2, keep="beliefs"
-        )
+        posse.compare(BANDIT, NETWORK, twice, **task)
 
 
 def test_the_rounds_recorded_are_counted_without_listing_them():

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from posse import checks
 from posse.bandits import Bandit
 from posse.calibration import SIGNS
+from posse.families.family import Family
 from posse.lab import keep as keeping
 from posse.networks.network import Network
 
@@ -22,7 +23,7 @@ def points(record: Any, horizon: int) -> int:
     return int(count) if isinstance(count, int | np.integer) and count < horizon else horizon
 
 
-def axes(bandit: Bandit, network: Network, points: int, model: Any) -> dict[str, int]:
+def axes(bandit: Bandit, network: Network, points: int, model: Family) -> dict[str, int]:
     """The sizes of the axes of what may be kept of a run, for an algorithm with this model."""
     return {
         "time": points,
@@ -39,11 +40,14 @@ def check_size(
     runs: int,
     points: int,
     keep: tuple[str, ...] = (),
-    models: Sequence[Any] = (None,),
+    models: Sequence[Family] = (),
 ) -> None:
-    """Refuse at once what no memory could hold at the end; models: one for each algorithm."""
+    """Refuse at once what no memory could hold at the end.
+
+    models: what each algorithm believes in; one that believes in the bandit's family if not given.
+    """
     numbers = 0.0
-    for model in models:
+    for model in models or [bandit.family]:
         sizes = axes(bandit, network, points, model)
         kept = sum(keeping.numbers_a_run(name, sizes) for name in keep)
         numbers += points + kept + sizes["agent"] * sizes["arm"] / 2  # pulls are half as long

@@ -36,7 +36,9 @@ class Tally:
         self._regret = np.zeros((n_runs, len(times)))
         self._so_far = np.zeros(n_runs)
         self._column = {int(t): column for column, t in enumerate(times)}
-        self._first_arm = np.arange(0, self._pulls.size, n_arms)
+        self._first_cell = np.arange(0, means.size, n_arms)[:, None]  # (R, 1) of each run's arms
+        of_agents = np.arange(0, self._pulls.size, n_arms).reshape(n_runs, n_agents)
+        self._to_pulls = of_agents - self._first_cell  # from a cell to the agent's count of it
         self._kept: dict[str, FloatArray] = {}
         if "agents" in simulation.keep:
             self._kept["agents"] = np.zeros((n_runs, n_agents, len(times)))
@@ -57,21 +59,20 @@ class Tally:
     def add(
         self,
         t: int,
-        arms: NDArray[np.intp],  # (R, N)
-        cells: NDArray[np.intp],  # (R, N) where these arms are among the arms of all runs
+        cells: NDArray[np.intp],  # (R, N) where the arms played are among the arms of all runs
         state: Any,
         weights: Any,
     ) -> None:
         """Charge round t's arms: the gaps of the arms played, averaged over agents."""
         gaps = self._gaps.take(cells)  # (R, N)
         self._so_far += gaps.mean(axis=1)
-        self._pulls.reshape(-1)[self._first_arm + arms.ravel()] += 1
+        self._pulls.reshape(-1)[self._to_pulls + cells] += 1
         if "agents" in self._kept:
             self._of_agents += gaps
         if "messages" in self._kept:
             self._sent += self._numbers_sent(t, state, weights)
         if "signs" in self._kept:
-            self._sketches.learn(arms, weights)
+            self._sketches.learn(cells - self._first_cell, weights)
         if t in self._column:
             self._record(self._column[t], state)
 
