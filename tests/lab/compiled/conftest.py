@@ -12,6 +12,7 @@ import pytest
 from scipy import stats
 
 import posse
+from posse import families
 from posse.lab.compiled import engine, plan
 from posse.lab.compiled.beliefs import BELIEFS
 from posse.lab.compiled.jit import KERNELS
@@ -33,7 +34,7 @@ class Kind:
 
     def coordinates(self, count: Any, total: Any) -> np.ndarray:
         """The family's own coordinates (2, ...) of a pair (count, total)."""
-        return self.belief.to_coordinates(np.stack(np.broadcast_arrays(count, total)))
+        return families.unpair(self.family, np.stack(np.broadcast_arrays(count, total)))
 
     def tail(self, count: Any, total: Any, x: Any) -> Any:
         """P(mean > x), by the family."""
@@ -43,8 +44,8 @@ class Kind:
         """(count, total) after so many observations of such rewards each: (2, ...)."""
         prior = self.family.prior().reshape(-1, *[1] * np.ndim(sizes))
         statistic = self.family.statistic(np.broadcast_to(rewards, np.shape(sizes)))
-        weight = self.belief.from_coordinates(self.family.statistic(np.zeros(())))[0]
-        return self.belief.from_coordinates(prior + sizes / weight * statistic)
+        weight = families.ability(self.family, "observation_weight")
+        return families.pair(self.family, prior + sizes / weight * statistic)
 
     def rows(self, generator: Any, sizes: Any, off: Any) -> Any:
         """(count, total): arms of some sharpness that are so many deviations from a common mean.

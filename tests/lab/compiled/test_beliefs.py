@@ -9,6 +9,7 @@ import pytest
 from numba import njit
 from scipy import stats
 
+from posse import families
 from posse.lab.compiled import beliefs, plan
 from posse.lab.compiled.beliefs.scores import UNKNOWN
 from posse.lab.compiled.random import CONTEST, U64, open_stream
@@ -104,16 +105,11 @@ class TestForms:
 
     @pytest.mark.parametrize("family", plan.BELIEFS, ids=lambda family: family.__name__)
     def test_an_observation_adds_rate_and_rate_times_reward(self, family):
-        belief, model = beliefs.BELIEFS[plan.BELIEFS[family]], family()
-        weight = belief.from_coordinates(model.statistic(np.array(0.0)))[0]
+        model = family()
+        weight = families.ability(model, "observation_weight")
         for y in (0.0, 0.25, 1.0):
-            added = belief.from_coordinates(model.statistic(np.array(y)))
+            added = families.pair(model, model.statistic(np.array(y)))
             np.testing.assert_allclose(added, [weight, weight * y], rtol=1e-15)
-
-    def test_coordinates_go_there_and_back(self, kind):
-        pairs = np.array([[3.0, 7.5], [1.25, 6.0]])
-        there = kind.belief.to_coordinates(pairs)
-        np.testing.assert_array_equal(kind.belief.from_coordinates(there), pairs)
 
     def test_the_mean_is_the_familys(self, kind):
         for count, total in learnt(kind, 10.0 ** np.arange(-1, 5)):

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 import posse
-from posse import beliefs, networks
+from posse import beliefs, families, networks
 from posse.families import Bernoulli, Bounded, Exponential, Gaussian, Poisson
 from posse.lab.blocks import Simulation
-from posse.lab.compiled import beliefs as kinds
 from posse.lab.compiled import merge
 from posse.lab.compiled.links import links_of
 from posse.lab.compiled.plan import BELIEFS, plan_for
@@ -55,7 +54,7 @@ def belief_of(rows, family, n_agents):
     n_arms = len(rows.means) // RUNS
     pairs = state.reshape(RUNS, -1, 2, n_arms)  # one row an agent, or one for all
     count, total = np.broadcast_to(pairs, (RUNS, n_agents, 2, n_arms)).transpose(2, 0, 1, 3)
-    return kinds.BELIEFS[BELIEFS[type(family)]].to_coordinates(np.stack([count, total]))
+    return families.unpair(family, np.stack([count, total]))
 
 
 def weights_of_round(network, t):

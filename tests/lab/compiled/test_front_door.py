@@ -23,7 +23,13 @@ class MyPolicy(posse.ThompsonSampling):
 
 
 class MyFamily(Gaussian):
-    """The same."""
+    """The same, where it changes the law that the kernel stands for."""
+
+    def sample_mean(self, belief, generator):
+        return super().sample_mean(belief, generator)
+
+    def draw_rewards(self, means, generator):
+        return super().draw_rewards(means, generator)
 
 
 class MyAlgorithm(posse.Decentralized):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from posse.families import Bernoulli, Bounded, Exponential, Gaussian, Poisson
+from posse.families import Bernoulli, Bounded, Exponential, Gaussian, Poisson, ability
 from posse.lab.compiled import engine  # noqa: F401
 from posse.lab.compiled.jit import KERNELS
 from posse.lab.compiled.plan import REWARDS
@@ -34,11 +34,11 @@ FAMILIES = [
 
 def draw(family, means, arms, t=1, first_run=0):
     """Rewards of arms (runs, N) with means (runs, K)."""
-    name, parameter = REWARDS[type(family)]
+    name, parameter = REWARDS[type(family)], ability(family, "reward_parameter")
     n_agents = arms.shape[1]
     out = np.empty(arms.size + 32)  # room for whole vectors
     KERNELS[name](
-        np.asarray(means, float).reshape(-1), float(parameter(family)),
+        np.asarray(means, float).reshape(-1), float(parameter),
         arms.astype(np.uint32).reshape(-1), out,
         U64(0), U64(arms.size), U64(n_agents), U64(np.shape(means)[1]),
         U64(first_run), U64(t), *key_of(11),

@@ -127,15 +127,15 @@ def choose_staged(
 
 @kernel(MERGE, **FAST_KERNEL)
 def merge_flooding(
-    out, state, offsets, neighbours, weights, links, scratch, words,
+    out, state, offsets, neighbours, weights, links, constants, words,
     arms, rewards, store, lo, hi, n_agents, n_arms, first_run, t, key0, key1,
 ):  # fmt: skip
     """Hear of what others saw, as many rounds ago as they are hops away.
 
-    neighbours: all others of each agent; links: how far they are; scratch: how many rounds the
+    neighbours: all others of each agent; links: how far they are; constants: how many rounds the
     store keeps, and what one observation adds to a count.  store: (rounds, rows, arm and reward).
     """
-    n_rows, depth, rate = U64(arms.size), U64(scratch[0]), scratch[1]
+    n_rows, depth, rate = U64(arms.size), U64(constants[0]), constants[1]
     now = (t - U64(1)) % depth * n_rows
     for i in range(lo, hi):
         store[U64(2) * (now + i)] = arms[i]

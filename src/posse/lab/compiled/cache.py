@@ -18,7 +18,7 @@ from pathlib import Path
 
 _PREFIX = "kernels-"
 # What is never compiled, nor imported by what is.
-_WITHOUT_KERNELS = {"__main__.py", "cache.py", "engine.py", "links.py", "plan.py"}
+_WITHOUT_KERNELS = {"__main__.py", "cache.py", "engine.py", "keeping.py", "links.py", "plan.py"}
 _lock = threading.Lock()
 
 

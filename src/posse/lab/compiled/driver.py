@@ -63,7 +63,7 @@ _SIGNATURE = types.boolean(
 def play(
     merge, choose, choose_eagerly, draw_rewards,
     state, other, flipped, shared, store, staged, unmixed,
-    offsets, neighbours, weights, links, failure, words,
+    offsets, neighbours, weights, links, constants, words,
     worth, levels, table, rate, means, parameter,
     arms, pivots, eager, close, rewards, scratch, spare, stream,
     pulls, tally, times, gaps, regret,
@@ -90,8 +90,8 @@ def play(
             last = min(first + tile, hi)
             # merge: what the neighbours sent after the last round
             moved = t > unmixed + U64(1) and merge(
-                out, now, offsets, neighbours, weights, links, failure, words, arms, rewards, store,
-                first, last, n_agents, n_arms, first_run, t, key0, key1,
+                out, now, offsets, neighbours, weights, links, constants, words, arms, rewards,
+                store, first, last, n_agents, n_arms, first_run, t, key0, key1,
             )  # fmt: skip
             rows = out if moved else now
             # choose: each run by one of the two

@@ -24,9 +24,11 @@ from posse.lab.blocks import (
 from posse.lab.compiled import baselines, driver, eager, indices, merge, rewards, thompson  # noqa: F401
 from posse.lab.compiled.beliefs import BELIEFS
 from posse.lab.compiled.jit import KERNELS, Kernel
+from posse.lab.compiled.keeping import Keeper
 from posse.lab.compiled.links import links_of
 from posse.lab.compiled.plan import Plan, levels_for, missing, plan_for, table_for
 from posse.lab.compiled.random import ROOM, U64, key_of
+from posse.randomness import FloatArray
 
 # Rows of a block that one call of the driver works on: enough to hide the cost of calls through
 # pointers, few enough for the cache.
@@ -70,13 +72,13 @@ class Rows:
         self.eager = np.full(n_runs, self.drawing, np.uint8)
         self.regret = np.zeros((n_runs, len(s.times)))
 
-    def block(self) -> Block:
+    def block(self, kept: dict[str, FloatArray]) -> Block:
         """The outcome, in the caller's order of arms."""
         n_agents, n_arms = self.simulation.network.n_agents, self.simulation.bandit.n_arms
         pulls = self.pulls.reshape(len(self.runs), n_agents, n_arms)
         gaps, s = self.gaps.reshape(len(self.runs), n_arms), self.simulation
         regret = without_forced_pulls(self.regret, s.times, gaps, s.uncharged_rounds)
-        return Block(regret, in_callers_order(pulls, self.order))
+        return Block(regret, in_callers_order(pulls, self.order), kept)
 
 
 class Engine:
@@ -117,14 +119,31 @@ class Engine:
     def _play_block(self, runs: Sequence[int], advance: Advance) -> Block:
         """Some whole runs on one thread."""
         rows = Rows(self.simulation, self.plan, runs, self.drawing, self.store_width)
+        keeper = Keeper(self, rows)
         n_rows, horizon = len(rows.arms), self.simulation.horizon
         work = Work(rows, n_rows, self.links.n_words)
         rounds = max(1, _STEPS_PER_CALL // n_rows)
-        for t in range(1, horizon + 1, rounds):
-            following = min(t + rounds, horizon + 1)
+        starts = set(range(1, horizon + 1, rounds)) | {horizon + 1}
+        looks = {int(t) + 1 for t in self.simulation.times} if keeper.looks else set()
+        for t, following in pairwise(sorted(starts | looks)):
             rows.flipped = self._play(rows, work, 0, n_rows, n_rows, t, following, alone=True)
+            if following in looks:
+                keeper.record(following - 1)
             advance(len(runs) * (following - t))
-        return rows.block()
+        return rows.block(keeper.arrays())
+
+    def merged(self, rows: Rows, t: int) -> FloatArray:
+        """A copy of the state as round t merges it, before anything is chosen in it."""
+        s, links = self.simulation, self.links
+        now, out = (rows.other, rows.state) if rows.flipped else (rows.state, rows.other)
+        state, moved_to, n_rows = now.copy(), out.copy(), len(rows.arms)
+        moved = KERNELS[self.plan.merge](
+            moved_to, state, links.offsets, links.neighbours, links.weights, links.links,
+            links.constants, np.zeros(links.n_words, np.uint64), rows.arms, rows.rewards,
+            rows.store.copy(), U64(0), U64(n_rows), U64(s.network.n_agents), U64(s.bandit.n_arms),
+            U64(rows.runs[0]), U64(t), *self.key,
+        )  # fmt: skip
+        return moved_to if moved else state
 
     def _play_tiles(
         self, runs: Sequence[int], pool: ThreadPoolExecutor, threads: int, advance: Advance
@@ -138,6 +157,7 @@ class Engine:
         parts = [(lo, hi) for lo, hi in pairwise([*cuts, n_rows]) if lo < hi]
         works = [Work(rows, _TILE_ROWS, self.links.n_words) for _ in parts]
         columns = {int(t): column for column, t in enumerate(s.times)}
+        keeper = Keeper(self, rows)
         for t in range(1, s.horizon + 1):
             played = [
                 pool.submit(self._play, rows, work, lo, hi, _TILE_ROWS, t, t + 1, alone=False)
@@ -158,8 +178,10 @@ class Engine:
                     tally, rows.gaps, rows.regret.reshape(-1), columns[t], len(s.times),
                     U64(n_rows), U64(s.bandit.n_arms), 1,
                 )  # fmt: skip
+                if keeper.looks:
+                    keeper.record(t)
             advance(1)
-        return rows.block()
+        return rows.block(keeper.arrays())
 
     def _play(
         self, rows: Rows, work: Work, lo: int, hi: int, tile: int, t: int, end: int, alone: bool

@@ -7,9 +7,9 @@ arrays (offsets, neighbours relative to the agent, weights) with the agent among
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+from numba import njit, types
 
-from posse.lab.compiled.jit import FAST_KERNEL, helper, kernel, use_wide_vectors, vectorised
+from posse.lab.compiled.jit import FAST_KERNEL, KERNEL, helper, kernel, use_wide_vectors, vectorised
 from posse.lab.compiled.random import NETWORK, U64, next_uniform, open_stream, philox
 from posse.lab.compiled.signatures import MERGE
 
@@ -19,7 +19,7 @@ _STRETCH = U64(64)
 
 @kernel(MERGE, **FAST_KERNEL)
 def merge_nothing(
-    out, state, offsets, neighbours, weights, links, scratch, words,
+    out, state, offsets, neighbours, weights, links, constants, words,
     arms, rewards, store, lo, hi, n_agents, n_arms, first_run, t, key0, key1,
 ):  # fmt: skip
     """Isolated agents, and agents that share one row."""
@@ -107,7 +107,7 @@ def _merge_rows(out, state, offsets, neighbours, weights, links, lo, hi, n_agent
 
 @kernel(MERGE, seconds=2.5, **FAST_KERNEL)
 def merge_static(
-    out, state, offsets, neighbours, weights, links, scratch, words,
+    out, state, offsets, neighbours, weights, links, constants, words,
     arms, rewards, store, lo, hi, n_agents, n_arms, first_run, t, key0, key1,
 ):  # fmt: skip
     """Any fixed W."""
@@ -120,17 +120,17 @@ def merge_static(
 
 @kernel(MERGE, seconds=2.5, **FAST_KERNEL)
 def merge_chebyshev(
-    out, state, offsets, neighbours, weights, links, scratch, words,
+    out, state, offsets, neighbours, weights, links, constants, words,
     arms, rewards, store, lo, hi, n_agents, n_arms, first_run, t, key0, key1,
 ):  # fmt: skip
     """One step of T_n(W/lambda_2), n = 1 to C: T_n = 2 W/lambda_2 T_{n-1} - T_{n-2} (DDUCB).
 
-    `weights` are those of 2 W/lambda_2, scratch[0] is C, and `out` still holds T_{n-2}; whoever
+    `weights` are those of 2 W/lambda_2, constants[0] is C, and `out` still holds T_{n-2}; whoever
     ends the stage divides by T_C(1/lambda_2).
     """
     use_wide_vectors()
     width = U64(2) * n_arms
-    starts = (t - n_arms - U64(2)) % U64(scratch[0]) == U64(0)
+    starts = (t - n_arms - U64(2)) % U64(constants[0]) == U64(0)
     if not starts:
         for j in range(lo * width, hi * width):
             out[j] = -out[j]
@@ -145,7 +145,7 @@ def merge_chebyshev(
 
 @kernel(MERGE, **FAST_KERNEL)
 def merge_gossip(
-    out, state, offsets, neighbours, weights, links, scratch, words,
+    out, state, offsets, neighbours, weights, links, constants, words,
     arms, rewards, store, lo, hi, n_agents, n_arms, first_run, t, key0, key1,
 ):  # fmt: skip
     """One uniformly drawn link a run and round: both ends take their average (eq. `gossip`)."""
@@ -180,6 +180,25 @@ def _draw_links(changed, words, n_links, threshold, failed, t, run, key0, key1):
         changed[n_changed] = link
         n_changed += U64((bits[link] < limit) == failed)
     return n_changed
+
+
+_COUNT = types.void(
+    types.int64[::1], types.uint32[::1], types.uint64[::1], types.uint64, types.float64,
+    *(types.uint64,) * 5,
+)  # fmt: skip
+
+
+@kernel(_COUNT, **KERNEL)
+def count_living(
+    living, changed, words, n_links, p, horizon, first_run, n_runs, key0, key1
+):  # fmt: skip
+    """How many links live after rounds 1 to the horizon, each merged at the start of the next."""
+    threshold = U64(p * 4294967296.0)
+    for t in range(U64(1), horizon + U64(1)):
+        for slot in range(U64(0), n_runs):
+            living[(t - U64(1)) * n_runs + slot] = _draw_links(
+                changed, words, n_links, threshold, False, t + U64(1), first_run + slot, key0, key1
+            )
 
 
 @vectorised
@@ -225,12 +244,12 @@ def _comparable(state, base, n_agents, n_arms):
 
 @kernel(MERGE, seconds=6, **{**FAST_KERNEL, "_nrt": True})  # it allocates
 def merge_failing(
-    out, state, offsets, neighbours, weights, links, scratch, words,
+    out, state, offsets, neighbours, weights, links, constants, words,
     arms, rewards, store, lo, hi, n_agents, n_arms, first_run, t, key0, key1,
 ):  # fmt: skip
     """Every link fails on its own with some probability; what it carried stays where it was.
 
-    scratch: failure probability, whether to divide by the realised largest degree + 1, whether W
+    constants: failure probability, whether to divide by the realised largest degree + 1, whether W
     is a plain average (complete graph), whether all links have one weight, whether beliefs that are
     equal may come out different in their last digit; then, from 8 on, the weight of each link.
     Where most links live, the full merge is corrected for the failed ones, if that may be; else the
@@ -238,9 +257,9 @@ def merge_failing(
     """
     width = U64(2) * n_arms
     n_links = U64(links.size // 2)
-    threshold = U64(scratch[0] * 4294967296.0)
-    realised, uniform = scratch[1] != 0.0, scratch[2] != 0.0
-    alike = scratch[3] != 0.0
+    threshold = U64(constants[0] * 4294967296.0)
+    realised, uniform = constants[1] != 0.0, constants[2] != 0.0
+    alike = constants[3] != 0.0
     changed = np.empty(n_links + U64(1), np.uint32)
     # for each agent the neighbours that its changed links lead to, itself last
     shifts, amounts = np.empty(neighbours.size, np.int64), np.empty(neighbours.size)
@@ -248,7 +267,7 @@ def merge_failing(
     for slot in range(lo // n_agents, hi // n_agents):
         base = slot * n_agents * width
         # taking away from the full merge loses digits where beliefs differ by orders of magnitude
-        mostly_alive = scratch[0] < 0.5 and not realised and scratch[4] != 0.0
+        mostly_alive = constants[0] < 0.5 and not realised and constants[4] != 0.0
         mostly_alive = mostly_alive and _comparable(state, base, n_agents, n_arms)
         sign = -1.0 if mostly_alive else 1.0
         n_changed = _draw_links(
@@ -268,12 +287,12 @@ def merge_failing(
             shifts[at_a], shifts[at_b] = shift, -shift
             ends[a], ends[b] = at_a + 1, at_b + 1
             if not alike:
-                amount = sign * scratch[U64(8) + link]
+                amount = sign * constants[U64(8) + link]
                 amounts[at_a] = amounts[at_b] = amount
                 own[a] -= amount
                 own[b] -= amount
         if alike:  # all links carry the same
-            amount = sign * (scale if realised else scratch[8])
+            amount = sign * (scale if realised else constants[8])
             for j in range(amounts.size):
                 amounts[j] = amount
             for agent in range(U64(0), n_agents):

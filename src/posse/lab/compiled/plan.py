@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,22 +14,27 @@ from posse.networks.gossip import Gossip
 from posse.networks.link_failure import LinkFailure
 from posse.networks.static import Static
 
-# Families as beliefs: the kind in `beliefs`.
-BELIEFS: dict[type, str] = {
-    families.Gaussian: "GAUSSIAN",
-    families.Bernoulli: "BETA",
-    families.Bounded: "BETA",
-    families.Poisson: "GAMMA",
-    families.Exponential: "INVERSE_GAMMA",
-}
-# Families as bandits: the reward kernel, and its parameter.
-REWARDS: dict[type, tuple[str, Callable[[Any], float]]] = {
-    families.Gaussian: ("draw_gaussian", lambda family: family.sigma),
-    families.Bernoulli: ("draw_bernoulli", lambda family: 0.0),
-    families.Bounded: ("draw_bounded", lambda family: family.concentration),
-    families.Poisson: ("draw_poisson", lambda family: 0.0),
-    families.Exponential: ("draw_exponential", lambda family: 0.0),
-}
+
+def _kernel_of(family: type, name: str) -> str | None:
+    """The kernel that a family names itself: one of its parent's would not know what it changes."""
+    registered = family in families.FAMILIES.values()
+    kernel: str | None = getattr(family, name, None) if registered else vars(family).get(name)
+    return kernel
+
+
+def belief_kernel(family: type) -> str | None:
+    """The kind in `beliefs` of a family's belief."""
+    return _kernel_of(family, "kernel")
+
+
+def reward_kernel(family: type) -> str | None:
+    """The kernel that draws a family's rewards."""
+    return _kernel_of(family, "reward_kernel")
+
+
+# The registered families with a kernel.
+BELIEFS = {cls: kind for cls in families.FAMILIES.values() if (kind := belief_kernel(cls))}
+REWARDS = {cls: name for cls in families.FAMILIES.values() if (name := reward_kernel(cls))}
 POLICIES = {
     policies.ThompsonSampling: "choose_thompson",
     policies.BayesUCB: "choose_bayes_ucb",
@@ -46,7 +50,7 @@ BAYESIAN = (
 CONSENSUS = (algorithms.CoopUCB, algorithms.CoopUCB2, algorithms.CoopUCL)
 ALGORITHMS = (*BAYESIAN, *CONSENSUS, algorithms.DDUCB)
 # What the kernels can keep of a run besides regret and pulls.
-KEEPS: tuple[str, ...] = ()
+KEEPS = ("agents", "means", "messages", "beliefs")
 
 
 @dataclass(frozen=True)
@@ -75,15 +79,17 @@ def missing(simulation: Simulation) -> str | None:
     algorithm: Any = simulation.algorithm
     if type(algorithm) not in ALGORITHMS:
         return f"algorithm {type(algorithm).__name__}"
-    if type(simulation.bandit.family) not in REWARDS:
+    if reward_kernel(type(simulation.bandit.family)) is None:
         return f"rewards of family {type(simulation.bandit.family).__name__}"
     if type(simulation.network.dynamics) not in MERGES:
         return f"dynamics {type(simulation.network.dynamics).__name__}"
     if type(algorithm) not in BAYESIAN:
-        return None
+        return (
+            "keep='beliefs' of an algorithm without them" if "beliefs" in simulation.keep else None
+        )
     if type(algorithm.policy) not in POLICIES:
         return f"policy {type(algorithm.policy).__name__}"
-    if type(simulation.model) not in BELIEFS:
+    if belief_kernel(type(simulation.model)) is None:
         return f"family {type(simulation.model).__name__}"
     flooding = isinstance(algorithm, algorithms.Flooding)
     if flooding and not isinstance(simulation.network.dynamics, Static):
@@ -94,21 +100,20 @@ def missing(simulation: Simulation) -> str | None:
 def plan_for(simulation: Simulation) -> Plan:
     """The kernels of a simulation for which nothing is missing."""
     rewards = simulation.bandit.family
-    draw, parameter = REWARDS[type(rewards)]
+    draw = reward_kernel(type(rewards))
+    assert draw is not None
+    parameter = float(families.ability(rewards, "reward_parameter"))
     bayesian = isinstance(simulation.algorithm, BAYESIAN)
     parts = _bayesian_parts(simulation) if bayesian else _baseline_parts(simulation)
-    return Plan(draw_rewards=draw, parameter=float(parameter(rewards)), **parts)
+    return Plan(draw_rewards=draw, parameter=parameter, **parts)
 
 
 def _bayesian_parts(simulation: Simulation) -> dict[str, Any]:
-    from posse.lab.compiled import beliefs as kinds
-
     algorithm: Any = simulation.algorithm
     model, network = simulation.model, simulation.network
-    belief = kinds.BELIEFS[BELIEFS[type(model)]]
-    count, total = belief.from_coordinates(model.prior())
-    # one observation adds (weight, weight * y) to (count, total), at learning rate 1
-    weight = float(belief.from_coordinates(model.statistic(np.zeros(())))[0])
+    belief = belief_kernel(type(model))
+    count, total = families.pair(model, model.prior())
+    weight = families.ability(model, "observation_weight")
     rate = algorithm.rate(simulation.problem(1))
     policy = POLICIES[type(algorithm.policy)]
     lazy = isinstance(algorithm.policy, policies.ThompsonSampling)
@@ -124,9 +129,9 @@ def _bayesian_parts(simulation: Simulation) -> dict[str, Any]:
         merge, shared, rate = "merge_nothing", True, rate / network.n_agents
     return {
         "merge": merge,
-        "choose": f"{policy}_{belief.name}",
-        "choose_eagerly": f"{policy}_eagerly_{belief.name}" if lazy else "choose_nothing",
-        "belief": belief.name,
+        "choose": f"{policy}_{belief}",
+        "choose_eagerly": f"{policy}_eagerly_{belief}" if lazy else "choose_nothing",
+        "belief": belief,
         "prior": (float(count), float(total)),
         "rate": rate * weight,
         "shared": shared,

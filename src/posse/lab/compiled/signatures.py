@@ -23,7 +23,7 @@ TALLY = types.int64[::1]
 _WHERE = (U64,) * 8
 
 # Merge the state of the last round: returns whether the result is in `out` (else in place).
-#   out, state, offsets, neighbours, weights, links, scratch, words; the last round's arms and
+#   out, state, offsets, neighbours, weights, links, constants, words; the last round's arms and
 #   rewards, and the algorithm's store
 MERGE = types.boolean(
     FLOATS, FLOATS, TALLY, TALLY, FLOATS, INDICES, FLOATS, WORDS, INDICES, FLOATS, FLOATS, *_WHERE

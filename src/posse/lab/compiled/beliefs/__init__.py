@@ -14,6 +14,8 @@ from posse.lab.compiled.beliefs.gamma import GAMMA
 from posse.lab.compiled.beliefs.gaussian import GAUSSIAN
 from posse.lab.compiled.beliefs.inverse_gamma import INVERSE_GAMMA
 
+__all__ = ["BELIEFS", "BETA", "GAMMA", "GAUSSIAN", "INVERSE_GAMMA", "Belief", "named"]
+
 BELIEFS: dict[str, Belief] = {
     belief.name: belief for belief in (GAUSSIAN, BETA, GAMMA, INVERSE_GAMMA)
 }

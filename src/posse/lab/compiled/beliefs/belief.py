@@ -13,7 +13,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from numba import types
 from numba.core.dispatcher import Dispatcher
 from numba.core.imputils import lower_constant
@@ -38,8 +37,6 @@ class Belief:
     """
 
     name: str
-    # where (count, total) are among the family's coordinates: the rows of this matrix say
-    pair: tuple[tuple[int, int], tuple[int, int]]
     factor: float  # of the common tail bound
     highest: float  # the end of the range of the mean, 1 or infinity; the other is 0 if it is used
     worth: int  # vectorised draws that cost as much as one of `sample`
@@ -63,14 +60,6 @@ class Belief:
     sample_pivots: Any  # many draws at once, one arm an agent (see `gammas`)
     sample_all: Any  # many draws at once, all arms
 
-    def from_coordinates(self, coordinates: Any) -> Any:
-        """(count, total) of a belief in the family's own coordinates: (2, ...) -> (2, ...)."""
-        return np.einsum("ij,j...->i...", np.array(self.pair, float), coordinates)
-
-    def to_coordinates(self, pairs: Any) -> Any:
-        """The family's own coordinates of (count, total): (2, ...) -> (2, ...)."""
-        return np.einsum("ij,j...->i...", np.linalg.inv(np.array(self.pair, float)), pairs)
-
     def __reduce__(self) -> Any:
         # by name: numba's cache asks for the same bytes in every process
         from posse.lab.compiled.beliefs import named
@@ -78,7 +67,7 @@ class Belief:
         return named, (self.name,)
 
 
-class BeliefType(types.Opaque):
+class BeliefType(types.Opaque):  # type: ignore[misc]
     """A kind as kernels see it: a type of its own, all of which is known when they are compiled."""
 
     def __init__(self, belief: Belief) -> None:
@@ -105,7 +94,7 @@ def _unbox(kind, belief, c):
 
 
 @infer_getattr
-class _Attributes(AttributeTemplate):
+class _Attributes(AttributeTemplate):  # type: ignore[misc]
     key = BeliefType
 
     def generic_resolve(self, kind, name):

@@ -118,7 +118,6 @@ def beta_from_gammas(count, total, first, second):
 
 BETA = Belief(
     name="BETA",
-    pair=((1, 1), (1, 0)),
     factor=1.0,
     highest=1.0,
     worth=3,

@@ -100,7 +100,6 @@ def gamma_from_gammas(count, total, first, second):
 
 GAMMA = Belief(
     name="GAMMA",
-    pair=((0, 1), (1, 0)),
     factor=1.0,
     highest=math.inf,
     worth=3,

@@ -123,7 +123,6 @@ def gaussian_sample_all(
 
 GAUSSIAN = Belief(
     name="GAUSSIAN",
-    pair=((0, 1), (1, 0)),
     factor=0.5,
     highest=math.inf,
     worth=12,

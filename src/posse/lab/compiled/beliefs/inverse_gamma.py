@@ -101,7 +101,6 @@ def inverse_gamma_from_gammas(count, total, first, second):
 
 INVERSE_GAMMA = Belief(
     name="INVERSE_GAMMA",
-    pair=((1, 0), (0, 1)),
     factor=1.0,
     highest=math.inf,
     worth=3,

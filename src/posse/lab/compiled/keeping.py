@@ -1,0 +1,107 @@
+"""What the compiled engine keeps of a block of runs besides regret and pulls, for `keep=`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from posse import families
+from posse.algorithms.forced import without_forced_pulls
+from posse.lab.blocks import in_callers_order
+from posse.lab.compiled.merge import count_living
+from posse.lab.compiled.random import U64
+from posse.networks.gossip import Gossip
+from posse.networks.link_failure import LinkFailure
+from posse.randomness import FloatArray
+
+if TYPE_CHECKING:
+    from posse.lab.compiled.engine import Engine, Rows
+
+
+class Keeper:
+    """The arrays of `Block.kept`, filled whenever a recorded round is over."""
+
+    def __init__(self, engine: Engine, rows: Rows) -> None:
+        s = engine.simulation
+        self._engine, self._rows, self._simulation = engine, rows, s
+        n_runs, n_agents, n_arms = len(rows.runs), s.network.n_agents, s.bandit.n_arms
+        self._shape = (n_runs, n_agents, n_arms)
+        self._gaps = rows.gaps.reshape(n_runs, n_arms)
+        self._kept: dict[str, FloatArray] = {}
+        if "agents" in s.keep:
+            self._kept["agents"] = np.zeros((n_runs, n_agents, len(s.times)))
+        if "means" in s.keep:
+            self._kept["means"] = in_callers_order(rows.means.reshape(n_runs, n_arms), rows.order)
+        if "messages" in s.keep:
+            self._kept["messages"] = self._messages()
+        if "beliefs" in s.keep:
+            self._kept["beliefs"] = np.zeros((n_runs, len(s.times), 2, n_agents, n_arms))
+
+    @property
+    def looks(self) -> bool:
+        """Whether the recorded rounds are to be looked at one by one."""
+        return "agents" in self._kept or "beliefs" in self._kept
+
+    def record(self, t: int) -> None:
+        """Round t is over; if it is a recorded one, write down what it left."""
+        (column,) = np.flatnonzero(self._simulation.times == t)
+        if "agents" in self._kept:
+            pulls = self._rows.pulls.reshape(self._shape)
+            self._kept["agents"][:, :, column] = np.einsum("rnk,rk->rn", pulls, self._gaps)
+        if "beliefs" in self._kept:
+            beliefs = np.swapaxes(self._beliefs(t), 0, 1)
+            self._kept["beliefs"][:, column] = in_callers_order(beliefs, self._rows.order)
+
+    def arrays(self) -> dict[str, FloatArray]:
+        """All that is kept, in the caller's order of arms."""
+        s, kept = self._simulation, self._kept
+        if "agents" in kept:
+            gaps = np.repeat(self._gaps, s.network.n_agents, axis=0)
+            curves = kept["agents"].reshape(-1, len(s.times))
+            charged = without_forced_pulls(curves, s.times, gaps, s.uncharged_rounds)
+            kept["agents"] = charged.reshape(kept["agents"].shape)
+        return kept
+
+    def _beliefs(self, t: int) -> FloatArray:
+        """The family's coordinates after round t, what was sent in it included: (2, R, N, K).
+
+        The engine merges at the start of the next round: here a copy is merged the same way.
+        """
+        state = self._engine.merged(self._rows, t + 1)
+        n_runs, n_agents, n_arms = self._shape
+        pairs = state.reshape(n_runs, -1, 2, n_arms)  # one row an agent, or one for all
+        pairs = np.broadcast_to(pairs, (n_runs, n_agents, 2, n_arms))
+        return families.unpair(self._simulation.model, np.moveaxis(pairs, 2, 0))
+
+    def _messages(self) -> FloatArray:
+        """Numbers sent per agent up to each recorded round: (R, len)."""
+        s = self._simulation
+        algorithm: Any = s.algorithm
+        n_runs = len(self._rows.runs)
+        state = algorithm.init(s.problem(n_runs))
+        links = links_used(self._engine, self._rows.runs, s.horizon)
+        sent = [algorithm.numbers_sent(state, t, links[t - 1]) for t in range(1, s.horizon + 1)]
+        return np.asarray(np.cumsum(sent, axis=0)[s.times - 1].T / s.network.n_agents)
+
+
+def links_used(engine: Engine, runs: Any, horizon: int) -> Any:
+    """How many directed links are in use in each round of each run: (rounds, R)."""
+    network = engine.simulation.network
+    shape = (horizon, len(runs))
+    if len(network.edges) == 0:
+        return np.zeros(shape, np.int64)
+    if isinstance(network.dynamics, Gossip):
+        return np.full(shape, 2)
+    if isinstance(network.dynamics, LinkFailure):
+        n_links = len(network.edges)
+        living = np.zeros(horizon * len(runs), np.int64)
+        count_living(
+            living, np.zeros(n_links + 1, np.uint32), np.zeros(n_links // 2 + 2, np.uint64),
+            U64(n_links), network.dynamics.p, U64(horizon), U64(runs[0]), U64(len(runs)),
+            *engine.key,
+        )  # fmt: skip
+        return 2 * living.reshape(shape)
+    weights = network.weights
+    off_diagonal = (weights != 0).sum() - (weights.diagonal() != 0).sum()
+    return np.full(shape, int(off_diagonal))
