@@ -80,7 +80,7 @@ def test_means_whose_squares_overflow_are_refused():
     [
         ({"horizon": 10**12, "record": 10}, "horizon must be a whole number"),
         ({"horizon": 10**30, "record": 10}, "horizon must be a whole number"),
-        ({"horizon": 5, "runs": 10**30}, "take fewer runs"),
+        ({"horizon": 5, "runs": 10**30}, "runs must end at"),
         ({"horizon": 2**31 - 1, "runs": 100}, "record="),
     ],
 )

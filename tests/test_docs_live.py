@@ -14,6 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from posse.families import FAMILIES, ability
 from posse.live.settings import Settings
 
 ROOT = Path(__file__).parents[1]
@@ -146,3 +147,15 @@ def test_every_setting_is_on_the_page():
     section = PAGE.split("\n## agent.toml\n")[1].split("\n## ")[0]
     named = re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
     assert {field.name for field in fields(Settings)} == set(named)
+
+
+def test_every_family_for_live_agents_is_on_the_page_with_its_prior():
+    section = PAGE.split("\n## Families and priors\n")[1].split("\n## ")[0]
+    rows = dict(re.findall(r"^\| `([\w-]+)` \|(.*)$", section, re.MULTILINE))
+    live = {name: cls for name, cls in FAMILIES.items() if ability(cls, "powers")}
+    assert set(rows) == set(live)
+    for name, cls in live.items():
+        said = re.findall(r"`(\w+) = ([\d.]+)`", rows[name])
+        defaults = {field.name: field.default for field in fields(cls)}
+        assert "the same" in rows[name] or said
+        assert {key: float(value) for key, value in said}.items() <= defaults.items()

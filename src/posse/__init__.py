@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from posse.policies import ThompsonSampling as ThompsonSampling
     from posse.summary import summarise as summarise
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 _MODULES = (
     "algorithms",

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import importlib
 import json
 import re
 import types
@@ -18,6 +17,7 @@ from contextlib import contextmanager
 from typing import Any, Literal
 
 from posse import checks
+from posse.named import find
 
 
 class DecodingError(ValueError):
@@ -41,24 +41,6 @@ class DecodingError(ValueError):
 
 def _quoted(name: str) -> str:
     return json.dumps(name, ensure_ascii=False)
-
-
-def find(name: str) -> Any:
-    """Import the function or class called 'module:name'."""
-    module, _, path = name.partition(":")
-    if not all(part.isidentifier() for part in [*module.split("."), *path.split(".")]):
-        raise ValueError(f"a function is named 'module:function', got {checks.shown(name)}")
-    try:
-        found = functools.reduce(getattr, path.split("."), importlib.import_module(module))
-    except ImportError as error:
-        raise ValueError(f"{checks.shown(name)} cannot be imported: {error}") from None
-    except AttributeError:
-        raise ValueError(
-            f"{checks.shown(name)} is unknown: module {module!r} has no {path!r}"
-        ) from None
-    if not callable(found):
-        raise ValueError(f"{checks.shown(name)} must be a function, got {checks.shown(found)}")
-    return found
 
 
 @dataclasses.dataclass(frozen=True)

@@ -26,15 +26,15 @@ def find(name: str) -> Any:
     """Import the function or class called 'module:name'."""
     module, _, path = name.partition(":")
     if not all(part.isidentifier() for part in [*module.split("."), *path.split(".")]):
-        raise ValueError(f"a function is named 'module:function', got {name!r}")
+        raise ValueError(f"a function is named 'module:function', got {shown(name)}")
     try:
         found = functools.reduce(getattr, path.split("."), importlib.import_module(module))
     except ImportError as error:
-        raise ValueError(f"{name!r} cannot be imported: {error}") from None
+        raise ValueError(f"{shown(name)} cannot be imported: {error}") from None
     except AttributeError:
-        raise ValueError(f"{name!r} is unknown: module {module!r} has no {path!r}") from None
+        raise ValueError(f"{shown(name)} is unknown: module {module!r} has no {path!r}") from None
     if not callable(found):
-        raise ValueError(f"{name!r} must be a function, got {found!r}")
+        raise ValueError(f"{shown(name)} must be a function, got {shown(found)}")
     return found
 
 

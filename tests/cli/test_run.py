@@ -62,6 +62,25 @@ def test_a_run_prints_and_writes(capsys):
     assert experiment_of(loaded).algorithms == read_experiment("two.toml").algorithms
 
 
+def test_the_table_says_which_engine_ran_what_where_they_differ(capsys):
+    own = FILE + '\n[algorithms.grid]\nname = "isolated"\npolicy = "greedy"\n'
+    own += 'family = {name = "bernoulli", alpha = 2.0}\n'
+    Path("mixed.toml").write_text(own.replace("title", 'engine = {grid = "reference"}\ntitle', 1))
+    assert not posse("run", "mixed.toml", "--no-plot")
+    out = capsys.readouterr().out
+    assert "engine" in out
+    assert out.count("compiled") == 2
+    assert out.count("reference") == 1
+
+
+def test_what_no_file_could_keep_is_refused_before_the_first_round(capsys):
+    Path("kept.toml").write_text('keep = ["beliefs"]\n' + FILE)
+    code = posse("run", "kept.toml", "--runs", "100000", "--horizon", "1000")
+    assert code == 2
+    assert "keep: 'beliefs' of 200000 runs at 1000 rounds does not fit" in capsys.readouterr().err
+    assert not list(Path("results").iterdir())
+
+
 def test_options_override_the_file(capsys):
     options = ("--runs", 2, "--horizon", 7, "--seed", 9, "--output", "a/b", "--no-plot", "--quiet")
     assert not posse("run", "two.toml", *options)

@@ -124,7 +124,7 @@ def test_reward_kernels_exist(family):
 def test_belief_kernels_exist(family):
     from posse.lab.compiled import beliefs
 
-    assert hasattr(beliefs, family.kernel)
+    assert beliefs.BELIEFS[family.kernel].name == family.kernel
 
 
 def test_edges_ascend_within_the_means(family):

@@ -94,6 +94,10 @@ def test_made_up_results_are_checked_too():
     [
         (range(3, 3), "runs must be a number or a range"),
         (range(0, 6, 2), "of step 1"),
+        (
+            range(2**31 - 2, 2**31),
+            "runs must end at 2147483647 at most",
+        ),  # or no file could hold it
         (range(-1, 3), "runs must be a number or a range"),
         ([1, 2], "runs must be a whole number"),
         ({"start": 1}, "a table of start and stop"),

@@ -2,6 +2,7 @@
 
 import pytest
 
+import posse
 from posse.algorithms import ALGORITHMS
 from posse.families import FAMILIES
 from posse.lab.experiments import experiment_from_toml, read_experiment
@@ -141,3 +142,22 @@ def test_braces_and_line_breaks_in_values_do_no_harm():
     with pytest.raises(ValueError, match=r"bandit\.means: must be numbers") as error:
         experiment_from_toml(GOOD.replace("0.5,", '"{0} {x}\\n",'))
     assert "{0} {x}" in str(error.value)
+
+
+def test_what_has_no_experiment():
+    with pytest.raises(ValueError, match="result must be a Result or a Comparison, got None"):
+        posse.experiment_of(None)
+    made_by_hand = posse.Result([1], [[0.0]], [[[1, 0]]], "mine", {"seed": 3})
+    with pytest.raises(ValueError, match="do not tell bandit, network, horizon, runs, algorithm"):
+        posse.experiment_of(made_by_hand)
+
+
+@pytest.mark.parametrize("name", ["", " ", "a\nb", 3])
+def test_names_that_no_experiment_could_have_are_refused_before_the_first_round(name):
+    with pytest.raises(ValueError, match="algorithm names must be printable text"):
+        posse.compare(
+            posse.Bandit.bernoulli([0.5, 0.4]),
+            posse.networks.path(2),
+            {name: posse.Isolated(posse.ThompsonSampling())},
+            horizon=1,
+        )

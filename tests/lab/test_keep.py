@@ -259,6 +259,23 @@ def test_what_memory_cannot_hold_is_refused_at_the_door(monkeypatch):
             simulate(keep=(), **big | {"record": record})
 
 
+def test_memory_is_counted_for_every_algorithm_and_what_it_believes(monkeypatch):
+    def likelihood(reward, mean):
+        return -((reward - mean) ** 2)
+
+    wide = posse.families.Grid(likelihood, lambda mean: mean, support=(-9.0, 9.0), points=300)
+    grid = posse.Decentralized(TS, family=wide)
+    one = 8 * (1 + 2 * 4 * 3) + 4 * 4 * 3  # bytes of the bandit's own two coordinates
+    task = {"horizon": 5, "runs": 1, "record": 1, "keep": "beliefs", "engine": "reference"}
+    monkeypatch.setattr(recording, "memory", lambda: 1.5 * one / 1e9)
+    assert posse.simulate(BANDIT, NETWORK, posse.Decentralized(TS), **task).runs == 1
+    with pytest.raises(ValueError, match="whose curves, pulls, beliefs take"):
+        posse.simulate(BANDIT, NETWORK, grid, **task)
+    twice = {"a": posse.Decentralized(TS), "b": posse.Isolated(TS)}
+    with pytest.raises(ValueError, match="whose curves, pulls, beliefs take"):
+        posse.compare(BANDIT, NETWORK, twice, **task)
+
+
 def test_the_rounds_recorded_are_counted_without_listing_them():
     for record, points in ((None, 10), (3, 3), (10, 10), (99, 10), ([1, 2], 2), ("all", 10)):
         assert recording.points(record, 10) == points

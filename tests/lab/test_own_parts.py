@@ -170,10 +170,10 @@ def test_parts_of_the_main_script_are_saved(tmp_path):
     out = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
     assert out == [
         "<function means>, Mine(patience=2) can be saved but not rerun from the file: define each "
-        "in a module, as a function or a frozen dataclass",
+        "in a module, as a function or a frozen dataclass of plain fields",
         "{'name': 'isolated', 'policy': {'cannot be rerun': 'Mine(patience=2)'}}",
         "bandit.means cannot be rerun: the file only shows <function means>; define it in a "
-        "module, as a function or a frozen dataclass",
+        "module, as a function or a frozen dataclass of plain fields",
     ]
     assert posse.load(tmp_path / "r.nc").settings["bandit"]["means"] == {
         REPR_ONLY: "<function means>"

@@ -123,6 +123,7 @@ class Silent:
         (Saying([0.5, 0.5, 0.5]), "must say one probability"),
         (Saying([1.5, -0.5, 0.0]), "must say one probability"),
         (Saying([np.nan, 0.5, 0.5]), "must say one probability"),
+        (Saying(["a", "b", "c"]), "must say one probability"),
     ],
 )
 def test_a_policy_that_cannot_say_its_probabilities_is_refused_at_the_start(policy, words):

@@ -129,6 +129,26 @@ def test_a_family_in_place_of_an_example_is_refused():
             Evidence.of(thing, (0, 1))
 
 
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"powers": 1}, "^powers must be different whole numbers from 1, got 1$"),
+        ({"powers": "12"}, "^powers must be different whole numbers from 1"),
+        ({"unit": 0.0}, "^unit of family 'poisson' must be a finite number above 0, got 0.0"),
+        ({"unit": -2.0}, "^unit of family 'poisson' must be a finite number above 0, got -2.0"),
+        ({"unit": "km"}, "^unit of family 'poisson' must be a number, got 'km'"),
+        (
+            {"statistic": lambda self, rewards: np.asarray(rewards, dtype=float)},
+            r"^statistic of family 'poisson' must have shape \(2, \d+\) .* got \(\d+,\)$",
+        ),
+    ],
+)
+def test_an_own_family_that_says_something_wrong_is_refused_in_a_sentence(fields, words):
+    """A unit below zero used to refuse every reward, a flat statistic to fill all coordinates."""
+    with pytest.raises(ValueError, match=words):
+        Evidence.of(type("Own", (families.Poisson,), fields)(), (0, 50))
+
+
 def test_a_level_below_zero_is_no_evidence():
     evidence = Evidence.of(families.Bernoulli())
     np.testing.assert_array_equal(evidence.statistic((5, -3)), 0)

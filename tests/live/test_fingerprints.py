@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import random
 import sqlite3
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -176,3 +177,25 @@ def test_a_bad_signature_is_not_tried_in_every_spelling_again_and_again():
     reader.receive("liar", OriginsMessage(reader.fingerprint, forged, (), False), 0.0)
     assert reader.exchange.refusals == {"bad signature": 100}
     assert len(tried) == 99 + len(of("origins", AS_FLOATS)) == 103
+
+
+def test_one_bad_signature_does_not_keep_out_another_spelling_for_ever():
+    """Such as that of an authority which the relay trusts and the reader does not, sent first."""
+    options = signatures("reader") | {"draw": random.Random(5).getrandbits}
+    trusts = options["verify"]
+    options["verify"] = lambda origin, *rest: origin != "stranger" and trusts(origin, *rest)
+    reader = Agent(ARMS, AS_FLOATS, exchange_options=options)
+    relay = Agent(ARMS, AS_FLOATS, exchange_options=signatures("relay"))
+    relay.connect("reader")
+    for name, spelling in [("stranger", None), ("old", of("origins", AS_INTS)[-1])]:
+        origin = Agent(ARMS, AS_FLOATS, exchange_options=signatures(name))
+        origin.go_on_as(spelling or origin.fingerprint)
+        origin.connect("relay")
+        origin.learn("a", 1.0)
+        for _, message in origin.tick(0.0):
+            relay.receive(name, message, 0.0)
+    for now in range(50):  # each time one or the other is first
+        for _, message in relay.tick(now):
+            for _, answer in reader.receive("relay", message, now):
+                relay.receive("reader", answer, now)
+    assert reader.exchange.known() == {"reader", "old"}

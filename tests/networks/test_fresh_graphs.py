@@ -94,7 +94,19 @@ def test_draws_that_fall_apart_are_drawn_again_but_not_for_ever() -> None:
     assert sum(a != b for a, b in zip(first, kept, strict=True)) > 5
     hopeless = networks.random_geometric(30, 0.01, seed="run")
     with pytest.raises(ValueError, match="100 draws for run 4 were not: raise radius"):
-        hopeless.of_run(0, 4)
+        hopeless.of_run(0, 4, most_draws=100)
+
+
+def test_a_run_is_not_lost_by_bad_luck() -> None:
+    sparse = networks.erdos_renyi(12, 0.1, seed="run")  # some one in a hundred is connected
+    unlucky = 0
+    for run in range(8):
+        graph = sparse.of_run(0, run)
+        try:
+            assert sparse.of_run(0, run, most_draws=100) == graph
+        except ValueError:
+            unlucky += 1
+    assert unlucky > 0
 
 
 QUESTIONS = [

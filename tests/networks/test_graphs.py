@@ -309,3 +309,8 @@ def test_disconnected_graphs_are_refused(
 def test_unsuitable_networkx_graphs_are_refused(graph: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         networks.from_networkx(graph)
+
+
+def test_what_is_no_graph_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"graph must be one such as .*, got 'karate'"):
+        networks.from_networkx("karate")

@@ -274,3 +274,24 @@ def test_a_simulation_on_them_keeps_its_result(algorithm: Any) -> None:
     alone = posse.simulate(bandit, RING, posse.Isolated(TS), **same)
     np.testing.assert_array_equal(ours.regret[:, :3], alone.regret[:, :3])
     assert ours.settings["network"] == late.to_data()
+
+
+def test_weights_are_checked_in_every_round():
+    class Fading:
+        def sampler(self, network, n_runs):
+            return lambda randomness, t: np.eye(network.n_agents) * (1 if t < 3 else 0.5)
+
+    draw = networks.path(3).varying(Fading()).sampler(2)
+    assert draw(None) is not None
+    assert draw(None) is not None
+    with pytest.raises(ValueError, match=r"doubly stochastic .* off by 0.5"):
+        draw(None)
+
+
+def test_an_array_of_text_is_refused():
+    class Words:
+        def sampler(self, network, n_runs):
+            return lambda randomness: np.full((3, 3), "a")
+
+    with pytest.raises(ValueError, match="dynamics Words: its weights cannot mix agents by @"):
+        networks.path(3).varying(Words()).sampler(1)(None)

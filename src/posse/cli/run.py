@@ -68,6 +68,8 @@ def run(
 
 def _refuse_too_large(experiment: Experiment) -> None:
     """Refuse at once what could not be saved at the end."""
+    from posse.lab.keep import numbers_a_run
+    from posse.lab.recording import axes
     from posse.lab.storage import LARGEST_ARRAY
 
     e = experiment
@@ -84,6 +86,14 @@ def _refuse_too_large(experiment: Experiment) -> None:
             f"the pulls of {rows} runs, {e.network.n_agents} agents and {e.bandit.n_arms} arms do "
             "not fit into a result file of 2 GB: take fewer runs"
         )
+    models = [getattr(each, "family", None) or e.bandit.family for each in e.algorithms.values()]
+    for name in e.keep:
+        sizes = [axes(e.bandit, e.network, rounds, model) for model in models]
+        if 8 * rows * max(numbers_a_run(name, each) for each in sizes) > LARGEST_ARRAY:
+            raise Mistake(
+                f"keep: {name!r} of {rows} runs at {rounds} rounds does not fit into a result file "
+                "of 2 GB: keep fewer rounds, such as record = 100, or fewer runs"
+            )
 
 
 def _table(title: str, comparison: Comparison, seed: int) -> Table:
@@ -99,6 +109,10 @@ def _table(title: str, comparison: Comparison, seed: int) -> Table:
     table.add_column("algorithm")
     for column in ("regret", "± standard error", "95% interval"):
         table.add_column(column, justify="right")
+    where: dict[str, tuple[str]] = {}
+    if comparison.is_mixed:  # which ran where: they met the same means, not the same rewards
+        table.add_column("engine")
+        where = {name: (result.engine,) for name, result in comparison.items()}
     errors = [s.standard_error for s in summaries.values() if s.standard_error > 0]
     # so many decimals that the surest of them shows two digits of its error
     decimals = max(0, 1 - math.floor(math.log10(min(errors)))) if errors else 3
@@ -106,7 +120,7 @@ def _table(title: str, comparison: Comparison, seed: int) -> Table:
         numbers = [f"{number:.{decimals}f}" for number in (s.mean, s.standard_error, s.low, s.high)]
         error, interval = numbers[1], f"{numbers[2]} to {numbers[3]}"
         known = (error, interval) if s.runs > 1 else ("", "")
-        table.add_row(Text(name), numbers[0], *known)
+        table.add_row(Text(name), numbers[0], *known, *where.get(name, ()))
     return table
 
 

@@ -13,9 +13,10 @@ from typing import Any, TypeVar
 
 from posse.algorithms import ALGORITHMS, Algorithm
 from posse.bandits import Bandit
-from posse.decoding import Decoder, find, naming, table
+from posse.decoding import Decoder, naming, table
 from posse.families import FAMILIES, Family
 from posse.lab.settings import MEANS
+from posse.named import find
 from posse.networks import GRAPHS, Network
 from posse.policies import POLICIES, Policy
 

@@ -194,16 +194,24 @@ def experiment_of(result: Result | Comparison) -> Experiment:
 
     It runs on the engines that gave the result, to the same numbers.
     """
+    if not isinstance(result, Result | Comparison):
+        raise ValueError(f"result must be a Result or a Comparison, got {checks.shown(result)}")
     single = isinstance(result, Result)
     results = {"algorithm": result} if isinstance(result, Result) else dict(result)
     first = next(iter(results.values()))
+    made_by = ("bandit", "network", "horizon", "runs", "seed")
+    for name, each in results.items():
+        if lacking := [key for key in (*made_by, "algorithm") if key not in each.settings]:
+            raise ValueError(
+                f"{name!r} cannot be rerun: its settings do not tell {', '.join(lacking)}"
+            )
     every_round = len(first.times) == first.horizon
-    shared = {key: first.settings[key] for key in ("bandit", "network", "horizon", "runs", "seed")}
+    shared = {key: first.settings[key] for key in made_by}
     algorithms = {name: each.settings["algorithm"] for name, each in results.items()}
     for path, part in not_rerunnable({**shared, "algorithms": algorithms}).items():
         raise ValueError(
             f"{path} cannot be rerun: the file only shows {part}; "
-            "define it in a module, as a function or a frozen dataclass"
+            "define it in a module, as a function or a frozen dataclass of plain fields"
         )
     data = {
         **shared,
@@ -257,5 +265,5 @@ def _refuse_repr_only(path: str, data: Any) -> None:
     for part in not_rerunnable(data).values():
         raise ValueError(
             f"{path}: {part} cannot be written to a file: define it in a module, as a function or "
-            "a frozen dataclass"
+            "a frozen dataclass of plain fields"
         )

@@ -9,6 +9,8 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from posse import checks, policies
 from posse.algorithms import ALGORITHMS, Decentralized
 from posse.algorithms.bayesian import BayesianAlgorithm
@@ -42,6 +44,12 @@ def check_means(bandit: Bandit, seed: int, runs: range) -> None:
     if not callable(bandit.means) or isinstance(bandit.means, UniformMeans):
         return
     n_arms = bandit.n_arms
+    once, again = (bandit.means_of_run(runs[0], generator(seed, runs[0], "means")) for _ in "12")
+    if not np.array_equal(once, again):
+        raise ValueError(
+            f"means: {checks.shown(bandit.means)} must draw from the generator it is given and "
+            "nothing else: a run must have the same means whenever it is played"
+        )
     for run in runs:
         if len(bandit.means_of_run(run, generator(seed, run, "means"))) != n_arms:
             raise ValueError(f"means: every run must have {n_arms} arms, as the first draw had")
@@ -92,6 +100,6 @@ def warn_of_what_cannot_be_rerun(settings: Sequence[Mapping[str, Any]], stacklev
         it = "it" if len(shown) == 1 else "each"
         warnings.warn(
             f"{', '.join(shown)} can be saved but not rerun from the file: define {it} in a "
-            "module, as a function or a frozen dataclass",
+            "module, as a function or a frozen dataclass of plain fields",
             stacklevel=stacklevel + 1,
         )

@@ -7,9 +7,18 @@ from typing import Any
 
 from posse import checks
 
+LARGEST = 2**31 - 1  # the largest number of a run that the file format holds
+
 
 def runs_of(runs: Any) -> range:
     """The runs that a number of runs, a range or a table of start and stop stands for."""
+    found = _runs_of(runs)
+    if found.stop > LARGEST:
+        raise ValueError(f"runs must end at {LARGEST} at most, got {runs!r}")
+    return found
+
+
+def _runs_of(runs: Any) -> range:
     if isinstance(runs, Mapping):
         if set(runs) != {"start", "stop"}:
             raise ValueError(f"runs must be a number or a table of start and stop, got {runs!r}")

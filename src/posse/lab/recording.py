@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from posse import checks
 from posse.bandits import Bandit
 from posse.calibration import SIGNS
+from posse.families.family import Family
 from posse.lab import keep as keeping
 from posse.networks.network import Network
 
@@ -21,20 +23,35 @@ def points(record: Any, horizon: int) -> int:
     return int(count) if isinstance(count, int | np.integer) and count < horizon else horizon
 
 
-def check_size(
-    bandit: Bandit, network: Network, runs: int, points: int, keep: tuple[str, ...]
-) -> None:
-    """Refuse at once what no memory could hold at the end."""
-    sizes = {
+def axes(bandit: Bandit, network: Network, points: int, model: Family) -> dict[str, int]:
+    """The sizes of the axes of what may be kept of a run, for an algorithm with this model."""
+    return {
         "time": points,
         "agent": network.n_agents,
         "arm": bandit.n_arms,
-        "coordinate": keeping.coordinates_of(bandit.family),
+        "coordinate": keeping.coordinates_of(model),
         "sketch": 1 + SIGNS,
     }
-    kept = sum(keeping.numbers_a_run(name, sizes) for name in keep)
-    gigabytes = runs * (8 * (points + kept) + 4 * sizes["agent"] * sizes["arm"]) / 1e9
-    room = memory()
+
+
+def check_size(
+    bandit: Bandit,
+    network: Network,
+    runs: int,
+    points: int,
+    keep: tuple[str, ...] = (),
+    models: Sequence[Family] = (),
+) -> None:
+    """Refuse at once what no memory could hold at the end.
+
+    models: what each algorithm believes in; one that believes in the bandit's family if not given.
+    """
+    numbers = 0.0
+    for model in models or [bandit.family]:
+        sizes = axes(bandit, network, points, model)
+        kept = sum(keeping.numbers_a_run(name, sizes) for name in keep)
+        numbers += points + kept + sizes["agent"] * sizes["arm"] / 2  # pulls are half as long
+    gigabytes, room = runs * 8 * numbers / 1e9, memory()
     if gigabytes > room:
         what = ", ".join(["curves", "pulls", *keep])
         raise ValueError(

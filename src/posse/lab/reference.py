@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from posse.algorithms.algorithm import Problem
+from posse.families import FAMILIES, Grid
+from posse.families.family import name_of
 from posse.lab.blocks import Advance, Block, Simulation, in_parts, play_blocks
 from posse.lab.keep import coordinates_of
 from posse.lab.tally import Tally
-from posse.randomness import Streams
+from posse.randomness import FloatArray, Streams
 
 # Arrays of about this many numbers stay in the processor's cache.
 _BLOCK_ELEMENTS = 32_768
 
 
-def simulate_block(simulation: Simulation, runs: Sequence[int], advance: Advance) -> Block:
-    """Play some runs side by side; run r is the same in whatever block it is played."""
+def simulate_block(
+    simulation: Simulation, runs: Sequence[int], advance: Advance, rounds: int | None = None
+) -> Block:
+    """Play some runs side by side; run r is the same in whatever block it is played.
+
+    rounds: how many of them, if not all up to the horizon.
+    """
     s = simulation
     problem = s.problem(len(runs))
     means, order = s.true_arms(runs)  # (R, K) each
@@ -31,14 +38,15 @@ def simulate_block(simulation: Simulation, runs: Sequence[int], advance: Advance
     state = s.algorithm.init(problem)
     tally = Tally(s, problem, runs, means, order, state)
     first_cell = np.arange(0, means.size, problem.n_arms)[:, None]  # of each run among all means
-    for t in range(1, s.horizon + 1):
+    draw_rewards = _drawing(s.bandit.family)
+    for t in range(1, (rounds or s.horizon) + 1):
         chosen = s.algorithm.choose(state, t, to_policy)
         arms = _checked(s.algorithm, chosen, problem)  # (R, N)
         cells = first_cell + arms  # take_along_axis, which is slower, finds them twice
-        rewards = s.bandit.family.draw_rewards(means.take(cells), to_rewards)  # (R, N)
+        rewards = draw_rewards(means.take(cells), to_rewards)  # (R, N)
         weights = draw_weights(to_network, t)  # W(t)
         state = s.algorithm.learn(state, arms, rewards, weights)
-        tally.add(t, arms, cells, state, weights)
+        tally.add(t, cells, state, weights)
         advance(len(runs))
     return tally.block()
 
@@ -53,6 +61,31 @@ def _checked(algorithm: Any, arms: Any, problem: Problem) -> NDArray[np.intp]:
             f"{n_arms - 1} in shape {shape} (runs, agents), got {array.dtype} {array.shape}"
         )
     return array.astype(np.intp, copy=False)
+
+
+def _drawing(family: Any) -> Callable[[FloatArray, Streams], FloatArray]:
+    """How a family draws rewards: one of the user's may draw anything, so it is looked at."""
+    if type(family) in FAMILIES.values() and not isinstance(family, Grid):
+        drawn: Callable[[FloatArray, Streams], FloatArray] = family.draw_rewards
+        return drawn
+    low, high = family.rewards.low, family.rewards.high
+
+    def checked(means: FloatArray, generator: Streams) -> FloatArray:
+        rewards = np.asarray(family.draw_rewards(means, generator), dtype=np.float64)
+        if rewards.shape != means.shape:
+            raise ValueError(
+                f"family {name_of(family)!r} must draw a reward for each mean, in shape "
+                f"{means.shape} (runs, agents), got {rewards.shape}"
+            )
+        within = (rewards >= low) & (rewards <= high) & np.isfinite(rewards)
+        if not within.all():
+            raise ValueError(
+                f"family {name_of(family)!r} must draw finite rewards in {family.rewards}, "
+                f"got {float(rewards[~within][0])!r}"
+            )
+        return rewards
+
+    return checked
 
 
 def blocks(simulation: Simulation, runs: range) -> list[range]:

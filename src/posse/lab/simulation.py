@@ -16,15 +16,16 @@ from posse import checks
 from posse.algorithms.algorithm import Algorithm
 from posse.algorithms.forced import ForcedStart
 from posse.bandits import Bandit
+from posse.lab import described, parts, ranges, reference
 from posse.lab import keep as keeping
-from posse.lab import parts, ranges, reference
 from posse.lab.blocks import Block, Simulation, in_parts, play_blocks
 from posse.lab.comparisons import Comparison
 from posse.lab.compiled import plan
 from posse.lab.progress import Bars, progress_bar
 from posse.lab.recording import check_size, points, recorded_rounds
+from posse.lab.rehearsal import rehearse
 from posse.lab.results import Result
-from posse.lab.settings import to_data, versions
+from posse.lab.settings import versions
 from posse.networks.network import Network
 
 ENGINES = ("auto", "compiled", "reference")
@@ -63,7 +64,7 @@ def simulate(
     task = _Task.checked(bandit, network, horizon, runs, seed, threads, record, keep)
     checks.choice("engine", engine, ENGINES)
     entry = _Entry("simulating", "algorithm", "", algorithm, engine)
-    (result,) = task.results([entry], progress)
+    (result,) = task.results([entry], progress, try_out=False)
     return result
 
 
@@ -100,14 +101,15 @@ def compare(
     if not isinstance(algorithms, Mapping) or not algorithms:
         raise ValueError(f"algorithms must be a dict of name to algorithm, got {algorithms!r}")
     for name in algorithms:
-        if not isinstance(name, str) or not name.isprintable():
+        if not isinstance(name, str) or not name.strip() or not name.isprintable():
             raise ValueError(f"algorithm names must be printable text, got {name!r}")
     engines = engine_of_each(engine, algorithms)
     entries = [
         _Entry(name, f"algorithm {name!r}", f"{name}: ", algorithm, engines[name])
         for name, algorithm in algorithms.items()
     ]
-    return Comparison(dict(zip(algorithms, task.results(entries, progress), strict=True)))
+    results = task.results(entries, progress, try_out=True)
+    return Comparison(dict(zip(algorithms, results, strict=True)))
 
 
 def simulate_some(
@@ -171,7 +173,7 @@ class _Task:
         parts.check_problem(bandit, network)
         horizon = checks.whole("horizon", horizon, at_least=1, at_most=2**31 - 1)
         runs, keep = ranges.runs_of(runs), keeping.checked(keep)
-        check_size(bandit, network, runs.stop - runs.start, points(record, horizon), keep)
+        check_size(bandit, network, len(runs), points(record, horizon))
         seed = secrets.randbits(32) if seed is None else checks.whole("seed", seed, at_least=0)
         threads = os.cpu_count() or 1 if threads is None else threads
         threads = checks.whole("threads", threads, at_least=1)
@@ -180,16 +182,28 @@ class _Task:
         times = recorded_rounds(record, horizon)
         return cls(bandit, network, horizon, runs, seed, threads, times, keep)
 
-    def results(self, entries: Sequence[_Entry], progress: bool) -> list[Result]:
-        """The result of each algorithm; all are checked before the first round of any."""
-        self.network.of_run(self.seed, self.runs[0])  # refused here if no draw is connected
+    def results(self, entries: Sequence[_Entry], progress: bool, try_out: bool) -> list[Result]:
+        """The result of each algorithm; all are checked before the first round of any.
+
+        try_out: whether to rehearse parts that are not ours, as nobody's runs should be lost.
+        """
+        # Refused here if hardly any draw is connected; later runs have the patience not to fail
+        # by bad luck when others have been played.
+        self.network.of_run(self.seed, self.runs[0], most_draws=100)
         simulations = [self._simulation(entry) for entry in entries]
+        models = [simulation.model for simulation in simulations]
+        check_size(self.bandit, self.network, len(self.runs), len(self.times), self.keep, models)
         engines = _engines(entries, simulations)
         settings = [
             _settings(simulation, self.runs, engine)
             for simulation, engine in zip(simulations, engines, strict=True)
         ]
         parts.warn_of_what_cannot_be_rerun(settings, stacklevel=3)
+        if try_out:
+            two = self.runs[: 1 if self.network.is_recipe else 2]
+            for entry, simulation, engine in zip(entries, simulations, engines, strict=True):
+                if engine == "reference":
+                    rehearse(entry.label, _of_run(simulation, two[0]), two)
         results = []
         total = len(self.runs) * self.horizon
         with progress_bar([entry.bar for entry in entries], total=total, show=progress) as bars:
@@ -291,9 +305,9 @@ def _settings(simulation: Simulation, runs: range, engine: str) -> dict[str, Any
     """All that a rerun needs, as plain data."""
     s = simulation
     return {
-        "bandit": to_data(s.bandit),
-        "network": to_data(s.network),
-        "algorithm": to_data(s.algorithm),
+        "bandit": described.bandit(s.bandit),
+        "network": described.network(s.network),
+        "algorithm": described.algorithm(s.algorithm),
         "horizon": s.horizon,
         "runs": ranges.to_setting(runs),
         "seed": s.seed,

@@ -36,7 +36,9 @@ class Tally:
         self._regret = np.zeros((n_runs, len(times)))
         self._so_far = np.zeros(n_runs)
         self._column = {int(t): column for column, t in enumerate(times)}
-        self._first_arm = np.arange(0, self._pulls.size, n_arms)
+        self._first_cell = np.arange(0, means.size, n_arms)[:, None]  # (R, 1) of each run's arms
+        of_agents = np.arange(0, self._pulls.size, n_arms).reshape(n_runs, n_agents)
+        self._to_pulls = of_agents - self._first_cell  # from a cell to the agent's count of it
         self._kept: dict[str, FloatArray] = {}
         if "agents" in simulation.keep:
             self._kept["agents"] = np.zeros((n_runs, n_agents, len(times)))
@@ -47,7 +49,7 @@ class Tally:
             self._kept["messages"] = np.zeros((n_runs, len(times)))
             self._sent = np.zeros(n_runs)
         if "beliefs" in simulation.keep:
-            shape = _belief(simulation, problem, state).shape
+            shape = belief_of(state, simulation.algorithm, problem).shape
             self._kept["beliefs"] = np.zeros((n_runs, len(times), shape[0], n_agents, n_arms))
         if "signs" in simulation.keep:
             self._sketches = Sketches(simulation, problem, runs)
@@ -57,21 +59,20 @@ class Tally:
     def add(
         self,
         t: int,
-        arms: NDArray[np.intp],  # (R, N)
-        cells: NDArray[np.intp],  # (R, N) where these arms are among the arms of all runs
+        cells: NDArray[np.intp],  # (R, N) where the arms played are among the arms of all runs
         state: Any,
         weights: Any,
     ) -> None:
         """Charge round t's arms: the gaps of the arms played, averaged over agents."""
         gaps = self._gaps.take(cells)  # (R, N)
         self._so_far += gaps.mean(axis=1)
-        self._pulls.reshape(-1)[self._first_arm + arms.ravel()] += 1
+        self._pulls.reshape(-1)[self._to_pulls + cells] += 1
         if "agents" in self._kept:
             self._of_agents += gaps
         if "messages" in self._kept:
             self._sent += self._numbers_sent(t, state, weights)
         if "signs" in self._kept:
-            self._sketches.learn(arms, weights)
+            self._sketches.learn(cells - self._first_cell, weights)
         if t in self._column:
             self._record(self._column[t], state)
 
@@ -82,7 +83,7 @@ class Tally:
         if "messages" in self._kept:
             self._kept["messages"][:, column] = self._sent
         if "beliefs" in self._kept:
-            belief = np.swapaxes(_belief(self._simulation, self._problem, state), 0, 1)
+            belief = np.swapaxes(belief_of(state, self._simulation.algorithm, self._problem), 0, 1)
             self._kept["beliefs"][:, column] = in_callers_order(belief, self._order)
         if "signs" in self._kept:
             sketches = np.swapaxes(self._sketches.values, 0, 1)
@@ -114,14 +115,14 @@ class Tally:
         return Block(regret, in_callers_order(self._pulls, self._order), kept)
 
 
-def _belief(simulation: Simulation, problem: Problem, state: Any) -> FloatArray:
+def belief_of(state: Any, algorithm: Any, problem: Problem) -> FloatArray:
     """The beliefs of a state, (D, R, N, K), refused where it has none."""
     belief: Any = getattr(state, "belief", None)
     shape = (problem.n_runs, problem.n_agents, problem.n_arms)
     if np.ndim(belief) != 4 or np.shape(belief)[1:] != shape:
         raise ValueError(
             f"keep: beliefs need a state with .belief of shape (D, {', '.join(map(str, shape))}), "
-            f"coordinates first, and that of {type(simulation.algorithm).__name__} has "
+            f"coordinates first, and that of {type(algorithm).__name__} has "
             + ("none" if belief is None else f"{np.shape(belief)}")
         )
     return np.asarray(belief)

@@ -222,8 +222,11 @@ class Agent:
                 "every choice: its method probabilities(belief, family, t, horizon) must give them"
             )
         values = np.asarray(said)
-        if values.shape != (n_arms,) or not (
-            np.all(values >= 0) and abs(values.sum() - 1.0) < 1e-6
+        if not (
+            values.shape == (n_arms,)
+            and np.issubdtype(values.dtype, np.number)
+            and np.all(values >= 0)
+            and abs(values.sum() - 1.0) < 1e-6
         ):
             raise ValueError(
                 f"policy {policy} must say one probability for each of the {n_arms} arms, "

@@ -24,13 +24,13 @@ from posse.families.family import Family, check_family, name_of
 from posse.live.exchange.quanta import from_quanta, to_quanta
 from posse.randomness import FloatArray
 
-# Rewards at which a statistic is looked at, if the family can have them, beside some of the reward
-# range. The first give the coefficients: short in binary, so that these come out exact, and of one
-# sign, so that no two powers look alike.
 READ_BY = (  # what decisions and `posse status` read a family by, whatever the policy
     *("prior", "statistic", "posterior_mean", "sample_mean"),
     *("mean_quantile", "mean_cdf", "log_density"),
 )
+# Rewards at which a statistic is looked at, if the family can have them, beside some of the reward
+# range. The first give the coefficients: short in binary, so that these come out exact, and of one
+# sign, so that no two powers look alike.
 PROBES = (0.0, 1.0, 2.0, 0.5, 0.25, 0.75, 3.0, -1.0, -2.0, -0.5)
 
 
@@ -47,7 +47,7 @@ class Evidence:
         cls, family: Family, reward_range: tuple[float, float] | None = None, signs: int = 0
     ) -> Evidence:
         """Rewards in the given range, else in the family's own, which must be bounded."""
-        _check_powers(family)
+        _check_family(family)
         low, high = family.rewards.low, family.rewards.high
         if reward_range is not None:
             asked = [checks.number("reward_range", end) for end in reward_range]
@@ -156,6 +156,13 @@ class Evidence:
 
     def _check_statistic(self) -> None:
         """Refuse powers of which the statistic is not made: evidence would be dropped."""
+        shape = len(self.family.prior()), len(self._probes)
+        given = np.shape(self.family.statistic(self._probes))
+        if given != shape:  # it would be added to every coordinate
+            raise ValueError(
+                f"statistic of family {name_of(self.family)!r} must have shape {shape} for "
+                f"{shape[1]} rewards, as its prior has {shape[0]} numbers, got {given}"
+            )
         names = ", ".join(f"y^{power}" for power in self.powers)
         with np.errstate(all="ignore"):
             wanted = self.family.statistic(self._probes)  # (D, P)
@@ -174,7 +181,7 @@ class Evidence:
                 )
 
 
-def _check_powers(family: Family) -> None:
+def _check_family(family: Family) -> None:
     """Refuse a family that does not say how its rewards add up."""
     powers: Any = ability(family, "powers")
     if not powers or isinstance(family, type):
@@ -182,7 +189,12 @@ def _check_powers(family: Family) -> None:
             f"family must be one for live agents, got {family!r}: it does not say of which powers "
             "of a reward its statistic is made, such as powers = (1,)"
         )
-    whole = all(isinstance(power, int) and power >= 1 for power in powers)
+    whole = isinstance(powers, tuple | list) and all(
+        isinstance(power, int) and power >= 1 for power in powers
+    )
     if not whole or len(set(powers)) < len(powers):
         raise ValueError(f"powers must be different whole numbers from 1, got {powers!r}")
+    unit: Any = ability(family, "unit")
+    if unit is not None:
+        checks.number(f"unit of family {name_of(family)!r}", unit, above=0)
     check_family("family", family, READ_BY, ["means", "rewards"])

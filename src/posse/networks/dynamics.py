@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 
@@ -26,8 +26,8 @@ class Dynamics(Protocol):
     """How W(t) comes about each round: a frozen dataclass of its parameters.
 
     One's own need no more than `sampler`. What its function returns may be an ndarray (N, N) or
-    (R, N, N), a SciPy sparse matrix, or anything that mixes by `@`; the first round's is checked
-    to be doubly stochastic, unless an attribute `doubly_stochastic = False` says otherwise.
+    (R, N, N), a SciPy sparse matrix, or anything that mixes by `@`; each is checked to be
+    doubly stochastic, unless an attribute `doubly_stochastic = False` says otherwise.
     """
 
     def check(self, network: Network) -> None:
@@ -63,20 +63,20 @@ def is_own(dynamics: Dynamics) -> bool:
 
 
 def drawing(dynamics: Dynamics, network: Network, n_runs: int) -> Draw:
-    """The sampler of dynamics under one signature: told t or not, checked once if one's own."""
+    """The sampler of dynamics under one signature: told t or not, checked if one's own."""
     sample: Any = dynamics.sampler(network, n_runs)
     own, told = is_own(dynamics), _takes_round(sample)
-    next_round, checked = 1, not own
+    next_round = 1
 
     def draw(randomness: Randomness, t: int | None = None) -> Operator:
-        nonlocal next_round, checked
+        nonlocal next_round
         t = next_round if t is None else t
         next_round = t + 1
         weights: Any = sample(randomness, t) if told else sample(randomness)
-        if not checked:
-            _refuse_unsuitable(weights, dynamics, network.n_agents, n_runs)
-            checked = True
-        return as_operator(weights) if own else weights
+        if not own:
+            return cast(Operator, weights)
+        _refuse_unsuitable(weights, dynamics, network.n_agents, n_runs)
+        return as_operator(weights)
 
     return draw
 
@@ -122,21 +122,25 @@ def _refuse_unsuitable(weights: Any, dynamics: Any, n_agents: int, n_runs: int) 
 def _sums(name: str, weights: Any, n_agents: int, n_runs: int) -> tuple[FloatArray, float]:
     """The sums of W's rows, and how far any of its columns' is from 1.
 
-    All that every operator has is a product, so columns are seen by what they make of the total
+    All that other operators have is a product, so columns are seen by what they make of the total
     of a vector whose entries all differ.
     """
+    cannot_mix = f"{name}: its weights cannot mix agents by @"
+    if isinstance(weights, np.ndarray) or hasattr(weights, "tocsr"):
+        try:
+            rows, columns = (np.asarray(weights.sum(axis=a), dtype=float) for a in (-1, -2))
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{cannot_mix}: {error}") from None
+        return rows, float(abs(columns - 1).max())
     probe = np.ones((n_runs, n_agents, 2))
     probe[..., 1] += np.random.default_rng(0).random(n_agents)
     try:
-        mixed = np.asarray(as_operator(weights) @ probe)
+        mixed = np.asarray(weights @ probe)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{name}: its weights cannot mix agents by @: {error}") from None
+        raise ValueError(f"{cannot_mix}: {error}") from None
     if mixed.shape != probe.shape:
         raise ValueError(
             f"{name} must give weights that keep the shape {probe.shape} of what they mix, "
             f"got {mixed.shape}"
         )
-    if isinstance(weights, np.ndarray) or hasattr(weights, "tocsr"):
-        columns = np.asarray(weights.sum(axis=-2)).ravel()
-        return mixed[..., 0], float(abs(columns - 1).max())
     return mixed[..., 0], float(abs((mixed - probe).sum(axis=-2)).max())

@@ -236,6 +236,10 @@ def from_edges(edges: Any, agents: int | None = None) -> Graph:
 
 def from_networkx(graph: nx.Graph[Any]) -> Graph:
     """The links of a NetworkX graph, without what they carry; agent i is the i-th of its nodes."""
+    if not all(hasattr(graph, name) for name in ("nodes", "edges", "is_directed")):
+        raise ValueError(
+            f"graph must be one such as networkx.petersen_graph(), got {checks.shown(graph)}"
+        )
     for unsuitable, found, advice in (
         ("undirected", graph.is_directed(), "call .to_undirected() first"),
         ("simple", graph.is_multigraph(), "call networkx.Graph(graph) first"),

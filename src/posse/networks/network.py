@@ -26,7 +26,6 @@ from posse.networks.weights import DEFAULT_RULE, WEIGHT_RULES, FloatArray, Matri
 from posse.randomness import generator
 
 _FRESH = "this network is a fresh graph in every run"
-_MOST_DRAWS = 100  # of a random graph until one is connected
 
 # Arguments in one plain form, by the annotations of the builders.
 _PLAIN: dict[str, Callable[[Any], Any]] = {
@@ -108,16 +107,16 @@ class Network:
         """Whether a fresh graph is drawn in every run (`seed="run"`), each by `of_run`."""
         return dict(self.arguments).get("seed") == graphs.RUN
 
-    def of_run(self, seed: int, run: int) -> Network:
+    def of_run(self, seed: int, run: int, most_draws: int = 10_000) -> Network:
         """The network of one run: of a random graph with `seed="run"` that run's own draw.
 
         A draw that is not connected is drawn again, so it is the random graph given that it is
-        connected. Any other network is itself in all runs.
+        connected; refused after `most_draws`. Any other network is itself in all runs.
         """
         if not self.is_recipe:
             return self
         source = generator(seed, run, "graph")
-        for _ in range(_MOST_DRAWS):
+        for _ in range(most_draws):
             drawn = dict(self.arguments) | {"seed": int(source.integers(2**32))}
             try:
                 return dataclasses.replace(self, arguments=tuple(drawn.items()))
@@ -125,7 +124,7 @@ class Network:
                 continue
         denser = list(drawn)[1]  # of every random graph the second argument makes it denser
         raise ValueError(
-            f"{self} must be connected, but {_MOST_DRAWS} draws for run {run} were not: "
+            f"{self} must be connected, but {most_draws} draws for run {run} were not: "
             f"raise {denser}"
         )
 

@@ -80,9 +80,10 @@ class TestTies:
             assert_uniform(arms, (1, 2, 4))
 
     def test_of_arms_with_equal_means_but_different_beliefs(self, choose, kind):
-        """Greedy looks at the mean alone: 3/6 equals 4/8, and 3/(7 - 1) equals 4/(9 - 1)."""
-        extra = 1.0 if kind.name == "INVERSE_GAMMA" else 0.0
-        counts, totals = np.array([6.0, 8.0, 16.0]) + extra, np.array([3.0, 4.0, 2.0])
+        """Greedy looks at the mean alone: 2/4 equals 4/8, and 2/(5 - 1) equals 4/(9 - 1)."""
+        totals, tried = np.array([2.0, 4.0, 2.0]), np.arange(2.0, 30.0, 0.5)
+        halves = [next(c for c in tried if kind.belief.mean(c, s) == 0.5) for s in totals[:2]]
+        counts = np.array([*halves, 20.0])
         arms, _ = choose(kind.kernel("choose_greedy"), counts, totals, self.N, level=0.5)
         assert_uniform(arms, (0, 1))
 

@@ -14,15 +14,21 @@ from scipy import stats
 import posse
 from posse import networks
 from posse.families import Bernoulli, Bounded, Exponential, Gaussian, Poisson
-from posse.lab.compiled.plan import BAYESIAN, BELIEFS, MERGES, POLICIES
+from posse.lab.compiled.plan import BAYESIAN, BELIEFS, MERGES, POLICIES, REWARDS
 
 TS, UCB, GREEDY = posse.ThompsonSampling(), posse.BayesUCB(), posse.Greedy()
-BANDITS = {
+COMPILED = BELIEFS.keys() & REWARDS.keys()
+CHOSEN = {
     "gaussian": posse.Bandit(Gaussian(sigma=0.8), [0.1, 0.7, 0.4, 0.3]),
     "bernoulli": posse.Bandit(Bernoulli(), [0.2, 0.7, 0.5, 0.3]),
     "bounded": posse.Bandit(Bounded(concentration=1.5), [0.2, 0.7, 0.5, 0.3]),
     "poisson": posse.Bandit(Poisson(), [0.5, 2.0, 1.5, 1.0]),
     "exponential": posse.Bandit(Exponential(), [0.5, 2.0, 1.5, 1.0]),
+}
+BANDITS = CHOSEN | {  # of any other family that has kernels, arms that its prior expects
+    cls.name: posse.Bandit(cls(), cls().mean_quantile(cls().prior()[:, None], [0.2, 0.8, 0.6, 0.4]))
+    for cls in sorted(COMPILED, key=str)
+    if cls not in {type(bandit.family) for bandit in CHOSEN.values()}
 }
 ALL_POLICIES = {"thompson": TS, "bayes-ucb": UCB, "greedy": GREEDY}
 DYNAMICS = {
@@ -104,7 +110,7 @@ def test_mean_regret_with_a_wrong_model(case):
 
 
 def test_every_compiled_part_is_here():
-    assert {type(bandit.family) for bandit in BANDITS.values()} == set(BELIEFS)
+    assert {type(bandit.family) for bandit in BANDITS.values()} == COMPILED
     assert {type(policy) for policy in ALL_POLICIES.values()} == set(POLICIES)
     assert {type(network.dynamics) for network, _ in DYNAMICS.values()} == set(MERGES)
     used = {type(make(TS)) for _, make in (DYNAMICS | OTHERS).values()}

@@ -12,9 +12,11 @@ from scipy import stats
 import posse
 from posse import networks
 from posse.families import Bernoulli, Bounded, Exponential, Gaussian, Poisson
+from posse.lab.compiled.plan import BELIEFS, REWARDS
 
 ENGINES = ("reference", "compiled")
 FAMILIES = ("gaussian", "bernoulli", "bounded", "poisson", "exponential")
+OTHERS = {cls.name: cls for cls in BELIEFS if cls in REWARDS and cls.name not in FAMILIES}
 
 
 def power_of_ten(low, high):
@@ -25,8 +27,13 @@ def power_of_ten(low, high):
 def bandits(draw, extreme=True):
     """K arms of any compiled family; means and priors from the sensible to the absurd."""
     n_arms = draw(st.integers(2, 8))
-    name = draw(st.sampled_from(FAMILIES))
+    name = draw(st.sampled_from((*FAMILIES, *OTHERS)))
     shape = power_of_ten(-3, 4) if extreme else power_of_ten(-0.5, 1)
+    if name in OTHERS:  # nothing is known of its fields: its own prior, and arms of any level
+        level = st.floats(1e-3, 0.999) if extreme else st.floats(0.1, 0.9)
+        levels = draw(st.lists(level, min_size=n_arms, max_size=n_arms))
+        family = OTHERS[name]()
+        return posse.Bandit(family, family.mean_quantile(family.prior()[:, None], levels))
     if name == "gaussian":
         sigma, prior_sd = draw(power_of_ten(-3, 3)), draw(power_of_ten(-3, 3))
         scale = draw(power_of_ten(-3, 3)) if extreme else sigma

@@ -165,7 +165,7 @@ class Origins:
         if not message.entries:
             return []
         self._patient = True
-        for entry in message.entries:
+        for entry in self._in_turns(message.entries):
             self._take(entry, neighbour, now)
         held = self._holdings(e.key for e in message.entries if e.key in self._entries)
         return [(peer, OriginsMessage(self.fingerprint, (), held, False))]
@@ -265,6 +265,13 @@ class Origins:
         if self._sizes[entry.origin] + entry.size - (mine.size if mine else 0) > LARGEST_ORIGIN:
             return "too many entries of one origin"
         return None if self._is_signed(entry) else "bad signature"
+
+    def _in_turns(self, entries: tuple[Entry, ...]) -> tuple[Entry, ...]:
+        """Begun anywhere, or one bad signature would always keep out what is signed otherwise."""
+        if self._verify is None or len(self._fingerprints) == 1:
+            return entries
+        first = self._draw(32) % len(entries)
+        return entries[first:] + entries[:first]
 
     def _is_signed(self, entry: Entry) -> bool:
         """Whether its origin signed it, under our fingerprint or, maybe, an equal one.
