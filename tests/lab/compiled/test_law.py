@@ -1,7 +1,7 @@
 """The compiled engine against the reference, in law, on every compiled combination.
 
-Regret at two horizons, by Wilcoxon's rank statistic, for each family, policy and kind of dynamics; the
-other networks and algorithms with one family.  Together all statistics of this file err with
+Regret at two horizons, by Wilcoxon's rank statistic, for each family, policy and kind of dynamics;
+the other networks and algorithms with one family.  Together all statistics of this file err with
 probability 1e-3 at most if all is well (Bonferroni over their number).
 """
 
