@@ -24,11 +24,11 @@ def random_rows(kind, generator, n_rows, n_arms):
     return kind.rows(generator, sizes, off)
 
 
-def near_best(scores, arms):
+def near_best(scores, arms, within=1e-9):
     """Whether each row's arm has the largest score, up to the rounding of two solvers."""
     played = np.take_along_axis(scores, arms[:, None], axis=1)[:, 0]
     best = scores.max(axis=1)
-    return played >= best - 1e-9 * np.abs(best)
+    return played >= best - within * np.abs(best)
 
 
 @pytest.mark.parametrize("n_arms", [2, 5, 18])
@@ -48,6 +48,39 @@ def test_bayes_ucb_plays_the_largest_quantile(choose, kind, level, n_arms):
     clear = ordered[:, -1] - ordered[:, -2] > 1e-8 * np.abs(ordered[:, -1])
     assert clear.sum() > 50  # so the same arm, not one that is nearly as good
     np.testing.assert_array_equal(arms[clear], scores.argmax(axis=1)[clear])
+
+
+def rivals(kind, generator, n_rows, n_arms, level):
+    """(count, total), each (rows, K), of all sizes and with almost equal quantiles at a level."""
+    counts = 10.0 ** generator.uniform(0.5, 6.0, (n_rows, n_arms))
+    means = kind.family.means
+    low, high = max(means.low, -20.0), min(means.high, 20.0)
+    target = low + (high - low) * generator.uniform(0.2, 0.8, (n_rows, 1))
+    apart = 10.0 ** generator.uniform(-8, -2, (n_rows, 1))
+    target = target * (1 + apart * generator.random((n_rows, n_arms)))
+    low, high = np.full(counts.shape, low), np.full(counts.shape, high)
+    for _ in range(60):  # quantiles rise with the mean
+        middle = (low + high) / 2
+        above = kind.family.mean_quantile(kind.coordinates(counts, counts * middle), level) > target
+        low, high = np.where(above, low, middle), np.where(above, middle, high)
+    return counts, counts * low
+
+
+@pytest.mark.parametrize("t", [2, 30, 1000, 10**6])
+def test_bayes_ucb_tells_almost_equal_rivals_of_all_sizes_apart(choose, kind, t):
+    """No arm may be discarded by an estimate that errs by more than its bound says."""
+    generator, n_rows = np.random.default_rng(t), 400
+    counts, totals = rivals(kind, generator, n_rows, 8, 1 - 1 / t)
+    scores = kind.family.mean_quantile(kind.coordinates(counts, totals), 1 - 1 / t)
+    for pivots in (scores.argmin(axis=1), generator.integers(8, size=n_rows)):
+        arms, _ = choose(
+            kind.kernel("choose_bayes_ucb"), counts, totals, n_rows, level=1 - (1 - 1 / t),
+            pivots=pivots,
+        )  # fmt: skip
+        assert near_best(scores, arms, within=1e-8).all()  # SciPy errs by 1e-9 at the last t
+    ordered = np.sort(scores, axis=1)
+    assert (np.diff(ordered[:, -2:], axis=1) < 1e-4 * np.abs(ordered[:, -1:])).sum() > 50  # close
+    assert len(np.unique(arms)) == 8
 
 
 @pytest.mark.parametrize("n_arms", [2, 5, 18])

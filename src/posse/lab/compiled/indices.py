@@ -24,6 +24,7 @@ _BENT = 0.1
 _BEND = 0.25
 _BEND_MORE = 110.0
 _FAR = 1e30
+_SOLVED = 1e-9  # how far off a solved quantile is, in scores, and more
 
 
 @helper
@@ -154,16 +155,17 @@ def _likely_largest(belief, state, row, level, log_level, score, scratch, n_arms
     count, total = state[row + winner], state[row + n_arms + winner]
     x, slope, off = _locate(belief, count, total, score, x)
     peak = 0.3989422804014327 * math.exp(-0.5 * score * score)
-    own, fine = 0.0, False
+    exact = False  # whether x is its quantile, not nearly
     for k in range(U64(0), n_arms):
         if off == UNKNOWN:
             return winner, False
         if k == winner or scratch[stride + k] < max(least, x - off / slope):
             continue
         count_k, total_k = state[row + k], state[row + n_arms + k]
-        d = x * count_k - total_k
-        # far behind, by the common bound; `off` is a small part of a deviation
-        if d > 0.0 and d * d > -2.2 * log_level * belief.spread(x) * count_k:
+        # far behind the least that the winner's quantile can be, by the common bound
+        least_x = x - off / slope
+        d = least_x * count_k - total_k
+        if d > 0.0 and d * d > -2.0 * log_level * belief.spread(least_x) * count_k:
             continue
         if count_k == count and total_k == total:
             continue
@@ -174,17 +176,14 @@ def _likely_largest(belief, state, row, level, log_level, score, scratch, n_arms
         if ahead < -doubt:
             continue
         if ahead <= doubt:  # too close to tell
-            if not fine:
-                own = (belief.tail(count, total, x) - level) / peak
-                fine = True
-            # both are scores to first order, and so near that their squares say how well
+            if not exact:
+                x, exact, off = upper_quantile(belief, count, total, level, x), True, _SOLVED
             ahead = (belief.tail(count_k, total_k, x) - level) / peak
-            gap, ratio = ahead - own * slope_k / slope, slope_k / slope
-            if not (abs(gap) > 5.0 * (ahead * ahead + own * own * ratio) + 1e-9):
+            if not abs(ahead) > 1e-9:
                 return winner, False
-            if gap < 0.0:
+            if ahead < 0.0:
                 continue
-        winner, count, total, fine = k, count_k, total_k, False
+        winner, count, total, exact = k, count_k, total_k, False
         x, slope, off = _locate(belief, count, total, score, x + ahead / slope_k)
     return winner, off != UNKNOWN
 
