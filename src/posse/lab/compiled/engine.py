@@ -56,11 +56,13 @@ class Rows:
         n_agents, n_arms, n_runs = s.network.n_agents, s.bandit.n_arms, len(self.runs)
         rows = n_runs * n_agents
         count, total = plan.prior
-        state = np.empty((n_runs if plan.shared else rows, 2, n_arms))
+        n_rows = n_runs if plan.shared else rows
+        state = _aligned(n_rows * 2 * n_arms).reshape(n_rows, 2, n_arms)
         state[:, 0], state[:, 1] = count, total
         self.state = state.reshape(-1)
         moves = plan.merge in ("merge_static", "merge_failing", "merge_chebyshev")
-        self.other = np.zeros(self.state.size if moves else 0)
+        self.other = _aligned(self.state.size if moves else 0)
+        self.other[:] = 0.0
         self.store = np.zeros(rows * self.store_width)
         means, self.order = s.true_arms(self.runs)
         self.means = means.reshape(-1)
@@ -211,13 +213,20 @@ def run(simulation: Simulation, runs: range, threads: int, advance: Advance) -> 
     return Engine(simulation).run(runs, threads, advance)
 
 
+def _aligned(size: int) -> FloatArray:
+    """Empty floats from the start of a cache line on: vectors that straddle two cost a sixth."""
+    line = 8  # floats
+    floats = np.empty(size + line)
+    return floats[-(floats.ctypes.data // floats.itemsize) % line :][:size]
+
+
 class Work:
     """The working memory of one thread."""
 
     def __init__(self, rows: Rows, tile: int, n_words: int) -> None:
         n_arms = rows.simulation.bandit.n_arms
         agents = min(tile, rows.simulation.network.n_agents)
-        self.scratch = np.empty((agents + 2) * max(8, 3 * (n_arms + 1)) + ROOM)
+        self.scratch = _aligned((agents + 2) * max(8, 3 * (n_arms + 1)) + ROOM)
         self.spare = np.empty(agents * (n_arms + 1) + ROOM, np.uint32)
         self.stream = np.zeros(8, np.uint64)
         self.close = np.zeros(len(rows.runs), np.int32)

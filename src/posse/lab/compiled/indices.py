@@ -126,7 +126,7 @@ def _estimate(belief, state, row, score, x, scratch, stride, n_arms):
 
 
 @helper
-def _likely_largest(belief, state, row, level, log_level, score, scratch, n_arms):
+def _likely_largest(belief, state, row, level, log_level, score, peak, scratch, n_arms):
     """An arm with the largest quantile, and whether that is certain.
 
     It is if by the bounds of the estimates no other arm can have it.  Else the arm with the largest
@@ -154,8 +154,7 @@ def _likely_largest(belief, state, row, level, log_level, score, scratch, n_arms
         return winner, True
     count, total = state[row + winner], state[row + n_arms + winner]
     x, slope, off = _locate(belief, count, total, score, x)
-    peak = 0.3989422804014327 * math.exp(-0.5 * score * score)
-    exact = False  # whether x is its quantile, not nearly
+    fine = False  # whether x is its quantile but for little
     for k in range(U64(0), n_arms):
         if off == UNKNOWN:
             return winner, False
@@ -176,20 +175,26 @@ def _likely_largest(belief, state, row, level, log_level, score, scratch, n_arms
         if ahead < -doubt:
             continue
         if ahead <= doubt:  # too close to tell
-            if not exact:
-                x, exact, off = upper_quantile(belief, count, total, level, x), True, _SOLVED
+            if not fine:  # one step by the exact tail, of which the slope is a quarter off at most
+                own, fine = (belief.tail(count, total, x) - level) / peak, True
+                x, off = x + own / slope, (0.25 + 5.0 * abs(own)) * abs(own) + _SOLVED
             ahead = (belief.tail(count_k, total_k, x) - level) / peak
-            if not abs(ahead) > 1e-9:
+            if not abs(ahead) > 2.0 * off * slope_k / slope + _SOLVED:
+                x, off = upper_quantile(belief, count, total, level, x), _SOLVED
+                ahead = (belief.tail(count_k, total_k, x) - level) / peak
+            if not abs(ahead) > 2.0 * _SOLVED:
                 return winner, False
             if ahead < 0.0:
                 continue
-        winner, count, total, exact = k, count_k, total_k, False
+        winner, count, total, fine = k, count_k, total_k, False
         x, slope, off = _locate(belief, count, total, score, x + ahead / slope_k)
     return winner, off != UNKNOWN
 
 
 @helper
-def _largest_quantile(belief, state, row, level, score, pivot, scratch, n_arms):
+def _largest_quantile(
+    belief, state, row, level, log_level, score, peak, pivot, scratch, n_arms
+):  # fmt: skip
     """An arm with the largest quantile, and the quantile unless it is not needed (then NaN).
 
     An arm k cannot win if P(mean_k > q) < level for some q below the winner's quantile; that
@@ -198,7 +203,6 @@ def _largest_quantile(belief, state, row, level, score, pivot, scratch, n_arms):
     with q = the pivot's quantile itself, then the largest so far.
     """
     count, total = state[row + pivot], state[row + n_arms + pivot]
-    log_level = math.log(level)
     if level < _MEAN_IS_BELOW and belief.is_log_concave(count, total):
         x = total / count
         threshold = -2.0 * log_level * belief.spread(x)
@@ -209,7 +213,7 @@ def _largest_quantile(belief, state, row, level, score, pivot, scratch, n_arms):
         if close == 0:
             return pivot, math.nan
         likely, certain = _likely_largest(
-            belief, state, row, level, log_level, score, scratch, n_arms
+            belief, state, row, level, log_level, score, peak, scratch, n_arms
         )
         if certain:
             return likely, math.nan
@@ -287,6 +291,8 @@ def _bayes_ucb_kernel_of(name, belief):
         scores = scratch[:n_arms]
         at_end = level <= 0.0 or level >= 1.0
         score = 0.0 if at_end else normal_score(level)
+        log_level = 0.0 if at_end else math.log(level)
+        peak = 0.3989422804014327 * math.exp(-0.5 * score * score)  # the normal density there
         for i in range(lo, hi):
             slot = i // n_agents
             row = (slot if shared else i) * U64(2) * n_arms
@@ -295,7 +301,7 @@ def _bayes_ucb_kernel_of(name, belief):
                 arms[i] = _play_any(scores, stream, agent, t, run, key0, key1)
                 continue
             winner, quantile = _largest_quantile(
-                belief, state, row, level, score, U64(pivots[i]), scratch, n_arms
+                belief, state, row, level, log_level, score, peak, U64(pivots[i]), scratch, n_arms
             )
             arms[i] = pivots[i] = winner
             if _tie(belief, state, row, level, winner, quantile, scores, n_arms) > 1:
