@@ -130,6 +130,7 @@ def test_an_interruption_while_a_process_starts_does_not_lose_it(number, tmp_pat
         return pid
 
     monkeypatch.setattr(subprocess, "_fork_exec", interrupted)
+    monkeypatch.setattr(subprocess, "_USE_POSIX_SPAWN", False)  # Python 3.13 prefers it
     before = signal.signal(number, signal.default_int_handler)
     try:
         with pytest.raises(KeyboardInterrupt):
