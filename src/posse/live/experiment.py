@@ -124,6 +124,11 @@ class Experiment:
         with self._lock:
             return dict(self.agent.exchange.refusals)
 
+    @property
+    def forged(self) -> int:
+        """How many entries had a bad signature so far."""
+        return self.agent.exchange.refusals["bad signature"]
+
     def expire(self, now: float) -> None:
         """Close reward windows and delete old decisions."""
         if self.silence.window is not None:

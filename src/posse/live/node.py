@@ -24,11 +24,16 @@ from posse.live.exchange.seam import Outgoing
 from posse.live.experiment import DEFAULT as DEFAULT
 from posse.live.experiment import Experiment
 from posse.live.experiment import Silence as Silence
+from posse.live.inbox import Inbox, Limits
 from posse.live.store import DecisionRecord, Outcome, Store, StoreError, Unknown
 from posse.live.transport import Transport
 from posse.live.wire import Codec, WireError
 
 log = logging.getLogger(__name__)
+
+REST = 1.0  # of the inbox, for each second of work
+MALFORMED = 2  # messages that one which is none costs its sender besides
+FORGED = 10  # or one with a bad signature
 
 
 class Node:
@@ -46,12 +51,13 @@ class Node:
         remember: float | None = None,  # seconds; None: settled decisions are kept for ever
         clock: Callable[[], float] = time.time,
         draw: Callable[[int], int] = secrets.randbits,
+        limits: Limits = Limits(),  # noqa: B008 (frozen)
     ) -> None:
         only = Experiment(
             DEFAULT, agent, store, silence=silence, remember=remember, clock=clock, draw=draw
         )
-        self._make(agent.exchange.identity, [only], store, transport, tick_seconds, clock)
-        self._connect(neighbours)
+        identity = agent.exchange.identity
+        self._make(identity, [only], store, transport, neighbours, tick_seconds, clock, limits)
 
     @classmethod
     def of(
@@ -64,11 +70,11 @@ class Node:
         neighbours: Sequence[str],
         tick_seconds: float = 1.0,
         clock: Callable[[], float] = time.time,
+        limits: Limits = Limits(),  # noqa: B008 (frozen)
     ) -> Node:
         """A node of several experiments, whose stores are views of the same file."""
         node = cls.__new__(cls)
-        node._make(name, experiments, store, transport, tick_seconds, clock)
-        node._connect(neighbours)
+        node._make(name, experiments, store, transport, neighbours, tick_seconds, clock, limits)
         return node
 
     def _make(
@@ -77,40 +83,45 @@ class Node:
         experiments: Iterable[Experiment],
         store: Store,
         transport: Transport,
+        neighbours: Sequence[str],
         tick_seconds: float,
         clock: Callable[[], float],
+        limits: Limits,
     ) -> None:
         self.name, self.store, self.transport = name, store, transport
         self.experiments = {each.name: each for each in experiments}
-        self.tick_seconds, self.clock = tick_seconds, clock
+        self.neighbours = tuple(neighbours)
+        self.tick_seconds, self.clock, self.limits = tick_seconds, clock, limits
         self.counts = Counts()  # decisions and rewards of all, messages sent and received
         self.refusals = Counts()  # of payloads that are no message
         self.failures = Counts()  # of the store, by what was going on
+        self._codec = Codec(OriginsMessage, FlowsMessage)
+        self._inbox = Inbox(self._rates(), clock, self.refusals)
+        self._stopping = threading.Event()
+        self._threads: list[threading.Thread] = []
         for each in self.experiments.values():
             each.counts.whole = self.counts
-        self._codec = Codec(OriginsMessage, FlowsMessage)
-        self._stopping = threading.Event()
-        self._ticker: threading.Thread | None = None
-
-    def _connect(self, neighbours: Sequence[str]) -> None:
-        self.neighbours = tuple(neighbours)
-        for each in self.experiments.values():
             each.connect(neighbours)
 
     def start(self) -> None:
-        """Open the transport and start the thread that ticks."""
-        self.transport.start(self.receive)
-        self._ticker = threading.Thread(target=self._run, name="posse-tick", daemon=True)
-        self._ticker.start()
+        """Open the transport, and start the threads that tick and work off messages."""
+        self.transport.start(self.arrived)
+        for name, target in (("posse-tick", self._run), ("posse-inbox", self._work)):
+            thread = threading.Thread(target=target, name=name, daemon=True)
+            thread.start()
+            self._threads.append(thread)
 
     def stop(self) -> None:
         """Shut down gracefully: no more ticks, no more messages, the store closed."""
         self._stopping.set()
         try:
-            if self._ticker is not None:
-                self._ticker.join(10)
+            self._inbox.close()
+            for thread in self._threads:
+                thread.join(10)
             self.transport.close()
-        finally:  # whatever failed, the store is not held any longer
+        except Exception:  # such as no thread to close it in: the process ends anyway
+            log.exception("the transport of %s could not be closed", self.name)
+        finally:
             self.store.close()
 
     def experiment(self, name: str | None = None) -> Experiment:
@@ -176,18 +187,30 @@ class Node:
         if failed is not None:
             raise failed
 
-    def receive(self, peer: str, payload: bytes) -> None:
-        """Handle a neighbour's message; a malformed one is refused and counted, never fatal."""
+    def arrived(self, peer: str, payload: bytes) -> None:
+        """Take a message off the transport's hands; it waits for its turn, or is dropped."""
         self.counts.add("received")
+        self._inbox.put(peer, payload)
+
+    def receive(self, peer: str, payload: bytes) -> None:
+        """Handle a neighbour's message at once, if it is within its sender's budget."""
+        self.counts.add("received")
+        if self._inbox.admit(peer, len(payload)):
+            self._handle(peer, payload)
+
+    def _handle(self, peer: str, payload: bytes) -> None:
+        """Take in a message; a malformed one is refused and counted, never fatal."""
         try:
             message = self._codec.decode(payload)
         except WireError as error:
+            self._inbox.charge(peer, MALFORMED)
             self.refusals.add(error.kind)
             return
         experiment = self.experiments.get(DEFAULT)
         if experiment is None:
             self.refusals.add("an experiment not run here")
             return
+        before = experiment.forged
         try:
             outgoing = experiment.receive(peer, message, self.clock())
         except StoreError:  # the neighbour will say it again
@@ -196,6 +219,8 @@ class Node:
         except Exception:  # a bug of ours must not end the process
             self._bug("receive", experiment)
             return
+        if experiment.forged > before:
+            self._inbox.charge(peer, FORGED)
         self._send(experiment.name, outgoing)
 
     def network(self) -> dict[str, Any]:
@@ -230,6 +255,19 @@ class Node:
             except Exception:  # a bug of ours must not end the thread that ticks
                 log.exception("a tick failed")
                 self.failures.add("tick")
+
+    def _work(self) -> None:
+        """Work off what neighbours say, one message at a time and for half of the time at most.
+
+        Python runs one thread at a time: without a rest, requests would wait for a neighbour.
+        """
+        while (taken := self._inbox.take()) is not None:
+            began = time.thread_time()
+            self._handle(*taken)
+            self._stopping.wait(REST * (time.thread_time() - began))
+
+    def _rates(self) -> tuple[float, float]:
+        return self.limits.of(self.tick_seconds, len(self.experiments))
 
     def _send(self, experiment: str, outgoing: Outgoing) -> None:
         for peer, message in outgoing:
