@@ -69,9 +69,6 @@ class Steps:
             self._turn = (self._turn + len(chosen)) % len(self._steps)
         return chosen
 
-    def __contains__(self, control: object) -> bool:
-        return control in self._steps
-
     def plain(self) -> list[dict[str, Any]]:
         """As JSON would give it back."""
         return [each.plain() for each in self._steps]

@@ -104,7 +104,7 @@ class Controls:
         if control.experiment != self.experiment:
             return "a control of another experiment"
         held = self._held
-        if control == held or control in self._steps:
+        if control == held:
             return None
         anew = held is not None and control.rank == held.rank  # signed once more
         if held is not None and control.rank < held.rank:
@@ -251,6 +251,7 @@ class Controls:
     def _hold(self, control: Control) -> None:
         anew = self._held is not None and self._held.rank == control.rank
         self._held = control
+        self._steps.change(lambda each: control if each.rank == control.rank else each)
         if not anew:
             log.warning("%s", self._line(f"version {control.version} of {control.signer}"))
 
