@@ -33,7 +33,7 @@ def test_neighbours_of_each_other(capsys, tmp_path):
     [
         (["a", "a"], "every agent needs a name of its own, got a a"),
         (["a b"], "a name has 1 to 64 letters"),
-        (["a", "b", "--arms", "one"], "a.toml: arms must be two or more different names"),
+        (["a", "b", "--arms", "one,one"], "a.toml: arms must be one or more different names"),
         ([], "Missing argument 'NAME'."),
     ],
 )
