@@ -76,7 +76,8 @@ class Keeper:
                 )
             else:
                 self._connection.execute(
-                    "REPLACE INTO exchange (experiment, part, value) VALUES (?, ?, ?)",
+                    "INSERT INTO exchange (experiment, part, value) VALUES (?, ?, ?) "
+                    "ON CONFLICT (experiment, part) DO UPDATE SET value = excluded.value",
                     (self._experiment, part, value),
                 )
 
