@@ -32,6 +32,7 @@ class Decision:
     id: str
     arm: str
     probability: float
+    recorded: bool = True  # False: a client's fallback, which no agent knows of
 
 
 @dataclass(frozen=True)
