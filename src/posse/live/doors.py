@@ -38,7 +38,9 @@ def door(settings: Settings, folder: Path) -> Door:
         key = folder / s.http_key if s.http_key else certificate.with_suffix(".key")
         _readable("http_certificate", certificate)
         _private("http_key", key)
-    return Door(s.http, s.http_hosts, *tokens.values(), certificate, key)
+    return Door(
+        s.http, s.http_hosts, tokens["http_token"], tokens["operator_token"], certificate, key
+    )
 
 
 def _token(key: str, path: Path) -> str:

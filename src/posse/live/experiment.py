@@ -57,7 +57,7 @@ class Experiment:
         self._draw = draw
         self._lock = threading.RLock()
         agent.go_on_as(store.fingerprint)
-        store.attach(_Kept(agent, self._lock, store.clean))
+        store.attach(_Kept(agent, self._lock))
         self.controls = controls or Controls(DEFAULT, name, agent.exchange.identity)
         self.controls.restore(store.kept(CONTROLS))
 
@@ -193,10 +193,12 @@ class Experiment:
         with self.store.transaction(), self._lock:
             return self.agent.tick(now)
 
-    def tick_controls(self, neighbours: Iterable[str], now: float) -> Outgoing:
+    def tick_controls(
+        self, neighbours: Iterable[str], now: float
+    ) -> list[tuple[str, ControlMessage]]:
         """The controls that these neighbours are to be told."""
         with self._lock:
-            return list(self.controls.tick(neighbours, now))
+            return self.controls.tick(neighbours, now)
 
     def receive_controls(self, peer: str, message: ControlMessage, now: float) -> list[str]:
         """Take in a neighbour's controls; why some were refused."""
@@ -231,8 +233,8 @@ class Experiment:
 class _Kept:
     """The agent's evidence as a participant of the store's transactions."""
 
-    def __init__(self, agent: Agent, lock: threading.RLock, clean: bool) -> None:
-        self._agent, self._lock, self._clean = agent, lock, clean
+    def __init__(self, agent: Agent, lock: threading.RLock) -> None:
+        self._agent, self._lock, self._started = agent, lock, False
 
     def settle(self, decision: DecisionRecord) -> None:
         """Learn from a reward."""
@@ -243,10 +245,10 @@ class _Kept:
     def state(self) -> dict[str, Any]:
         """The exchange's durable state."""
         with self._lock:
+            self._started = True
             return self._agent.exchange.state()
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Roll back to the state on disk: after a start, or when a commit failed."""
+        """Go back to what is on disk: after a start, which trusts no file, or a failed commit."""
         with self._lock:
-            self._agent.exchange.restore(state, self._clean)
-        self._clean = True  # from now on nothing is forgotten that others may have seen
+            self._agent.exchange.restore(state, clean=self._started)

@@ -88,7 +88,13 @@ class Maker:
     def first(self, settings: Settings, name: str, path: Path) -> Experiment:
         """The first experiment of a process, which opens the store."""
         agent = self._agent(settings, name)
-        store = Store.open(path, fingerprint=agent.fingerprint, equal=agent.equal_fingerprints)
+        store = Store.open(
+            path,
+            fingerprint=agent.fingerprint,
+            equal=agent.equal_fingerprints,
+            experiment=name,
+            owner=self.name,
+        )
         try:
             return self._experiment(settings, name, agent, store)
         except BaseException:

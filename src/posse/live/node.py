@@ -221,6 +221,7 @@ class Node:
                 failed = error
             except Exception:
                 self._bug("tick", each)
+        self.store.check_place()
         self.store.flush()
         for each in experiments:
             try:
