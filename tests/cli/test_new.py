@@ -20,7 +20,7 @@ def test_neighbours_of_each_other(capsys, tmp_path):
     code, out, err = run(capsys, "a", "b", "c", "--arms", "short, long")
     assert (code, out.split(), err) == (0, ["a.toml", "b.toml", "c.toml", "certs"], "")
     made = {name: read_settings(tmp_path / f"{name}.toml") for name in "abc"}
-    assert made["a"].arms == ("short", "long")
+    assert made["a"].experiments["default"].arms == ("short", "long")
     assert len({settings.http for settings in made.values()}) == 3
     for name, settings in made.items():
         others = {other: made[other].listen for other in made if other != name}
