@@ -217,7 +217,7 @@ def test_agents_with_other_models_do_not_mix():
 @pytest.mark.parametrize(
     ("arguments", "options", "words"),
     [
-        ((["a"], families.Bernoulli()), {}, "arms must be"),
+        (([], families.Bernoulli()), {}, "arms must be one or more"),
         ((["a", "a"], families.Bernoulli()), {}, "arms must be"),
         (("ab", families.Bernoulli()), {}, "arms must be"),
         ((["a", "b"], families.Gaussian()), {}, "reward_range"),
@@ -254,3 +254,31 @@ def test_rounds_are_counted_across_processes(exchange):
     second.pull()
     second.pull()
     assert rounds == [1, 2, 3, 4, 5, 6, 7]
+
+
+@pytest.mark.parametrize("policy", [posse.ThompsonSampling(), posse.BayesUCB(), posse.Greedy()])
+def test_one_arm_is_chosen_for_sure(policy):
+    """One arm used to be refused, so that an experiment could not end with its winner."""
+    one = Agent(["only"], families.Bernoulli(), policy=policy, seed=1)
+    assert one.choose_many([None, ["only"]]) == [("only", 1.0)] * 2
+    one.learn("only", 1.0)
+    assert one.arms()["only"].probability_best == pytest.approx(1.0)
+
+
+def test_arms_can_be_changed_and_their_evidence_stays():
+    one = agent()
+    for arm, reward in (("red", 1.0), ("green", 0.0), ("green", 0.0)):
+        one.learn(arm, reward)
+    one.choose()
+    one.set_arms(["green", "violet"])
+    np.testing.assert_array_equal(one.belief, [[1, 1], [3, 1]])
+    assert {one.choose()[0] for _ in range(100)} == {"green", "violet"}
+    assert list(one.arms()) == ["green", "violet"]
+    with pytest.raises(ValueError, match="red"):
+        one.choose(["red"])
+    for bad in ([], "ab", ["a", "a"], [""], [1]):
+        with pytest.raises(ValueError, match="arms must be"):
+            one.set_arms(bad)
+    assert one.arm_names == ["green", "violet"]
+    one.set_arms(ARMS)
+    np.testing.assert_array_equal(one.belief, [[2, 1, 1], [1, 3, 1]])

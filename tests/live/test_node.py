@@ -132,13 +132,13 @@ def test_decisions_and_rewards_are_idempotent(world):
 
 def test_silence(world):
     w = world()
-    w.nodes["a"].silence = Silence(10.0, 0.0)
+    w.nodes["a"].experiment().silence = Silence(10.0, 0.0)
     decision = w.nodes["a"].decide()
     w.tick(9)
     assert w.nodes["a"].arms()[decision.arm]["pulls_here"] == 0
     w.tick(2)
     assert w.nodes["a"].arms()[decision.arm]["pulls_here"] == 1
-    w.nodes["b"].silence = Silence(10.0, None)
+    w.nodes["b"].experiment().silence = Silence(10.0, None)
     forgotten = w.nodes["b"].decide()
     w.tick(12)
     assert w.nodes["b"].arms()[forgotten.arm]["pulls_here"] == 0
@@ -149,7 +149,8 @@ def test_silence(world):
 def test_old_decisions_are_forgotten_and_their_evidence_is_not(world):
     w = world()
     node = w.nodes["a"]
-    node.silence, node.remember = Silence(10.0, 0.0), 20.0
+    only = node.experiment()
+    only.silence, only.remember = Silence(10.0, 0.0), 20.0
     rewarded, silent = node.decide(), node.decide()
     node.reward(rewarded.id, 1.0)
     w.tick(19)
@@ -238,7 +239,7 @@ def test_no_count_is_lost_and_none_grows_under_those_who_read_it(world):
         start.wait(10)
         node.receive("b", b"garbage")
         node.reward(node.decide().id, 1.0)
-        node._send([("b", "7"), ("b", "too large")])
+        node._send("default", [("b", "7"), ("b", "too large")])
         node.failures.copy().total()
 
     encode = lambda message: bytes(int(message))  # noqa: E731

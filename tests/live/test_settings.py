@@ -15,8 +15,9 @@ MINIMAL = {"name": "berlin", "arms": ["red", "green"], "family": "bernoulli"}
 
 def test_the_least_that_is_needed():
     settings = from_data(MINIMAL)
-    assert settings.family == families.Bernoulli()
-    assert settings.policy == policies.ThompsonSampling()
+    (only,) = settings.experiments.values()
+    assert only.family == families.Bernoulli()
+    assert only.policy == policies.ThompsonSampling()
     agent = settings.agent()
     assert agent.exchange.identity == "berlin"
     assert agent.pull().arm in ("red", "green")
@@ -45,9 +46,10 @@ paris = "192.0.2.7:7447"
 rome = ""
 """)
     settings = read_settings(path)
-    assert settings.family == families.Gaussian(2.0)
+    only = settings.experiments["default"]
+    assert only.family == families.Gaussian(2.0)
     assert dict(settings.neighbours) == {"paris": "192.0.2.7:7447", "rome": ""}
-    assert settings.agent().pull().arm in settings.arms
+    assert settings.agent().pull().arm in only.arms
 
 
 @pytest.mark.parametrize(
@@ -103,7 +105,7 @@ def test_a_rate_cap(since):
     cap = f"rate_cap = {{per_second = 2, since = {since}}}"
     settings = from_data({**MINIMAL, **tomllib.loads(cap)})
     began = datetime(2026, 11, 1, tzinfo=UTC).timestamp()
-    assert settings.rate_cap.pulls(began + 10) == 20
+    assert settings.experiments["default"].rate_cap.pulls(began + 10) == 20
     liar = Origins(fingerprint=settings.agent().fingerprint, bounds=(1.0, 1.0), identity="paris")
     liar.connect("berlin")
     for _ in range(21):

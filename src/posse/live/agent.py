@@ -81,7 +81,7 @@ class Agent:
                 "network_size", network_size, at_least=1, at_most=LARGEST_NETWORK
             )
         self._evidence = Evidence.of(family, reward_range, SIGNS if exchange == "flows" else 0)
-        self._check_probabilities()
+        self._check_probabilities(len(self.arm_names))
         self.fingerprint, *self.equal_fingerprints = spellings(exchange, self._evidence)
         self.exchange: Exchange = EXCHANGES[exchange](
             fingerprint=self.fingerprint,
@@ -102,21 +102,34 @@ class Agent:
 
     def choose(self, allowed: Sequence[str] | None = None) -> tuple[str, float]:
         """An arm and the probability with which it is chosen, for who remembers it elsewhere."""
-        names = self.arm_names if allowed is None else self._known(allowed)
-        belief = self.belief[:, [self.arm_names.index(name) for name in names]]
+        return self.choose_many([allowed])[0]
+
+    def choose_many(self, wishes: Sequence[Sequence[str] | None]) -> list[tuple[str, float]]:
+        """A batch of decisions on the present belief, for each of its allowed arms (None: all)."""
+        named = [None if allowed is None else self._known(allowed) for allowed in wishes]
+        return [self._choose(self.arm_names if names is None else names) for names in named]
+
+    def _choose(self, names: list[str]) -> tuple[str, float]:
         if self._rounds is None:  # an index policy must not begin anew with every process
             own = self.exchange.own().values()
             self._rounds = int(sum(self._evidence.count(quanta) for quanta in own))
         self._rounds += 1
+        if len(names) == 1:
+            return names[0], 1.0
+        belief = self.belief[:, [self.arm_names.index(name) for name in names]]
         scores = self.policy.scores(
             belief, self.family, self._rounds, self.horizon, self._generator
         )
         chosen = int(argmax(scores, self._generator))
-        if len(names) == 1:
-            return names[0], 1.0
         probabilities = self._probabilities(belief, self._rounds)
         assert probabilities is not None  # checked at the start
         return names[chosen], float(probabilities[chosen])
+
+    def set_arms(self, names: Sequence[str]) -> None:
+        """Play these arms from now on; evidence of the others is kept, and travels as before."""
+        names = _names(names)
+        self._check_probabilities(len(names))
+        self.arm_names = names
 
     def update(self, decision: Decision | str, reward: float) -> bool:
         """Learn the reward of a decision; idempotent: a repetition changes nothing and is False."""
@@ -211,9 +224,8 @@ class Agent:
         say = getattr(self.policy, "probabilities", None)
         return say(belief, self.family, t, self.horizon) if callable(say) else None
 
-    def _check_probabilities(self) -> None:
+    def _check_probabilities(self, n_arms: int) -> None:
         """Refuse a policy whose decisions could not be logged with their probabilities."""
-        n_arms = len(self.arm_names)
         said = self._probabilities(np.repeat(self.family.prior()[:, None], n_arms, axis=1), 1)
         policy = checks.shown(self.policy)
         if said is None:
@@ -250,8 +262,8 @@ class Agent:
 def _names(arms: Sequence[str]) -> list[str]:
     names = [] if isinstance(arms, str) else list(arms)
     valid = all(isinstance(name, str) and name and name.isprintable() for name in names)
-    if len(names) < 2 or not valid or len(set(names)) < len(names):
-        raise ValueError(f"arms must be two or more different names, got {checks.shown(arms)}")
+    if not names or not valid or len(set(names)) < len(names):
+        raise ValueError(f"arms must be one or more different names, got {checks.shown(arms)}")
     if len(names) > MOST_ARMS or max(map(len, names)) > LONGEST_NAME:
         raise ValueError(
             f"arms must be at most {MOST_ARMS} names of at most {LONGEST_NAME} characters, "

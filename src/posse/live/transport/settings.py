@@ -10,6 +10,9 @@ from posse.live.transport import MAX_BYTES
 
 LEASE = 4000  # milliseconds of silence after which a link counts as dead
 HANDSHAKE = 3000  # milliseconds a link may take to open; closing waits for those that do
+# connections that may be opening at a time: each holds a place for HANDSHAKE at most, and with
+# zenoh's 100 some 130 idle strangers kept every neighbour out
+PENDING = 10_000
 RETRY = {"period_init_ms": 100, "period_max_ms": 2000, "period_increase_factor": 2.0}
 ROUTER_WAIT = 1000  # milliseconds of one attempt to reach a router
 OVERHEAD = 1000  # bytes that a message's key and headers may take, generously
@@ -103,7 +106,11 @@ def _session(
         "open": {"return_conditions": {"connect_scouted": False, "declares": False}},
         "adminspace": {"enabled": False},
         "transport": {
-            "unicast": {"open_timeout": HANDSHAKE, "accept_timeout": HANDSHAKE},
+            "unicast": {
+                "open_timeout": HANDSHAKE,
+                "accept_timeout": HANDSHAKE,
+                "accept_pending": PENDING,
+            },
             "shared_memory": {"enabled": False},
             "link": link,
         },
