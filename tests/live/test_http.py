@@ -204,7 +204,7 @@ def test_a_failing_store(http, node, monkeypatch, caplog):
     def fail():
         raise StoreError("/secret/agent.db could not be written")
 
-    monkeypatch.setattr(node.store, "_check", fail)
+    monkeypatch.setattr(node.store._file, "check_process", fail)
     for path, body in [
         ("/v1/decisions", {}),
         ("/v1/decisions/batch", {"decisions": [{}]}),
