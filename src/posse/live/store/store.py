@@ -250,11 +250,6 @@ class Store:
         """How many commits the rewards and all else took."""
         return self._file.writer.commits
 
-    @property
-    def clean(self) -> bool:
-        """No start is trusted to be where the last one stopped."""
-        return False
-
     def _settle(
         self, row: int, kept: DecisionRecord, reward: float | None, time: float, *, silent: bool
     ) -> None:
