@@ -123,7 +123,7 @@ class Node:
         """Handle a neighbour's message; a malformed one is refused and counted, never fatal."""
         self.counts.add("received")
         try:
-            message = self._codec.decode(payload)
+            message = self._codec.decode(payload).message
         except WireError as error:
             self.refusals.add(error.kind)
             return

@@ -14,7 +14,7 @@ from posse.decoding import Decoder, DecodingError
 from posse.families import FAMILIES, Family
 from posse.live.agent import Agent
 from posse.live.exchange import EXCHANGES, RateCap
-from posse.live.exchange.origins import Sign, Verify
+from posse.live.exchange.examine import Sign, Verify
 from posse.policies import POLICIES, Policy, ThompsonSampling
 
 
