@@ -33,6 +33,7 @@ HOSTS = ("localhost", "127.0.0.1")
 DAYS = 365
 AUTHORITY_DAYS = 3650
 EARLY = timedelta(hours=1)  # clocks differ: a new certificate must not be one of the future
+LARGEST = 4096  # bytes of an agent's certificate, which goes along with every message
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
 _LABEL = re.compile(r"(?!-)[A-Za-z0-9-]{1,63}(?<!-)", re.ASCII)
@@ -96,6 +97,7 @@ def issue(
     authority_key = folder / f"{AUTHORITY}.key"
     if not (files.authority.exists() and authority_key.exists()):
         raise ValueError(f"there is no authority in {folder}: run posse certs init first")
+    check_private(authority_key)
     authority, signer = read_certificate(files.authority), read_key(authority_key)
     if authority.public_key() != signer.public_key():
         raise ValueError(f"{authority_key} is not the key of {files.authority}")
@@ -106,6 +108,8 @@ def issue(
         raise ValueError(f"{files.authority} has expired: run posse certs init --force")
     key = Ed25519PrivateKey.generate()
     certificate = _certificate(name, key, common_name(authority), signer, lifetime, names)
+    if len(encoded(certificate)) > LARGEST:
+        raise ValueError(f"a certificate has at most {LARGEST:,} bytes: give it fewer hosts")
     _write(files, certificate, key, force)
     return files
 
@@ -168,16 +172,61 @@ def check_files(name: str, files: Files) -> None:
         if not path.exists():
             command = "init" if path == files.authority else f"issue {name}"
             raise ValueError(f"there is no file {path}: copy it here, or run posse certs {command}")
+    check_private(files.key)
     certificate = read_certificate(files.certificate)
     again = f"run posse certs issue {name} --force"
     if common_name(certificate) != name:
         raise ValueError(f"{files.certificate} is not the certificate of {name}: {again}")
-    if certificate.not_valid_after_utc < datetime.now(UTC):
+    now = datetime.now(UTC)
+    if certificate.not_valid_after_utc < now:
         raise ValueError(f"{files.certificate} has expired: {again}")
+    if certificate.not_valid_before_utc > now:
+        raise ValueError(
+            f"{files.certificate} is not valid before {certificate.not_valid_before_utc}, and here "
+            f"it is {now:%Y-%m-%d %H:%M:%S%z}: set this machine's clock, or {again}"
+        )
     if not vouched(certificate, *read_authorities(files.authority)):
         raise ValueError(f"{files.authority} did not sign {files.certificate}: {again}")
     if read_key(files.key).public_key() != certificate.public_key():
         raise ValueError(f"{files.key} is not the key of {files.certificate}: {again}")
+    if (size := len(encoded(certificate))) > LARGEST:
+        raise ValueError(
+            f"{files.certificate} has {size:,} bytes, and neighbours take {LARGEST:,}: "
+            f"{again} with fewer hosts"
+        )
+
+
+def check_private(path: Path) -> None:
+    """Refuse a secret that other users of this machine may read or write (POSIX only)."""
+    if os.name == "posix" and (mode := path.stat().st_mode & 0o777) & 0o077:
+        raise ValueError(
+            f"{path} is open to other users of this machine (mode {mode:03o}): run chmod 600 {path}"
+        )
+
+
+def host_problem(certificate: x509.Certificate, listen: str) -> str | None:
+    """Why neighbours may refuse a certificate at the address where its agent listens, if at all.
+
+    An address may have a name and a name an address, so that only what cannot be is told.
+    """
+    hosts = _hosts(certificate)
+    host = listen.rpartition(":")[0].strip("[]")
+    local = [each for each in hosts if _is_local(each)]
+    elsewhere = [each for each in hosts if not _is_local(each)]
+    if host in hosts or (local if _is_local(host) else elsewhere):
+        return None
+    return (
+        f"the certificate is for {', '.join(hosts)}, and {listen} is none of them: neighbours that "
+        "call there will refuse it"
+    )
+
+
+def _is_local(host: str) -> bool:
+    """Whether a host is this machine, as seen from itself."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def encoded(certificate: x509.Certificate) -> bytes:

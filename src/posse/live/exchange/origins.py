@@ -26,7 +26,9 @@ from typing import Any, TypeVar
 from posse.live.exchange.books import Absorbed, Books, entry_from_plain
 from posse.live.exchange.current import Current
 from posse.live.exchange.digests import Holding, Neighbour, Page, Pages
-from posse.live.exchange.examine import Examined, Examiner, Sign, Verify
+from posse.live.exchange.examine import Examined, Examiner
+from posse.live.exchange.examine import Sign as Sign
+from posse.live.exchange.examine import Verify as Verify
 from posse.live.exchange.jumps import Jumps
 from posse.live.exchange.layouts import DEFAULT, read, signed_bytes
 from posse.live.exchange.ledger import Bounds, Ledger, dominates

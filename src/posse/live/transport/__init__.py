@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from posse.live.counts import Counts
+
 Receive = Callable[[str, bytes], None]
 
 MAX_BYTES = 1_000_000
@@ -13,8 +15,15 @@ MAX_BYTES = 1_000_000
 class Transport(Protocol):
     """An unreliable datagram service: messages may be lost, repeated, late and out of order."""
 
+    @property
+    def refusals(self) -> Counts:
+        """Messages that were dropped before anybody read them, by reason."""
+
     def start(self, receive: Receive) -> None:
-        """Begin to call `receive(peer, payload)`, perhaps from another thread."""
+        """Begin to call `receive(peer, payload)`, perhaps from another thread.
+
+        It must return at once: while it runs, its neighbour's messages wait on the network.
+        """
 
     def send(self, peer: str, payload: bytes) -> None:
         """Send, without blocking, what may be dropped; too large a payload is a ValueError."""

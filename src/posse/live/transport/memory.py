@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Collection, Iterable
 
+from posse.live.counts import Counts
 from posse.live.transport import MAX_BYTES, Receive, check_size
 
 
@@ -130,6 +131,7 @@ class MemoryTransport:
     def __init__(self, network: MemoryNetwork, name: str) -> None:
         self.name = name
         self.receive: Receive | None = None
+        self.refusals = Counts()
         self._network = network
         self._closed = False
 

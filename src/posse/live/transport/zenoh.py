@@ -17,7 +17,6 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence, Set
-from functools import lru_cache
 from itertools import chain
 from typing import Any
 
@@ -25,7 +24,8 @@ import zenoh
 
 from posse import checks
 from posse.live import certificates
-from posse.live.certificates import Files, checked_name
+from posse.live.certificates import LARGEST, Files, checked_name
+from posse.live.counts import Counts
 from posse.live.transport import MAX_BYTES, Receive, check_size
 from posse.live.transport.settings import key, router_settings, settings
 
@@ -33,6 +33,7 @@ logger = logging.getLogger(__name__)
 
 ROUTER_PAUSE = 0.5  # seconds between two attempts to reach a router
 PATIENCE = 1.0  # seconds that close() waits for zenoh, which ends by itself soon after
+CERTIFICATES = 4  # of one neighbour are kept: one, and its successors
 
 Ends = tuple[str, str, str]  # of a link: its session, source and destination
 
@@ -88,7 +89,7 @@ class ZenohTransport:
             max_bytes,
             self.router,
         )
-        self._files = files
+        self._files, self._listens = files, listens
         self._lock = threading.Lock()
         self._watching = threading.Lock()
         self._session: Any = None
@@ -101,7 +102,10 @@ class ZenohTransport:
         self._certificate: bytes | None = None  # ours, sent along with every message
         self._authorities: list[Any] = []
         self._ends: dict[str, float] = {}  # when a neighbour's certificate ends, as it last sent it
-        self._end = lru_cache(1000)(self._certificate_end)
+        self._seen: dict[
+            str, dict[bytes, float]
+        ] = {}  # of each neighbour: certificates, their ends
+        self.refusals = Counts()  # of messages, by why they were not taken
         self._contested: frozenset[str] = frozenset()
         self._said_away = False  # that the router is, in the log
 
@@ -113,6 +117,9 @@ class ZenohTransport:
             if self._files is not None:
                 certificates.check_files(self.name, self._files)
                 ours = certificates.read_certificate(self._files.certificate)
+                for address in self._listens:
+                    if problem := certificates.host_problem(ours, address):
+                        logger.warning("%s", problem)
                 self._certificate = certificates.encoded(ours)
                 self._authorities = certificates.read_authorities(self._files.authority)
             if self.router is not None:  # it may not be there yet, and nobody waits for it
@@ -122,7 +129,7 @@ class ZenohTransport:
             try:
                 self._open(receive)
             except zenoh.ZError as error:
-                where = ", ".join(self._settings["listen"]["endpoints"])
+                where = ", ".join(self._listens)
                 raise ValueError(f"{self.name} cannot listen on {where}: {_brief(error)}") from None
 
     def _open_when_there(self, receive: Receive) -> None:
@@ -155,33 +162,49 @@ class ZenohTransport:
         theirs = key(self.network, peer, self.name)
 
         def heard(sample: Any) -> None:
-            # a key with wildcards would match ours, too
-            if str(sample.key_expr) != theirs or sample.kind != zenoh.SampleKind.PUT:
-                return
-            fits = len(sample.payload) <= self.max_bytes
-            if fits and self._is_current(peer, sample.attachment) and self._open_to(peer):
+            if reason := self._problem(peer, theirs, sample):
+                self.refusals.add(reason)
+            elif self._open_to(peer):
                 self._heard.add(peer)
                 receive(peer, sample.payload.to_bytes())
 
-        self._session.declare_subscriber(theirs, heard, allowed_origin=zenoh.Locality.REMOTE)
+        # in zenoh's own thread, so that a sender waits for us: in a thread of its own, 256 messages
+        # of each neighbour would wait in memory (seen: 256 MB)
+        direct = zenoh.handlers.Callback(heard, indirect=False)
+        self._session.declare_subscriber(theirs, direct, allowed_origin=zenoh.Locality.REMOTE)
 
-    def _is_current(self, peer: str, attachment: Any) -> bool:
-        """Whether a message comes with a certificate of its sender that has not ended.
+    def _problem(self, peer: str, key: str, sample: Any) -> str:
+        """Why a message is refused, before any of it is copied; empty for one that is taken."""
+        # a key with wildcards would match ours, too
+        if str(sample.key_expr) != key or sample.kind != zenoh.SampleKind.PUT:
+            return "not under its own key"
+        if len(sample.payload) > self.max_bytes:
+            return "too large"
+        return "" if self._files is None else self._certificate_problem(peer, sample.attachment)
+
+    def _certificate_problem(self, peer: str, attachment: Any) -> str:
+        """Why what came along with a message is no certificate of its sender that is good now.
 
         TLS resumes a session without looking at the certificate again: one that ended would go on
         for as long as we run.
         """
-        if self._files is None:
-            return True
-        ends = self._end(peer, b"" if attachment is None else attachment.to_bytes())
-        if ends is not None:
-            self._ends[peer] = ends
-        return ends is not None and time.time() < ends
-
-    def _certificate_end(self, peer: str, content: bytes) -> float | None:
-        """When a certificate of this name ends; None for what is none."""
-        found = certificates.received(content, self._authorities)
-        return found[1].not_valid_after_utc.timestamp() if found and found[0] == peer else None
+        if attachment is None or not len(attachment):
+            return "no certificate"
+        if len(attachment) > LARGEST:  # before it is copied, and never kept
+            return "a certificate that is too large"
+        content = attachment.to_bytes()
+        seen = self._seen.setdefault(peer, {})
+        ends = seen.get(content)
+        if ends is None:
+            found = certificates.received(content, self._authorities)
+            if found is None or found[0] != peer:
+                return "no certificate"
+            ends = found[1].not_valid_after_utc.timestamp()
+            if len(seen) >= CERTIFICATES:
+                seen.clear()
+            seen[content] = ends
+        self._ends[peer] = ends
+        return "" if time.time() < ends else "a certificate that ended"
 
     def _watch(self, event: Any) -> None:
         """Hear of a link that opens or ends."""
@@ -267,18 +290,23 @@ class ZenohTransport:
                 reached[peer] = self._open_to(peer) and listens
         return reached
 
-    def close(self) -> None:
-        """Close the session and its links."""
+    def close(self, patience: float = PATIENCE) -> None:
+        """Close the session and its links; wait for it some seconds, such as for its address."""
         self._closed = True
         with self._lock:
             session, self._session = self._session, None
             self._publishers = {}
-        if session is not None:
-            # zenoh waits for links it is opening, to one that hangs for as long as HANDSHAKE; not
-            # a daemon, which Python would kill inside of zenoh, and itself with it
-            closing = threading.Thread(target=_close, args=(session,))
+        if session is None:
+            return
+        # zenoh waits for links it is opening, to one that hangs for as long as HANDSHAKE; not
+        # a daemon, which Python would kill inside of zenoh, and itself with it
+        closing = threading.Thread(target=_close, args=(session,))
+        try:
             closing.start()
-            closing.join(PATIENCE)
+        except RuntimeError:  # the system has no more threads: then we wait
+            _close(session)
+        else:
+            closing.join(patience)
 
 
 class Router:
