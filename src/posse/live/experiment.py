@@ -248,6 +248,11 @@ class _Kept:
             self._started = True
             return self._agent.exchange.state()
 
+    def changes(self) -> dict[str, Any]:
+        """What changed in it."""
+        with self._lock:
+            return self._agent.exchange.changes()
+
     def restore(self, state: dict[str, Any]) -> None:
         """Go back to what is on disk: after a start, which trusts no file, or a failed commit."""
         with self._lock:

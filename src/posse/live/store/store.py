@@ -223,7 +223,7 @@ class Store:
         rows = self._read(query, (self._number,))
         return {part: json.loads(value) for part, value in rows} if rows else None
 
-    def attach(self, participant: Participant | Any) -> None:
+    def attach(self, participant: Participant) -> None:
         """Restore a participant, then feed it every reward and save its state in the same commit.
 
         From here on, change it only within `transaction`; if a commit fails, it goes back.
