@@ -67,6 +67,7 @@ def test_nothing_is_lost_in_an_upgrade(old: Path, exchange: str) -> None:
         node = start(old, exchange)
         try:
             assert node.store.experiments() == ["default"]
+            assert node.store.load_exchange() == json.loads(json.dumps(node.agent.exchange.state()))
             for row in before:
                 assert node.store.decision(row[0]) == DecisionRecord(*row[:6], bool(row[6]))
             evidence = node.evidence()
