@@ -99,27 +99,38 @@ class Inbox:
         with self._changed:
             return self._admit(self._of(peer), size)
 
-    def charge(self, peer: str, messages: int) -> None:
-        """Charge a neighbour for work beyond that of so many ordinary messages."""
-        with self._changed:
-            self._of(peer).messages.take(messages)
+    def charge(self, peer: str, messages: float = 0.0, seconds: float = 0.0) -> None:
+        """Charge a neighbour for further messages, or for what it could send in some seconds.
 
-    def put(self, peer: str, payload: bytes) -> None:
+        If it has not got as much, what waits of it is dropped.
+        """
+        with self._changed:
+            each = self._of(peer)
+            each.messages.take(messages + seconds * each.messages.rate)
+            if each.messages.left < 0 and each.waiting:
+                self._refusals.add(MESSAGES, len(each.waiting))
+                each.waiting.clear()
+                each.size = 0
+                self._turns.remove(peer)
+
+    def put(self, peer: str, payload: bytes) -> bool:
         """Let a message wait, or drop it where there is no budget or no room; never blocks."""
         with self._changed:
             each = self._of(peer)
             if self._closed or not self._admit(each, len(payload)):
-                return
+                return False
             if len(each.waiting) >= LONGEST_QUEUE:
                 self._refusals.add(MESSAGES)
-            elif each.size + len(payload) > LARGEST_QUEUE:
+                return False
+            if each.size + len(payload) > LARGEST_QUEUE:
                 self._refusals.add(BYTES)
-            else:
-                if not each.waiting:
-                    self._turns.append(peer)
-                each.waiting.append(payload)
-                each.size += len(payload)
-                self._changed.notify()
+                return False
+            if not each.waiting:
+                self._turns.append(peer)
+            each.waiting.append(payload)
+            each.size += len(payload)
+            self._changed.notify()
+            return True
 
     def take(self) -> tuple[str, bytes] | None:
         """Wait for the next message, of the neighbours in turns; None once it is closed."""
