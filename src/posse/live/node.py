@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 
 HOLD = 0.005  # seconds for which the network waits when a neighbour sends too much
 REST = 1.0  # seconds of the inbox's rest, for each of work
-WORK, WASTE = 3.0, 100.0  # seconds of a neighbour's budget that a second of work costs it
+WORK, WASTE = 3.0, 50.0  # seconds of a neighbour's budget that a second of work costs it
 MALFORMED = 2  # messages that one which is none costs its sender besides
 FORGED = 10  # or one with a bad signature
 NEWER = "needs a newer Posse"
