@@ -23,10 +23,13 @@ SPELT = [  # what json.dumps would not write
     '{"a":' * 400 + "1" + "}" * 400, "tru", "'x'", "\x00", "\ufeff{}", "{,}",
     '{"reward":1,"reward":2}', '{"reward":1,}', "1 2",
 ]  # fmt: skip
-NAMES = ["decision", "allowed", "reward", "rewards", "decisions", "other", "", "__class__"]
+NAMES = ["decision", "allowed", "reward", "rewards", "decisions", "decide", "other", ""]
 PATHS = [
     "/v1/decisions", "/v1/decisions/batch", "/v1/rewards", "/v1/decisions/{id}/reward",
-    "/v1/decisions/{id}/reward", "/v1/arms", "/v1/network", "/v1/evidence", "/metrics", "/healthz",
+    "/v1/decisions/{id}/reward", "/v1/steps", "/v1/steps", "/v1/experiments", "/v1/pin",
+    "/v1/experiments/default/decisions", "/v1/experiments/nobody/steps", "/v1/experiments//arms",
+    "/v1/experiments/default/decisions/{id}/reward", "/v1/experiments/", "/v1/reload", "/v1/arms",
+    "/v1/network", "/v1/evidence", "/metrics", "/healthz",
     "/readyz", "/", "/v1", "/v1/decisions/", "/v1/decisions//reward", "/v1/decisions/%00/reward",
     "/v1/decisions/%ff%fe/reward", "/v1/decisions/../reward", "/v1/decisions/%2e%2e/reward",
     "/v1/decisions/" + "a" * 300 + "/reward", "/v1/decisions?x=1", "/openapi.json", "//v1/arms",
