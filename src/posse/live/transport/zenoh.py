@@ -129,7 +129,7 @@ class ZenohTransport:
             try:
                 self._open(receive)
             except zenoh.ZError as error:
-                where = ", ".join(self._settings["listen"]["endpoints"])
+                where = ", ".join(self._listens)
                 raise ValueError(f"{self.name} cannot listen on {where}: {_brief(error)}") from None
 
     def _open_when_there(self, receive: Receive) -> None:
