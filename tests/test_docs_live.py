@@ -15,6 +15,7 @@ import httpx
 import pytest
 
 from posse.families import FAMILIES, ability
+from posse.live.experiment_settings import KEYS
 from posse.live.settings import Settings
 
 ROOT = Path(__file__).parents[1]
@@ -146,7 +147,7 @@ def _pulls(ledger):
 def test_every_setting_is_on_the_page():
     section = PAGE.split("\n## agent.toml\n")[1].split("\n## ")[0]
     named = re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
-    assert {field.name for field in fields(Settings)} == set(named)
+    assert {field.name for field in fields(Settings)} | set(KEYS) == set(named)
 
 
 def test_every_family_for_live_agents_is_on_the_page_with_its_prior():

@@ -20,7 +20,7 @@ def test_neighbours_of_each_other(capsys, tmp_path):
     code, out, err = run(capsys, "a", "b", "c", "--arms", "short, long")
     assert (code, out.split(), err) == (0, ["a.toml", "b.toml", "c.toml", "certs"], "")
     made = {name: read_settings(tmp_path / f"{name}.toml") for name in "abc"}
-    assert made["a"].arms == ("short", "long")
+    assert made["a"].experiments["default"].arms == ("short", "long")
     assert len({settings.http for settings in made.values()}) == 3
     for name, settings in made.items():
         others = {other: made[other].listen for other in made if other != name}
@@ -33,7 +33,7 @@ def test_neighbours_of_each_other(capsys, tmp_path):
     [
         (["a", "a"], "every agent needs a name of its own, got a a"),
         (["a b"], "a name has 1 to 64 letters"),
-        (["a", "b", "--arms", "one"], "a.toml: arms must be two or more different names"),
+        (["a", "b", "--arms", "one,one"], "a.toml: arms must be one or more different names"),
         ([], "Missing argument 'NAME'."),
     ],
 )

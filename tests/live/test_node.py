@@ -94,20 +94,15 @@ def test_every_acknowledged_reward_is_counted_once(world, exchange, faults):
 
 
 @pytest.mark.parametrize("exchange", ["origins", "flows"])
-@pytest.mark.parametrize("clean", [True, False])
-def test_a_node_that_comes_back_knows_what_it_knew(world, exchange, clean, monkeypatch):
+def test_a_node_that_comes_back_knows_what_it_knew(world, exchange):
     w = world(exchange=exchange)
     for round_ in range(30):
         for name in w.nodes:
             w.visit(name)
         w.tick()
         if round_ == 15:
-            if not clean:  # the process ends without a word
-                monkeypatch.setattr(w.nodes["b"].store._lock, "write", lambda note: None)
             w.nodes["b"].stop()
-            monkeypatch.undo()
             w.nodes["b"] = w.open("b")
-            assert w.nodes["b"].store.clean is clean
     w.tick(60)
     for node in w.nodes.values():
         total = sum(arm["pulls_in_network"] for arm in node.arms().values())
@@ -132,13 +127,13 @@ def test_decisions_and_rewards_are_idempotent(world):
 
 def test_silence(world):
     w = world()
-    w.nodes["a"].silence = Silence(10.0, 0.0)
+    w.nodes["a"].experiment().silence = Silence(10.0, 0.0)
     decision = w.nodes["a"].decide()
     w.tick(9)
     assert w.nodes["a"].arms()[decision.arm]["pulls_here"] == 0
     w.tick(2)
     assert w.nodes["a"].arms()[decision.arm]["pulls_here"] == 1
-    w.nodes["b"].silence = Silence(10.0, None)
+    w.nodes["b"].experiment().silence = Silence(10.0, None)
     forgotten = w.nodes["b"].decide()
     w.tick(12)
     assert w.nodes["b"].arms()[forgotten.arm]["pulls_here"] == 0
@@ -149,7 +144,8 @@ def test_silence(world):
 def test_old_decisions_are_forgotten_and_their_evidence_is_not(world):
     w = world()
     node = w.nodes["a"]
-    node.silence, node.remember = Silence(10.0, 0.0), 20.0
+    only = node.experiment()
+    only.silence, only.remember = Silence(10.0, 0.0), 20.0
     rewarded, silent = node.decide(), node.decide()
     node.reward(rewarded.id, 1.0)
     w.tick(19)
@@ -238,7 +234,7 @@ def test_no_count_is_lost_and_none_grows_under_those_who_read_it(world):
         start.wait(10)
         node.receive("b", b"garbage")
         node.reward(node.decide().id, 1.0)
-        node._send([("b", "7"), ("b", "too large")])
+        node._send("default", [("b", "7"), ("b", "too large")])
         node.failures.copy().total()
 
     encode = lambda message: bytes(int(message))  # noqa: E731

@@ -113,7 +113,7 @@ def test_a_process_that_cannot_start_says_why(tmp_path):
     settings = agent_settings(2, ["red", "red"], "origins")
     site = in_processes(tmp_path, [(0, 1)], settings)[0]
     site.start()
-    with pytest.raises(ValueError, match=r"agent-0 does not answer: .*two or more different names"):
+    with pytest.raises(ValueError, match=r"agent-0 does not answer: .*one or more different names"):
         site.wait()
     site.stop()
 

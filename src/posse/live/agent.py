@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
 import secrets
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from posse import checks
 from posse.families.family import Family
+from posse.live.beliefs import Beliefs, Subset
 from posse.live.evidence import SIGNS, Evidence
 from posse.live.exchange import EXCHANGES, Exchange
 from posse.live.exchange.ledger import LONGEST_NAME, MOST_ARMS
@@ -18,6 +22,7 @@ from posse.live.exchange.seam import Outgoing
 from posse.live.fingerprints import spellings
 from posse.policies.policy import Policy, argmax
 from posse.policies.thompson import ThompsonSampling
+from posse.race import Race
 from posse.randomness import FloatArray
 from posse.summary import summarise
 
@@ -32,6 +37,7 @@ class Decision:
     id: str
     arm: str
     probability: float
+    recorded: bool = True  # False: a client's fallback, which no agent knows of
 
 
 @dataclass(frozen=True)
@@ -55,6 +61,8 @@ class Agent:
     messages, and a loop over some agents in memory is the simplest network.
     """
 
+    _status: tuple[int, dict[str, ArmStatus]]  # of a revision of the evidence
+
     def __init__(
         self,
         arms: Sequence[str],
@@ -68,9 +76,11 @@ class Agent:
         horizon: int | None = None,
         seed: int | None = None,
     ) -> None:
-        self.arm_names = _names(arms)
+        names = _names(arms)
         self.family, self.policy = family, policy or ThompsonSampling()
         checks.capable("policy", self.policy, ["scores"], "posse.ThompsonSampling()")
+        self._races = _takes_race(self.policy)
+        self._timeless = getattr(self.policy.scores, "timeless", False)
         self.horizon = horizon
         checks.choice("exchange", exchange, EXCHANGES)
         options = dict(exchange_options or {})
@@ -81,7 +91,7 @@ class Agent:
                 "network_size", network_size, at_least=1, at_most=LARGEST_NETWORK
             )
         self._evidence = Evidence.of(family, reward_range, SIGNS if exchange == "flows" else 0)
-        self._check_probabilities()
+        self._check_probabilities(len(names))
         self.fingerprint, *self.equal_fingerprints = spellings(exchange, self._evidence)
         self.exchange: Exchange = EXCHANGES[exchange](
             fingerprint=self.fingerprint,
@@ -89,6 +99,7 @@ class Agent:
             bounds=self._evidence.bounds,
             **options,
         )
+        self._use(names)
         self._generator = np.random.default_rng(seed)
         self._decisions: dict[str, tuple[str, float | None]] = {}  # arm, reward
         self._rounds: int | None = None  # decisions so far; None: as many as own rewards
@@ -102,21 +113,45 @@ class Agent:
 
     def choose(self, allowed: Sequence[str] | None = None) -> tuple[str, float]:
         """An arm and the probability with which it is chosen, for who remembers it elsewhere."""
-        names = self.arm_names if allowed is None else self._known(allowed)
-        belief = self.belief[:, [self.arm_names.index(name) for name in names]]
+        return self.choose_many([allowed])[0]
+
+    def choose_many(self, wishes: Sequence[Sequence[str] | None]) -> list[tuple[str, float]]:
+        """A batch of decisions on the present belief, for each of its allowed arms (None: all).
+
+        Wishes for the same arms are drawn at once, unless the policy's scores depend on the round.
+        """
+        subsets = [self._subset(allowed) for allowed in wishes]
         if self._rounds is None:  # an index policy must not begin anew with every process
             own = self.exchange.own().values()
             self._rounds = int(sum(self._evidence.count(quanta) for quanta in own))
-        self._rounds += 1
-        scores = self.policy.scores(
-            belief, self.family, self._rounds, self.horizon, self._generator
-        )
-        chosen = int(argmax(scores, self._generator))
-        if len(names) == 1:
-            return names[0], 1.0
-        probabilities = self._probabilities(belief, self._rounds)
+        if len(subsets) == 1 or not self._timeless:
+            return [self._choose(subset, 1)[0] for subset in subsets]
+        drawn = {
+            subset: iter(self._choose(subset, count)) for subset, count in Counter(subsets).items()
+        }
+        return [next(drawn[subset]) for subset in subsets]
+
+    def _choose(self, subset: Subset, count: int) -> list[tuple[str, float]]:
+        """So many decisions between the same arms."""
+        assert self._rounds is not None
+        self._rounds += count
+        if len(subset.names) == 1:
+            return [(subset.names[0], 1.0)] * count
+        belief, t = subset.belief, self._rounds
+        probabilities = self._probabilities(belief, t, subset.race)
         assert probabilities is not None  # checked at the start
-        return names[chosen], float(probabilities[chosen])
+        if count > 1:
+            shape = len(belief), count, len(subset.names)
+            belief = np.broadcast_to(belief[:, None], shape)
+        scores = self.policy.scores(belief, self.family, t, self.horizon, self._generator)
+        chosen = argmax(scores, self._generator).reshape(-1).tolist()
+        return [(subset.names[arm], float(probabilities[arm])) for arm in chosen]
+
+    def set_arms(self, names: Sequence[str]) -> None:
+        """Play these arms from now on; evidence of the others is kept, and travels as before."""
+        names = _names(names)
+        self._check_probabilities(len(names))
+        self._use(names)
 
     def update(self, decision: Decision | str, reward: float) -> bool:
         """Learn the reward of a decision; idempotent: a repetition changes nothing and is False."""
@@ -141,11 +176,16 @@ class Agent:
     @property
     def belief(self) -> FloatArray:
         """The posterior the agent acts on, (D, K): prior and evidence, tempered under flows."""
-        return self._belief(honest=False)
+        return self._beliefs.now
 
     def arms(self) -> dict[str, ArmStatus]:
         """Every arm: mean, interval, chance of being the best, loss, pulls here and everywhere."""
-        summary = summarise(self.family, self._belief(honest=True))
+        if self._status[0] != self.exchange.revision:
+            self._status = self.exchange.revision, self._summary()
+        return dict(self._status[1])
+
+    def _summary(self) -> dict[str, ArmStatus]:
+        summary = summarise(self.family, self._honest.now)
         held, own = self.exchange.evidence(), self.exchange.own()
         return {
             name: ArmStatus(
@@ -159,6 +199,10 @@ class Agent:
             )
             for k, name in enumerate(self.arm_names)
         }
+
+    def reward_sum(self, quanta: Sequence[int]) -> float:
+        """The sum of the rewards of which these quanta are the evidence."""
+        return self._evidence.reward_sum(quanta)
 
     def connect(self, peer: str) -> None:
         """Begin to exchange with a neighbour."""
@@ -196,25 +240,24 @@ class Agent:
             self.fingerprint = fingerprint
             self.exchange.fingerprint = fingerprint
 
-    def _belief(self, honest: bool) -> FloatArray:
-        """Prior and evidence, as the agent acts on it or, `honest`, for what it is worth."""
-        evidence = self.exchange.evidence()
-        belief = np.repeat(self.family.prior()[:, None], len(self.arm_names), axis=1)
-        for k, name in enumerate(self.arm_names):
-            if name in evidence:
-                worth = self._evidence.effective_count(evidence[name]) if honest else None
-                belief[:, k] += self._evidence.statistic(evidence[name], worth)
-        return belief
+    def _use(self, names: list[str]) -> None:
+        """Begin with these arms: nothing that was kept of others is of use."""
+        self.arm_names = names
+        self._beliefs = Beliefs(self._evidence, self.exchange, names)
+        self._honest = Beliefs(self._evidence, self.exchange, names, honest=True)
+        self._status = (-1, {})
 
-    def _probabilities(self, belief: FloatArray, t: int) -> FloatArray | None:
+    def _probabilities(self, belief: FloatArray, t: int, race: Race) -> FloatArray | None:
         """With which probability the policy chooses each arm; None if it does not say."""
-        say = getattr(self.policy, "probabilities", None)
+        say: Any = getattr(self.policy, "probabilities", None)
+        if self._races:
+            say = partial(say, race=race)
         return say(belief, self.family, t, self.horizon) if callable(say) else None
 
-    def _check_probabilities(self) -> None:
+    def _check_probabilities(self, n_arms: int) -> None:
         """Refuse a policy whose decisions could not be logged with their probabilities."""
-        n_arms = len(self.arm_names)
-        said = self._probabilities(np.repeat(self.family.prior()[:, None], n_arms, axis=1), 1)
+        belief = np.repeat(self.family.prior()[:, None], n_arms, axis=1)
+        said = self._probabilities(belief, 1, Race(self.family))
         policy = checks.shown(self.policy)
         if said is None:
             raise ValueError(
@@ -233,12 +276,19 @@ class Agent:
                 f"1 in sum, got {checks.shown(said)}"
             )
 
-    def _known(self, allowed: Sequence[str]) -> list[str]:
-        if isinstance(allowed, str) or not allowed:
+    def _subset(self, allowed: Sequence[str] | None) -> Subset:
+        """The allowed arms, checked when they are first asked for."""
+        if isinstance(allowed, str) or (allowed is not None and not allowed):
             raise ValueError(f"allowed must be a list of arms, at least one, got {allowed!r}")
-        for name in allowed:
-            checks.choice("arm", name, self.arm_names)
-        return list(dict.fromkeys(allowed))
+        key = () if allowed is None else tuple(allowed)
+        try:
+            subset = self._beliefs.of(key)
+        except TypeError:  # a list in place of a name
+            subset = None
+        if subset is None:
+            names = [checks.choice("arm", name, self.arm_names) for name in key]
+            subset = self._beliefs.add(key, list(dict.fromkeys(names)) or self.arm_names)
+        return subset
 
     def _remember(self, id_: str, arm: str, reward: float | None) -> None:
         self._decisions.pop(id_, None)
@@ -247,11 +297,19 @@ class Agent:
             self._decisions.pop(next(iter(self._decisions)))
 
 
+def _takes_race(policy: Policy) -> bool:
+    """Whether its probabilities can make use of a race that is kept."""
+    try:
+        return "race" in inspect.signature(policy.probabilities).parameters
+    except (AttributeError, TypeError, ValueError):  # it has none, or none that Python can read
+        return False
+
+
 def _names(arms: Sequence[str]) -> list[str]:
     names = [] if isinstance(arms, str) else list(arms)
     valid = all(isinstance(name, str) and name and name.isprintable() for name in names)
-    if len(names) < 2 or not valid or len(set(names)) < len(names):
-        raise ValueError(f"arms must be two or more different names, got {checks.shown(arms)}")
+    if not names or not valid or len(set(names)) < len(names):
+        raise ValueError(f"arms must be one or more different names, got {checks.shown(arms)}")
     if len(names) > MOST_ARMS or max(map(len, names)) > LONGEST_NAME:
         raise ValueError(
             f"arms must be at most {MOST_ARMS} names of at most {LONGEST_NAME} characters, "

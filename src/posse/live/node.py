@@ -1,6 +1,7 @@
-"""A node, the agent process: an agent with a durable store and a transport (`posse agent`).
+"""A node, the agent process: experiments with one durable store and one transport (`posse agent`).
 
-A lock guards the agent; the store's transactions are taken before it, never after.
+Decisions and rewards come from any thread; a thread of its own ticks, another works off what
+neighbours say. Without `start` there is no thread: `tick` and `receive` may be called by hand.
 """
 
 from __future__ import annotations
@@ -9,29 +10,35 @@ import logging
 import secrets
 import threading
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
 from posse.live.absences import Absences
 from posse.live.agent import Agent
+from posse.live.controls import Control
 from posse.live.counts import Counts
 from posse.live.exchange.ledger import Ledger
 from posse.live.exchange.messages import FlowsMessage, OriginsMessage
 from posse.live.exchange.seam import Outgoing
-from posse.live.store import DecisionRecord, Outcome, Store, StoreError
-from posse.live.transport import Transport
+from posse.live.experiment import DEFAULT as DEFAULT
+from posse.live.experiment import Experiment
+from posse.live.experiment import Silence as Silence
+from posse.live.inbox import Inbox, Limits
+from posse.live.store import DecisionRecord, Outcome, Store, StoreError, Unknown
+from posse.live.transport import Receive, Transport
 from posse.live.wire import Codec, WireError
+
+if TYPE_CHECKING:
+    from posse.live.reloading import Reloading
+    from posse.live.settings import Settings
 
 log = logging.getLogger(__name__)
 
-
-@dataclass(frozen=True)
-class Silence:
-    """The reward window: after `window` seconds without a reward the default counts, or nothing."""
-
-    window: float | None = None
-    default_reward: float | None = None
+REST = 1.0  # of the inbox, for each second of work
+MALFORMED = 2  # messages that one which is none costs its sender besides
+FORGED = 10  # or one with a bad signature
 
 
 class Node:
@@ -48,123 +55,237 @@ class Node:
         silence: Silence = Silence(),  # noqa: B008 (frozen)
         remember: float | None = None,  # seconds; None: settled decisions are kept for ever
         clock: Callable[[], float] = time.time,
+        draw: Callable[[int], int] = secrets.randbits,
+        limits: Limits = Limits(),  # noqa: B008 (frozen)
     ) -> None:
-        self.agent, self.store, self.transport = agent, store, transport
-        self.tick_seconds, self.silence, self.clock = tick_seconds, silence, clock
-        self.remember = remember
-        self.counts = Counts()  # decisions and rewards, messages sent and received
+        only = Experiment(
+            DEFAULT, agent, store, silence=silence, remember=remember, clock=clock, draw=draw
+        )
+        identity = agent.exchange.identity
+        self._make(identity, [only], store, transport, neighbours, tick_seconds, clock, limits)
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        experiments: Iterable[Experiment],
+        store: Store,
+        transport: Transport,
+        *,
+        neighbours: Sequence[str],
+        tick_seconds: float = 1.0,
+        clock: Callable[[], float] = time.time,
+        limits: Limits = Limits(),  # noqa: B008 (frozen)
+    ) -> Node:
+        """A node of several experiments, whose stores are views of the same file."""
+        node = cls.__new__(cls)
+        node._make(name, experiments, store, transport, neighbours, tick_seconds, clock, limits)
+        return node
+
+    def _make(
+        self,
+        name: str,
+        experiments: Iterable[Experiment],
+        store: Store,
+        transport: Transport,
+        neighbours: Sequence[str],
+        tick_seconds: float,
+        clock: Callable[[], float],
+        limits: Limits,
+    ) -> None:
+        self.name, self.store, self.transport = name, store, transport
+        self.experiments = {each.name: each for each in experiments}
+        self.neighbours = tuple(neighbours)
+        self.tick_seconds, self.clock, self.limits = tick_seconds, clock, limits
+        self.counts = Counts()  # decisions and rewards of all, messages sent and received
         self.refusals = Counts()  # of payloads that are no message
         self.failures = Counts()  # of the store, by what was going on
         self._codec = Codec(OriginsMessage, FlowsMessage)
-        self._lock = threading.RLock()
-        self._stopping = threading.Event()
-        self._ticker: threading.Thread | None = None
-        agent.go_on_as(store.fingerprint)
-        store.attach(_Kept(agent, self._lock, store.clean))
-        with store.transaction(), self._lock:
-            for name in agent.exchange.neighbours().keys() - set(neighbours):
-                agent.disconnect(name)  # it was one when the store was last used
-            for name in neighbours:
-                agent.connect(name)
+        self._inbox = Inbox(self._rates(), clock, self.refusals)
+        self.stopping = threading.Event()
+        self._threads: list[threading.Thread] = []
+        self.reloading: Reloading | None = None  # of a node that was made of settings
+        for each in self.experiments.values():
+            each.counts.whole = self.counts
+            each.connect(neighbours)
+
+    @property
+    def listener(self) -> Receive:
+        """What a transport calls: with threads messages wait for one, else they are handled."""
+        return self.arrived if self._threads else self.receive
 
     def start(self) -> None:
-        """Open the transport and start the thread that ticks."""
-        self.transport.start(self.receive)
-        self._ticker = threading.Thread(target=self._run, name="posse-tick", daemon=True)
-        self._ticker.start()
+        """Open the transport, and start the threads that tick and work off messages."""
+        self.transport.start(self.arrived)
+        for name, target in (("posse-inbox", self._work), ("posse-tick", self._run)):
+            thread = threading.Thread(target=target, name=name, daemon=True)
+            thread.start()
+            self._threads.append(thread)
 
     def stop(self) -> None:
         """Shut down gracefully: no more ticks, no more messages, the store closed."""
-        self._stopping.set()
-        if self._ticker is not None:
-            self._ticker.join(10)
-        self.transport.close()
-        self.store.close()
+        self.stopping.set()
+        try:
+            self._inbox.close()
+            for thread in self._threads:
+                thread.join(10)
+            self.transport.close()
+        except Exception:  # such as no thread to close it in: the process ends anyway
+            log.exception("the transport of %s could not be closed", self.name)
+        finally:
+            self.store.close()
+
+    def experiment(self, name: str | None = None) -> Experiment:
+        """An experiment by its name, or the only one."""
+        experiments = self.experiments
+        if name is None:
+            if len(experiments) == 1:
+                return next(iter(experiments.values()))
+            raise Unknown(f"there are several experiments, name one of {_listed(experiments)}")
+        if name not in experiments:
+            raise Unknown(f"there is no experiment {name!r} here, but {_listed(experiments)}")
+        return experiments[name]
+
+    @property
+    def agent(self) -> Agent:
+        """The agent of the only experiment."""
+        return self.experiment().agent
 
     def decide(
         self, id_: str | None = None, allowed: Sequence[str] | None = None
     ) -> DecisionRecord:
-        """A decision: which arm to play; idempotent in its id."""
-        chosen = self.choose(id_, allowed)
-        kept = self.store.decide(chosen)
-        self.counts.add("decisions", kept is chosen)
-        return kept
+        """A decision of the only experiment; idempotent in its id."""
+        return self.experiment().decide(id_, allowed)
 
     def choose(self, id_: str | None, allowed: Sequence[str] | None) -> DecisionRecord:
-        """A new decision that is not on disk yet, and will not be if its id is taken."""
-        try:
-            with self._lock:
-                arm, probability = self.agent.choose(allowed)
-        except ValueError:  # an arm may be gone since this id was first asked for
-            if id_ is not None and (kept := self.store.decision(id_)) is not None:
-                return kept
-            raise
-        return DecisionRecord(id_ or secrets.token_hex(16), arm, probability, self.clock())
+        """A new decision of the only experiment that is not on disk yet."""
+        return self.experiment().choose(id_, allowed)
 
     def reward(self, decision_id: str, reward: float) -> Outcome:
-        """Settle a decision with its reward; idempotent, and durable when it returns."""
-        outcome = self.store.reward(decision_id, reward, self.clock())
-        self.counts.add("rewards", outcome is Outcome.NEW)
-        return outcome
+        """Settle a decision of the only experiment; idempotent, durable when it returns."""
+        return self.experiment().reward(decision_id, reward)
+
+    def arms(self) -> dict[str, dict[str, float]]:
+        """What is known of every arm of the only experiment."""
+        return self.experiment().arms()
+
+    def evidence(self) -> dict[str, Ledger]:
+        """In quanta, of the only experiment: its own, and what it holds of all."""
+        return self.experiment().evidence()
+
+    def pin(self, experiment: str | None, arm: str) -> Control:
+        """Play this arm only."""
+        return self.experiment(experiment).pin(arm)
+
+    def pause(self, experiment: str | None, arm: str) -> Control:
+        """Do not play this arm."""
+        return self.experiment(experiment).pause(arm)
+
+    def resume(self, experiment: str | None, arm: str | None = None) -> Control:
+        """Lift what holds for an arm, or for all."""
+        return self.experiment(experiment).resume(arm)
+
+    def reload(self, settings: Settings) -> str:
+        """Take in other settings, all or, if bad, none; what changed, in one line."""
+        if self.reloading is None:
+            raise ValueError("this node was not made of settings: restart it with others")
+        said = self.reloading.take(settings)
+        log.warning("%s reloaded its settings: %s", self.name, said)
+        return said
+
+    def take_over(
+        self,
+        experiments: Mapping[str, Experiment],
+        neighbours: tuple[str, ...],
+        tick_seconds: float,
+        limits: Limits,
+    ) -> None:
+        """Go on with these experiments and neighbours; requests see one or the other."""
+        for each in experiments.values():
+            each.counts.whole = self.counts
+        self.experiments = dict(experiments)
+        self.neighbours, self.tick_seconds, self.limits = neighbours, tick_seconds, limits
+        self._inbox.limit(self._rates())
 
     def tick(self) -> None:
-        """One round of upkeep: expire windows, delete old decisions, send messages that are due."""
-        now = self.clock()
-        if self.silence.window is not None:
-            self.store.expire(now, self.silence.window, self.silence.default_reward)
-        if self.remember is not None:
-            self.store.forget(now - self.remember)
+        """One round of upkeep: expire windows, delete old decisions, send messages that are due.
+
+        A fault in one experiment does not keep the others from theirs.
+        """
+        now, failed = self.clock(), None
+        experiments = list(self.experiments.values())
+        for each in experiments:
+            try:
+                each.expire(now)
+            except StoreError as error:
+                failed = error
+            except Exception:
+                self._bug("tick", each)
+        self.store.check_place()
         self.store.flush()
-        with self.store.transaction(), self._lock:
-            outgoing = self.agent.tick(now)
-        self._send(outgoing)
+        for each in experiments:
+            try:
+                self._send(each.name, each.tick(now))
+            except StoreError as error:
+                failed = error
+            except Exception:
+                self._bug("tick", each)
+        if failed is not None:
+            raise failed
+
+    def arrived(self, peer: str, payload: bytes) -> None:
+        """Take a message off the transport's hands; it waits for its turn, or is dropped."""
+        self.counts.add("received")
+        self._inbox.put(peer, payload)
 
     def receive(self, peer: str, payload: bytes) -> None:
-        """Handle a neighbour's message; a malformed one is refused and counted, never fatal."""
+        """Handle a neighbour's message at once, if it is within its sender's budget."""
         self.counts.add("received")
+        if self._inbox.admit(peer, len(payload)):
+            self._handle(peer, payload)
+
+    def _handle(self, peer: str, payload: bytes) -> None:
+        """Take in a message; a malformed one is refused and counted, never fatal."""
         try:
             message = self._codec.decode(payload)
         except WireError as error:
+            self._inbox.charge(peer, MALFORMED)
             self.refusals.add(error.kind)
             return
+        experiment = self.experiments.get(DEFAULT)
+        if experiment is None:
+            self.refusals.add("an experiment not run here")
+            return
+        before = experiment.forged
         try:
-            with self.store.transaction(), self._lock:
-                outgoing = self.agent.receive(peer, message, self.clock())
+            outgoing = experiment.receive(peer, message, self.clock())
         except StoreError:  # the neighbour will say it again
             self.failures.add("receive")
             return
         except Exception:  # a bug of ours must not end the process
-            log.exception("a message of %s failed", peer)
-            self.failures.add("receive")
+            self._bug("receive", experiment)
             return
-        self._send(outgoing)
-
-    def arms(self) -> dict[str, dict[str, float]]:
-        """What is known of every arm."""
-        with self._lock:
-            return {name: asdict(status) for name, status in self.agent.arms().items()}
+        if experiment.forged > before:
+            self._inbox.charge(peer, FORGED)
+        self._send(experiment.name, outgoing)
 
     def network(self) -> dict[str, Any]:
-        """The neighbours, and what was refused and why."""
+        """The neighbours, and what was refused and why, over all experiments."""
         connected = self.transport.connected()
-        with self._lock:
-            exchange = self.agent.exchange
-            neighbours = {
-                name: {**asdict(status), "connected": connected.get(name, False)}
-                for name, status in exchange.neighbours().items()
-            }
-            refused = exchange.refusals + self.refusals.copy()
-            known = len(exchange.known())
-        return {"neighbours": neighbours, "refused": dict(refused), "agents_known": known}
-
-    def evidence(self) -> dict[str, Ledger]:
-        """In quanta: what this agent saw itself, and what it holds of all."""
-        with self._lock:
-            return {"own": self.agent.exchange.own(), "held": self.agent.exchange.evidence()}
+        neighbours: dict[str, dict[str, Any]] = {}
+        refused: Counter[str] = self.refusals.copy() + self.transport.refusals.copy()
+        known: set[str] = set()
+        for each in self.experiments.values():
+            for name, status in each.neighbours().items():
+                said = {**asdict(status), "connected": connected.get(name, False)}
+                neighbours[name] = _both(neighbours[name], said) if name in neighbours else said
+            refused.update(each.refusals())
+            known |= each.known()
+        return {"neighbours": neighbours, "refused": dict(refused), "agents_known": len(known)}
 
     def _run(self) -> None:
         absences, failing = Absences(), False
-        while not self._stopping.wait(self.tick_seconds):
+        while not self.stopping.wait(self.tick_seconds):
             try:
                 self.tick()
                 if failing:
@@ -181,7 +302,20 @@ class Node:
                 log.exception("a tick failed")
                 self.failures.add("tick")
 
-    def _send(self, outgoing: Outgoing) -> None:
+    def _work(self) -> None:
+        """Work off what neighbours say, one message at a time and for half of the time at most.
+
+        Python runs one thread at a time: without a rest, requests would wait for a neighbour.
+        """
+        while (taken := self._inbox.take()) is not None:
+            began = time.thread_time()
+            self._handle(*taken)
+            self.stopping.wait(REST * (time.thread_time() - began))
+
+    def _rates(self) -> tuple[float, float]:
+        return self.limits.of(self.tick_seconds, len(self.experiments))
+
+    def _send(self, experiment: str, outgoing: Outgoing) -> None:
         for peer, message in outgoing:
             try:
                 self.transport.send(peer, self._codec.encode(message))
@@ -191,26 +325,24 @@ class Node:
                     log.warning("a message to %s was not sent: %s", peer, error)
                 self.failures.add("send")
 
+    def _bug(self, doing: str, experiment: Experiment) -> None:
+        """Note a fault of ours in one experiment, which must not end the others."""
+        log.exception("experiment %s: %s failed", experiment.name, doing)
+        self.failures.add(doing)
 
-class _Kept:
-    """The agent's evidence as a participant of the store's transactions."""
 
-    def __init__(self, agent: Agent, lock: threading.RLock, clean: bool) -> None:
-        self._agent, self._lock, self._clean = agent, lock, clean
+def _listed(experiments: Iterable[str]) -> str:
+    return ", ".join(experiments) or "none at all"
 
-    def settle(self, decision: DecisionRecord) -> None:
-        """Learn from a reward."""
-        assert decision.reward is not None
-        with self._lock:
-            self._agent.learn(decision.arm, decision.reward)
 
-    def state(self) -> dict[str, Any]:
-        """The exchange's durable state."""
-        with self._lock:
-            return self._agent.exchange.state()
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Roll back to the state on disk: after a start, or when a commit failed."""
-        with self._lock:
-            self._agent.exchange.restore(state, self._clean)
-        self._clean = True  # from now on nothing is forgotten that others may have seen
+def _both(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    """One neighbour's status over two experiments: heard last, lagging in both."""
+    heard = [at for each in (one, other) if (at := each["last_heard"]) is not None]
+    lags = [lag for each in (one, other) if (lag := each["lag"]) is not None]
+    return {
+        "identity": one["identity"] or other["identity"],
+        "active": one["active"] or other["active"],
+        "last_heard": max(heard, default=None),
+        "lag": sum(lags) if lags else None,
+        "connected": one["connected"],
+    }

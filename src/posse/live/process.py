@@ -1,56 +1,71 @@
-"""Wiring of an agent process, from agent.toml: store, transport, signatures, node."""
+"""Wiring of an agent process, from agent.toml: store, transport, signatures, experiments, node."""
 
 from __future__ import annotations
 
+import secrets
+import time
+from collections.abc import Callable
 from pathlib import Path
 
-from posse.live.certificates import Files, check_files
-from posse.live.node import Node, Silence
+from posse.live.certificates import Files
+from posse.live.making import Keys, Maker, Outside
+from posse.live.node import Node
+from posse.live.reloading import Reloading
 from posse.live.settings import Settings
-from posse.live.signatures import signer, verifier
-from posse.live.store import Store, StoreError
+from posse.live.store import StoreError
 from posse.live.transport.zenoh import ZenohTransport
 
 
 def make_node(settings: Settings, folder: Path) -> Node:
     """A node that is ready to start; paths are relative to the folder of its agent.toml."""
-    s = settings
-    files = None if s.insecure else Files.of(folder / s.certificates, s.name)
-    if files is not None:
-        check_files(s.name, files)
-    transport = ZenohTransport(
-        s.name,
-        {name: address or None for name, address in s.neighbours.items()},
-        listen=s.listen or (),
-        files=files,
-        network=s.network,
-        insecure=s.insecure,
-        router=next(iter(s.router.items()), None),
-    )
-    agent = s.agent(signer(files), verifier(files)) if files else s.agent()
+    files = None if settings.insecure else Files.of(folder / settings.certificates, settings.name)
+    keys = None if files is None else Keys(settings.name, files)
+    outside = Outside(lambda new: _transport(new, files), keys)
     try:
-        store = Store.open(
-            folder / s.store, fingerprint=agent.fingerprint, equal=agent.equal_fingerprints
-        )
-        try:
-            node = Node(
-                agent,
-                store,
-                transport,
-                neighbours=list(s.neighbours),
-                tick_seconds=s.tick_seconds,
-                silence=Silence(s.reward_window, s.default_reward),
-                remember=s.remember,
-            )
-            if s.exchange == "origins" and agent.exchange.identity != s.name:
-                # its certificate would not vouch for what it says
-                raise ValueError(
-                    f"{s.store} is the store of {agent.exchange.identity}: set name back to it, "
-                    f"or give {s.name} a new store"
-                )
-            return node
-        except BaseException:
-            store.close()
-            raise
+        return assemble(settings, folder, outside)
     except StoreError as error:  # at the start, somebody can see to it
-        raise ValueError(f"{s.name} cannot start: {error}") from error
+        raise ValueError(f"{settings.name} cannot start: {error}") from error
+
+
+def assemble(
+    settings: Settings,
+    folder: Path,
+    outside: Outside,
+    *,
+    clock: Callable[[], float] = time.time,
+    draw: Callable[[int], int] = secrets.randbits,  # all that is random comes from here
+) -> Node:
+    """A node of these settings with a store in a folder, joined to others in any way."""
+    transport = outside.connect(settings)
+    maker = Maker(settings.name, outside.keys, clock, draw)
+    name, *others = settings.experiments
+    first = maker.first(settings, name, folder / settings.store)
+    try:
+        beside = [maker.beside(settings, other, first.store) for other in others]
+        node = Node.of(
+            settings.name,
+            [first, *beside],
+            first.store,
+            transport,
+            neighbours=list(settings.neighbours),
+            tick_seconds=settings.tick_seconds,
+            clock=clock,
+            limits=settings.limits,
+        )
+    except BaseException:
+        first.store.close()
+        raise
+    node.reloading = Reloading(node, settings, outside, maker)
+    return node
+
+
+def _transport(settings: Settings, files: Files | None) -> ZenohTransport:
+    return ZenohTransport(
+        settings.name,
+        {name: address or None for name, address in settings.neighbours.items()},
+        listen=settings.listen or (),
+        files=files,
+        network=settings.network,
+        insecure=settings.insecure,
+        router=next(iter(settings.router.items()), None),
+    )

@@ -1,47 +1,54 @@
-"""agent.toml: what an agent is, checked at start with errors that name the key."""
+"""agent.toml: what an agent process is, checked at start with errors that name the key."""
 
 from __future__ import annotations
 
+import ipaddress
+import secrets
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from datetime import UTC, datetime, time
 from pathlib import Path
 from typing import Any
 
 from posse import checks
-from posse.decoding import Decoder, DecodingError
-from posse.families import FAMILIES, Family
 from posse.live.agent import Agent
-from posse.live.exchange import EXCHANGES, RateCap
 from posse.live.exchange.origins import Sign, Verify
-from posse.policies import POLICIES, Policy, ThompsonSampling
+from posse.live.experiment import DEFAULT
+from posse.live.experiment_settings import KEYS, ExperimentSettings, experiment_from_data
+from posse.live.inbox import Limits
+
+LOGS = "text", "json"
+MOST_EXPERIMENTS = 1000
+_TEXTS = (
+    "name", "store", "http", "http_token", "http_certificate", "http_key", "operator_token",
+    "probe", "listen", "network", "certificates", "log",
+)  # fmt: skip
+_LISTS = {"http_hosts": '["agent.example.org"]', "operators": '["berlin", "paris"]'}
 
 
 @dataclass(frozen=True)
 class Settings:
-    """One agent: its arms and model, its store, its address and its neighbours.
+    """One agent process: its experiments, its store, its addresses and its neighbours.
 
     neighbours: name -> "host:port", or "" for one that only dials us. router: one of the same kind,
-    by way of which all neighbours are reached. remember: seconds for which settled decisions are
-    kept; None is for ever. http_hosts: names under which a reverse proxy passes requests on.
-    rate_cap: how often an origin can have pulled, for origins.
+    by way of which all neighbours are reached. http_hosts: names under which a reverse proxy passes
+    requests on. http_token, operator_token: files with one line that requests must bring, the one
+    of the application, the other of who may pin, pause and reload. operators: agents from whom such
+    settings are taken. probe: an address for health and metrics alone.
     """
 
     name: str
-    arms: tuple[str, ...]
-    family: Family
-    policy: Policy = field(default_factory=ThompsonSampling)
-    exchange: str = "origins"
-    reward_range: tuple[float, float] | None = None
-    reward_window: float | None = None
-    default_reward: float | None = None
-    remember: float | None = None
-    network_size: int | None = None
-    rate_cap: RateCap | None = None
+    experiments: Mapping[str, ExperimentSettings] = field(hash=False)
     store: str = "agent.db"
     http: str = "127.0.0.1:8700"
     http_hosts: tuple[str, ...] = ()
+    http_token: str = ""
+    http_certificate: str = ""
+    http_key: str = ""
+    insecure_http: bool = False
+    operator_token: str = ""
+    operators: tuple[str, ...] = ()
+    probe: str = ""
     listen: str = ""
     neighbours: Mapping[str, str] = field(default_factory=dict, hash=False)
     router: Mapping[str, str] = field(default_factory=dict, hash=False)
@@ -49,23 +56,15 @@ class Settings:
     certificates: str = "certs"
     insecure: bool = False
     tick_seconds: float = 1.0
+    log: str = "text"
+    limits: Limits = Limits()  # noqa: RUF009 (frozen)
 
     def __post_init__(self) -> None:
-        for key in ("name", "exchange", "store", "http", "listen", "network", "certificates"):
+        for key in _TEXTS:
             if not isinstance(getattr(self, key), str):
                 raise ValueError(f"{key} must be text, got {checks.shown(getattr(self, key))}")
-        checks.choice("exchange", self.exchange, EXCHANGES)
+        checks.choice("log", self.log, LOGS)
         checks.number("tick_seconds", self.tick_seconds, at_least=0.01, at_most=3600)
-        if self.reward_window is not None:
-            checks.number("reward_window", self.reward_window, above=0)
-        if self.default_reward is not None:
-            checks.number("default_reward", self.default_reward)
-            if self.reward_window is None:
-                raise ValueError("default_reward needs reward_window: how long to wait, in seconds")
-        if self.remember is not None:
-            checks.number("remember", self.remember, above=0)
-            if self.reward_window is None or self.remember < self.reward_window:
-                raise ValueError("remember needs reward_window, and must not be shorter than it")
         for key, table in (("neighbours", self.neighbours), ("router", self.router)):
             if not isinstance(table, Mapping) or not all(
                 isinstance(address, str) for address in table.values()
@@ -73,33 +72,50 @@ class Settings:
                 raise ValueError(f'{key} must be a table such as {{berlin = "192.0.2.7:7447"}}')
         if len(self.router) > 1:
             raise ValueError(f"there is one router at most, got {', '.join(self.router)}")
-        if not all(isinstance(host, str) and host for host in self.http_hosts):
-            raise ValueError('http_hosts must be a list of names, such as ["agent.example.org"]')
-        if self.rate_cap is not None and self.exchange != "origins":
-            raise ValueError("rate_cap is for 'origins': flows do not know whose evidence it is")
-        if not isinstance(self.insecure, bool):
-            raise ValueError(f"insecure must be true or false, got {checks.shown(self.insecure)}")
-        agent = self.agent()  # so that whatever it refuses is refused now
-        agent.choose()
-        if self.default_reward is not None:
-            try:
-                agent.learn(self.arms[0], self.default_reward)
-            except ValueError as error:
-                raise ValueError(f"default_reward: {error}") from None
+        for key, example in _LISTS.items():
+            if not all(isinstance(each, str) and each for each in getattr(self, key)):
+                raise ValueError(f"{key} must be a list of names, such as {example}")
+        for key in ("insecure", "insecure_http"):
+            if not isinstance(getattr(self, key), bool):
+                got = checks.shown(getattr(self, key))
+                raise ValueError(f"{key} must be true or false, got {got}")
+        if not 0 < len(self.experiments) <= MOST_EXPERIMENTS:
+            raise ValueError(
+                f"there must be 1 to {MOST_EXPERIMENTS} experiments, got {len(self.experiments)}"
+            )
+        self._check_http()
 
-    def agent(self, sign: Sign | None = None, verify: Verify | None = None) -> Agent:
-        """The agent of these settings, new; entries are signed where they are told how."""
-        # an origin goes by the name that its certificate vouches for
-        origins = {"identity": self.name, "sign": sign, "verify": verify, "rate_cap": self.rate_cap}
-        return Agent(
-            self.arms,
-            self.family,
-            policy=self.policy,
-            exchange=self.exchange,
-            reward_range=self.reward_range,
-            network_size=self.network_size,
-            exchange_options=origins if self.exchange == "origins" else None,
-        )
+    def agent(
+        self,
+        sign: Sign | None = None,
+        verify: Verify | None = None,
+        experiment: str | None = None,
+        draw: Callable[[int], int] = secrets.randbits,
+    ) -> Agent:
+        """The agent of an experiment, or of the only one, new."""
+        (only, *_) = self.experiments
+        return self.experiments[experiment or only].agent(self.name, sign, verify, draw)
+
+    def _check_http(self) -> None:
+        """Refuse to speak to other machines without a token, and in the clear unless told to."""
+        if self.http_key and not self.http_certificate:
+            raise ValueError("http_key needs http_certificate: the certificate that it belongs to")
+        if self.http_certificate and self.insecure_http:
+            raise ValueError("give http_certificate or insecure_http = true, and not both")
+        if self.operator_token and self.operator_token == self.http_token:
+            raise ValueError("operator_token must be another file than http_token")
+        if _is_local(self.http):
+            return
+        if not self.http_token:
+            raise ValueError(
+                f"http {checks.shown(self.http)} is open to other machines: it needs http_token, "
+                "a file with the token that requests must bring"
+            )
+        if not (self.http_certificate or self.insecure_http):
+            raise ValueError(
+                f"http {checks.shown(self.http)} is open to other machines: it needs "
+                "http_certificate, or insecure_http = true where something else encrypts"
+            )
 
 
 def read_settings(path: Path) -> Settings:
@@ -120,49 +136,59 @@ def read_settings(path: Path) -> Settings:
 
 def from_data(data: Mapping[str, Any]) -> Settings:
     """Settings from plain data."""
-    known = [each.name for each in fields(Settings)]
+    known = [*(each.name for each in fields(Settings)), *KEYS]
     for key in data:
         checks.choice("key", key, known)
-    for key in ("name", "arms", "family"):
-        if key not in data:
-            raise ValueError(f"{key} is missing")
-    values = dict(data)
-    values["family"] = _entry("family", FAMILIES, data["family"])
-    if "policy" in data:
-        values["policy"] = _entry("policy", POLICIES, data["policy"])
-    if not isinstance(data["arms"], list):
-        raise ValueError(f"arms must be a list of names, got {checks.shown(data['arms'])}")
-    values["arms"] = tuple(data["arms"])
-    for key in ("reward_range", "http_hosts"):
+    if "name" not in data:
+        raise ValueError("name is missing")
+    values = {key: value for key, value in data.items() if key not in KEYS}
+    values["experiments"] = _experiments(data)
+    for key in _LISTS:
         if key in data:
             if not isinstance(data[key], list):
                 raise ValueError(f"{key} must be a list, got {checks.shown(data[key])}")
             values[key] = tuple(data[key])
-    if "rate_cap" in data:
-        values["rate_cap"] = _rate_cap(data["rate_cap"])
+    if "limits" in data:
+        values["limits"] = _limits(data["limits"])
     return Settings(**values)
 
 
-def _rate_cap(data: Any) -> RateCap:
-    """The cap of a table of a number and a date, in UTC where it does not say."""
-    try:
-        per_second, since = data["per_second"], data["since"]
-        moment = since if isinstance(since, datetime) else datetime.combine(since, time())
-    except (KeyError, TypeError):
-        example = "{per_second = 20, since = 2026-11-01}"
-        raise ValueError(f"rate_cap must be like {example}, got {checks.shown(data)}") from None
+def _experiments(data: Mapping[str, Any]) -> dict[str, ExperimentSettings]:
+    """The experiments of a file, each with the keys at its top as defaults; or the only one."""
+    defaults = {key: value for key, value in data.items() if key in KEYS}
+    if "experiments" not in data:
+        return {DEFAULT: experiment_from_data(defaults)}
+    tables = data["experiments"]
+    if not isinstance(tables, Mapping) or not all(isinstance(t, Mapping) for t in tables.values()):
+        raise ValueError(
+            f"experiments must be tables such as [experiments.checkout], got {checks.shown(tables)}"
+        )
+    from posse.live.certificates import checked_name
+
+    made = {}
+    for name, table in tables.items():
+        try:
+            made[checked_name(name)] = experiment_from_data(table, defaults)
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"experiments.{name[:70]}: {error}") from None
+    return made
+
+
+def _limits(data: Any) -> Limits:
+    if not isinstance(data, Mapping):
+        example = "{messages_per_second = 50, bytes_per_second = 2000000}"
+        raise ValueError(f"limits must be like {example}, got {checks.shown(data)}")
     for key in data:
-        checks.choice("rate_cap: key", key, ("per_second", "since"))
-    checks.number("rate_cap: per_second", per_second, above=0)
-    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    if moment > datetime.now(UTC):
-        raise ValueError(f"rate_cap: since lies in the future: {moment}")
-    return RateCap(per_second, moment.timestamp())
+        checks.choice("limits: key", key, [each.name for each in fields(Limits)])
+    return Limits(**data)
 
 
-def _entry(key: str, registry: Mapping[str, Any], data: Any) -> Any:
-    """One of a registry, from its name or from a table of its name and fields."""
+def _is_local(address: str) -> bool:
+    """Whether an HTTP address is of this machine alone; one that is none is refused elsewhere."""
+    if address.startswith("unix:"):
+        return True
+    host = address.rpartition(":")[0].strip("[]")
     try:
-        return Decoder().entry(registry, data)
-    except DecodingError as error:
-        raise ValueError(error.under(key).sentence(" ")) from None
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host in ("localhost", "")

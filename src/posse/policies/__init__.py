@@ -4,7 +4,7 @@ from typing import Any
 
 from posse.policies.bayes_ucb import BayesUCB
 from posse.policies.greedy import Greedy
-from posse.policies.policy import Policy, argmax, choose, shared
+from posse.policies.policy import Policy, argmax, choose, shared, timeless
 from posse.policies.thompson import ThompsonSampling
 
 POLICIES: dict[str, Any] = {
@@ -22,4 +22,5 @@ __all__ = [
     "argmax",
     "choose",
     "shared",
+    "timeless",
 ]

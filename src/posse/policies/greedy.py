@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from posse.families.family import Family
-from posse.policies.policy import shared
+from posse.policies.policy import shared, timeless
 from posse.randomness import FloatArray, Randomness
 
 
@@ -16,6 +16,7 @@ class Greedy:
 
     name: ClassVar[str] = "greedy"
 
+    @timeless
     def scores(
         self,
         belief: FloatArray,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Protocol
+from collections.abc import Callable
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,8 +33,21 @@ class Policy(Protocol):
         """With which probability each arm is chosen: one agent's belief (D, K) -> (K,).
 
         None where the policy cannot say. Only live agents ask, who log it with every decision and
-        refuse a policy without it.
+        refuse a policy without it. One that has a further argument `race` is given theirs, a
+        `posse.race.Race`, whose chances of being the best are kept from belief to belief.
         """
+
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def timeless(scores: Method) -> Method:
+    """Mark scores that do not depend on the round, so that live agents may draw a batch at once.
+
+    The mark is the method's: a subclass with other scores has to say so itself.
+    """
+    scores.timeless = True  # type: ignore[attr-defined]
+    return scores
 
 
 def shared(scores: FloatArray) -> FloatArray:

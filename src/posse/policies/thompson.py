@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
 from posse.families.family import Family
+from posse.policies.policy import timeless
+from posse.race import Race
 from posse.randomness import FloatArray, Randomness
-from posse.summary import probability_best
 
 
 @dataclass(frozen=True)
@@ -24,6 +23,7 @@ class ThompsonSampling:
 
     name: ClassVar[str] = "thompson-sampling"
 
+    @timeless
     def scores(
         self,
         belief: FloatArray,
@@ -36,7 +36,15 @@ class ThompsonSampling:
         return family.sample_mean(belief, generator)
 
     def probabilities(
-        self, belief: FloatArray, family: Family, t: int, horizon: int | None
+        self,
+        belief: FloatArray,
+        family: Family,
+        t: int,
+        horizon: int | None,
+        race: Race | None = None,
     ) -> FloatArray:
-        """Those of being the best, within 1e-6: (D, K) -> (K,)."""
-        return np.clip(probability_best(family, belief, quick=True), 0.0, 1.0)
+        """Those of being the best, within 1e-7: (D, K) -> (K,).
+
+        With a `race` of this family, what it keeps of the belief before saves most of the work.
+        """
+        return (race or Race(family))(belief)

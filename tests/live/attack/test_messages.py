@@ -9,6 +9,7 @@ from posse import families
 from posse.live.agent import Agent
 from posse.live.certificates import Files
 from posse.live.exchange.messages import FlowsMessage, OriginsMessage
+from posse.live.inbox import Limits
 from posse.live.node import Node
 from posse.live.signatures import signer, verifier
 from posse.live.store import Store
@@ -111,7 +112,7 @@ class Trio:
             store = Store.open(folder / f"{name}.db", fingerprint=agent.fingerprint)
             self.nodes[name] = Node(
                 agent, store, self.network.transport(name), neighbours=list(near),
-                clock=lambda: self.now,
+                clock=lambda: self.now, limits=Limits(1e9, 1e15),
             )  # fmt: skip
             self.nodes[name].transport.start(self.nodes[name].receive)
 

@@ -76,6 +76,7 @@ class Flows:
         """A new identity, no evidence; without `network_size`, N is the identities ever seen."""
         self.identity = identity or f"{draw(128):032x}"
         self.refusals: Counter[str] = Counter()
+        self.revision = 0
         self.fingerprint = fingerprint
         self._bounds = Bounds(tuple(bounds))
         self._network_size = network_size
@@ -94,6 +95,7 @@ class Flows:
 
     def observe(self, arm: str, statistic: Sequence[int]) -> None:
         """Add one's own evidence."""
+        self.revision += 1
         self._records.observe(self._bounds.observed(arm, statistic, self._checks.number))
 
     def evidence(self) -> Ledger:
@@ -175,6 +177,7 @@ class Flows:
         if leads > 0 and not self._checks.is_possible(self._records.level_with(record, flow)):
             # adopted, it would have all others refuse us
             return self._refuse("more evidence than the network can have")
+        self.revision += 1
         self._records.make_present(src)
         sender.last_heard = now
         self._census.learn((src, *message.known))
@@ -197,6 +200,7 @@ class Flows:
 
     def restore(self, state: Mapping[str, Any], clean: bool = False) -> None:
         """Continue with a new boot; a stop need not be clean, for the other ends know the flows."""
+        self.revision += 1
         self.identity = state["identity"]
         self._records = Records.restored(state["own"], state["records"])
         self._active = set(state["active"])

@@ -70,6 +70,7 @@ class Origins:
         """Nothing observed yet; `bounds` are the most a pull adds to each coordinate."""
         self.identity = identity or f"{draw(128):032x}"
         self.refusals: Counter[str] = Counter()
+        self.revision = 0
         self.fingerprint = fingerprint
         self._fingerprints = (fingerprint, *equal)
         self._patient = True  # no entry of this message had a bad signature
@@ -188,6 +189,7 @@ class Origins:
         """Continue; after an unclean stop the next observation opens a new incarnation."""
         self.identity = state["identity"]
         self._incarnation = state["incarnation"] if clean else None
+        self.revision += 1
         self._entries, self._total, self._others, self._sizes = {}, {}, None, Counter()
         for origin, incarnation, seq, evidence, signature in [*state["own"], *state["others"]]:
             written = from_plain(evidence), bytes.fromhex(signature)
@@ -206,6 +208,7 @@ class Origins:
         self._total |= plus(ours, change)
         self._sizes[entry.origin] += entry.size - (old.size if old else 0)
         self._entries[entry.key] = entry
+        self.revision += 1
         if entry.origin != self.identity:
             self._others = None
 

@@ -27,6 +27,7 @@ class Exchange(Protocol):
 
     identity: str
     fingerprint: str  # in what is said from now on; equal ones are understood too
+    revision: int  # rises whenever `evidence` changes
     refusals: Counter[str]  # reason -> how many messages (or entries) were refused for it
 
     def observe(self, arm: str, statistic: Sequence[int]) -> None:

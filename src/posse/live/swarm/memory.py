@@ -6,15 +6,18 @@ import shutil
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from posse.live.agent import Decision
 from posse.live.exchange.ledger import Ledger
 from posse.live.http.metrics import metrics
+from posse.live.making import Outside
 from posse.live.node import Node
+from posse.live.process import assemble
 from posse.live.settings import Settings, from_data
-from posse.live.store import Outcome, Store
+from posse.live.store import Outcome
 from posse.live.swarm.site import Site, Visitor
 from posse.live.transport.memory import MemoryNetwork
 
@@ -39,13 +42,10 @@ class MemorySite(Site):
 
     def start(self) -> None:
         """Open the store that its last life left, and tick."""
-        agent = self._settings.agent()
-        node = Node(
-            agent,
-            Store.open(self._path, fingerprint=agent.fingerprint, equal=agent.equal_fingerprints),
-            self._network.transport(self.name),
-            neighbours=self._network.neighbours(self.name),
-        )
+        near = dict.fromkeys(self._network.neighbours(self.name), "")
+        settings = replace(self._settings, store=self._path.name, neighbours=near)
+        outside = Outside(lambda _: self._network.transport(self.name))
+        node = assemble(settings, self._folder, outside)
         with self._turn:
             node.transport.start(node.receive)
         self._node = node

@@ -1,0 +1,95 @@
+"""An agent's posterior, kept between decisions and brought up to date where evidence changed."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from posse.families.family import Family
+from posse.live.evidence import Evidence
+from posse.live.exchange import Exchange
+from posse.race import Race
+from posse.randomness import FloatArray
+
+MOST_SUBSETS = 64  # of arms that decisions are asked from; the one not asked longest goes first
+
+
+class Subset:
+    """Some of the arms: the belief about them, and the race between them."""
+
+    def __init__(self, names: Sequence[str], places: NDArray[np.intp], family: Family) -> None:
+        self.names, self.race = list(names), Race(family)
+        self._places = places
+        self._whole = self.belief = np.empty((0, 0))
+
+    def follow(self, whole: FloatArray) -> Subset:
+        """Take over the belief about all arms, (D, K), if it is a new one."""
+        if whole is not self._whole:
+            self._whole = whole
+            belief = whole[:, self._places]
+            if not np.array_equal(belief, self.belief):  # else the race was run already
+                belief.setflags(write=False)
+                self.belief = belief
+        return self
+
+
+class Beliefs:
+    """Prior and evidence of each arm, as the agent acts on it or, `honest`, for what it is worth.
+
+    Arrays are read-only, and the same object as long as the belief is the same.
+    """
+
+    def __init__(
+        self, evidence: Evidence, exchange: Exchange, arms: Sequence[str], honest: bool = False
+    ) -> None:
+        self._evidence, self._exchange, self._honest = evidence, exchange, honest
+        self._arms, self._revision = list(arms), -1
+        self._prior = evidence.family.prior()
+        self._held: dict[str, tuple[int, ...]] = {}
+        self._belief = np.repeat(self._prior[:, None], len(arms), axis=1)
+        self._belief.setflags(write=False)
+        self._subsets: OrderedDict[tuple[str, ...], Subset] = OrderedDict()
+
+    @property
+    def now(self) -> FloatArray:
+        """The posterior coordinates of all arms, (D, K)."""
+        if self._exchange.revision != self._revision:
+            revision, held = self._exchange.revision, self._exchange.evidence()
+            changed = [
+                (k, held.get(arm))
+                for k, arm in enumerate(self._arms)
+                if held.get(arm) != self._held.get(arm)
+            ]
+            if changed:
+                belief = self._belief.copy()
+                for k, quanta in changed:
+                    belief[:, k] = self._prior
+                    if quanta is not None:
+                        belief[:, k] += self._statistic(quanta)
+                belief.setflags(write=False)
+                self._belief = belief
+            self._revision, self._held = revision, held
+        return self._belief
+
+    def of(self, names: tuple[str, ...]) -> Subset | None:
+        """The belief about these arms, if it was asked for before."""
+        subset = self._subsets.get(names)
+        if subset is not None:
+            self._subsets.move_to_end(names)
+            subset.follow(self.now)
+        return subset
+
+    def add(self, key: tuple[str, ...], names: Sequence[str]) -> Subset:
+        """Keep the belief about the named arms under this key."""
+        places = np.array([self._arms.index(name) for name in names])
+        self._subsets[key] = subset = Subset(names, places, self._evidence.family)
+        if len(self._subsets) > MOST_SUBSETS:
+            self._subsets.popitem(last=False)
+        return subset.follow(self.now)
+
+    def _statistic(self, quanta: tuple[int, ...]) -> FloatArray:
+        worth = self._evidence.effective_count(quanta) if self._honest else None
+        return self._evidence.statistic(quanta, worth)

@@ -1,0 +1,146 @@
+"""The settings of one experiment: its arms and model, its exchange, and how long it waits."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from datetime import UTC, datetime, time
+from typing import Any
+
+from posse import checks
+from posse.decoding import Decoder, DecodingError
+from posse.families import FAMILIES, Family
+from posse.live.agent import Agent
+from posse.live.exchange import EXCHANGES, RateCap
+from posse.live.exchange.origins import Sign, Verify
+from posse.policies import POLICIES, Policy, ThompsonSampling
+
+OF_EXCHANGE = {"network_size": "flows", "rate_cap": "origins"}  # keys that only one of them takes
+
+
+@dataclass(frozen=True)
+class ExperimentSettings:
+    """One experiment: its arms and model, its exchange, its windows.
+
+    remember: seconds for which settled decisions are kept; None is for ever. rate_cap: how often
+    an origin can have pulled, for origins.
+    """
+
+    arms: tuple[str, ...]
+    family: Family
+    policy: Policy = field(default_factory=ThompsonSampling)
+    exchange: str = "origins"
+    reward_range: tuple[float, float] | None = None
+    reward_window: float | None = None
+    default_reward: float | None = None
+    remember: float | None = None
+    network_size: int | None = None
+    rate_cap: RateCap | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.exchange, str):
+            raise ValueError(f"exchange must be text, got {checks.shown(self.exchange)}")
+        checks.choice("exchange", self.exchange, EXCHANGES)
+        if self.reward_window is not None:
+            checks.number("reward_window", self.reward_window, above=0)
+        if self.default_reward is not None:
+            checks.number("default_reward", self.default_reward)
+            if self.reward_window is None:
+                raise ValueError("default_reward needs reward_window: how long to wait, in seconds")
+        if self.remember is not None:
+            checks.number("remember", self.remember, above=0)
+            if self.reward_window is None or self.remember < self.reward_window:
+                raise ValueError("remember needs reward_window, and must not be shorter than it")
+        if self.rate_cap is not None and self.exchange != "origins":
+            raise ValueError("rate_cap is for 'origins': flows do not know whose evidence it is")
+        agent = self.agent("nobody")  # so that whatever it refuses is refused now
+        agent.choose()
+        if self.default_reward is not None:
+            try:
+                agent.learn(self.arms[0], self.default_reward)
+            except ValueError as error:
+                raise ValueError(f"default_reward: {error}") from None
+
+    def agent(
+        self,
+        identity: str,
+        sign: Sign | None = None,
+        verify: Verify | None = None,
+        draw: Callable[[int], int] = secrets.randbits,
+    ) -> Agent:
+        """The agent of these settings, new; entries are signed where they are told how."""
+        options: dict[str, Any] = {"draw": draw}
+        if self.exchange == "origins":
+            # an origin goes by the name that its certificate vouches for
+            options |= {"identity": identity, "sign": sign, "verify": verify}
+            options["rate_cap"] = self.rate_cap
+        return Agent(
+            self.arms,
+            self.family,
+            policy=self.policy,
+            exchange=self.exchange,
+            reward_range=self.reward_range,
+            network_size=self.network_size,
+            exchange_options=options,
+            seed=draw(128),
+        )
+
+
+KEYS = tuple(each.name for each in fields(ExperimentSettings))
+
+
+def experiment_from_data(
+    data: Mapping[str, Any], defaults: Mapping[str, Any] | None = None
+) -> ExperimentSettings:
+    """The settings of one experiment from plain data, and from defaults for what it leaves out."""
+    for key in data:
+        checks.choice("key", key, KEYS)
+    exchange = data.get("exchange", (defaults or {}).get("exchange", "origins"))
+    values = {
+        key: value
+        for key, value in (defaults or {}).items()
+        if OF_EXCHANGE.get(key, exchange) == exchange
+    } | dict(data)
+    for key in ("arms", "family"):
+        if key not in values:
+            raise ValueError(f"{key} is missing")
+    values["family"] = _entry("family", FAMILIES, values["family"])
+    if "policy" in values:
+        values["policy"] = _entry("policy", POLICIES, values["policy"])
+    if not isinstance(values["arms"], list):
+        raise ValueError(f"arms must be a list of names, got {checks.shown(values['arms'])}")
+    values["arms"] = tuple(values["arms"])
+    if "reward_range" in values:
+        if not isinstance(values["reward_range"], list):
+            got = checks.shown(values["reward_range"])
+            raise ValueError(f"reward_range must be a list, got {got}")
+        values["reward_range"] = tuple(values["reward_range"])
+    if "rate_cap" in values:
+        values["rate_cap"] = _rate_cap(values["rate_cap"])
+    return ExperimentSettings(**values)
+
+
+def _rate_cap(data: Any) -> RateCap:
+    """The cap of a table of a number and a date, in UTC where it does not say."""
+    try:
+        per_second, since = data["per_second"], data["since"]
+        moment = since if isinstance(since, datetime) else datetime.combine(since, time())
+    except (KeyError, TypeError):
+        example = "{per_second = 20, since = 2026-11-01}"
+        raise ValueError(f"rate_cap must be like {example}, got {checks.shown(data)}") from None
+    for key in data:
+        checks.choice("rate_cap: key", key, ("per_second", "since"))
+    checks.number("rate_cap: per_second", per_second, above=0)
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    if moment > datetime.now(UTC):
+        raise ValueError(f"rate_cap: since lies in the future: {moment}")
+    return RateCap(per_second, moment.timestamp())
+
+
+def _entry(key: str, registry: Mapping[str, Any], data: Any) -> Any:
+    """One of a registry, from its name or from a table of its name and fields."""
+    try:
+        return Decoder().entry(registry, data)
+    except DecodingError as error:
+        raise ValueError(error.under(key).sentence(" ")) from None
