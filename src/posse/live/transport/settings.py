@@ -99,8 +99,7 @@ def _session(
         "mode": "peer",
         "listen": {
             "endpoints": [
-                f"{protocol}/{address}"
-                + f"#tls_handshake_timeout_ms={TLS_WAIT}" * (files is not None)
+                f"{protocol}/{address}" + f"#tls_handshake_timeout_ms={TLS_WAIT}" * (files is not None)
                 for address in listen
             ],
             "timeout_ms": 0,
