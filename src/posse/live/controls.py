@@ -241,7 +241,7 @@ class Controls:
     def _make(self, control: Control) -> Control:
         if not self.operator:
             self._here = control
-            log.warning("%s", self._line("set here alone"))
+            log.warning("%s", self._line(f"set by its operator, version {control.version}"))
             return control
         held = self._held
         if held is not None and held.rank[1:] == control.rank[1:] and self._here is None:
