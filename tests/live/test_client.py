@@ -529,6 +529,47 @@ def test_a_fallback_for_callers_that_cannot_wait(kind, caplog):
 
 
 @both
+def test_an_agent_known_to_be_away_is_tried_once(kind):
+    """Else every visitor of a long outage would wait for all attempts."""
+    away = [True]
+
+    def failing(path, body):
+        return (503, {"error": "the store fails"}) if away[0] else agent_like(path, body)
+
+    options = {"fallback": "green", "fallback_after": 60, "attempts": 3, "backoff": 0.001}
+    with scripted(failing) as server, kind(server.url, **options) as client:
+        for attempts in (3, 1, 1):
+            assert not client.pull().recorded
+            assert len(server.asked) == attempts
+            server.asked.clear()
+        away[0] = False
+        assert client.pull().recorded
+        away[0] = True
+        server.asked.clear()
+        assert not client.pull().recorded
+        assert len(server.asked) == 3
+
+
+def test_whoever_is_in_a_hurry_waits_no_longer_for_one_attempt_either(server):
+    now = [0.0]
+    patience = Patience(15.0, None, 0.1)
+    attempts = Attempts("url", 5.0, patience, 1.0, clock=lambda: now[0])
+    assert attempts.timeout == 1.0
+    now[0] = 0.75
+    assert attempts.timeout == 0.25
+    now[0] = 2.0
+    assert 0 < attempts.timeout < 0.1
+    with pytest.raises(ConnectionError):
+        attempts.pause(TimeoutError())
+    assert Attempts("url", 5.0, patience).timeout == 5.0
+    with Client(server.url, timeout=7.0, fallback="red", fallback_after=3.0) as client:
+        decision = client.pull()
+        assert 0 < client._free[-1]._http.sock.gettimeout() <= 3.0
+        client.update(decision, 1.0)  # on the same connection
+        assert client._free[-1]._http.sock.gettimeout() == 7.0
+
+
+@both
 def test_a_fallback_when_the_agent_hangs(kind):
     """The first waits as long as it may, and whatever the agent did is not rewarded."""
     release = threading.Event()
