@@ -46,8 +46,8 @@ def test_a_line_a_decision(capsys, path):
     assert (code, err) == (0, "")
     assert content(out) == EXPECTED
     assert json.loads(out.splitlines()[0]) == {
-        "id": "first", "arm": "rød", "probability": 0.25, "time": 0.0, "reward": 1.0,
-        "settled": 10.0, "silent": False,
+        "experiment": "default", "id": "first", "arm": "rød", "probability": 0.25, "time": 0.0,
+        "reward": 1.0, "settled": 10.0, "silent": False,
     }  # fmt: skip
 
 
@@ -64,8 +64,6 @@ def test_nothing_is_changed(capsys, path):
     before = path.read_bytes()
     run(capsys, path)
     assert path.read_bytes() == before
-    with Store.open(path, fingerprint="f") as store:
-        assert store.clean
 
 
 def test_into_a_file(capsys, path, tmp_path):

@@ -229,3 +229,41 @@ def test_renewed_without_hosts_it_keeps_those_it_had(tmp_path):
     extensions = certificates.read_certificate(files.certificate).extensions
     names = extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     assert [str(name.value) for name in names] == hosts
+
+
+@pytest.mark.parametrize(
+    ("hosts", "listen", "fits"),
+    [
+        (["localhost", "127.0.0.1"], "127.0.0.1:1", True),
+        (["localhost"], "[::1]:1", True),
+        (["localhost", "127.0.0.1"], "0.0.0.0:1", False),  # as posse new issues it
+        (["localhost", "127.0.0.1"], "192.0.2.7:1", False),
+        (["berlin.example.org"], "0.0.0.0:1", True),
+        (["berlin.example.org"], "192.0.2.7:1", True),  # which may be its name
+        (["berlin.example.org"], "localhost:1", False),
+        (["192.0.2.7"], "192.0.2.7:1", True),
+    ],
+)
+def test_whether_a_certificate_is_for_where_an_agent_listens(folder, hosts, listen, fits):
+    files = certificates.issue(folder, "a", hosts)
+    problem = certificates.host_problem(
+        certificates.read_certificate(files.certificate), listen
+    )
+    assert (problem is None) == fits
+    assert fits or listen in problem
+
+
+def test_a_certificate_that_neighbours_would_not_take(folder):
+    hosts = [f"agent-{number}.{'x' * 60}.example.org" for number in range(60)]
+    with pytest.raises(ValueError, match="at most 4,096 bytes: give it fewer hosts"):
+        certificates.issue(folder, "a", hosts)
+    assert not Files.of(folder, "a").key.exists()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="no modes of files")
+def test_an_authoritys_key_that_others_may_read_signs_nothing(folder):
+    key = folder / "ca.key"
+    assert stat.S_IMODE(key.stat().st_mode) == 0o600
+    key.chmod(0o644)
+    with pytest.raises(ValueError, match=f"mode 644.*chmod 600 {key}"):
+        certificates.issue(folder, "a")

@@ -4,16 +4,20 @@ import asyncio
 import gc
 import json
 import os
+import ssl
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from posse.live import AsyncClient, Client, Conflict, StoreError, Unknown
+from posse.live.connection import Answer
 from posse.live.http import serve
+from posse.live.retries import Attempts, Patience
 
-from .loopback import wait_until
+from .loopback import certified, free_addresses, wait_until
 
 
 class Awaited:
@@ -77,7 +81,7 @@ def test_a_client(kind, place, node, tmp_path):
 
 @both
 def test_many_at_once(kind, server, node, monkeypatch):
-    monkeypatch.setattr("posse.live.client.BATCH", 3)
+    monkeypatch.setattr("posse.live.calls.BATCH", 3)
     with kind(server.url) as client:
         decisions = client.pull_all(7, allowed=["green"])
         assert [decision.arm for decision in decisions] == ["green"] * 7
@@ -174,10 +178,10 @@ def test_the_last_failure_is_told(kind, failing):
         failing.ways = ["cut"] * 2
         with pytest.raises(ConnectionError, match="is it running"):
             client.pull()
-        failing.ways = ["proxy"]
+        failing.ways = ["proxy"] * 2  # nginx, while the agent starts again
         with pytest.raises(RuntimeError, match="502: is this the address of an agent"):
             client.pull()
-    assert len(failing.asked) == 5
+    assert len(failing.asked) == 6
 
 
 @both
@@ -256,7 +260,7 @@ def test_an_agent_in_trouble(kind, server, node, monkeypatch):
     def fail():
         raise StoreError("full")
 
-    monkeypatch.setattr(node.store, "_check", fail)
+    monkeypatch.setattr(node.store._file, "check_process", fail)
     timer = threading.Timer(0.3, monkeypatch.undo)
     timer.start()
     with kind(server.url) as client:
@@ -279,9 +283,239 @@ def test_an_agent_in_trouble(kind, server, node, monkeypatch):
         ("http://x", {"timeout": "soon"}, "timeout"),
         ("http://x", {"timeout": 0}, "timeout"),
         ("http://x", {"backoff": float("nan")}, "backoff"),
+        ("http://x", {"patience": -1}, "patience"),
+        ("http://x", {"fallback": ""}, "fallback"),
+        ("http://x", {"fallback": "red", "fallback_after": 0}, "fallback_after"),
+        ("http://x", {"experiment": ""}, "experiment"),
+        ("http://x", {"token": "a\r\nX: y"}, "token"),
+        ("http://x", {"token": ""}, "token"),
+        ("http://ann:secret@x", {"token": "t"}, "token"),
+        ("http://x", {"verify": "ca.pem"}, "verify is for https"),
+        ("https://x", {"verify": "/nowhere/ca.pem"}, "verify must be a file"),
     ],
 )
 def test_wrong_settings(kind, url, options, word):
     kind = AsyncClient if kind is Awaited else kind
     with pytest.raises(ValueError, match=word):
         kind(url, **options)
+
+
+class Scripted(BaseHTTPRequestHandler):
+    """Answers as it is told, and remembers what was asked."""
+
+    def do_GET(self):
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        asked = (self.path, json.loads(body) if body else None, self.headers["Authorization"])
+        self.server.asked.append(asked)
+        status, content = self.server.answer(*asked[:2])
+        with suppress(BrokenPipeError, ConnectionResetError):  # who asked may be gone
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(json.dumps(content).encode())
+
+    do_POST = do_GET
+
+    def log_message(self, *_):
+        pass
+
+
+@contextmanager
+def scripted(answer, address=("127.0.0.1", 0), tls=None):
+    server = ThreadingHTTPServer(address, Scripted)
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
+    server.asked, server.answer = [], answer
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    server.url = f"http{'s' if tls else ''}://127.0.0.1:{server.server_port}"
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join(10)
+
+
+def agent_like(path, body):
+    """What an agent answers, more or less."""
+
+    def decided(wish):
+        return {"decision": wish["decision"], "arm": "red", "probability": 0.5}
+
+    if path.endswith("/decisions"):
+        return 200, decided(body)
+    if path.endswith("/batch"):
+        return 200, {"decisions": [*map(decided, body["decisions"])]}
+    if path.endswith("/reward"):
+        return 200, {"repeated": False}
+    told = [
+        {**each, "repeated": False}
+        if each["decision"] != "nobody"
+        else {"status": 404, "error": "there is no decision nobody"}
+        for each in (body or {}).get("rewards", [])
+    ]
+    if path.endswith("/rewards"):
+        return 200, {"rewards": told}
+    if path.endswith("/steps"):
+        wish = body["decide"]
+        many = isinstance(wish, list)
+        made = {"decisions": [*map(decided, wish)]} if many else {"decision": decided(wish)}
+        return 200, {"rewards": told, **made}
+    return 200, {"asked": body}
+
+
+@both
+def test_an_experiment_and_a_token(kind):
+    with (
+        scripted(agent_like) as server,
+        kind(server.url + "/shop/", experiment="check out", token="t0k/n") as client,
+    ):
+        decision = client.pull()
+        client.update(decision, 1.0)
+        client.arms()
+        client.pin("red")
+        client.pause("red")
+        client.resume("red")
+        client.resume()
+        client.network()
+        client.experiments()
+        client.reload()
+    base = "/shop/v1/experiments/check%20out"
+    paths = [f"{base}/decisions", f"{base}/decisions/{decision.id}/reward", f"{base}/arms"]
+    orders = [f"{base}/{command}" for command in ("pin", "pause", "resume", "resume")]
+    whole = [f"/shop/v1/{part}" for part in ("network", "experiments", "reload")]
+    assert [path for path, _, _ in server.asked] == paths + orders + whole
+    assert [body for path, body, _ in server.asked if path in orders] == [{"arm": "red"}] * 3 + [{}]
+    assert {token for _, _, token in server.asked} == {"Bearer t0k/n"}
+
+
+@both
+def test_rewards_and_the_next_decision_in_one_request(kind, monkeypatch):
+    monkeypatch.setattr("posse.live.calls.BATCH", 3)
+    with scripted(agent_like) as server, kind(server.url) as client:
+        decision, told = client.step([("a", 1.0), ("nobody", 0.0)], allowed=["red"], decision="b")
+        assert (decision.id, decision.arm, decision.recorded) == ("b", "red", True)
+        assert told[0] is True
+        assert isinstance(told[1], Unknown)
+        ((path, body, _),) = server.asked
+        assert path == "/v1/steps"
+        assert body["decide"] == {"decision": "b", "allowed": ["red"]}
+        server.asked.clear()
+        decisions, told = client.step_all([(str(n), 1.0) for n in range(7)], 8)
+        assert len({each.id for each in decisions}) == 8
+        assert told == [True] * 7
+        assert [path for path, _, _ in server.asked] == [
+            "/v1/rewards", "/v1/rewards", "/v1/steps", "/v1/decisions/batch",
+            "/v1/decisions/batch",
+        ]  # fmt: skip
+        assert client.step_all([], 0) == ([], [])
+        for wrong in ([("a", float("nan"))], [("", 1.0)]):
+            server.asked.clear()
+            with pytest.raises(ValueError, match="must be"):
+                client.step(wrong)
+            assert server.asked == []
+
+
+def test_patience_outlasts_a_restart_of_ten_seconds():
+    """By a clock of its own: the waits of a client whose agent is away for 10 s."""
+    for _ in range(100):
+        now = [0.0]
+        attempts = Attempts("url", 5.0, Patience(15.0, None, 0.1), clock=lambda now=now: now[0])
+        tried = []
+        with suppress(ConnectionError):
+            while True:
+                tried.append(now[0])
+                now[0] += attempts.pause(ConnectionRefusedError("refused"))
+        assert 10.0 < tried[-1] <= 15.0
+        assert len(tried) < 20
+
+
+def test_attempts_are_counted_where_a_number_is_given():
+    attempts = Attempts("url", 5.0, Patience(0.0, 3, 100.0))
+    busy = Answer(503, b"{}", "1")
+    assert 2.0 <= attempts.pause(busy) <= 3.0
+    attempts.pause(busy)
+    with pytest.raises(StoreError):
+        attempts.pause(busy)
+
+
+@both
+def test_a_fallback_for_callers_that_cannot_wait(kind, caplog):
+    """Nothing of it reaches the agent, and it is told once."""
+    (address,) = free_addresses(1)
+    host, port = address.split(":")
+    options = {"fallback": "green", "fallback_after": 0.2, "backoff": 0.01}
+    with kind(f"http://{address}", attempts=3, **options) as client:
+        made = [client.pull(), client.pull(["red", "green"], decision="mine"), *client.pull_all(2)]
+        assert {(each.arm, each.recorded, each.probability) for each in made} == {
+            ("green", False, 1.0)
+        }
+        assert [each.id for each in made] == [""] * 4
+        (said,) = [line for line in caplog.messages if "green" in line]
+        assert "no agent answers" in said
+        assert "recorded nowhere" in said
+        with pytest.raises(ConnectionError, match="is it running"):
+            client.pull(["red", "blue"])  # the fallback is not allowed: nothing else is played
+        for each in (made[0], made[0].id, "mine"):
+            assert client.update(each, 1.0) is False
+        assert client.update_all([(made[0], 1.0), ("mine", 0.0)]) == [False, False]
+        with pytest.raises(ValueError, match="reward"):
+            client.update(made[0], float("nan"))
+        with pytest.raises(ConnectionError):
+            client.step([])  # rewards are not dropped for a hurry
+        with scripted(agent_like, (host, int(port))) as server:
+            assert client.pull().recorded
+            assert "the agent answers again" in caplog.messages
+            assert client.update("mine", 1.0) is False
+            _, told = client.step([(made[0], 1.0), ("a", 1.0), ("mine", 1.0)])
+            assert told == [False, True, False]
+            assert [body["rewards"] for path, body, _ in server.asked if "steps" in path] == [
+                [{"decision": "a", "reward": 1.0}]
+            ]
+            assert client.pull(decision="mine").recorded  # now the agent has decided
+            assert client.update("mine", 1.0) is True
+
+
+@both
+def test_a_fallback_when_the_agent_hangs(kind):
+    """The first waits as long as it may, and whatever the agent did is not rewarded."""
+    release = threading.Event()
+
+    def hanging(path, body):
+        release.wait(30)
+        return agent_like(path, body)
+
+    with scripted(hanging) as server:
+        try:
+            with kind(server.url, fallback="green", fallback_after=0.1) as client:
+                assert client.pull(decision="mine").arm == "green"
+                assert client.update("mine", 1.0) is False
+                assert len(server.asked) == 1
+        finally:
+            release.set()
+
+
+@both
+def test_without_a_fallback_the_empty_id_is_a_mistake(kind):
+    with kind("http://127.0.0.1:9", attempts=1) as client:
+        with pytest.raises(ValueError, match="decision"):
+            client.update("", 1.0)
+        with pytest.raises(ConnectionError):
+            client.pull()
+
+
+@both
+def test_https_with_an_authority_of_ones_own(kind, tmp_path):
+    folder = certified(tmp_path / "ours", "berlin")
+    strangers = certified(tmp_path / "strangers")
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(folder / "berlin.pem", folder / "berlin.key")
+    with scripted(agent_like, tls=tls) as server:
+        with kind(server.url, verify=folder / "ca.pem") as client:
+            assert client.pull().arm == "red"
+        with (
+            kind(server.url, verify=strangers / "ca.pem", patience=1e9, backoff=1e9) as client,
+            pytest.raises(ConnectionError, match=r"(?i)certificate"),  # at once
+        ):
+            client.pull()
+    assert len(server.asked) == 1

@@ -160,12 +160,12 @@ def test_metrics(http, node):
     answer = http.get("/metrics")
     assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
     lines = answer.text.splitlines()
-    assert "posse_decisions_total 1" in lines
-    assert "posse_rewards_total 1" in lines
+    assert 'posse_decisions_total{experiment="default"} 1' in lines
+    assert 'posse_rewards_total{experiment="default"} 1' in lines
     assert 'posse_messages_total{direction="sent"} 0' in lines
     assert 'posse_refusals_total{reason="a \\"reason\\"\\nwith \\\\"} 2' in lines
     assert 'posse_failures_total{doing="tick"} 1' in lines
-    assert 'posse_pulls_here{arm="the \\"blue\\""} 1.0' in lines
+    assert 'posse_pulls_here{experiment="default",arm="the \\"blue\\""} 1.0' in lines
     assert sum(line.startswith("posse_refusals_total") for line in lines) == 100
     assert all(line.startswith(("# HELP posse_", "# TYPE posse_", "posse_")) for line in lines)
 
@@ -185,17 +185,43 @@ def test_counters_begin_at_zero(http):
 
 def test_openapi(http):
     schema = http.get("/openapi.json").json()
-    assert len(schema["paths"]) == 10
+    assert schema["openapi"] == "3.1.0"
     shapes = schema["components"]["schemas"]
-    for name in ("DecisionRequest", "RewardRequest", "DecisionsRequest", "RewardsRequest"):
+    paths = {
+        "DecisionRequest": "/v1/decisions",
+        "RewardRequest": "/v1/decisions/7f3c9a51d2e84b06/reward",
+        "DecisionsRequest": "/v1/decisions/batch",
+        "RewardsRequest": "/v1/rewards",
+        "StepsRequest": "/v1/steps",
+    }
+    for name, path in paths.items():
         for example in shapes[name]["examples"]:
-            path = {
-                "DecisionRequest": "/v1/decisions",
-                "RewardRequest": "/v1/decisions/7f3c9a51d2e84b06/reward",
-                "DecisionsRequest": "/v1/decisions/batch",
-                "RewardsRequest": "/v1/rewards",
-            }[name]
             ask(http, path, example)
+            ask(http, path.replace("/v1/", "/v1/experiments/default/"), example)
+    assert shapes["DecisionRequest"]["additionalProperties"] is False
+    assert shapes["StepsRequest"]["properties"]["rewards"]["maxItems"] == 1000
+
+
+def test_openapi_says_all_of_every_route(http):
+    schema = http.get("/openapi.json").json()
+    operations = [o for methods in schema["paths"].values() for o in methods.values()]
+    names = [operation["operationId"] for operation in operations]
+    assert {"decide", "reward", "steps", "arms", "network"} <= set(names)
+    assert len(set(names)) == len(names)
+    assert max(map(len, names)) < 20
+    for path, methods in schema["paths"].items():
+        for method, operation in methods.items():
+            assert operation["description"].endswith(".")
+            in_path = set(re.findall(r"{(\w+)}", path))
+            assert {part["name"] for part in operation.get("parameters", [])} == in_path
+            wanted = {"200", "401", "403"}
+            if method == "post":
+                wanted |= {"413", "415", "422"}
+                assert "requestBody" in operation
+            assert wanted <= set(operation["responses"]), path
+    text = json.dumps(schema)
+    for reference in re.findall(r'"#/components/schemas/(\w+)"', text):
+        assert schema["components"]["schemas"][reference]["description"]
 
 
 def test_a_failing_store(http, node, monkeypatch, caplog):
@@ -204,7 +230,7 @@ def test_a_failing_store(http, node, monkeypatch, caplog):
     def fail():
         raise StoreError("/secret/agent.db could not be written")
 
-    monkeypatch.setattr(node.store, "_check", fail)
+    monkeypatch.setattr(node.store._file, "check_process", fail)
     for path, body in [
         ("/v1/decisions", {}),
         ("/v1/decisions/batch", {"decisions": [{}]}),
@@ -249,7 +275,7 @@ def test_a_batch_whose_commit_fails_leaves_nothing(http, node, monkeypatch):
 
 
 def test_an_unexpected_error(http, node, monkeypatch):
-    monkeypatch.setattr(node, "arms", lambda: 1 / 0)
+    monkeypatch.setattr(node.experiment(), "arms", lambda: 1 / 0)
     refused(http.get("/v1/arms"), 500, "log")
-    monkeypatch.setattr(node, "arms", lambda: {"red": {"mean": float("inf")}})
+    monkeypatch.setattr(node.experiment(), "arms", lambda: {"red": {"mean": float("inf")}})
     assert http.get("/v1/arms").json() == {"red": {"mean": None}}

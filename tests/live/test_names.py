@@ -44,7 +44,7 @@ def test_an_agent_and_a_client_need_no_extra():
 
 def test_what_needs_the_extra_says_so():
     done = run("posse.live.Node")
-    assert "posse.live.Node needs msgspec: install Posse with the extra live" in done.stderr
+    assert "posse.live.Node needs cryptography: install Posse with the extra live" in done.stderr
 
 
 @pytest.mark.parametrize("words", [["agent", "x.toml"], ["swarm"]])

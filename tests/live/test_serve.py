@@ -6,7 +6,7 @@ import time
 import httpx
 import pytest
 
-from posse.live.http import app, serve
+from posse.live.http import serve
 
 OTHERS = "0.0.0.0:80 [::]:80 192.0.2.1:80 example.org:80 :80 80 127.0.0.1 127.0.0.1:x [::1:80"
 OTHERS += " 127.0.0.1:99999 http://127.0.0.1:80 a@127.0.0.1:80 127.0.0.1:80/path 127.0.0.2:80"
@@ -69,7 +69,3 @@ def test_stopping_does_not_wait_for_idle_clients(node):
         server.stop()
         assert time.monotonic() - began < 3
     assert not server.alive
-
-
-def test_an_app_of_ones_own_server(node):
-    assert app(node).docs_url is None

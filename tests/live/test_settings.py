@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from posse import families, policies
+from posse.live.doors import door
 from posse.live.exchange import Origins
 from posse.live.exchange.quanta import PER_UNIT
 from posse.live.settings import from_data, read_settings
@@ -56,7 +57,7 @@ rome = ""
     ("change", "words"),
     [
         ({"nam": "x"}, "name"),
-        ({"arms": ["red"]}, "arms"),
+        ({"arms": []}, "arms"),
         ({"arms": "red"}, "arms"),
         ({"family": "bernouli"}, "bernoulli"),
         ({"family": {"name": "bernoulli", "alfa": 1}}, "alpha"),
@@ -81,6 +82,25 @@ rome = ""
         ({"network_size": 5}, "network_size"),
         ({"http": 8700}, "http"),
         ({"name": 5}, "name"),
+        ({"limits": 3}, "limits must be like"),
+        ({"limits": {"messages": 3}}, "limits: key 'messages' is unknown"),
+        ({"limits": {"messages_per_second": 0}}, "limits.messages_per_second"),
+        ({"log": "xml"}, "log 'xml' is unknown: allowed are text, json"),
+        ({"operators": "berlin"}, "operators must be a list"),
+        ({"operators": [""]}, "operators must be a list of names"),
+        ({"insecure_http": 1}, "insecure_http must be true or false"),
+        ({"http": "0.0.0.0:8700"}, "http '0.0.0.0:8700' is open to other machines: .* http_token"),
+        ({"http": "0.0.0.0:8700", "http_token": "t"}, "needs http_certificate, or insecure_http"),
+        ({"http_key": "k"}, "http_key needs http_certificate"),
+        ({"http_certificate": "c", "insecure_http": True}, "and not both"),
+        ({"http_token": "t", "operator_token": "t"}, "operator_token must be another file"),
+        ({"experiments": 3}, r"experiments must be tables such as \[experiments.checkout\]"),
+        ({"experiments": {"x": 3}}, "experiments must be tables"),
+        ({"experiments": {}}, "there must be 1 to 1000 experiments, got 0"),
+        ({"experiments": {"a b": {}}}, "experiments.a b: a name has 1 to 64"),
+        ({"experiments": {"x": {"arm": []}}}, "experiments.x: key 'arm' is unknown"),
+        ({"experiments": {"x": {"name": "y"}}}, "experiments.x: key 'name' is unknown"),
+        ({"experiments": {"x": {"remember": 3}}}, "experiments.x: remember needs reward_window"),
     ],
 )
 def test_mistakes_name_the_key(change, words):
@@ -139,3 +159,90 @@ def test_a_policy_that_could_never_choose_is_refused_at_the_start():
     policy = {"name": "bayes-ucb", "log_power": 5}
     with pytest.raises(ValueError, match="horizon"):
         from_data({**MINIMAL, "policy": policy})
+
+
+def test_experiments_take_the_keys_at_the_top_as_defaults():
+    settings = from_data(
+        {
+            "name": "berlin",
+            "family": "bernoulli",
+            "reward_window": 60,
+            "exchange": "flows",
+            "network_size": 3,
+            "experiments": {
+                "checkout": {"arms": ["short", "long"]},
+                "banner": {"arms": ["red", "green"], "exchange": "origins", "reward_window": 5},
+                "prices": {
+                    "arms": ["low", "high"],
+                    "family": {"name": "gaussian", "sigma": 2.0},
+                    "reward_range": [0, 9],
+                },
+            },
+        }
+    )
+    checkout, banner, prices = settings.experiments.values()
+    assert list(settings.experiments) == ["checkout", "banner", "prices"]
+    assert (checkout.arms, checkout.network_size, checkout.reward_window) == (
+        ("short", "long"), 3, 60,
+    )  # fmt: skip
+    # a key that the other exchange does not take is not handed down
+    assert (banner.exchange, banner.network_size, banner.reward_window) == ("origins", None, 5)
+    assert prices.family == families.Gaussian(2.0)
+
+
+def test_a_file_of_today_is_the_experiment_default():
+    table = {key: value for key, value in MINIMAL.items() if key != "name"}
+    assert from_data(MINIMAL) == from_data({"name": "berlin", "experiments": {"default": table}})
+
+
+def test_other_machines_are_answered_with_a_token_and_a_certificate():
+    data = {**MINIMAL, "http": "0.0.0.0:8700", "http_token": "token"}
+    assert from_data({**data, "http_certificate": "http.pem"}).http_certificate == "http.pem"
+    assert from_data({**data, "insecure_http": True}).insecure_http
+
+
+@pytest.fixture
+def secrets_in(tmp_path):
+    def write(**contents):
+        for name, content in contents.items():
+            path = tmp_path / name
+            path.write_text(content)
+            path.chmod(0o600)
+        return tmp_path
+
+    return write
+
+
+TOKENS = {"http_token": "application", "operator_token": "operator"}
+
+
+def test_tokens_are_read_from_files_of_one_line(secrets_in):
+    folder = secrets_in(application="a" * 20 + "\n", operator="o" * 20)
+    made = door(from_data({**MINIMAL, **TOKENS}), folder)
+    assert (made.token, made.operator_token) == ("a" * 20, "o" * 20)
+    assert door(from_data(MINIMAL), folder).token is None
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("a" * 20 + "\n" + "b" * 20, "must hold one line"),
+        ("short", "must have 16 to 4096 characters, got 5"),
+        ("", "got 0"),
+        ("with a space in between", "no spaces"),
+        ("o" * 20, "operator_token must hold another token than http_token"),
+    ],
+)
+def test_a_token_that_is_none(secrets_in, content, words):
+    folder = secrets_in(application=content, operator="o" * 20)
+    with pytest.raises(ValueError, match=words):
+        door(from_data({**MINIMAL, **TOKENS}), folder)
+
+
+def test_a_token_that_others_can_read_and_one_that_is_not_there(secrets_in):
+    folder = secrets_in(application="a" * 20)
+    (folder / "application").chmod(0o640)
+    with pytest.raises(ValueError, match=r"http_token: .* chmod 600"):
+        door(from_data({**MINIMAL, "http_token": "application"}), folder)
+    with pytest.raises(ValueError, match=r"operator_token: .*No such file"):
+        door(from_data({**MINIMAL, "operator_token": "operator"}), folder)

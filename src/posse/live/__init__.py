@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from posse.live.agent import Agent as Agent
     from posse.live.agent import Decision as Decision
-    from posse.live.client import AsyncClient as AsyncClient
+    from posse.live.async_client import AsyncClient as AsyncClient
     from posse.live.client import Client as Client
     from posse.live.node import Node as Node
     from posse.live.store import Conflict as Conflict
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _ORIGIN = {
     "Agent": "agent",
-    "AsyncClient": "client",
+    "AsyncClient": "async_client",
     "Client": "client",
     "Conflict": "store",
     "Decision": "agent",

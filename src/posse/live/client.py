@@ -1,74 +1,121 @@
-"""HTTP clients of an agent, with retries: pull, play, update."""
+"""An HTTP client of an agent, with retries: pull, play, update."""
 
 from __future__ import annotations
 
-import asyncio
-import json
-import secrets
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Sequence
 from http.client import HTTPException
-from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
+from pathlib import Path
+from typing import Any, TypeVar
 
+from posse.live import calls
 from posse.live.agent import Decision
+from posse.live.calls import Call, Quanta, Reward, Told
 from posse.live.connection import Address, Answer, Connection
-from posse.live.store import Conflict, Unknown
-from posse.live.store.records import number, text
+from posse.live.fallback import Fallback
+from posse.live.retries import AWAY, Attempts, Patience, understood
 
-if TYPE_CHECKING:
-    import httpcore
-
-BATCH = 500  # items of one request
-
-Reward = tuple[Decision | str, float]
-Request = tuple[str, str, Any]  # method, path, body
+T = TypeVar("T")
 
 
 class Client:
     """A thread-safe client of one agent, with a connection pool and retries.
 
-    Attempts that meet no agent, or one whose store fails, are repeated: every request may be.
+    Attempts that meet no agent, or one whose store fails, are repeated, for every request may be:
+    for `patience` seconds, in which an agent has started again, or if it is given `attempts` times.
+    experiment: which one of several; token: of the application, or for pin, pause, resume and
+    reload of the operator; verify: a file of the authorities that https believes. fallback: the
+    arm that `pull` returns after `fallback_after` seconds without an agent; it is recorded nowhere.
     """
 
     def __init__(
-        self, url: str, timeout: float = 5.0, *, attempts: int = 5, backoff: float = 0.1
+        self,
+        url: str,
+        timeout: float = 5.0,
+        *,
+        attempts: int | None = None,
+        patience: float = 15.0,
+        backoff: float = 0.1,
+        experiment: str | None = None,
+        token: str | None = None,
+        verify: str | Path | None = None,
+        fallback: str | None = None,
+        fallback_after: float = 1.0,
     ) -> None:
-        self._address = Address(url, timeout, attempts, backoff)
+        self._address = Address(url, timeout, experiment=experiment, token=token, verify=verify)
+        self._patience = Patience(patience, attempts, backoff)
+        self._fallback = Fallback(fallback, fallback_after)
         self.url = self._address.url  # without a password
         self._free: deque[Connection] = deque()
 
     def pull(self, allowed: Sequence[str] | None = None, decision: str | None = None) -> Decision:
         """Which arm to play, of all or of those allowed; the same id gets the same answer."""
-        return _decision(self._ask("POST", "/v1/decisions", _wish(allowed, decision)))
+        call = self._fallback.decision(calls.pull(allowed, decision), allowed, decision)
+        return self._run(call, self._fallback.hurry)
 
     def update(self, decision: Decision | str, reward: float) -> bool:
-        """Say how a decision went; False if that was known. When it returns it is on disk."""
-        return not self._ask("POST", *_outcome(decision, reward))["repeated"]
+        """Say how a decision went; when it returns it is on disk.
+
+        False if that was known, or the decision is a fallback: then nothing is sent.
+        """
+        return self._run(calls.update(self._fallback.known(decision), reward))
 
     def pull_all(self, count: int, allowed: Sequence[str] | None = None) -> list[Decision]:
         """Many decisions at once."""
-        asked = _wishes(count, allowed)
-        return [_decision(_each(one)) for r in asked for one in self._ask(*r)["decisions"]]
+        call = self._fallback.decisions(calls.pull_all(count, allowed), allowed, count)
+        return self._run(call, self._fallback.hurry)
 
-    def update_all(self, rewards: Iterable[Reward]) -> list[bool | ValueError]:
+    def update_all(self, rewards: Iterable[Reward]) -> list[Told]:
         """Many rewards at once: for each what `update` returns, or the error it would raise."""
-        asked = _outcomes(rewards)
-        return [_settled(one) for r in asked for one in self._ask(*r)["rewards"]]
+        return self._run(calls.update_all(self._fallback.known_of(rewards)))
+
+    def step(
+        self,
+        rewards: Iterable[Reward],
+        allowed: Sequence[str] | None = None,
+        decision: str | None = None,
+    ) -> tuple[Decision, list[Told]]:
+        """Rewards and the next decision in one request and one commit; there is no fallback."""
+        return self._run(calls.step(self._fallback.known_of(rewards), allowed, decision))
+
+    def step_all(
+        self, rewards: Iterable[Reward], count: int, allowed: Sequence[str] | None = None
+    ) -> tuple[list[Decision], list[Told]]:
+        """Rewards and many new decisions."""
+        return self._run(calls.step_all(self._fallback.known_of(rewards), count, allowed))
 
     def arms(self) -> dict[str, dict[str, float]]:
         """What is known of every arm."""
-        return dict(self._ask("GET", "/v1/arms"))
+        return self._run(calls.arms())
 
     def network(self) -> dict[str, Any]:
         """The neighbours, and what was refused and why."""
-        return dict(self._ask("GET", "/v1/network"))
+        return self._run(calls.show("/network"))
 
-    def evidence(self) -> dict[str, dict[str, tuple[int, ...]]]:
+    def experiments(self) -> dict[str, Any]:
+        """The experiments of the agent."""
+        return self._run(calls.show("/experiments"))
+
+    def evidence(self) -> Quanta:
         """In quanta: what the agent saw itself, and what it holds of all."""
-        return _quanta(self._ask("GET", "/v1/evidence"))
+        return self._run(calls.evidence())
+
+    def pin(self, arm: str) -> dict[str, Any]:
+        """Let this arm alone be played, until it is resumed; for operators. What now holds."""
+        return self._run(calls.order("pin", arm))
+
+    def pause(self, arm: str) -> dict[str, Any]:
+        """Let an arm not be played, until it is resumed; for operators. What now holds."""
+        return self._run(calls.order("pause", arm))
+
+    def resume(self, arm: str | None = None) -> dict[str, Any]:
+        """Lift what was pinned or paused, for an arm or for all; for operators. What now holds."""
+        return self._run(calls.order("resume", arm))
+
+    def reload(self) -> dict[str, Any]:
+        """Let the agent read its agent.toml again; for operators."""
+        return self._run(calls.reload())
 
     def close(self) -> None:
         """Close the connections."""
@@ -81,191 +128,53 @@ class Client:
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    def _ask(self, method: str, path: str, body: Any = None) -> Any:
-        request = self._address.request(path, body)
-        attempt = 0
+    def _run(self, call: Call[T], hurry: float | None = None) -> T:
+        answer: Any = None
         while True:
-            attempt += 1
+            try:
+                request = calls.advance(call, answer)
+            except StopIteration as end:
+                return end.value  # type: ignore[no-any-return]
+            try:
+                answer = self._ask(*request, self._attempts(hurry))
+            except Exception as error:  # for the call to take, or to let pass
+                answer = error
+
+    def _attempts(self, hurry: float | None) -> Attempts:
+        patience = self._patience.of(hurry, self._fallback.away)
+        return Attempts(self.url, self._address.timeout, patience, hurry)
+
+    def _ask(self, method: str, path: str, body: Any, attempts: Attempts) -> Any:
+        request = self._address.request(path, body)
+        while True:
             outcome: Exception | Answer
             try:
-                outcome = self._once(method, *request)
-                if outcome.status != 503:
-                    return _understood(outcome, self.url)
+                outcome = self._once(method, *request, attempts.timeout)
+                if outcome.status not in AWAY:
+                    return understood(self.url, outcome)
             except (OSError, HTTPException) as error:
                 outcome = error
-            time.sleep(self._address.pause(attempt, outcome))
+            time.sleep(attempts.pause(outcome))
 
-    def _once(self, method: str, path: str, content: bytes, headers: dict[str, str]) -> Answer:
-        connection = self._connection()
+    def _once(
+        self, method: str, path: str, content: bytes, headers: dict[str, str], timeout: float
+    ) -> Answer:
+        connection = self._connection(timeout)
         try:
-            answer = connection.ask(method, path, content, headers)
+            answer = connection.ask(method, path, content, headers, timeout)
         except BaseException:
             connection.close()
             raise
         self._free.append(connection)
         return answer
 
-    def _connection(self) -> Connection:
+    def _connection(self, timeout: float) -> Connection:
         """One that is free, or a new one."""
         while True:
             try:
                 connection = self._free.pop()
             except IndexError:
-                return Connection(self._address)
+                return Connection(self._address, timeout)
             if connection.usable:
                 return connection
             connection.close()
-
-
-class AsyncClient:
-    """`Client` for asyncio."""
-
-    def __init__(
-        self, url: str, timeout: float = 5.0, *, attempts: int = 5, backoff: float = 0.1
-    ) -> None:
-        import httpcore  # the engine of httpx, without its cookies and redirects
-
-        self._address = Address(url, timeout, attempts, backoff)
-        self.url = self._address.url  # without a password
-        self._pool = httpcore.AsyncConnectionPool(uds=self._address.socket)
-
-    async def pull(
-        self, allowed: Sequence[str] | None = None, decision: str | None = None
-    ) -> Decision:
-        """Which arm to play, of all or of those allowed; the same id gets the same answer."""
-        return _decision(await self._ask("POST", "/v1/decisions", _wish(allowed, decision)))
-
-    async def update(self, decision: Decision | str, reward: float) -> bool:
-        """Say how a decision went; False if that was known. When it returns it is on disk."""
-        return not (await self._ask("POST", *_outcome(decision, reward)))["repeated"]
-
-    async def pull_all(self, count: int, allowed: Sequence[str] | None = None) -> list[Decision]:
-        """Many decisions at once."""
-        asked = _wishes(count, allowed)
-        return [_decision(_each(one)) for r in asked for one in (await self._ask(*r))["decisions"]]
-
-    async def update_all(self, rewards: Iterable[Reward]) -> list[bool | ValueError]:
-        """Many rewards at once: for each what `update` returns, or the error it would raise."""
-        asked = _outcomes(rewards)
-        return [_settled(one) for r in asked for one in (await self._ask(*r))["rewards"]]
-
-    async def arms(self) -> dict[str, dict[str, float]]:
-        """What is known of every arm."""
-        return dict(await self._ask("GET", "/v1/arms"))
-
-    async def network(self) -> dict[str, Any]:
-        """The neighbours, and what was refused and why."""
-        return dict(await self._ask("GET", "/v1/network"))
-
-    async def evidence(self) -> dict[str, dict[str, tuple[int, ...]]]:
-        """In quanta: what the agent saw itself, and what it holds of all."""
-        return _quanta(await self._ask("GET", "/v1/evidence"))
-
-    async def close(self) -> None:
-        """Close the connections."""
-        await self._pool.aclose()
-
-    async def __aenter__(self) -> AsyncClient:
-        return self
-
-    async def __aexit__(self, *error: object) -> None:
-        await self.close()
-
-    async def _ask(self, method: str, path: str, body: Any = None) -> Any:
-        import httpcore
-
-        path, content, headers = self._address.request(path, body)
-        url = f"{self._address.parts.scheme}://{self._address.host}{path}"
-        waits = dict.fromkeys(("connect", "read", "write", "pool"), self._address.timeout)
-        options: Any = {"headers": headers, "content": content, "extensions": {"timeout": waits}}
-        attempt = 0
-        while True:
-            attempt += 1
-            outcome: Exception | Answer
-            try:
-                outcome = _answer(await self._pool.request(method, url, **options))
-                if outcome.status != 503:
-                    return _understood(outcome, self.url)
-            except (
-                httpcore.NetworkError,
-                httpcore.TimeoutException,
-                httpcore.ProtocolError,
-            ) as error:
-                outcome = error
-            await asyncio.sleep(self._address.pause(attempt, outcome))
-
-
-def _wish(allowed: Sequence[str] | None, decision: str | None = None) -> dict[str, Any]:
-    """The request of a decision, with an id that makes it idempotent, so that it may be retried."""
-    if isinstance(allowed, str):
-        raise ValueError(f"allowed must be a list of arms, got {allowed!r}")
-    wish: dict[str, Any] = {"decision": secrets.token_hex(16) if decision is None else decision}
-    return wish if allowed is None else {**wish, "allowed": list(allowed)}
-
-
-def _wishes(count: int, allowed: Sequence[str] | None) -> Iterator[Request]:
-    """Requests of so many decisions."""
-    for first in range(0, count, BATCH):
-        wishes = [_wish(allowed) for _ in range(min(BATCH, count - first))]
-        yield "POST", "/v1/decisions/batch", {"decisions": wishes}
-
-
-def _outcome(decision: Decision | str, reward: float) -> tuple[str, dict[str, float]]:
-    """The path and the body of a reward."""
-    id_ = _id(decision)
-    if id_ in (".", ".."):  # they would be taken for a folder
-        raise Unknown(f"there is no decision {id_!r}: check the id")
-    return f"/v1/decisions/{quote(id_, safe='')}/reward", {"reward": number("reward", reward)}
-
-
-def _outcomes(rewards: Iterable[Reward]) -> Iterator[Request]:
-    """Requests with many rewards; all are looked at before the first is sent."""
-    items = [{"decision": _id(each), "reward": number("reward", y)} for each, y in rewards]
-    for first in range(0, len(items), BATCH):
-        yield "POST", "/v1/rewards", {"rewards": items[first : first + BATCH]}
-
-
-def _id(decision: Decision | str) -> str:
-    return text("decision", decision.id if isinstance(decision, Decision) else decision)
-
-
-def _decision(answer: Any) -> Decision:
-    return Decision(answer["decision"], answer["arm"], answer["probability"])
-
-
-def _each(item: Any) -> Any:
-    """One item of a batch, or the error in its place."""
-    if "error" in item:
-        raise _refusal(item["status"], item["error"])
-    return item
-
-
-def _settled(item: Any) -> bool | ValueError:
-    return _refusal(item["status"], item["error"]) if "error" in item else not item["repeated"]
-
-
-def _quanta(answer: Any) -> dict[str, dict[str, tuple[int, ...]]]:
-    return {
-        whose: {arm: tuple(quanta) for arm, quanta in evidence.items()}
-        for whose, evidence in answer.items()
-    }
-
-
-def _answer(response: httpcore.Response) -> Answer:
-    headers = {name.lower(): value.decode(errors="replace") for name, value in response.headers}
-    return Answer(response.status, response.content, headers.get(b"retry-after", ""))
-
-
-def _understood(answer: Answer, url: str) -> Any:
-    """What the agent said, or the error it means."""
-    if answer.status == 200:
-        with suppress(ValueError):
-            return json.loads(answer.content)
-    sentence, status = answer.error, answer.status
-    if sentence is None or status >= 500:
-        raise RuntimeError(sentence or f"{url} answered {status}: is this the address of an agent?")
-    raise _refusal(status, sentence)
-
-
-def _refusal(status: int, sentence: str) -> ValueError:
-    return {404: Unknown, 409: Conflict}.get(status, ValueError)(sentence)

@@ -1,23 +1,23 @@
-"""One HTTP connection of a client: the address, timeouts and retries, and the response."""
+"""One HTTP connection of a client: the address, the request, and the response."""
 
 from __future__ import annotations
 
 import base64
 import json
 import os
-import random
 import selectors
 import socket
+import ssl
 import time
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPSConnection
+from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from posse import checks
-from posse.live.store import StoreError
+from posse.live.store.records import text
 
-LONGEST = 5.0  # seconds between two attempts
 IDLE = 1.0  # seconds after which a connection is looked at before it is used again
 
 
@@ -39,12 +39,18 @@ class Answer:
 
 
 class Address:
-    """Where an agent is, the timeout, and the number of attempts."""
+    """Where an agent is, which of its experiments is meant, and what it wants to see first."""
 
-    def __init__(self, url: str, timeout: float, attempts: int, backoff: float) -> None:
-        self.url, self.attempts = url, checks.whole("attempts", attempts, at_least=1)
-        self.timeout = checks.number("timeout", timeout, above=0)
-        self.backoff = checks.number("backoff", backoff, at_least=0)
+    def __init__(
+        self,
+        url: str,
+        timeout: float,
+        *,
+        experiment: str | None = None,
+        token: str | None = None,
+        verify: str | Path | None = None,
+    ) -> None:
+        self.url, self.timeout = url, checks.number("timeout", timeout, above=0)
         self.socket = url.removeprefix("unix:") if url.startswith("unix:") else None
         try:
             self.parts = urlsplit("http://localhost" if self.socket is not None else url)
@@ -54,46 +60,61 @@ class Address:
         if not self.hostname or self.parts.scheme not in ("http", "https"):
             raise ValueError(f"url must be http://HOST:PORT or unix:/PATH, got {url!r}")
         self.host, self.path = self.parts.netloc.rpartition("@")[2], self.parts.path.rstrip("/")
+        self.base = self.path + "/v1"
+        if experiment is not None:
+            self.base += f"/experiments/{quote(text('experiment', experiment), safe='')}"
+        self.tls = self._tls(verify)
         self._headers = {"Host": self.host, "Content-Type": "application/json"}
         if self.parts.username is not None:  # of a reverse proxy
             self.url = url.replace(self.parts.netloc, self.host, 1)  # errors end in logs
             user = f"{unquote(self.parts.username)}:{unquote(self.parts.password or '')}"
             self._headers["Authorization"] = f"Basic {base64.b64encode(user.encode()).decode()}"
+        if token is not None:
+            if "Authorization" in self._headers:
+                raise ValueError("token must not be given beside a name and password in url")
+            if not (isinstance(token, str) and token.isascii() and token.isprintable() and token):
+                raise ValueError("token must be a line of printable ASCII characters")
+            self._headers["Authorization"] = f"Bearer {token}"
 
     def request(self, path: str, body: Any) -> tuple[str, bytes, dict[str, str]]:
         """The path, the content and the headers of a request."""
         content = b"" if body is None else json.dumps(body).encode()
-        return self.path + path, content, {**self._headers, "Content-Length": str(len(content))}
+        below = self.path if path.startswith("/v1/") else self.base
+        return below + path, content, {**self._headers, "Content-Length": str(len(content))}
 
-    def pause(self, attempt: int, failure: Exception | Answer) -> float:
-        """The back-off before the next attempt, or the error after the last one."""
-        if attempt >= self.attempts:
-            if isinstance(failure, Answer):
-                raise StoreError(failure.error or f"{self.url} is unavailable: try later")
-            raise ConnectionError(
-                f"no agent answers at {self.url} ({str(failure) or type(failure).__name__}): "
-                "is it running?"
-            ) from failure
-        asked = 0.0
-        if isinstance(failure, Answer) and failure.retry_after.isdecimal():
-            asked = float(failure.retry_after)
-        # spread, so that clients who failed together do not come back together
-        wait = max(asked, self.backoff * 2.0 ** (attempt - 1)) * random.uniform(1.0, 1.5)
-        return min(wait, LONGEST)
+    def _tls(self, verify: str | Path | None) -> ssl.SSLContext | None:
+        """Whom to believe that it is the agent; None: no TLS."""
+        if self.parts.scheme != "https":
+            if verify is not None:
+                raise ValueError(f"verify is for https, but url is {self.url!r}")
+            return None
+        try:
+            return ssl.create_default_context(cafile=verify)
+        except OSError:  # also of the ssl module
+            raise ValueError(
+                f"verify must be a file of certificates, got {str(verify)!r}"
+            ) from None
 
 
 class Connection:
     """One connection, of one thread at a time; Python's own is faster than those on top of it."""
 
-    def __init__(self, address: Address) -> None:
-        kind = HTTPSConnection if address.parts.scheme == "https" else HTTPConnection
-        self._http = kind(address.hostname, address.port, timeout=address.timeout)
+    def __init__(self, address: Address, timeout: float) -> None:
+        host, port, tls = address.hostname, address.port, address.tls
+        if tls is None:
+            self._http = HTTPConnection(host, port, timeout=timeout)
+        else:
+            self._http = HTTPSConnection(host, port, timeout=timeout, context=tls)
         if address.socket is not None:
-            self._http.sock = _unix(address.socket, address.timeout)
+            self._http.sock = _unix(address.socket, timeout)
         self._used, self._process = time.monotonic(), os.getpid()
 
-    def ask(self, method: str, path: str, content: bytes, headers: dict[str, str]) -> Answer:
-        """Send a request and read the answer."""
+    def ask(
+        self, method: str, path: str, content: bytes, headers: dict[str, str], timeout: float
+    ) -> Answer:
+        """Send a request and read the answer; each step of it may take as long as the timeout."""
+        if self._http.sock is not None:
+            self._http.sock.settimeout(timeout)
         self._http.request(method, path, content, headers)
         answer = self._http.getresponse()
         content = answer.read()

@@ -119,6 +119,10 @@ class Evidence:
         """How many pulls this is the evidence of, none below zero."""
         return max(0.0, from_quanta(quanta)[-1])
 
+    def reward_sum(self, quanta: Sequence[int]) -> float:
+        """The sum of the rewards of which this is the evidence; nan if they do not add up to it."""
+        return from_quanta(quanta)[0] * self.scale if self.powers[0] == 1 else math.nan
+
     def effective_count(self, quanta: Sequence[int]) -> float:
         """How many equally weighted pulls are worth as much, cautiously; else the count.
 

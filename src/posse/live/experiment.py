@@ -8,17 +8,22 @@ from __future__ import annotations
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from posse.live.agent import Agent
+from posse.live.controls import Control, ControlMessage, Controls
 from posse.live.counts import Counts
 from posse.live.exchange.ledger import Ledger
+from posse.live.exchange.origins import Sign
 from posse.live.exchange.seam import NeighbourStatus, Outgoing
 from posse.live.store import DecisionRecord, Outcome, Store
+from posse.live.vouching import Vouch
 
 DEFAULT = "default"  # the one experiment of a file without tables; it speaks as Posse 0.1 did
+CONTROLS = "controls"  # under which the store keeps them
 
 Wish = tuple[str | None, Sequence[str] | None]  # the id, or one is drawn; the arms allowed, or all
 
@@ -44,6 +49,7 @@ class Experiment:
         remember: float | None = None,  # seconds; None: settled decisions are kept for ever
         clock: Callable[[], float] = time.time,
         draw: Callable[[int], int] = secrets.randbits,  # for ids
+        controls: Controls | None = None,  # None: such that stay here
     ) -> None:
         self.name, self.agent, self.store = name, agent, store
         self.silence, self.remember, self.clock = silence, remember, clock
@@ -51,7 +57,20 @@ class Experiment:
         self._draw = draw
         self._lock = threading.RLock()
         agent.go_on_as(store.fingerprint)
-        store.attach(_Kept(agent, self._lock, store.clean))
+        store.attach(_Kept(agent, self._lock))
+        self.controls = controls or Controls(DEFAULT, name, agent.exchange.identity)
+        self.controls.restore(store.kept(CONTROLS))
+
+    def configure(self, operators: Iterable[str], sign: Sign | None, vouch: Vouch | None) -> None:
+        """Take controls of these agents, and make them as the holder of a certificate."""
+        with self._changing_controls():
+            self.controls.configure(operators, sign, vouch)
+
+    def set_arms(self, names: Sequence[str]) -> None:
+        """Play these arms from now on; the evidence of others is kept."""
+        with self._lock:
+            if list(names) != self.agent.arm_names:
+                self.agent.set_arms(names)
 
     def connect(self, neighbours: Iterable[str]) -> None:
         """Exchange with these neighbours and no others."""
@@ -75,7 +94,7 @@ class Experiment:
         """A new decision that is not on disk yet, and will not be if its id is taken."""
         try:
             with self._lock:
-                arm, probability = self.agent.choose(allowed)
+                arm, probability = self.agent.choose(self._allowed(allowed))
         except ValueError:  # an arm may be gone since this id was first asked for
             if id_ is not None and (kept := self.store.decision(id_)) is not None:
                 return kept
@@ -84,20 +103,53 @@ class Experiment:
 
     def choose_many(self, wishes: Sequence[Wish]) -> list[DecisionRecord | ValueError]:
         """New decisions that are not on disk yet, or why one cannot be made."""
+        try:
+            with self._lock:
+                chosen = self.agent.choose_many([self._allowed(arms) for _, arms in wishes])
+        except ValueError:  # one of them is wrong: each gets an answer of its own
+            return [self._attempt(wish) for wish in wishes]
+        now = self.clock()
+        return [
+            DecisionRecord(id_ or self._new_id(), *choice, now)
+            for (id_, _), choice in zip(wishes, chosen, strict=True)
+        ]
 
-        def attempt(wish: Wish) -> DecisionRecord | ValueError:
-            try:
-                return self.choose(*wish)
-            except ValueError as error:
-                return error
+    def _attempt(self, wish: Wish) -> DecisionRecord | ValueError:
+        try:
+            return self.choose(*wish)
+        except ValueError as error:
+            return error
 
-        return [attempt(wish) for wish in wishes]
+    def _allowed(self, asked: Sequence[str] | None) -> Sequence[str] | None:
+        """The arms that controls leave of those asked for."""
+        controls = self.controls
+        return controls.allowed(self.agent.arm_names, asked) if controls.acts else asked
 
     def reward(self, decision_id: str, reward: float) -> Outcome:
         """Settle a decision with its reward; idempotent, and durable when it returns."""
         outcome = self.store.reward(decision_id, reward, self.clock())
         self.counts.add("rewards", outcome is Outcome.NEW)
         return outcome
+
+    def pin(self, arm: str) -> Control:
+        """Play this arm only; durable when it returns."""
+        with self._changing_controls():
+            return self.controls.pin(arm, self.agent.arm_names)
+
+    def pause(self, arm: str) -> Control:
+        """Do not play this arm; durable when it returns."""
+        with self._changing_controls():
+            return self.controls.pause(arm, self.agent.arm_names)
+
+    def resume(self, arm: str | None = None) -> Control:
+        """Lift what holds for an arm, or for all; durable when it returns."""
+        with self._changing_controls():
+            return self.controls.resume(arm, self.agent.arm_names)
+
+    def controlled(self) -> dict[str, Any]:
+        """What is pinned and paused, and by whom."""
+        with self._lock:
+            return self.controls.status(self.agent.arm_names)
 
     def arms(self) -> dict[str, dict[str, float]]:
         """What is known of every arm."""
@@ -141,6 +193,34 @@ class Experiment:
         with self.store.transaction(), self._lock:
             return self.agent.tick(now)
 
+    def tick_controls(
+        self, neighbours: Iterable[str], now: float
+    ) -> list[tuple[str, ControlMessage]]:
+        """The controls that these neighbours are to be told."""
+        with self._lock:
+            return self.controls.tick(neighbours, now)
+
+    def receive_controls(self, peer: str, message: ControlMessage, now: float) -> list[str]:
+        """Take in a neighbour's controls; why some were refused."""
+        with self._changing_controls():
+            return self.controls.receive(peer, message, now)
+
+    @contextmanager
+    def _changing_controls(self) -> Iterator[None]:
+        """Change controls here and on disk, or neither."""
+        with self._lock:
+            before = self.controls.state()
+        try:
+            with self.store.transaction(), self._lock:
+                before = self.controls.state()
+                yield
+                if (after := self.controls.state()) != before:
+                    self.store.keep(CONTROLS, after)
+        except BaseException:
+            with self._lock:
+                self.controls.restore(before)
+            raise
+
     def receive(self, peer: str, message: object, now: float) -> Outgoing:
         """Take in a neighbour's message; the answers, once what they say is on disk."""
         with self.store.transaction(), self._lock:
@@ -153,8 +233,8 @@ class Experiment:
 class _Kept:
     """The agent's evidence as a participant of the store's transactions."""
 
-    def __init__(self, agent: Agent, lock: threading.RLock, clean: bool) -> None:
-        self._agent, self._lock, self._clean = agent, lock, clean
+    def __init__(self, agent: Agent, lock: threading.RLock) -> None:
+        self._agent, self._lock, self._started = agent, lock, False
 
     def settle(self, decision: DecisionRecord) -> None:
         """Learn from a reward."""
@@ -165,10 +245,10 @@ class _Kept:
     def state(self) -> dict[str, Any]:
         """The exchange's durable state."""
         with self._lock:
+            self._started = True
             return self._agent.exchange.state()
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Roll back to the state on disk: after a start, or when a commit failed."""
+        """Go back to what is on disk: after a start, which trusts no file, or a failed commit."""
         with self._lock:
-            self._agent.exchange.restore(state, self._clean)
-        self._clean = True  # from now on nothing is forgotten that others may have seen
+            self._agent.exchange.restore(state, clean=self._started)

@@ -39,8 +39,8 @@ class Limits:
                 checks.number(f"limits.{key}", value, above=0)
 
     def of(self, tick_seconds: float, experiments: int) -> tuple[float, float]:
-        """Messages and bytes a second, at least what one experiment needs at a tick a second."""
-        ticks = max(1.0, max(1, experiments) / tick_seconds)
+        """Messages and bytes a second, enough for a tick a second at least."""
+        ticks = max(1, experiments) / min(1.0, tick_seconds)
         return (
             self.messages_per_second or MESSAGES_A_TICK * ticks,
             self.bytes_per_second or min(BYTES_A_TICK * ticks, MOST_BYTES_A_SECOND),

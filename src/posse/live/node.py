@@ -11,12 +11,13 @@ import secrets
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from posse.live.absences import Absences
 from posse.live.agent import Agent
+from posse.live.controls import Control
 from posse.live.counts import Counts
 from posse.live.exchange.ledger import Ledger
 from posse.live.exchange.messages import FlowsMessage, OriginsMessage
@@ -26,8 +27,12 @@ from posse.live.experiment import Experiment
 from posse.live.experiment import Silence as Silence
 from posse.live.inbox import Inbox, Limits
 from posse.live.store import DecisionRecord, Outcome, Store, StoreError, Unknown
-from posse.live.transport import Transport
+from posse.live.transport import Receive, Transport
 from posse.live.wire import Codec, WireError
+
+if TYPE_CHECKING:
+    from posse.live.reloading import Reloading
+    from posse.live.settings import Settings
 
 log = logging.getLogger(__name__)
 
@@ -97,23 +102,29 @@ class Node:
         self.failures = Counts()  # of the store, by what was going on
         self._codec = Codec(OriginsMessage, FlowsMessage)
         self._inbox = Inbox(self._rates(), clock, self.refusals)
-        self._stopping = threading.Event()
+        self.stopping = threading.Event()
         self._threads: list[threading.Thread] = []
+        self.reloading: Reloading | None = None  # of a node that was made of settings
         for each in self.experiments.values():
             each.counts.whole = self.counts
             each.connect(neighbours)
 
+    @property
+    def listener(self) -> Receive:
+        """What a transport calls: with threads messages wait for one, else they are handled."""
+        return self.arrived if self._threads else self.receive
+
     def start(self) -> None:
         """Open the transport, and start the threads that tick and work off messages."""
         self.transport.start(self.arrived)
-        for name, target in (("posse-tick", self._run), ("posse-inbox", self._work)):
+        for name, target in (("posse-inbox", self._work), ("posse-tick", self._run)):
             thread = threading.Thread(target=target, name=name, daemon=True)
             thread.start()
             self._threads.append(thread)
 
     def stop(self) -> None:
         """Shut down gracefully: no more ticks, no more messages, the store closed."""
-        self._stopping.set()
+        self.stopping.set()
         try:
             self._inbox.close()
             for thread in self._threads:
@@ -162,6 +173,40 @@ class Node:
         """In quanta, of the only experiment: its own, and what it holds of all."""
         return self.experiment().evidence()
 
+    def pin(self, experiment: str | None, arm: str) -> Control:
+        """Play this arm only."""
+        return self.experiment(experiment).pin(arm)
+
+    def pause(self, experiment: str | None, arm: str) -> Control:
+        """Do not play this arm."""
+        return self.experiment(experiment).pause(arm)
+
+    def resume(self, experiment: str | None, arm: str | None = None) -> Control:
+        """Lift what holds for an arm, or for all."""
+        return self.experiment(experiment).resume(arm)
+
+    def reload(self, settings: Settings) -> str:
+        """Take in other settings, all or, if bad, none; what changed, in one line."""
+        if self.reloading is None:
+            raise ValueError("this node was not made of settings: restart it with others")
+        said = self.reloading.take(settings)
+        log.warning("%s reloaded its settings: %s", self.name, said)
+        return said
+
+    def take_over(
+        self,
+        experiments: Mapping[str, Experiment],
+        neighbours: tuple[str, ...],
+        tick_seconds: float,
+        limits: Limits,
+    ) -> None:
+        """Go on with these experiments and neighbours; requests see one or the other."""
+        for each in experiments.values():
+            each.counts.whole = self.counts
+        self.experiments = dict(experiments)
+        self.neighbours, self.tick_seconds, self.limits = neighbours, tick_seconds, limits
+        self._inbox.limit(self._rates())
+
     def tick(self) -> None:
         """One round of upkeep: expire windows, delete old decisions, send messages that are due.
 
@@ -176,6 +221,7 @@ class Node:
                 failed = error
             except Exception:
                 self._bug("tick", each)
+        self.store.check_place()
         self.store.flush()
         for each in experiments:
             try:
@@ -227,7 +273,7 @@ class Node:
         """The neighbours, and what was refused and why, over all experiments."""
         connected = self.transport.connected()
         neighbours: dict[str, dict[str, Any]] = {}
-        refused: Counter[str] = self.refusals.copy()
+        refused: Counter[str] = self.refusals.copy() + self.transport.refusals.copy()
         known: set[str] = set()
         for each in self.experiments.values():
             for name, status in each.neighbours().items():
@@ -239,7 +285,7 @@ class Node:
 
     def _run(self) -> None:
         absences, failing = Absences(), False
-        while not self._stopping.wait(self.tick_seconds):
+        while not self.stopping.wait(self.tick_seconds):
             try:
                 self.tick()
                 if failing:
@@ -264,7 +310,7 @@ class Node:
         while (taken := self._inbox.take()) is not None:
             began = time.thread_time()
             self._handle(*taken)
-            self._stopping.wait(REST * (time.thread_time() - began))
+            self.stopping.wait(REST * (time.thread_time() - began))
 
     def _rates(self) -> tuple[float, float]:
         return self.limits.of(self.tick_seconds, len(self.experiments))

@@ -73,7 +73,7 @@ def test_a_participant_follows_the_commits(store: Store) -> None:
 
 def test_threads_share_commits(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     # a disk that is not too fast, wherever the tests run
-    monkeypatch.setattr(store._writer._hooks, "after", slowly(store._writer._hooks.after))
+    monkeypatch.setattr(store._file.writer._hooks, "after", slowly(store._file.writer._hooks.after))
     participant = Sums()
     store.attach(participant)
     each, threads = 100, 8
@@ -108,7 +108,7 @@ def slowly(then: Callable[[bool], None]) -> Callable[[bool], None]:
 def wait_for(store: Store, waiting: int) -> None:
     """Return when so many callers are in the queue."""
     end = time.monotonic() + 10
-    while len(store._writer._queue) < waiting:
+    while len(store._file.writer._queue) < waiting:
         assert time.monotonic() < end
         time.sleep(0.001)
 
@@ -156,7 +156,7 @@ def test_those_who_wait_are_told_that_it_is_closed(store: Store) -> None:
         with store.transaction():
             closing = pool.submit(store.close)
             end = time.monotonic() + 10
-            while not store._writer._line:
+            while not store._file.writer._line:
                 assert time.monotonic() < end
                 time.sleep(0.001)
             late = [pool.submit(store.reward, "d", 1, 1) for _ in range(2)]
@@ -190,7 +190,7 @@ def test_only_parts_that_changed_are_written(store: Store) -> None:
 
     written: list[str] = []
     store.attach(Parts())
-    store._writer.connection.set_trace_callback(written.append)
+    store._file.writer.connection.set_trace_callback(written.append)
     store.decide(DecisionRecord("d", "A", 1.0, 0.0))
     store.reward("d", 1.0, 1.0)
     replaced = [each for each in written if each.startswith("REPLACE")]
@@ -223,7 +223,7 @@ def test_a_part_that_becomes_nothing_after_a_failure(store: Store) -> None:
 def test_a_decision_waits_for_the_disk_with_its_reward(store: Store) -> None:
     """SQLite in WAL mode syncs a commit if and only if `synchronous` is FULL."""
     written: list[str] = []
-    store._writer.connection.set_trace_callback(written.append)
+    store._file.writer.connection.set_trace_callback(written.append)
 
     def commits() -> list[str]:
         kinds = [w for w in written if w == "COMMIT" or w.startswith("PRAGMA synchronous")]

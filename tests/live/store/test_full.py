@@ -39,7 +39,7 @@ def full(tmp_path: Path) -> Iterator[Store]:
         with store.transaction():
             for index in range(500):
                 store.decide(DecisionRecord(f"d{index}", "A" * 50, 0.5, index))
-        connection = store._writer.connection
+        connection = store._file.writer.connection
         (pages,) = connection.execute("PRAGMA page_count").fetchone()
         connection.execute(f"PRAGMA max_page_count={pages}")
         yield store
@@ -54,7 +54,7 @@ def test_a_full_disk_fails_the_whole_batch_and_passes(full: Store) -> None:
             futures = [pool.submit(full.reward, f"d{index}", 1, 1) for index in range(3)]
             futures.append(pool.submit(full.decide, DecisionRecord("long", LONG, 0.5, 1)))
             end = time.monotonic() + 10
-            while len(full._writer._queue) < 4:
+            while len(full._file.writer._queue) < 4:
                 assert time.monotonic() < end
                 time.sleep(0.001)
         return futures
@@ -66,7 +66,7 @@ def test_a_full_disk_fails_the_whole_batch_and_passes(full: Store) -> None:
         assert full.load_exchange() == {"total": 0, "count": 0}
         assert full.decision("d0") == DecisionRecord("d0", "A" * 50, 0.5, 0.0)
         assert full.reward("d3", 1, 1) is Outcome.NEW  # what has room goes on
-        full._writer.connection.execute("PRAGMA max_page_count=1000000")
+        full._file.writer.connection.execute("PRAGMA max_page_count=1000000")
         results = [future.result() for future in batch(pool)]
     assert results[:3] == [Outcome.NEW] * 3
     assert full.decision("long") == DecisionRecord("long", LONG, 0.5, 1.0)

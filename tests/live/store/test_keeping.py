@@ -17,12 +17,10 @@ from .participants import Sums
 
 def test_decisions_and_state_outlive_the_store(reopen: Callable[[], Store], path: Path) -> None:
     with reopen() as store:
-        assert store.clean
         assert store.load_exchange() is None
         store.decide(DecisionRecord("d", "A", 0.1, 5))
         store.save_exchange({"big": 2**200, "name": "é"})
     with reopen() as store:
-        assert store.clean
         assert store.decision("d") == DecisionRecord("d", "A", 0.1, 5.0)
         assert store.load_exchange() == {"big": 2**200, "name": "é"}
     assert not path.with_name("agent.db-wal").exists()
@@ -117,6 +115,8 @@ def test_export_is_every_decision_in_the_order_of_time(store: Store, path: Path)
     file = io.StringIO()
     assert export(path, file) == 4
     lines = file.getvalue().splitlines()
-    read = [DecisionRecord(**json.loads(line)) for line in lines]
+    fields = [json.loads(line) for line in lines]
+    assert {each.pop("experiment") for each in fields} == {"default"}
+    read = [DecisionRecord(**each) for each in fields]
     assert [decision.id for decision in read] == ["b", "a", "c", "é\n"]
     assert read == [store.decision(decision.id) for decision in read]

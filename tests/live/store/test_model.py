@@ -107,7 +107,6 @@ class Model(RuleBasedStateMachine):
     def reopen(self) -> None:
         self.store.close()
         self.open()
-        assert self.store.clean
 
     @invariant()
     def same(self) -> None:

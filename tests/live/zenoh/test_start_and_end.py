@@ -1,8 +1,10 @@
 """What an agent refuses to start with, and an end that is prompt whatever its peers do."""
 
+import os
 import socket
 import subprocess
 import sys
+import threading
 import time
 from datetime import timedelta
 
@@ -12,7 +14,7 @@ from posse.live import certificates
 from posse.live.certificates import Files
 from posse.live.transport.zenoh import ZenohTransport
 
-from ..loopback import SOON, issue_for  # noqa: TID252 (no package to name)
+from ..loopback import SOON, certified, free_addresses, issue_for  # noqa: TID252 (no package)
 
 
 @pytest.mark.parametrize(
@@ -35,7 +37,7 @@ def test_nonsense_is_refused(options, sentence):
         ZenohTransport("a", neighbours, **options)
 
 
-def test_files_that_nobody_would_accept_are_refused_here(folder, tmp_path):
+def test_files_that_nobody_would_accept_are_refused_here(folder, tmp_path, monkeypatch):
     def refused(files, sentence):
         with pytest.raises(ValueError, match=sentence) as caught:
             ZenohTransport("a", {"b": None}, files=files).start(lambda *_: None)
@@ -48,6 +50,48 @@ def test_files_that_nobody_would_accept_are_refused_here(folder, tmp_path):
     refused(Files(good.authority, good.certificate, folder / "b.key"), "is not the key of")
     refused(Files(tmp_path / "ca.pem", good.certificate, good.key), "did not sign")
     refused(issue_for(folder, "a", timedelta(seconds=-9), "old"), "has expired")
+    monkeypatch.setattr(certificates, "EARLY", timedelta(hours=-2))
+    refused(issue_for(folder, "a", timedelta(hours=9), "early"), "is not valid before .* clock")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="no modes of files")
+@pytest.mark.parametrize("mode", [0o644, 0o640, 0o604, 0o620])
+def test_a_key_that_others_may_read_is_refused(tmp_path, mode):
+    """It was used without a word."""
+    certified(tmp_path, "a")
+    key = tmp_path / "a.key"
+    key.chmod(mode)
+    agent = ZenohTransport("a", {"b": None}, files=Files.of(tmp_path, "a"))
+    with pytest.raises(ValueError, match=f"run chmod 600 {key}"):
+        agent.start(lambda *_: None)
+    key.chmod(0o400)
+    agent.start(lambda *_: None)
+    agent.close()
+
+
+def test_a_certificate_for_other_hosts_is_said_at_its_own_agent(tmp_path, caplog):
+    certified(tmp_path)
+    certificates.issue(tmp_path, "a", ["a.example.org"])
+    (address,) = free_addresses(1)
+    agent = ZenohTransport("a", {"b": None}, listen=address, files=Files.of(tmp_path, "a"))
+    agent.start(lambda *_: None)
+    agent.close()
+    assert f"the certificate is for a.example.org, and {address} is none of them" in caplog.text
+
+
+def test_closing_where_no_thread_can_start(world, monkeypatch):
+    """It raised out of the node's own end, so that the store was not closed."""
+    a = world.agent("a")
+
+    def no_more(thread):
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", no_more)
+        a.close()
+    host, _, port = world.addresses["a"].rpartition(":")
+    with socket.socket() as probe:
+        assert probe.connect_ex((host, int(port)))  # nobody listens any more
 
 
 def test_an_address_in_use_is_said_in_one_line(world):
@@ -56,7 +100,7 @@ def test_an_address_in_use_is_said_in_one_line(world):
         "a", {"b": None}, listen=world.addresses["a"], files=Files.of(world.folder, "a")
     )
     with pytest.raises(
-        ValueError, match=f"a cannot listen on tls/{world.addresses['a']}"
+        ValueError, match=f"a cannot listen on {world.addresses['a']}"
     ) as caught:
         again.start(lambda *_: None)
     assert "\n" not in str(caught.value)

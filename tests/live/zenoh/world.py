@@ -26,13 +26,13 @@ class World:
         self.agents = {}
         self.sessions = []
 
-    def agent(self, name, **options):
+    def agent(self, name, receive=None, **options):
         (peer,) = {"a", "b"} - {name}
         address = self.addresses[peer] if self.dials[name] else None
         options = {"files": Files.of(self.folder, name)} | options
         agent = ZenohTransport(name, {peer: address}, listen=self.addresses[name], **options)
         self.agents[name] = agent
-        agent.start(lambda peer, payload: self.heard[name].append((peer, payload)))
+        agent.start(receive or (lambda peer, payload: self.heard[name].append((peer, payload))))
         return agent
 
     def pair(self, **options):

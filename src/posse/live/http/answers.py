@@ -1,105 +1,79 @@
-"""JSON responses: what was asked for, or an error in one sentence."""
+"""JSON answers: what was asked for, or an error in one sentence."""
 
 from __future__ import annotations
 
 import json
-import logging
-import math
-from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
-from fastapi import FastAPI, Request
-from fastapi.exceptions import RequestValidationError
-from starlette.exceptions import HTTPException
-from starlette.responses import Response
+import msgspec
 
-from posse.live.http import models
-from posse.live.http.health import Health
-from posse.live.store import Conflict, DecisionRecord, Outcome, StoreError, Unknown
+from posse.live.http.models import DecisionAnswer, Error, ItemError, RewardAnswer
+from posse.live.store import Conflict, DecisionRecord, Outcome, Unknown
 
 RETRY_AFTER = 1  # seconds
 LONGEST = 500  # characters of an error
+JSON = b"application/json"
 
-log = logging.getLogger(__name__)
+Headers = tuple[tuple[bytes, bytes], ...]
 
 
-def decided(decision: DecisionRecord | ValueError) -> dict[str, Any]:
+class Answer(NamedTuple):
+    """What is sent back."""
+
+    status: int
+    body: bytes
+    kind: bytes = JSON
+    headers: Headers = ()
+
+
+class Refusal(Exception):
+    """A request that is refused whatever is in its body, and the reason by which it is counted."""
+
+    def __init__(self, status: int, reason: str, sentence: str, headers: Headers = ()) -> None:
+        super().__init__(sentence)
+        self.status, self.reason, self.headers = status, reason, headers
+
+
+def decided(decision: DecisionRecord | ValueError) -> DecisionAnswer | ItemError:
     """Which arm to play, or why that is refused."""
     if isinstance(decision, ValueError):
-        return _refusal(decision)
-    return {
-        "decision": decision.id,
-        "arm": decision.arm,
-        "probability": decision.probability,
-    }
+        return _refused(decision)
+    return DecisionAnswer(decision.id, decision.arm, decision.probability)
 
 
-def rewarded(item: tuple[str, float] | ValueError, outcome: Outcome | ValueError) -> dict[str, Any]:
+def rewarded(
+    item: tuple[str, float] | ValueError, outcome: Outcome | ValueError
+) -> RewardAnswer | ItemError:
     """That the reward of a decision is on disk, or why it is refused."""
     if isinstance(item, ValueError):  # it was not well formed, and never tried
-        return _refusal(item)
+        return _refused(item)
     if isinstance(outcome, ValueError):
-        return _refusal(outcome)
-    decision, reward = item
-    return {"decision": decision, "reward": reward, "repeated": outcome is Outcome.REPEATED}
+        return _refused(outcome)
+    return RewardAnswer(*item, outcome is Outcome.REPEATED)
 
 
-def in_json(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """An answer in ASCII, which holds any text."""
+_encode = msgspec.json.Encoder().encode
+
+
+def in_json(value: Any, status: int = 200, headers: Headers = ()) -> Answer:
+    """An answer that holds any text; JSON knows no infinity, and has null in its place."""
     try:
-        text = json.dumps(value, allow_nan=False)
-    except ValueError:
-        text = json.dumps(_finite(value), allow_nan=False)
-    return Response(text, status, headers, "application/json")
+        return Answer(status, _encode(value), JSON, headers)
+    except UnicodeEncodeError:  # half a character: in ASCII it can be said
+        return Answer(status, json.dumps(msgspec.to_builtins(value)).encode(), JSON, headers)
 
 
-def answer_errors(made: FastAPI, health: Health) -> None:
-    """Answer whatever goes wrong with one sentence."""
-
-    @made.exception_handler(RequestValidationError)
-    async def invalid(_: Request, error: RequestValidationError) -> Response:
-        return _error(422, models.sentence(error.errors()))
-
-    @made.exception_handler(HTTPException)
-    async def http(request: Request, error: HTTPException) -> Response:
-        if error.status_code in (404, 405):
-            path = request.url.path[:100]
-            return _error(
-                error.status_code,
-                f"there is no {request.method} {path}: see /openapi.json",
-                error.headers,
-            )
-        return _error(error.status_code, error.detail, error.headers)
-
-    @made.exception_handler(ValueError)
-    async def refused(_: Request, error: ValueError) -> Response:
-        return _error(_status(error), str(error))
-
-    @made.exception_handler(StoreError)
-    async def failing(_: Request, error: StoreError) -> Response:
-        if health.failed():  # once, not for every request
-            log.error("%s", error)  # it names files, which are not the client's business
-        return _error(503, "the store fails, nothing was kept: ask again later")
+def error(status: int, sentence: str, headers: Headers = ()) -> Answer:
+    """What is wrong, in one sentence."""
+    if status == 503:
+        headers = ((b"retry-after", b"%d" % RETRY_AFTER), *headers)
+    return in_json(Error(sentence[:LONGEST]), status, headers)
 
 
-def _status(error: ValueError) -> int:
+def status_of(error: ValueError) -> int:
+    """The status of what a client asked wrongly."""
     return 404 if isinstance(error, Unknown) else 409 if isinstance(error, Conflict) else 422
 
 
-def _error(status: int, sentence: str, headers: Mapping[str, str] | None = None) -> Response:
-    if status == 503:
-        headers = {"Retry-After": str(RETRY_AFTER)}
-    return in_json({"error": sentence[:LONGEST]}, status, headers)
-
-
-def _refusal(error: ValueError) -> dict[str, Any]:
-    return {"error": str(error)[:LONGEST], "status": _status(error)}
-
-
-def _finite(value: Any) -> Any:
-    """JSON knows no infinity: null in its place."""
-    if isinstance(value, Mapping):
-        return {key: _finite(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(inner) for inner in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+def _refused(error: ValueError) -> ItemError:
+    return ItemError(str(error)[:LONGEST], status_of(error))

@@ -1,14 +1,20 @@
-"""ASGI middleware: a limit on bodies, JSON only, allowed hosts, and a response to every error."""
+"""The door of the HTTP interface: allowed hosts, tokens, JSON only, a limit on bodies."""
 
 from __future__ import annotations
 
-import json
-import logging
+import asyncio
+import hmac
 import re
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from typing import Any
 
-import anyio
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from posse.live.http.answers import Answer, Refusal, error
+
+Scope = dict[str, Any]
+Message = dict[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
 
 BYTES = 1_000_000  # the largest body
 TOO_LARGE = f"the body is larger than {BYTES} bytes: send less at once"
@@ -17,111 +23,147 @@ ELSEWHERE = (
     "this agent does not go by the name in the Host header: ask 127.0.0.1, or add the name to "
     "http_hosts in agent.toml"
 )
-UNEXPECTED = "the agent has an error, which its log shows: please report it"
+NO_TOKEN = "this agent needs a token: send Authorization: Bearer and the content of http_token"
+NO_OPERATOR = "operators have a token of their own here: send the content of operator_token"
+NO_OPERATORS = "this agent takes no orders over HTTP: set operator_token in agent.toml"
 DROPPED, LINGER = 8_000_000, 1.0  # bytes and seconds for which a refused client is heard out
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+HERE = ("127.", "::1")  # how the addresses of this machine itself begin
+KNOWN = 100  # spellings of hosts that are remembered
 _HOST = re.compile(r"(\[[^]]*\]|[^:]*)(:[0-9]*)?", re.ASCII)
-
-log = logging.getLogger(__name__)
 
 
 class Guard:
-    """Middleware: limits request bodies, checks the Host header, turns errors into responses.
+    """Refuses requests by their heads.
 
-    hosts: names under which it may be asked, besides those of this machine itself.
+    hosts: names under which it may be asked, besides those of this machine itself; None: any.
     """
 
-    def __init__(self, app: ASGIApp, hosts: Sequence[str] = ()) -> None:
-        self.app = app
-        self._hosts = frozenset(name.lower() for name in (*LOOPBACK, *hosts))
+    def __init__(
+        self,
+        hosts: Sequence[str] | None = (),
+        token: str | None = None,
+        operator_token: str | None = None,
+    ) -> None:
+        names = None if hosts is None else (*LOOPBACK, *hosts)
+        self._hosts = None if names is None else frozenset(name.lower() for name in names)
+        self._known: set[bytes] = set()
+        self._token = None if token is None else token.encode()
+        self._operator_token = None if operator_token is None else operator_token.encode()
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
-        headers = dict(scope["headers"])
-        if not self._is_for_us(scope):
-            await _refuse(receive, send, 403, ELSEWHERE)
-            return
-        length = headers.get(b"content-length", b"0")
-        if not length.isdigit() or len(length) > 12 or int(length) > BYTES:
-            await _refuse(receive, send, 413, TOO_LARGE)
-            return
+    async def admit(self, scope: Scope, receive: Receive) -> bytes | None:
+        """The body of a request that is let in; None if the client has left."""
+        host = length = kind = None
+        n_hosts = 0
+        for name, value in scope["headers"]:
+            if name == b"host":
+                host, n_hosts = value, n_hosts + 1
+            elif name == b"content-length":
+                length = value
+            elif name == b"content-type":
+                kind = value
+        if n_hosts != 1 or host not in self._known:
+            self._check_host(scope, host if n_hosts == 1 else None)
+        if self._token is not None:
+            self._check_token(scope)
+        if length is not None and (not length.isdigit() or len(length) > 12 or int(length) > BYTES):
+            raise Refusal(413, "too large", TOO_LARGE)
         # browsers send other types across sites without asking, this one they do not
-        kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
         if scope["method"] == "POST" and kind != b"application/json":
-            await _refuse(receive, send, 415, NOT_JSON)
-            return
-        parts: list[bytes] = []
-        size, more = 0, True
-        while more:
-            message = await receive()
-            if message["type"] != "http.request":  # the client left
-                return
-            parts.append(message.get("body", b""))
-            size, more = size + len(parts[-1]), message.get("more_body", False)
+            said = (kind or b"").partition(b";")[0].strip().lower()
+            if said != b"application/json":
+                raise Refusal(415, "not JSON", NOT_JSON)
+        message = await receive()
+        body: bytes = message.get("body", b"")
+        if not message.get("more_body", False):
+            if message["type"] != "http.request":
+                return None
+            return body  # nearly always
+        parts, size = [body], len(body)
+        while message.get("more_body", False):
             if size > BYTES:
-                await _refuse(receive, send, 413, TOO_LARGE)
-                return
-        started = False
-
-        async def sending(message: Message) -> None:
-            nonlocal started
-            started = True
-            await send(message)
-
-        try:
-            await self.app(scope, _replay(b"".join(parts), receive), sending)
-        except Exception:
-            if started:
-                raise
-            log.exception("%s %s failed", scope["method"], scope["path"])
-            await _answer(send, 500, UNEXPECTED, [])
-
-    def _is_for_us(self, scope: Scope) -> bool:
-        """Against DNS rebinding: whether the Host header is one of ours; Unix sockets need none."""
-        server = scope.get("server")
-        if server is not None and server[1] is None:
-            return True
-        hosts = [value.decode("latin-1") for key, value in scope["headers"] if key == b"host"]
-        name = _HOST.fullmatch(hosts[0]) if len(hosts) == 1 else None
-        return name is not None and name[1].lower() in self._hosts
-
-
-def _replay(body: bytes, receive: Receive) -> Receive:
-    """The body that was read, then what comes after it."""
-    waiting = [body]
-
-    async def again() -> Message:
-        if waiting:
-            return {"type": "http.request", "body": waiting.pop(), "more_body": False}
-        return await receive()
-
-    return again
-
-
-async def _refuse(receive: Receive, send: Send, status: int, sentence: str) -> None:
-    """Answer at once, then linger: who is cut off while it sends would not see the answer."""
-    await _answer(send, status, sentence, [(b"connection", b"close")], more=True)
-    dropped, more = 0, True
-    with anyio.move_on_after(LINGER):
-        while more and dropped < DROPPED:
+                raise Refusal(413, "too large", TOO_LARGE)
             message = await receive()
-            more = message.get("more_body", False)
-            dropped += len(message.get("body", b""))
-    await send({"type": "http.response.body", "body": b""})
+            if message["type"] != "http.request":
+                return None
+            parts.append(message.get("body", b""))
+            size += len(parts[-1])
+        if size > BYTES:
+            raise Refusal(413, "too large", TOO_LARGE)
+        return b"".join(parts)
+
+    def check_operator(self, scope: Scope) -> None:
+        """Refuse who has not the operators' token; that of the application does not suffice."""
+        if self._operator_token is None:
+            raise Refusal(403, "operators only", NO_OPERATORS)
+        if not _same(_bearer(scope), self._operator_token):
+            raise Refusal(401, "operators only", NO_OPERATOR, _ASK)
+
+    def _check_host(self, scope: Scope, host: bytes | None) -> None:
+        """Against DNS rebinding: whether the Host header is one of ours.
+
+        Unix sockets need none, nor does an address for other machines where a token is asked for.
+        """
+        server = scope.get("server")
+        if self._hosts is None or (server is not None and server[1] is None):
+            return
+        if host is not None and self._token is not None and not _is_here(server):
+            return
+        name = None if host is None else _HOST.fullmatch(host.decode("latin-1"))
+        if host is None or name is None or name[1].lower() not in self._hosts:
+            raise Refusal(403, "another host", ELSEWHERE)
+        if len(self._known) < KNOWN:
+            self._known.add(host)
+
+    def _check_token(self, scope: Scope) -> None:
+        """Refuse who has neither the application's token nor the operators'."""
+        assert self._token is not None
+        bearer = _bearer(scope)
+        known = _same(bearer, self._token)
+        if not known and self._operator_token is not None:
+            known = _same(bearer, self._operator_token)
+        if not known:
+            raise Refusal(401, "no token", NO_TOKEN, _ASK)
 
 
-async def _answer(
-    send: Send, status: int, sentence: str, headers: list[tuple[bytes, bytes]], more: bool = False
-) -> None:
-    body = json.dumps({"error": sentence}).encode()
-    headers = [
-        (b"content-type", b"application/json"),
-        (b"content-length", str(len(body)).encode()),
-        *headers,
-    ]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
+_ASK = ((b"www-authenticate", b"Bearer"),)
+
+
+def _bearer(scope: Scope) -> bytes:
+    said = [value for name, value in scope["headers"] if name == b"authorization"]
+    scheme, _, token = (said[0] if len(said) == 1 else b"").partition(b" ")
+    return token.strip() if scheme.lower() == b"bearer" else b""
+
+
+def _same(given: bytes, token: bytes) -> bool:
+    """In constant time, so that nobody finds it letter by letter."""
+    return hmac.compare_digest(given, token)
+
+
+def _is_here(server: Any) -> bool:
+    return server is None or str(server[0]).startswith(HERE)
+
+
+async def send_answer(send: Send, answer: Answer, more: bool = False) -> None:
+    """Send it."""
+    body = answer.body
+    headers = [(b"content-type", answer.kind), (b"content-length", b"%d" % len(body))]
+    if answer.headers:
+        headers += answer.headers
+    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
     await send({"type": "http.response.body", "body": body, "more_body": more})
+
+
+async def refuse(receive: Receive, send: Send, refusal: Refusal) -> None:
+    """Answer at once, then linger: who is cut off while it sends would not see the answer."""
+    headers = ((b"connection", b"close"), *refusal.headers)
+    await send_answer(send, error(refusal.status, str(refusal), headers), more=True)
+    dropped, more = 0, True
+    with suppress(TimeoutError):
+        async with asyncio.timeout(LINGER):
+            while more and dropped < DROPPED:
+                message = await receive()
+                more = message.get("more_body", False)
+                dropped += len(message.get("body", b""))
+    await send({"type": "http.response.body", "body": b""})

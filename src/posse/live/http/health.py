@@ -5,29 +5,26 @@ from __future__ import annotations
 import threading
 import time
 
-from starlette.exceptions import HTTPException
-
 from posse.live.node import Node
 
 RECENT = 10.0  # seconds for which a failure of the store counts, unless a write succeeds
 
 
 class Health:
-    """Whether the store failed recently."""
+    """Whether the store of a node failed recently; it does not keep the node alive."""
 
     def __init__(self, node: Node) -> None:
-        self._node = node
         self._failed: float | None = None  # when
-        self._seen = self._count()
+        self._seen = _count(node)
         self._lock = threading.Lock()
 
-    def failed(self) -> bool:
+    def failed(self, node: Node) -> bool:
         """Note that the store failed a request; whether that is news."""
         with self._lock:
             news = self._failed is None
-            self._node.failures.add("request")
+            node.failures.add("request")
             self._failed = time.monotonic()
-            self._seen = self._count()
+            self._seen = _count(node)
             return news
 
     def succeeded(self) -> None:
@@ -36,17 +33,19 @@ class Health:
             with self._lock:
                 self._failed = None
 
-    def check(self) -> None:
-        """Raise if the store cannot be written, as far as one knows."""
+    def is_ready(self, node: Node) -> bool:
+        """Whether the store can be written, as far as one knows; raises if it fails now."""
         with self._lock:
-            count = self._count()
+            count = _count(node)
             if count > self._seen:  # of ticks and messages
                 self._seen, self._failed = count, time.monotonic()
             failed = self._failed
         if failed is not None and time.monotonic() - failed < RECENT:
-            raise HTTPException(503, "the store failed a moment ago: see the agent's log")
-        with self._node.store.transaction():  # it is open, and its turn comes
+            return False
+        with node.store.transaction():  # it is open, and its turn comes
             pass
+        return True
 
-    def _count(self) -> int:
-        return sum(self._node.failures[doing] for doing in ("tick", "receive", "request"))
+
+def _count(node: Node) -> int:
+    return sum(node.failures[doing] for doing in ("tick", "receive", "request"))

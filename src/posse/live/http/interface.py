@@ -1,153 +1,180 @@
-"""The HTTP interface of a node: decisions and rewards for an application at the same site."""
+"""The HTTP interface of a node: a plain ASGI app over the table of routes."""
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Callable, Sequence
-from typing import Any, ParamSpec, TypeVar, cast
+from concurrent.futures import ThreadPoolExecutor
+from time import perf_counter
+from typing import Any
 
-from fastapi import FastAPI, Request
-from starlette.concurrency import run_in_threadpool
-from starlette.responses import PlainTextResponse, Response
-
-from posse import __version__
-from posse.live.http import batches, models
-from posse.live.http.answers import answer_errors, decided, in_json, rewarded
-from posse.live.http.guard import Guard
-from posse.live.http.health import Health
-from posse.live.http.metrics import CONTENT_TYPE, metrics
-from posse.live.http.protocol import ALONE
-from posse.live.http.route import StraightRoute
-from posse.live.http.server import Server
+from posse.live.http import answers, bodies
+from posse.live.http.answers import Answer, Refusal, in_json
+from posse.live.http.guard import Guard, Receive, Scope, Send, refuse, send_answer
+from posse.live.http.openapi import document
+from posse.live.http.routes import PROBES, ROUTES, Route, Table
+from posse.live.http.traffic import Waits, traffic_of
+from posse.live.http.turns import Turns
 from posse.live.node import Node
+from posse.live.store import StoreError
 
-DESCRIPTION = (
-    "Ask for a decision, play its arm, send the reward. Requests with an id of the client may be "
-    "repeated; a reward is on disk when it is answered. Numbers of evidence are whole quanta and "
-    "may exceed 2^53."
-)
-WRONG: dict[int | str, dict[str, Any]] = {
-    status: {"model": models.Error, "description": description}
-    for status, description in {
-        403: "asked under a name that is not this agent's",
-        409: "settled or decided otherwise",
-        413: "the body is too large",
-        415: "the body is not JSON",
-        422: "a field is wrong",
-        503: "the store fails: ask again after Retry-After seconds",
-    }.items()
-}
-UNKNOWN: dict[int | str, dict[str, Any]] = {
-    404: {"model": models.Error, "description": "no such decision"},
-    **WRONG,
-}
+FAILING = "the store fails, nothing was kept: ask again later"
+UNEXPECTED = "the agent has an error, which its log shows: please report it"
+VIEWERS = 2  # threads for views: more would only fight for the interpreter with decisions
 
-P = ParamSpec("P")
-T = TypeVar("T")
+log = logging.getLogger(__name__)
 
 
-def app(node: Node, hosts: Sequence[str] = ()) -> FastAPI:
-    """The interface of a node; see its /openapi.json. hosts: names it has besides localhost."""
-    made = FastAPI(
-        title="posse agent",
-        version=__version__,
-        description=DESCRIPTION,
-        docs_url=None,  # its page would load scripts from elsewhere
-        redoc_url=None,
-        # a rewriting of paths would have browsers repeat requests elsewhere
-        redirect_slashes=False,
-    )
-    made.router.route_class = StraightRoute
-    made.add_middleware(Guard, hosts=hosts)
-    health = Health(node)
-    answer_errors(made, health)
-    _add_questions(made, node, health)
-    _add_views(made, node, health)
-    return made
+class Interface:
+    """An ASGI app: checks, reads, dispatches, answers; whatever goes wrong with one sentence."""
+
+    def __init__(
+        self,
+        node: Node,
+        guard: Guard,
+        table: Table,
+        reload: Callable[[], Any] | None = None,
+    ) -> None:
+        self._node, self._guard, self._table, self._reload = node, guard, table, reload
+        self._traffic = traffic_of(node)
+        self._turns = Turns(node, self._traffic)
+        self._document: Answer | None = None
+        self._viewers = ThreadPoolExecutor(VIEWERS, "posse-view")
+        self._prober = ThreadPoolExecutor(1, "posse-probe")  # readiness does not queue behind views
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            await _lifespan(scope, receive, send)
+            return
+        began = perf_counter()
+        try:
+            body = await self._guard.admit(scope, receive)
+        except Refusal as refusal:
+            self._traffic.refused.add(refusal.reason)
+            await refuse(receive, send, refusal)
+            return
+        if body is None:
+            return
+        waits: Waits | None = None
+        try:
+            route, name, part = self._route(scope)
+            waits = self._traffic.waits.get(route.name)
+            if waits is None:
+                waits = self._traffic.waits[route.name] = Waits()
+            answer = await self._answer(scope, route, name, part, body)
+        except Exception as error:
+            answer = self._explained(scope, error)
+        await send_answer(send, answer)
+        if waits is not None:
+            waits.add(perf_counter() - began)
+
+    def _route(self, scope: Scope) -> tuple[Route, str | None, str]:
+        path, method = scope["path"], scope["method"]
+        methods, name, part = self._table.find(path)
+        if (route := methods.get(method)) is not None:
+            return route, name, part
+        if path == "/openapi.json" and self._table.routes is ROUTES:
+            methods, route = {"GET": OPENAPI}, OPENAPI if method == "GET" else None
+        if route is not None:
+            return route, None, ""
+        sentence = f"there is no {method} {_line(path[:100])}: see /openapi.json"
+        if methods:
+            allow = ((b"allow", ", ".join(methods).encode()),)
+            raise Refusal(405, "no such route", sentence, allow)
+        raise Refusal(404, "no such route", sentence)
+
+    async def _answer(
+        self, scope: Scope, route: Route, name: str | None, part: str, body: bytes
+    ) -> Answer:
+        if route.question is not None:
+            assert route.body is not None
+            if len(part) > 200:
+                raise ValueError("decision must have at most 200 characters")
+            given: Any = bodies.read(route.body, body)
+            experiment = self._node.experiment(name)
+            made = await route.question(self._turns, experiment, part, given)
+            self._traffic.health.succeeded()
+            return in_json(made)
+        if route is OPENAPI:
+            return in_json(document(self._table.routes))
+        if route.order is not None:
+            self._guard.check_operator(scope)
+            assert route.body is not None
+            given = bodies.read(route.body, body)
+            about = self._node.experiment(name) if route.of_experiment else self._reload
+            return await self._in_thread(self._viewers, route.order, about, given)
+        assert route.view is not None
+        if route.path == "/healthz":
+            return in_json(route.view(self._node))
+        whom = self._node.experiment(name) if route.of_experiment else self._node
+        pool = self._prober if route.path == "/readyz" else self._viewers
+        return await self._in_thread(pool, route.view, whom)
+
+    async def _in_thread(
+        self, pool: ThreadPoolExecutor, work: Callable[..., Any], *given: Any
+    ) -> Answer:
+        """Do what may take long where it holds up no decision, the writing of its JSON too."""
+
+        def job() -> Answer:
+            made = work(*given)
+            return made if isinstance(made, Answer) else in_json(made)
+
+        return await asyncio.get_running_loop().run_in_executor(pool, job)
+
+    def _explained(self, scope: Scope, error: Exception) -> Answer:
+        """What went wrong, in one sentence."""
+        if isinstance(error, Refusal):
+            self._traffic.refused.add(error.reason)
+            return answers.error(error.status, str(error), error.headers)
+        if isinstance(error, StoreError):
+            if self._traffic.health.failed(self._node):  # once, not for every request
+                log.error("%s", error)  # it names files, which are not the client's business
+            return answers.error(503, FAILING)
+        if isinstance(error, ValueError):
+            status = answers.status_of(error)
+            self._traffic.refused.add(REASONS[status])
+            return answers.error(status, str(error))
+        log.error("%s %s failed", scope["method"], scope["path"], exc_info=error)
+        return answers.error(500, UNEXPECTED)
 
 
-def serve(node: Node, address: str, hosts: Sequence[str] = ()) -> Server:
-    """Serve a node on 127.0.0.1:PORT, localhost:PORT, [::1]:PORT or unix:/PATH, in a thread."""
-    return Server(app(node, hosts), address)
+OPENAPI = Route("GET", "/openapi.json", "openapi", "This document.", dict[str, Any])
+REASONS = {404: "unknown", 409: "conflict", 422: "wrong field"}
 
 
-def _add_questions(made: FastAPI, node: Node, health: Health) -> None:
-    """Which arm to play, and how it went: one by one, or many at once."""
+def app(
+    node: Node,
+    hosts: Sequence[str] = (),
+    *,
+    token: str | None = None,
+    operator_token: str | None = None,
+    reload: Callable[[], Any] | None = None,
+) -> Interface:
+    """The interface of a node; see its /openapi.json.
 
-    @made.post("/v1/decisions", response_model=models.DecisionAnswer, responses=WRONG)
-    async def decide(request: Request, body: models.DecisionRequest) -> Response:
-        """Which arm to play."""
-        decision = await _run(request, batches.decide, node, body.decision, body.allowed)
-        health.succeeded()
-        return in_json(decided(decision))
-
-    @made.post("/v1/decisions/batch", response_model=models.DecisionsAnswer, responses=WRONG)
-    def decide_all(body: models.DecisionsRequest) -> Response:
-        """Many decisions, each with an answer or an error."""
-        items = cast(Sequence[models.DecisionRequest | models.Refused], body.decisions)
-        asked = [i if isinstance(i, ValueError) else (i.decision, i.allowed) for i in items]
-        decisions = batches.decide_all(node, asked)
-        health.succeeded()
-        return in_json({"decisions": [decided(each) for each in decisions]})
-
-    @made.post(
-        "/v1/decisions/{decision}/reward", response_model=models.RewardAnswer, responses=UNKNOWN
-    )
-    async def reward(request: Request, decision: models.Id, body: models.RewardRequest) -> Response:
-        """How a decision went."""
-        outcome = await _run(request, node.reward, decision, body.reward)
-        health.succeeded()
-        return in_json(rewarded((decision, body.reward), outcome))
-
-    @made.post("/v1/rewards", response_model=models.RewardsAnswer, responses=WRONG)
-    def reward_all(body: models.RewardsRequest) -> Response:
-        """How many decisions went, each with an answer or an error, in one commit."""
-        items = cast(Sequence[models.RewardItem | models.Refused], body.rewards)
-        given = [i if isinstance(i, ValueError) else (i.decision, i.reward) for i in items]
-        outcomes = batches.reward_all(node, given)
-        health.succeeded()
-        return in_json({"rewards": [rewarded(*each) for each in zip(given, outcomes, strict=True)]})
-
-
-def _add_views(made: FastAPI, node: Node, health: Health) -> None:
-    """What it knows, and how it is."""
-
-    @made.get("/v1/arms", response_model=dict[str, models.ArmAnswer])
-    def arms() -> Response:
-        """What is known of every arm."""
-        return in_json(node.arms())
-
-    @made.get("/v1/network", response_model=models.NetworkAnswer)
-    def network() -> Response:
-        """The neighbours, and what was refused and why."""
-        return in_json(node.network())
-
-    @made.get("/v1/evidence", response_model=models.EvidenceAnswer)
-    def evidence() -> Response:
-        """In whole quanta: what this agent saw itself, and what it holds of all."""
-        return in_json(node.evidence())
-
-    @made.get("/healthz")
-    async def healthz() -> Response:
-        """Whether the process lives."""
-        return in_json({"status": "alive"})
-
-    @made.get("/readyz", responses={503: WRONG[503]})
-    def readyz() -> Response:
-        """Whether the store can be written."""
-        health.check()
-        return in_json({"status": "ready"})
-
-    @made.get("/metrics", response_class=PlainTextResponse)
-    def numbers() -> Response:
-        """Counters in the text format of Prometheus."""
-        return Response(metrics(node), media_type=CONTENT_TYPE)
-
-
-async def _run(request: Request, work: Callable[P, T], *given: P.args, **named: P.kwargs) -> T:
-    """Do the work in a thread, so that many share commits; or here, if there is but one client.
-
-    A thread costs it two wake-ups, which take longer than the work.
+    hosts: names it has besides localhost; token: what requests must bring; operator_token: what
+    orders must bring; reload: what POST /v1/reload does.
     """
-    if request.scope.get(ALONE):
-        return work(*given, **named)
-    return await run_in_threadpool(work, *given, **named)
+    return Interface(node, Guard(hosts, token, operator_token), Table(), reload)
+
+
+def probe_app(node: Node) -> Interface:
+    """Only /healthz, /readyz and /metrics, whatever the Host."""
+    return Interface(node, Guard(None), Table(PROBES))
+
+
+def _line(text: str) -> str:
+    return "".join(c if c.isprintable() else "?" for c in text)
+
+
+async def _lifespan(scope: Scope, receive: Receive, send: Send) -> None:
+    """Nothing is to be done at the start and the end of somebody else's server."""
+    if scope["type"] != "lifespan":
+        raise RuntimeError(f"a posse agent speaks HTTP only, not {scope['type']}")
+    while True:
+        message = await receive()
+        await send({"type": f"{message['type']}.complete"})
+        if message["type"] == "lifespan.shutdown":
+            return

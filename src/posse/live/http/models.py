@@ -1,133 +1,137 @@
-"""What the HTTP interface takes and gives, and the sentences about what it does not take."""
+"""What the HTTP interface takes and gives: the shapes of JSON bodies and answers."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated, Any
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    ValidationError,
-    ValidatorFunctionWrapHandler,
-    WrapValidator,
-)
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 ITEMS = 1000  # of one batch
 ID = "7f3c9a51d2e84b06"
 
-Probability = Annotated[float, Field(description="with which the arm was chosen")]
-Id = Annotated[str, Field(min_length=1, max_length=200, description="the decision's id")]
+Probability = Annotated[float, Meta(description="with which the arm was chosen")]
+Id = Annotated[str, Meta(min_length=1, max_length=200, description="the decision's id")]
 # an id that fits into a path; made by the client it makes the request repeatable
-NewId = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9._~:@=+-]{0,199}$")]
-Arm = Annotated[str, Field(min_length=1, max_length=1000)]
-Number = Annotated[float, Field(allow_inf_nan=False)]
+# (`$` alone would let a last line break pass)
+NewId = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9._~:@=+-]{0,199}$(?!\n)")]
+Arm = Annotated[str, Meta(min_length=1, max_length=1000)]
+Arms = Annotated[list[Arm], Meta(min_length=1, max_length=ITEMS)]
 
 
 class Refused(ValueError):
-    """An item of a batch that is not well formed."""
+    """A body, or an item of a batch, that is not well formed."""
 
 
-def _each(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
-    """One bad item must not spoil the batch: its error takes its place."""
-    try:
-        return handler(value)
-    except ValidationError as error:
-        return Refused(sentence(error.errors()))
-
-
-def _examples(*examples: Any) -> ConfigDict:
-    """What /openapi.json shows."""
-    return ConfigDict(json_schema_extra={"examples": list(examples)})
-
-
-class _Body(BaseModel):
-    model_config = ConfigDict(strict=True, extra="forbid")
-
-
-class DecisionRequest(_Body):
+class DecisionRequest(Struct, forbid_unknown_fields=True):
     """Ask for a decision; with an id of one's own the same answer comes however often one asks."""
 
-    model_config = _examples({}, {"decision": ID, "allowed": ["red", "green"]})
     decision: NewId | None = None
-    allowed: Annotated[list[Arm], Field(min_length=1, max_length=ITEMS)] | None = None
+    allowed: Arms | None = None
 
 
-class RewardRequest(_Body):
+class RewardRequest(Struct, forbid_unknown_fields=True):
     """Say how a decision went."""
 
-    model_config = _examples({"reward": 1.0})
-    reward: Number
+    reward: float
 
 
-class RewardItem(_Body):
+class RewardItem(Struct, forbid_unknown_fields=True):
     """The reward of one decision of many."""
 
     decision: Id
-    reward: Number
+    reward: float
 
 
-class DecisionsRequest(_Body):
+class DecisionsRequest(Struct, forbid_unknown_fields=True):
     """Ask for many decisions."""
 
-    model_config = _examples({"decisions": [{}, {"allowed": ["red", "green"]}]})
-    decisions: Annotated[
-        list[Annotated[DecisionRequest, WrapValidator(_each)]], Field(max_length=ITEMS)
-    ]
+    decisions: Annotated[list[DecisionRequest], Meta(max_length=ITEMS)]
 
 
-class RewardsRequest(_Body):
+class RewardsRequest(Struct, forbid_unknown_fields=True):
     """Say how many decisions went."""
 
-    model_config = _examples({"rewards": [{"decision": ID, "reward": 1.0}]})
-    rewards: Annotated[list[Annotated[RewardItem, WrapValidator(_each)]], Field(max_length=ITEMS)]
+    rewards: Annotated[list[RewardItem], Meta(max_length=ITEMS)]
 
 
-class DecisionAnswer(BaseModel):
+class StepsRequest(Struct, forbid_unknown_fields=True):
+    """Say how decisions went and ask for the next one, or for a list of them, in one commit."""
+
+    rewards: Annotated[list[RewardItem], Meta(max_length=ITEMS)] = []
+    decide: DecisionRequest | Annotated[list[DecisionRequest], Meta(max_length=ITEMS)] | None = None
+
+
+class ArmRequest(Struct, forbid_unknown_fields=True):
+    """Name an arm."""
+
+    arm: Arm
+
+
+class ResumeRequest(Struct, forbid_unknown_fields=True):
+    """Name an arm that was paused, or none: then all are played again, and none is pinned."""
+
+    arm: Arm | None = None
+
+
+class Nothing(Struct, forbid_unknown_fields=True):
+    """Nothing to say."""
+
+
+class DecisionAnswer(Struct):
     """An arm to play."""
 
-    model_config = _examples({"decision": ID, "arm": "red", "probability": 0.62})
     decision: Id
     arm: Arm
     probability: Probability
 
 
-class RewardAnswer(BaseModel):
+class RewardAnswer(Struct):
     """A reward that is on disk."""
 
-    model_config = _examples({"decision": ID, "reward": 1.0, "repeated": False})
     decision: Id
     reward: float
-    repeated: Annotated[bool, Field(description="whether it was there before")]
+    repeated: Annotated[bool, Meta(description="whether it was there before")]
 
 
-class Error(BaseModel):
+class Error(Struct):
     """What is wrong, in one sentence."""
 
-    model_config = _examples({"error": "there is no decision 'x': check the id"})
     error: str
 
 
-class ItemError(Error):
+class ItemError(Struct):
     """What is wrong with one item, and the status that it would have got alone."""
 
+    error: str
     status: int
 
 
-class DecisionsAnswer(BaseModel):
+# unions of shapes that msgspec writes but need not tell apart
+DecisionItem = Any
+RewardItemAnswer = Any
+
+
+class DecisionsAnswer(Struct):
     """An answer or an error for each, in the same order."""
 
-    decisions: list[DecisionAnswer | ItemError]
+    decisions: list[DecisionItem]
 
 
-class RewardsAnswer(BaseModel):
+class RewardsAnswer(Struct):
     """An answer or an error for each, in the same order."""
 
-    rewards: list[RewardAnswer | ItemError]
+    rewards: list[RewardItemAnswer]
 
 
-class ArmAnswer(BaseModel):
+class StepsAnswer(Struct):
+    """An answer or an error for each reward, and the decision (or the list) that was asked for."""
+
+    rewards: list[RewardItemAnswer]
+    decision: DecisionItem | UnsetType = UNSET
+    decisions: list[DecisionItem] | UnsetType = UNSET
+
+
+class ArmAnswer(Struct):
     """What is known of one arm: its mean with a 95% interval, and on how many pulls."""
 
     mean: float | None
@@ -139,7 +143,7 @@ class ArmAnswer(BaseModel):
     pulls_in_network: float
 
 
-class NeighbourAnswer(BaseModel):
+class NeighbourAnswer(Struct):
     """One neighbour."""
 
     identity: str | None
@@ -149,7 +153,7 @@ class NeighbourAnswer(BaseModel):
     connected: bool
 
 
-class NetworkAnswer(BaseModel):
+class NetworkAnswer(Struct):
     """The neighbours, and what was refused and why."""
 
     neighbours: dict[str, NeighbourAnswer]
@@ -157,32 +161,75 @@ class NetworkAnswer(BaseModel):
     agents_known: int
 
 
-class EvidenceAnswer(BaseModel):
+class EvidenceAnswer(Struct):
     """Whole quanta by arm: what this agent saw itself, and what it holds of all."""
 
     own: dict[str, list[int]]
     held: dict[str, list[int]]
 
 
-def sentence(errors: Sequence[Any]) -> str:
-    """The first of pydantic's errors, in one sentence that names the field."""
-    first = errors[0]
-    path = [str(part)[:50] for part in first["loc"] if part != "body"]
-    field, kind = ".".join(path) or "the body", first["type"]
-    if kind == "json_invalid":
-        return "the body must be JSON"
-    if kind == "missing":
-        return f"{field} is missing"
-    if kind == "extra_forbidden":
-        return f"{field} is no field here: leave it out"
-    if kind == "string_pattern_mismatch":
-        return (
-            f"{field} must be 1 to 200 letters, digits or ._~:@=+- and begin with a letter, a "
-            "digit, _ or -"
-        )
-    if kind in ("model_attributes_type", "model_type", "dict_type"):
-        return f"{field} must be a JSON object"
-    message = str(first["msg"])
-    for start in ("Input should", "List should", "String should"):
-        message = message.replace(start, "must", 1)
-    return f"{field} {message}"
+class ExperimentAnswer(Struct):
+    """One experiment: its arms, how many decisions since the start, and what operators set."""
+
+    arms: list[str]
+    decisions: int
+    rewards: int
+    open_decisions: int
+    pinned: str | None
+    paused: list[str]
+
+
+class ExperimentsAnswer(Struct):
+    """The experiments of this agent by name."""
+
+    experiments: dict[str, ExperimentAnswer]
+
+
+class RecordAnswer(Struct):
+    """A record that pins or pauses arms."""
+
+    version: int
+    signer: str
+    pinned: str | None
+    paused: list[str]
+
+
+class ControlsAnswer(Struct):
+    """What is pinned and paused here, and whose records that comes from."""
+
+    pinned: str | None
+    paused: list[str]
+    unknown: Annotated[list[str], Meta(description="named, but no arms here")]
+    operator: Annotated[bool, Meta(description="whether orders here hold in the whole network")]
+    network: RecordAnswer | None
+    here: RecordAnswer | None
+
+
+class ReloadAnswer(Struct):
+    """What changed, in one sentence."""
+
+    changed: str
+
+
+class StatusAnswer(Struct):
+    """How it is."""
+
+    status: str
+
+
+EXAMPLES: dict[str, list[Any]] = {  # what /openapi.json shows
+    "DecisionRequest": [{}, {"decision": ID, "allowed": ["red", "green"]}],
+    "RewardRequest": [{"reward": 1.0}],
+    "DecisionsRequest": [{"decisions": [{}, {"allowed": ["red", "green"]}]}],
+    "RewardsRequest": [{"rewards": [{"decision": ID, "reward": 1.0}]}],
+    "StepsRequest": [
+        {"rewards": [{"decision": ID, "reward": 1.0}], "decide": {}},
+        {"rewards": [{"decision": ID, "reward": 1.0}], "decide": [{}, {"allowed": ["red"]}]},
+    ],
+    "ArmRequest": [{"arm": "red"}],
+    "ResumeRequest": [{}, {"arm": "red"}],
+    "DecisionAnswer": [{"decision": ID, "arm": "red", "probability": 0.62}],
+    "RewardAnswer": [{"decision": ID, "reward": 1.0, "repeated": False}],
+    "Error": [{"error": "there is no decision 'x': check the id"}],
+    "ItemError": [{"error": "there is no decision 'x': check the id", "status": 404}],
+}

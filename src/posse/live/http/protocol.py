@@ -1,53 +1,159 @@
-"""The HTTP protocol class: malformed requests get a JSON error, and headers have a limit."""
+"""The HTTP protocol class: limits on heads, trailers, times and connections; errors in JSON.
+
+All that is taken from the inside of uvicorn is in this file; pyproject.toml bounds its versions.
+"""
 
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass, field
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-LARGEST_HEAD = 65_536  # bytes
-ALONE = "posse.alone"  # in the scope of a request: whether there is no other connection
+from posse.live.counts import Counts
+
+LARGEST_HEAD = 65_536  # bytes of a request that are no body: head, trailers, chunk extensions
+CHUNK = 16  # bytes in which an ordinary chunk is wrapped, at most
+HEAD_TOO_LARGE = f"the headers are larger than {LARGEST_HEAD} bytes: send less"
+CROWDED = "this agent has as many connections as it takes: ask again later, or close some"
+NO_HTTP = "this is no HTTP/1.1 request"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a server takes from its clients."""
+
+    connections: int = 1000
+    request: float = 10.0  # seconds from the first byte of a request (or the connection) to its end
+    idle: float = 60.0  # seconds until a connection without requests is closed
+    refused: Counts = field(default_factory=Counts)  # by reason
 
 
 class Protocol(HttpToolsProtocol):
-    """uvicorn's protocol with a limit on headers and errors in JSON; its own has neither."""
+    """uvicorn's protocol with limits; its own has few."""
+
+    limits = Limits()
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self._in_head = True
-        self._head = 0  # bytes of the head that is under way
+        self._since: float | None = None  # when we began to wait for the rest of a request
+        self._stuck: float | None = None  # since when the client does not take its answer
+        self._segment = 0  # bytes that came at once
+        self._overhead = 0  # bytes of the request under way that are no body
+        self._sentence = ""  # why it is refused
+
+    def connection_made(self, transport: Any) -> None:
+        """Let it in, or refuse it at once where there are too many."""
+        if len(self.connections) >= self.limits.connections:
+            self.transport = transport
+            self._refuse(b"503 Service Unavailable", CROWDED, "too many connections")
+            return
+        super().connection_made(transport)
+        self._since = self.loop.time()
 
     def on_message_begin(self) -> None:
         """A head begins."""
-        self._in_head = True
+        if self._since is None:
+            self._since = self.loop.time()
         super().on_message_begin()
-        self.scope[ALONE] = len(self.connections) == 1  # type: ignore[literal-required]
 
     def on_headers_complete(self) -> None:
-        """It has ended."""
-        self._in_head = False
+        """It has ended; one that came in few segments may still be too large."""
+        if max(self._segment, self._overhead) > LARGEST_HEAD:
+            size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
+            if size > LARGEST_HEAD:
+                self._sentence = HEAD_TOO_LARGE
+                raise ValueError(HEAD_TOO_LARGE)  # the parser stops
         super().on_headers_complete()
+
+    def on_chunk_header(self) -> None:
+        """A chunk begins."""
+        self._overhead -= CHUNK
+
+    def on_body(self, body: bytes) -> None:
+        """Some of the body."""
+        self._overhead -= len(body)
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """The request is here."""
+        self._since = None
+        self._overhead = 0
+        super().on_message_complete()
 
     def data_received(self, data: bytes) -> None:
         """Take in what came, up to the largest head."""
+        self._segment = len(data)
+        self._overhead += self._segment
         super().data_received(data)
-        self._head = self._head + len(data) if self._in_head else 0
-        if self._head > LARGEST_HEAD and not self.transport.is_closing():
-            self.send_400_response(f"the headers are larger than {LARGEST_HEAD} bytes: send less")
+        self._overhead = max(0, self._overhead)
+        if self._overhead > LARGEST_HEAD and not self.transport.is_closing():
+            self._sentence = HEAD_TOO_LARGE
+            self.send_400_response(HEAD_TOO_LARGE)
 
     def send_400_response(self, msg: str) -> None:
         """Refuse it in one sentence, and hang up; answers that are under way go out first."""
-        if self.cycle is not None and not self.cycle.response_complete:
-            if not self.cycle.more_body:
-                self.cycle.keep_alive = False
-                return
-            self.cycle.disconnected = True  # the rest of its body will never come
-            self.cycle.message_event.set()
-        body = json.dumps({"error": msg}).encode()
+        sentence = self._sentence or NO_HTTP
+        reason = "too large a head" if self._sentence else "no HTTP"
+        if not self._leave(reason):
+            self._refuse(b"400 Bad Request", sentence, reason)
+
+    def look(self, now: float) -> None:
+        """Hang up on who takes too long, which the server asks for every second."""
+        if self.transport.is_closing() or self.flow.write_paused:
+            if self._stuck is None:
+                self._stuck = now
+            elif now - self._stuck > self.limits.request:
+                self.limits.refused.add("too slow")
+                self.transport.abort()
+            return
+        self._stuck = None
+        if self._since is None:
+            return
+        if self.flow.read_paused:  # it is we who are slow
+            self._since = now
+        elif now - self._since > self.limits.request and not self._leave("too slow"):
+            if self._overhead:
+                sentence = f"the request was not complete after {self.limits.request:g} seconds"
+                self._refuse(b"408 Request Timeout", sentence, "too slow")
+            else:  # it never said a word
+                self.limits.refused.add("too slow")
+                self.transport.close()
+
+    def shutdown(self) -> None:
+        """End the connection: at once if a request is but half here, else after the answer."""
+        if self.cycle is not None and not self.cycle.response_complete and self.cycle.more_body:
+            self.transport.close()
+        else:
+            super().shutdown()
+
+    def _leave(self, reason: str) -> bool:
+        """Whether an answer is under way, after which the connection will be closed."""
+        if self.cycle is None or self.cycle.response_complete:
+            return False
+        if not self.cycle.more_body:
+            self.cycle.keep_alive = False
+            self.limits.refused.add(reason)
+            return True
+        self.cycle.disconnected = True  # the rest of its body will never come
+        self.cycle.message_event.set()
+        return False
+
+    def _refuse(self, status: bytes, sentence: str, reason: str) -> None:
+        self.limits.refused.add(reason)
+        body = json.dumps({"error": sentence}).encode()
         self.transport.write(
-            b"HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\n"
-            b"Connection: close\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+            b"HTTP/1.1 %b\r\nContent-Type: application/json\r\n"
+            b"Connection: close\r\nContent-Length: %d\r\n\r\n%b" % (status, len(body), body)
         )
         self.transport.close()
+
+
+def limited(given: Limits) -> type[Protocol]:
+    """The protocol of a server with these limits."""
+
+    class Limited(Protocol):
+        limits = given
+
+    return Limited

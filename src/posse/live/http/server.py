@@ -1,42 +1,113 @@
-"""An HTTP server (uvicorn) in a thread, bound to loopback or a Unix socket."""
+"""An HTTP server (uvicorn) in a thread: on loopback, a Unix socket, or with a token for others."""
 
 from __future__ import annotations
 
+import asyncio
 import os
+import resource
 import socket
+import ssl
 import stat
 import threading
 import time
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import uvicorn
-from starlette.types import ASGIApp
 
-from posse.live.http.protocol import Protocol
+from posse.live.http.interface import Interface, app, probe_app
+from posse.live.http.protocol import Limits, limited
+from posse.live.http.traffic import traffic_of
+from posse.live.node import Node
 
 HOSTS = {"127.0.0.1": "127.0.0.1", "localhost": "127.0.0.1", "::1": "::1"}
 START, STOP = 10.0, 10.0  # seconds
+CONNECTIONS, KEPT, FEWEST = 1000, 256, 16  # at most; descriptors for others; at least
+
+
+def serve(
+    node: Node,
+    address: str,
+    hosts: Sequence[str] = (),
+    *,
+    token: str | None = None,
+    operator_token: str | None = None,
+    reload: Callable[[], Any] | None = None,
+    certificate: str | os.PathLike[str] | None = None,
+    key: str | os.PathLike[str] | None = None,
+    insecure: bool = False,
+    limits: Limits | None = None,
+) -> Server:
+    """Serve a node on 127.0.0.1:PORT, localhost:PORT, [::1]:PORT or unix:/PATH, in a thread.
+
+    Other addresses need a token, and a certificate (TLS) or `insecure`. For the rest see `app`.
+    """
+    traffic = traffic_of(node)
+    limits = replace(limits or Limits(most_connections()), refused=traffic.refused)
+    made = app(node, hosts, token=token, operator_token=operator_token, reload=reload)
+    server = Server(
+        made,
+        address,
+        limits,
+        anywhere=token is not None and (insecure or certificate is not None),
+        certificate=certificate,
+        key=key,
+    )
+    traffic.connections = server.connections
+    return server
+
+
+def serve_probe(node: Node, address: str) -> Server:
+    """Serve /healthz, /readyz and /metrics only, at any address and whatever the Host."""
+    return Server(probe_app(node), address, Limits(most_connections() // 4), anywhere=True)
+
+
+def most_connections() -> int:
+    """How many clients a server takes, so that neighbours and the store have descriptors left."""
+    allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if allowed == resource.RLIM_INFINITY:
+        return CONNECTIONS
+    return min(CONNECTIONS, max(FEWEST, allowed - KEPT, allowed // 4))
 
 
 class Server:
-    """An app at a loopback address or a Unix socket, which listens once this is made."""
+    """An app at an address or a Unix socket, which listens once this is made."""
 
-    def __init__(self, app: ASGIApp, address: str) -> None:
-        self._socket, self.url = _bind(address)
-        self._path = Path(address.removeprefix("unix:")) if address.startswith("unix:") else None
+    def __init__(
+        self,
+        app: Interface,
+        address: str,
+        limits: Limits,
+        *,
+        anywhere: bool = False,
+        certificate: str | os.PathLike[str] | None = None,
+        key: str | os.PathLike[str] | None = None,
+    ) -> None:
+        self._certificate, self._key = certificate, key
         config = uvicorn.Config(
             app,
-            http=Protocol,
+            http=limited(limits),
             log_config=None,
             access_log=False,
             lifespan="off",
             server_header=False,
             proxy_headers=False,  # who asks is all the same
             ws="none",
+            timeout_keep_alive=round(limits.idle),
             timeout_graceful_shutdown=5,
+            callback_notify=self._look,
+            timeout_notify=0,  # every second
+            ssl_certfile=certificate,
+            ssl_keyfile=key,
         )
+        self._load(config)
+        self._config = config
+        self._socket, self.url = _bind(address, anywhere, certificate is not None)
+        self._path = Path(address.removeprefix("unix:")) if address.startswith("unix:") else None
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(
             target=self._server.run, args=([self._socket],), name="posse-http", daemon=True
@@ -54,6 +125,15 @@ class Server:
         """Whether it still serves."""
         return self._thread.is_alive()
 
+    def connections(self) -> int:
+        """How many clients are connected."""
+        return len(self._server.server_state.connections)
+
+    def renew(self) -> None:
+        """Take the certificate from its file anew, for the connections to come."""
+        if self._config.ssl is not None:
+            _chain(self._config.ssl, self._certificate, self._key)
+
     def stop(self) -> None:
         """End it: finish what is asked, close, remove a Unix socket's file."""
         self._server.should_exit = True
@@ -68,33 +148,60 @@ class Server:
     def __exit__(self, *error: object) -> None:
         self.stop()
 
+    def _load(self, config: uvicorn.Config) -> None:
+        """Read the certificate here, where somebody sees the error."""
+        if self._certificate is not None:
+            _chain(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), self._certificate, self._key)
+        config.load()
 
-def _bind(address: str) -> tuple[socket.socket, str]:
+    async def _look(self) -> None:
+        """Hang up on clients that take too long."""
+        now = asyncio.get_running_loop().time()
+        for connection in list(self._server.server_state.connections):
+            connection.look(now)  # type: ignore[union-attr]
+
+
+def _chain(context: ssl.SSLContext, certificate: Any, key: Any) -> None:
+    try:
+        context.load_cert_chain(certificate, key)
+    except (OSError, ssl.SSLError) as error:
+        raise ValueError(
+            f"http_certificate {certificate} cannot be used ({error}): it must be a PEM file, with "
+            "its private key in it or in http_key"
+        ) from error
+
+
+def _bind(address: str, anywhere: bool, secure: bool) -> tuple[socket.socket, str]:
     """A bound socket and its URL, or an error that says what to do."""
     if address.startswith("unix:"):
         return _bind_unix(address.removeprefix("unix:")), address
     try:
         parts = urlsplit(f"//{address}")
-        host, port = HOSTS.get(parts.hostname or ""), parts.port
+        name, port = parts.hostname or "", parts.port
         plain = parts.username is None and not (parts.path or parts.query or parts.fragment)
     except ValueError:
-        host, port, plain = None, None, False
-    if host is None or port is None or not plain:
+        name, port, plain = "", None, False
+    host = HOSTS.get(name) or (name if anywhere else "")
+    if not host or port is None or not plain:
         raise ValueError(
             f"the HTTP address must be 127.0.0.1:PORT, localhost:PORT, [::1]:PORT or unix:/PATH, "
-            f"got {address!r}: for other machines see 'Behind a reverse proxy' in docs/live.md"
+            f"got {address!r}: for other machines set http_token and http_certificate, or see "
+            "'Behind a reverse proxy' in docs/live.md"
         )
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        family, _, _, _, where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    except OSError as error:
+        raise _unavailable(address, error) from error
     # the protocol said, else asyncio leaves Nagle's delay of 40 ms on every answer
     bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        bound.bind((host, port))
+        bound.bind(where)
     except OSError as error:
         bound.close()
         raise _unavailable(address, error) from error
     shown = f"[{host}]" if ":" in host else host
-    return bound, f"http://{shown}:{bound.getsockname()[1]}"
+    return bound, f"http{'s' if secure else ''}://{shown}:{bound.getsockname()[1]}"
 
 
 def _bind_unix(path: str) -> socket.socket:

@@ -11,72 +11,155 @@ from posse.live.store.records import DecisionRecord
 
 
 class Participant(Protocol):
-    """What takes part in commits: evidence in memory, in step with the rewards on disk."""
+    """What takes part in commits: an experiment's evidence in memory, in step with its rewards."""
 
     def settle(self, decision: DecisionRecord) -> None:
         """Take in the reward of a decision, or raise with nothing changed."""
 
     def state(self) -> dict[str, Any]:
-        """Write all that is durable, in parts that JSON can hold; a part that changed is new."""
+        """Write all that is durable, in parts that JSON can hold."""
+
+    def changes(self) -> dict[str, Any]:
+        """Write the parts that changed since this, `state` or `restore` was called; None: gone."""
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go back to what `state` gave."""
+        """Go back to what is on disk: at a start, or in this process when a commit failed."""
 
 
 class Keeper:
-    """Keeps a participant, if there is one, in step with the commits on `connection`."""
+    """Keeps the participant of one experiment, if there is one, in step with the commits."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: sqlite3.Connection, experiment: int) -> None:
         self._connection = connection
+        self._experiment = experiment
         self._participant: Participant | None = None
-        self._moved = False  # whether the participant may have changed since the last commit
-        self._state: dict[str, Any] = {}  # as it was when last looked at
+        self._looked = False  # whether the participant is looked at, at the next commit
+        self._moved = False  # whether it may have changed since the last one
         self._saved: dict[str, str] = {}  # part -> JSON, as on disk
-        self._written: dict[str, str] = {}  # in the open transaction
+        self._written: dict[str, str | None] = {}  # in the open transaction
 
-    def attach(self, participant: Participant) -> None:
-        """Keep a participant whose state, as it is now, is on disk."""
-        self._participant, self._state = participant, participant.state()
-        self._saved = dump(self._state)
+    def attach(self, participant: Any) -> None:
+        """Keep a participant, and write its state as it is now; within a transaction."""
+        if not hasattr(participant, "changes"):
+            participant = _Compared(participant)
+        saved = dump(participant.state())
+        gone = [part for part, _ in self.read() if part not in saved]
+        self.write({**saved, **dict.fromkeys(gone)})
+        self._participant, self._saved = participant, saved
+
+    def look(self) -> None:
+        """Look for changes of the participant at the next commit."""
+        self._looked = True
 
     def expect(self) -> None:
-        """Look for changes of the participant at the next commit."""
-        self._moved = self._participant is not None
+        """Expect changes of the participant before the next commit."""
+        self._looked = self._moved = True
 
     def settle(self, decision: DecisionRecord) -> None:
         """Give a decision to the participant, which may refuse it."""
         if self._participant is not None and decision.reward is not None:
-            self._moved = True
+            self._looked = self._moved = True
             self._participant.settle(decision)
 
-    def write(self, parts: Mapping[str, str]) -> None:
-        """Write parts of the exchange state into the open transaction."""
-        self._connection.executemany("REPLACE INTO exchange VALUES (?, ?)", parts.items())
+    def read(self) -> list[tuple[str, str]]:
+        """Read all parts of the experiment's exchange state, within the open transaction."""
+        query = "SELECT part, value FROM exchange WHERE experiment = ?"
+        return self._connection.execute(query, (self._experiment,)).fetchall()
+
+    def write(self, parts: Mapping[str, str | None]) -> None:
+        """Write parts of the exchange state into the open transaction; None deletes."""
+        for part, value in parts.items():
+            if value is None:
+                self._connection.execute(
+                    "DELETE FROM exchange WHERE experiment = ? AND part = ?",
+                    (self._experiment, part),
+                )
+            else:
+                self._connection.execute(
+                    "REPLACE INTO exchange (experiment, part, value) VALUES (?, ?, ?)",
+                    (self._experiment, part, value),
+                )
 
     def before_commit(self) -> None:
-        """Add what changed in a participant that moved to the commit."""
-        if self._moved and self._participant is not None:
-            # the same object is the same part: much of a state stays as it is for long
-            before, self._state = self._state, self._participant.state()
-            changed = {
-                k: v for k, v in self._state.items() if k not in before or v is not before[k]
-            }
-            looked = dump(changed)
-            self._written = {k: v for k, v in looked.items() if v != self._saved.get(k)}
+        """Add what changed in the participant to the commit."""
+        if self._looked and self._participant is not None:
+            for part, value in self._participant.changes().items():
+                gone = value is None and not isinstance(self._participant, _Compared)
+                self._written[part] = None if gone else encode(value)
             self.write(self._written)
 
     def after(self, committed: bool) -> None:
         """Keep the state that was committed, or go back to the last one that was."""
-        if self._moved and self._participant is not None:
-            self._moved = False
-            if committed:
-                self._saved |= self._written
-            else:
-                self._participant.restore({k: json.loads(v) for k, v in self._saved.items()})
-                self._state = {}  # of which no object is in the participant any more
-            self._written = {}
+        looked, self._looked = self._looked, False
+        moved, self._moved = self._moved, False
+        written, self._written = self._written, {}
+        if not looked or self._participant is None:
+            return
+        if committed:
+            for part, value in written.items():
+                if value is None:
+                    self._saved.pop(part, None)
+                else:
+                    self._saved[part] = value
+        elif moved or written or self._participant.changes():
+            self._participant.restore({k: json.loads(v) for k, v in self._saved.items()})
+
+
+class _Compared:
+    """A participant that does not know what it changed: all of its state is looked at."""
+
+    def __init__(self, participant: Any) -> None:
+        self._participant, self._last = participant, dict(participant.state())
+        self.settle = participant.settle
+
+    def state(self) -> dict[str, Any]:
+        """Write all."""
+        self._last = dict(self._participant.state())
+        return self._last
+
+    def changes(self) -> dict[str, Any]:
+        """Write what is another object or another value."""
+        before, now = self._last, self.state()
+        return {k: v for k, v in now.items() if k not in before or encode(v) != encode(before[k])}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go back."""
+        self._participant.restore(state)
+        self.state()
+
+
+class Keepers:
+    """The keepers of all experiments in a file, as the writer calls them."""
+
+    def __init__(self) -> None:
+        self.each: dict[int, Keeper] = {}
+
+    def look(self) -> None:
+        """Look at every participant at the next commit."""
+        for keeper in self.each.values():
+            keeper.look()
+
+    def before_commit(self) -> None:
+        """Add what changed in any participant to the commit."""
+        for keeper in self.each.values():
+            keeper.before_commit()
+
+    def after(self, committed: bool) -> None:
+        """Keep or take back what each did since the last commit, whatever another one does."""
+        errors = []
+        for keeper in self.each.values():
+            try:
+                keeper.after(committed)
+            except Exception as error:  # the others must go back all the same
+                errors.append(error)
+        if errors:
+            raise errors[0]
+
+
+# which knows no NaN; one for all, for it is called at every commit
+encode = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
 
 
 def dump(state: Mapping[str, Any]) -> dict[str, str]:
-    """Write each part of a state as JSON, which knows no NaN."""
-    return {part: json.dumps(value, allow_nan=False) for part, value in state.items()}
+    """Write each part of a state as JSON."""
+    return {part: encode(value) for part, value in state.items()}

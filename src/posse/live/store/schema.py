@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
+
+from posse.live.store.claim import Claim
 
 APPLICATION = 0x706F7373  # "poss", in the header of the file
 
@@ -21,6 +22,33 @@ MIGRATIONS: list[tuple[str, ...]] = [
         "reward REAL, settled REAL, silent INTEGER NOT NULL DEFAULT 0)",
         "CREATE INDEX decision_time ON decision (time)",
         "CREATE INDEX decision_open ON decision (time) WHERE settled IS NULL",
+    ),
+    (
+        # several experiments; what 0.1 kept is the one that it had
+        "CREATE TABLE experiment (number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, "
+        "fingerprint TEXT NOT NULL)",
+        "INSERT INTO experiment SELECT 1, 'default', fingerprint FROM agent",
+        # owner: the agent's name, once one has opened it
+        "ALTER TABLE agent RENAME TO agent_1",
+        "CREATE TABLE agent (owner TEXT, flushed INTEGER NOT NULL DEFAULT 0)",
+        "INSERT INTO agent SELECT NULL, flushed FROM agent_1",
+        "DROP TABLE agent_1",
+        "ALTER TABLE exchange RENAME TO exchange_1",
+        "CREATE TABLE exchange (experiment INTEGER NOT NULL, part TEXT NOT NULL, "
+        "value TEXT NOT NULL, PRIMARY KEY (experiment, part)) WITHOUT ROWID",
+        "INSERT INTO exchange SELECT 1, part, value FROM exchange_1",
+        "DROP TABLE exchange_1",
+        "CREATE TABLE kept (experiment INTEGER NOT NULL, key TEXT NOT NULL, "
+        "value BLOB NOT NULL, PRIMARY KEY (experiment, key)) WITHOUT ROWID",
+        "ALTER TABLE decision RENAME TO decision_1",
+        "CREATE TABLE decision (number INTEGER PRIMARY KEY, experiment INTEGER NOT NULL, "
+        "id TEXT NOT NULL, arm TEXT NOT NULL, probability REAL NOT NULL, time REAL NOT NULL, "
+        "reward REAL, settled REAL, silent INTEGER NOT NULL DEFAULT 0, UNIQUE (experiment, id))",
+        "INSERT INTO decision SELECT number, 1, id, arm, probability, time, reward, settled, "
+        "silent FROM decision_1 ORDER BY number",
+        "DROP TABLE decision_1",
+        "CREATE INDEX decision_time ON decision (experiment, time)",
+        "CREATE INDEX decision_open ON decision (experiment, time) WHERE settled IS NULL",
     ),
 ]
 
@@ -40,7 +68,7 @@ def connect(path: Path, *, readonly: bool = False) -> sqlite3.Connection:
     return connection
 
 
-def create(path: Path, fingerprint: str) -> None:
+def create(path: Path) -> None:
     """Make a new file under another name, so that a crash leaves it whole or not there."""
     left = path.with_name(path.name + "-wal")
     if left.exists() and left.stat().st_size:  # SQLite would replay it into the new file
@@ -48,11 +76,11 @@ def create(path: Path, fingerprint: str) -> None:
     fresh = path.with_name(path.name + ".new")
     for name in (fresh, fresh.with_name(fresh.name + "-journal")):
         name.unlink(missing_ok=True)
-    fresh.touch()
+    fresh.touch(0o600)  # it tells what every visitor was shown
     with closing(connect(fresh)) as connection:
         connection.execute(f"PRAGMA application_id={APPLICATION}")
         migrate(connection)
-        connection.execute("INSERT INTO agent (fingerprint) VALUES (?)", (fingerprint,))
+        connection.execute("INSERT INTO agent (owner) VALUES (NULL)")
         connection.execute("PRAGMA journal_mode=WAL")
     fresh.replace(path)
     if os.name == "posix":  # elsewhere folders cannot be flushed
@@ -63,11 +91,8 @@ def create(path: Path, fingerprint: str) -> None:
             os.close(handle)
 
 
-def check(path: Path, fingerprint: str | None = None, equal: Sequence[str] = ()) -> str:
-    """Refuse a file that is damaged, foreign, newer or of another agent, without writing to it.
-
-    Returns its fingerprint, the one given or an equal one.
-    """
+def check(path: Path, claim: Claim | None = None) -> None:
+    """Refuse a file that is damaged, foreign, newer or of another agent, without writing to it."""
     damaged = f"{path} is damaged or no store ({{}}): move it away or name another"
     try:
         size = path.stat().st_size
@@ -90,7 +115,8 @@ def check(path: Path, fingerprint: str | None = None, equal: Sequence[str] = ())
                     f"{path} was written by a newer Posse (schema {version}, known up to "
                     f"{len(MIGRATIONS)}): upgrade Posse or start a new store"
                 )
-            (stored,) = connection.execute("SELECT fingerprint FROM agent").fetchone()
+            if claim is not None:
+                claim.check(connection, str(path))
     except (sqlite3.DatabaseError, TypeError) as error:
         # a file that cannot be read now, on a full disk for one, is not a damaged one
         if isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode & 0xFF in (
@@ -104,13 +130,6 @@ def check(path: Path, fingerprint: str | None = None, equal: Sequence[str] = ())
                 f"{path} cannot be read ({error}): see to the disk, its space and permissions"
             ) from error
         raise ValueError(damaged.format(error)) from error
-    if fingerprint is not None and stored not in (fingerprint, *equal):
-        raise ValueError(
-            f"{path} holds evidence of another exchange, family, prior or reward_range "
-            f"({stored!r}, and this agent is {fingerprint!r}): set them back in agent.toml, or "
-            "give it a new store"
-        )
-    return str(stored)
 
 
 def migrate(connection: sqlite3.Connection) -> None:

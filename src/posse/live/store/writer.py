@@ -14,7 +14,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar, cast
 
-from posse.live.store.keeper import Keeper
+from posse.live.store.disk import Disk
+from posse.live.store.keeper import Keepers
+from posse.live.store.place import Displaced
 
 T = TypeVar("T")
 
@@ -36,13 +38,20 @@ class _Job:
 class Writer:
     """The only one to write through `connection`, in one transaction at a time."""
 
-    def __init__(self, connection: sqlite3.Connection, name: str, hooks: Keeper) -> None:
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        name: str,
+        hooks: Keepers,
+        disk: Disk,
+        place: Callable[[], None],  # raises Displaced if the file is not any more where it was
+    ) -> None:
         self.connection = connection
         self.commits = 0
         self.ahead = False  # of the disk: whether a power failure would undo the last commit
         self._durable = True  # how the connection commits now
         self._name = name
-        self._hooks = hooks
+        self._hooks, self._disk, self._place = hooks, disk, place
         self._turn = threading.Condition()
         self._busy = False
         self._closed = False
@@ -84,14 +93,15 @@ class Writer:
         return cast(T, job.result)
 
     @contextmanager
-    def transaction(self) -> Iterator[None]:
+    def transaction(self, durable: bool = True) -> Iterator[None]:
         """Commit what this thread writes within as one, or nothing of it."""
         with self._turn:
             self._wait(_Job())
             self._check()
             self._busy = True
         try:
-            with self._attempt():
+            with self._attempt(durable):
+                self._hooks.look()
                 self._owner, self._failed = threading.get_ident(), None
                 try:
                     yield
@@ -100,10 +110,17 @@ class Writer:
                     self._hooks.before_commit()
                 finally:
                     self._owner = None
-        except sqlite3.Error as error:
+        except (sqlite3.Error, Displaced) as error:
             raise self._explain(error) from error
         finally:
             self._next([])
+
+    def check_place(self) -> None:
+        """Raise if the file is not any more where it was opened."""
+        try:
+            self._place()
+        except Displaced as error:
+            raise self._explain(error) from error
 
     def close(self, last: Callable[[], None]) -> None:
         """Wait for one's turn, do `last`, and refuse all that comes later."""
@@ -170,15 +187,16 @@ class Writer:
                 raise
 
     @contextmanager
-    def _attempt(self, durable: bool = True) -> Iterator[None]:
+    def _attempt(self, durable: bool) -> Iterator[None]:
         """Begin, and end with a commit or with everything as it was, in memory too."""
         committed = False
         before = self.connection.total_changes
         try:
             self._sync(durable)
-            self.connection.execute("BEGIN IMMEDIATE")
+            self._disk.begin(self.connection)
             yield
-            self.connection.execute("COMMIT")
+            self._place()
+            self._disk.commit(self.connection, durable)
             committed = True
             if self.connection.total_changes != before:  # else nothing was synced, either
                 self.ahead = not durable
@@ -206,6 +224,8 @@ class Writer:
 
     def _explain(self, error: BaseException) -> StoreError:
         """Say in one line what went wrong and what to do."""
+        if isinstance(error, Displaced):
+            return StoreError(str(error))
         full = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
         advice = "free some space and ask again" if full else "see to it and ask again"
         return StoreError(f"{self._name} could not be written ({error}): {advice}")

@@ -13,8 +13,9 @@ from typing import Any, TypeVar
 from posse.live.agent import Decision
 from posse.live.exchange.ledger import Ledger
 from posse.live.http.metrics import metrics
+from posse.live.making import Outside
 from posse.live.node import Node
-from posse.live.process import Outside, assemble
+from posse.live.process import assemble
 from posse.live.settings import Settings, from_data
 from posse.live.store import Outcome
 from posse.live.swarm.site import Site, Visitor

@@ -10,9 +10,11 @@ from posse.live.transport import MAX_BYTES
 
 LEASE = 4000  # milliseconds of silence after which a link counts as dead
 HANDSHAKE = 3000  # milliseconds a link may take to open; closing waits for those that do
-# connections that may be opening at a time: each holds a place for HANDSHAKE at most, and with
-# zenoh's 100 some 130 idle strangers kept every neighbour out
-PENDING = 10_000
+PENDING = 1000  # links that may be opening at a time, of those that have a certificate
+# milliseconds that TLS may take at our door: zenoh takes a tenth of a second over each that fails
+# or runs out of time, and nobody else enters meanwhile. After the usual 10 seconds some 100 idle
+# strangers, reopened when closed, kept every neighbour out; after an hour it takes 36,000
+TLS_WAIT = 3_600_000
 RETRY = {"period_init_ms": 100, "period_max_ms": 2000, "period_increase_factor": 2.0}
 ROUTER_WAIT = 1000  # milliseconds of one attempt to reach a router
 OVERHEAD = 1000  # bytes that a message's key and headers may take, generously
@@ -96,7 +98,10 @@ def _session(
     return {
         "mode": "peer",
         "listen": {
-            "endpoints": [f"{protocol}/{address}" for address in listen],
+            "endpoints": [
+                f"{protocol}/{address}" + f"#tls_handshake_timeout_ms={TLS_WAIT}" * (files is not None)
+                for address in listen
+            ],
             "timeout_ms": 0,
             "exit_on_failure": True,
         },

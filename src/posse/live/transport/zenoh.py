@@ -102,7 +102,9 @@ class ZenohTransport:
         self._certificate: bytes | None = None  # ours, sent along with every message
         self._authorities: list[Any] = []
         self._ends: dict[str, float] = {}  # when a neighbour's certificate ends, as it last sent it
-        self._seen: dict[str, dict[bytes, float]] = {}  # of each neighbour: certificates, their ends
+        self._seen: dict[
+            str, dict[bytes, float]
+        ] = {}  # of each neighbour: certificates, their ends
         self.refusals = Counts()  # of messages, by why they were not taken
         self._contested: frozenset[str] = frozenset()
         self._said_away = False  # that the router is, in the log
@@ -127,7 +129,7 @@ class ZenohTransport:
             try:
                 self._open(receive)
             except zenoh.ZError as error:
-                where = ", ".join(self._settings["listen"]["endpoints"])
+                where = ", ".join(self._listens)
                 raise ValueError(f"{self.name} cannot listen on {where}: {_brief(error)}") from None
 
     def _open_when_there(self, receive: Receive) -> None:

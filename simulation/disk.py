@@ -1,0 +1,210 @@
+"""A simulated disk under a real SQLite file: it fails, is killed under, set back or lost.
+
+Every statement that the store writes passes here, before and after it is done, and so does every
+message that the node sends: these are the points at which a process can be killed.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+FAILURES = {
+    "full": ("database or disk is full", sqlite3.SQLITE_FULL),
+    "io": ("disk I/O error", sqlite3.SQLITE_IOERR),
+}
+SUFFIXES = ("", "-wal", ".lock")  # of the files of a store that last
+READING = ("SELECT", "PRAGMA", "ROLLBACK", "BEGIN")
+
+
+class Killed(BaseException):
+    """The process ends here; what it had not written is gone."""
+
+
+@dataclass(frozen=True)
+class Volume:
+    """A copy of all files of one store."""
+
+    database: bytes | None = None
+    log: bytes | None = None
+    lock: bytes | None = None
+
+
+@dataclass
+class Disk:
+    """The disk of one agent, and the fault that waits on it."""
+
+    path: Path
+    dead: bool = False  # whether the process that used it was killed
+    fault: str = ""  # what happens when `countdown` reaches 0
+    countdown: int = 0
+    failing: int = 0  # writes that still fail
+    failed: int = 0  # writes that failed
+    left: Volume | None = None  # what a killed process left behind
+    synced: int = 0  # bytes of the log that a power failure leaves
+    full_sync: bool = True
+    connections: list[sqlite3.Connection] = field(default_factory=list)
+
+    @property
+    def log(self) -> Path:
+        """SQLite's write-ahead log."""
+        return self.path.with_name(self.path.name + "-wal")
+
+    def log_size(self) -> int:
+        """How long the log is."""
+        return self.log.stat().st_size if self.log.exists() else 0
+
+    def copy(self) -> Volume:
+        """The files as they are at this moment."""
+        files = (self.path.with_name(self.path.name + suffix) for suffix in SUFFIXES)
+        return Volume(*(file.read_bytes() if file.exists() else None for file in files))
+
+    def put_back(self, volume: Volume, synced: int | None = None) -> None:
+        """Make the files what they were, so much of the log on disk; nobody has them open."""
+        for suffix in (*SUFFIXES, "-shm", "-journal", ".new", ".new-journal"):
+            self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
+        contents = volume.database, volume.log, volume.lock
+        for suffix, content in zip(SUFFIXES, contents, strict=True):
+            if content is not None:
+                self.path.with_name(self.path.name + suffix).write_bytes(content)
+        length = len(volume.log or b"")
+        self.synced = length if synced is None else min(synced, length)
+
+    def wait_for(self, fault: str, events: int) -> None:
+        """Let a fault happen after so many more events."""
+        self.fault, self.countdown = fault, events
+
+    def event(self, statement: str, before: bool) -> None:
+        """Something is about to be done, or has been done."""
+        if self.dead:
+            raise Killed
+        if self.fault:
+            self.countdown -= 1
+            if self.countdown < 0:
+                self._happen()
+        if before and self.failing and not statement.startswith(READING) and statement != "send":
+            self.failing -= 1
+            self.failed += 1
+            sentence, code = FAILURES["io" if self.failing % 2 else "full"]
+            error = sqlite3.OperationalError(sentence)
+            error.sqlite_errorcode = code
+            raise error
+
+    def end(self, power: bool = False, torn: int | None = None) -> None:
+        """Note what a process that ends now leaves on the disk."""
+        left = self.copy()
+        if left.log is not None:
+            if power and self.synced < len(left.log):
+                left = replace(left, log=left.log[: self.synced])
+            elif torn is not None:
+                left = replace(left, log=left.log[:torn])
+        self.left, self.dead, self.fault, self.failing = left, True, "", 0
+
+    def abandon(self) -> None:
+        """Close what the dead process had open, and leave the files as it left them."""
+        if not self.dead:
+            self.end()
+        for connection in self.connections:
+            sqlite3.Connection.close(connection)
+        self.connections.clear()
+        if self.left is not None:
+            self.put_back(self.left, self.synced)
+        self.left, self.dead, self.full_sync = None, False, True
+
+    def _happen(self) -> None:
+        fault, self.fault = self.fault, ""
+        if fault in ("kill", "power"):
+            self.end(power=fault == "power")
+            raise Killed
+        if fault == "torn":
+            self.fault = "torn"  # waits for the next commit: see Connection
+        else:
+            self.failing = int(fault)
+
+
+class Connection(sqlite3.Connection):
+    """SQLite on a simulated disk."""
+
+    disk: Disk
+    writes = False
+
+    def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:  # type: ignore[override]
+        """Do a statement, if the disk lets it."""
+        return self._do(sql, lambda: sqlite3.Connection.execute(self, sql, *values))
+
+    def executemany(self, sql: str, *values: Any) -> sqlite3.Cursor:  # type: ignore[override]
+        """Do a statement many times, if the disk lets it."""
+        return self._do(sql, lambda: sqlite3.Connection.executemany(self, sql, *values))
+
+    def close(self) -> None:
+        """Close, unless the process is dead: then the disk does."""
+        if self.disk.dead:
+            raise Killed
+        self.disk.connections.remove(self)
+        sqlite3.Connection.close(self)
+        self.disk.synced = min(self.disk.synced, self.disk.log_size())
+
+    def _do(self, sql: str, work: Callable[[], sqlite3.Cursor]) -> sqlite3.Cursor:
+        disk = self.disk
+        if not self.writes:
+            if disk.dead:
+                raise Killed
+            return work()
+        disk.event(sql, before=True)
+        size = disk.log_size() if sql == "COMMIT" else 0
+        cursor = work()
+        if sql.startswith("PRAGMA synchronous="):
+            disk.full_sync = sql.endswith("FULL")
+        if sql == "COMMIT":
+            grown = disk.log_size()
+            if disk.fault == "torn" and disk.countdown < 0 and grown > size:
+                # in the middle of the log's last pages: SQLite must find the commit unfinished
+                disk.end(torn=size + (grown - size) * (2 - disk.countdown) // 4)
+                raise Killed
+            if disk.full_sync and grown != size:
+                disk.synced = grown
+        disk.event(sql, before=False)
+        return cursor
+
+
+_disks: dict[Path, Disk] = {}
+
+
+def attach(disk: Disk) -> None:
+    """Let stores on this path use this disk."""
+    _disks[disk.path] = disk
+
+
+def detach(disk: Disk) -> None:
+    """Forget a disk."""
+    _disks.pop(disk.path, None)
+
+
+def connect(path: Path, *, readonly: bool = False) -> sqlite3.Connection:
+    """In place of the store's own: the same connection, on the simulated disk of its path."""
+    disk = _disks.get(path)
+    if disk is None:
+        return _real(path, readonly=readonly)
+    mode = "ro" if readonly else "rw"
+    connection = sqlite3.connect(
+        f"{path.as_uri()}?mode={mode}", uri=True, isolation_level=None, factory=Connection
+    )
+    connection.disk, connection.writes = disk, not readonly
+    disk.connections.append(connection)
+    connection.execute("PRAGMA synchronous=FULL")
+    return connection
+
+
+def install() -> None:
+    """Put the simulated disks under every store of this process."""
+    global _real
+    from posse.live.store import schema
+
+    if schema.connect is not connect:
+        _real, schema.connect = schema.connect, connect
+
+
+_real: Callable[..., sqlite3.Connection]

@@ -1,0 +1,96 @@
+"""The history of a run: every acknowledgement, what each agent holds, and what may be given up.
+
+A reward that was acknowledged must be held by all in the end, unless at some moment no disk held
+it: that happens only where a disk was set back or lost before a neighbour held the reward.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from posse.live.store import DecisionRecord
+from simulation.bits import Mark, bit_of
+
+
+class Violation(Exception):
+    """A promise that was broken, in one sentence."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """A decision as its agent must remember it."""
+
+    record: DecisionRecord
+    flushed: bool = False  # whether a power failure leaves it
+
+
+Key = tuple[str, str]  # experiment and id of a decision
+
+
+@dataclass
+class Memory:
+    """What the disk of one agent must hold."""
+
+    decisions: dict[Key, Known] = field(default_factory=dict)
+    # what a process that ended, or a disk that failed, may have done: reward, or None for expiry
+    maybe: dict[Key, list[float | None]] = field(default_factory=dict)
+    forgotten: frozenset[Mark] = frozenset()  # rewards whose decisions are no longer kept
+
+    def copy(self) -> Memory:
+        """As it is now, for a copy of the disk."""
+        return Memory(dict(self.decisions), dict(self.maybe), self.forgotten)
+
+    def flush(self) -> None:
+        """All of it is on disk."""
+        for key, known in self.decisions.items():
+            if not known.flushed:
+                self.decisions[key] = replace(known, flushed=True)
+
+    def marks(self) -> frozenset[Mark]:
+        """The rewards that were counted here."""
+        return self.forgotten | {
+            (experiment, known.record.arm, bit_of(known.record.reward))
+            for (experiment, _), known in self.decisions.items()
+            if known.record.reward
+        }
+
+    def silent(self) -> int:
+        """How many windows closed with a default reward."""
+        return sum(
+            known.record.silent and known.record.reward is not None
+            for known in self.decisions.values()
+        )
+
+
+@dataclass
+class History:
+    """What the network as a whole must know, may know and cannot know."""
+
+    acknowledged: set[Mark] = field(default_factory=set)
+    given: set[Mark] = field(default_factory=set)  # acknowledged or not
+    lost: set[Mark] = field(default_factory=set)  # at some moment no disk held it
+    held: dict[str, frozenset[Mark]] = field(default_factory=dict)  # by agent
+    bits: dict[tuple[str, str], int] = field(default_factory=dict)
+    disks_lost: bool = False  # whether any disk was set back or lost
+
+    def next_bit(self, experiment: str, arm: str) -> int:
+        """A reward that nobody gave before."""
+        bit = self.bits.get((experiment, arm), 0)
+        self.bits[experiment, arm] = bit + 1
+        return bit
+
+    def hold(self, name: str, marks: frozenset[Mark], set_back: bool) -> None:
+        """Note what an agent holds now: never less than before, never what nobody gave."""
+        if invented := marks - self.given:
+            raise Violation(f"{name} holds rewards that nobody gave: {sorted(invented)}")
+        before = self.held.get(name, frozenset())
+        if not set_back and (missing := before - marks):
+            raise Violation(f"{name} held rewards that it no longer holds: {sorted(missing)}")
+        if marks is not before:
+            self.held[name] = marks
+        if set_back:
+            self.lost |= self.acknowledged - frozenset().union(*self.held.values())
+
+    def must_hold(self) -> set[Mark]:
+        """What every agent holds in the end."""
+        return self.acknowledged - self.lost

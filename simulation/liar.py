@@ -1,0 +1,94 @@
+"""A liar within bounds: it has a certificate of its own, and cannot sign for anybody else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from posse.live.exchange.messages import Entry, FlowsMessage, OriginsMessage
+from posse.live.exchange.origins import signed_bytes
+from posse.live.exchange.quanta import PER_UNIT
+from posse.live.wire import Codec
+from simulation.world import LIAR, Site, World, signature
+
+CODEC = Codec(OriginsMessage, FlowsMessage)
+
+
+def lie(world: World, site: Site, b: int) -> list[bytes]:
+    """Some payloads for a site."""
+    kinds = ORIGINS if world.plan.exchange == "origins" else FLOWS
+    return kinds[b % len(kinds)](world, site, b // len(kinds))
+
+
+def garbage(world: World, site: Site, b: int) -> list[bytes]:
+    """Bytes that are no message."""
+    return [world.random.randbytes(b % 50), b"", b"\x01", b"\x63" + bytes(10), b"\x01" + b"\x91" * 9]
+
+
+def bent(world: World, site: Site, b: int) -> list[bytes]:
+    """Somebody's message with a byte changed."""
+    if not world.post.seen:
+        return []
+    payload = bytearray(world.post.seen[b % len(world.post.seen)].payload)
+    payload[b * 7 % len(payload)] ^= 1 << b % 8
+    return [] if world.plan.exchange == "flows" else [bytes(payload)]
+
+
+def relayed(world: World, site: Site, b: int) -> list[bytes]:
+    """Old messages of others, under the liar's name."""
+    return [letter.payload for letter in world.post.seen[b % 7 :: 7][-10:]]
+
+
+def entries(world: World, site: Site, made: list[Entry], holds: bool = False) -> list[bytes]:
+    """A message of these entries."""
+    assert site.node is not None
+    shown = tuple((e.origin, e.incarnation, e.seq) for e in made) if holds else ()
+    fingerprint = site.node.agent.fingerprint
+    return [CODEC.encode(OriginsMessage(fingerprint, tuple(made), shown, holds))]
+
+
+def signed(site: Site, entry: Entry, name: str) -> Entry:
+    """The entry with the liar's signature, which is not `name`'s."""
+    assert site.node is not None
+    content = signed_bytes(site.node.agent.fingerprint, entry)
+    return Entry(*entry.key, entry.seq, entry.evidence, signature(name, content))
+
+
+def forged(world: World, site: Site, b: int) -> list[bytes]:
+    """An honest origin's next entry, which the liar signs."""
+    if site.node is None:
+        return []
+    name = list(world.sites)[b % len(world.sites)]
+    known = [i for o, i, *_ in holdings(site) if o == name] or [5]
+    evidence = {"red": (1 << b % 40, PER_UNIT)}
+    entry = Entry(name, known[b % len(known)], 1000 + b, evidence)
+    return entries(world, site, [signed(site, entry, LIAR)])
+
+
+def holdings(site: Site) -> list[tuple[str, int, int]]:
+    """What a site's entries are."""
+    assert site.node is not None
+    exchange = site.node.agent.exchange
+    return [(*key, entry.seq) for key, entry in exchange._entries.items()]  # type: ignore[attr-defined]
+
+
+def own(world: World, site: Site, b: int) -> list[bytes]:
+    """The liar's own rewards, as many as it likes, with good and bad entries beside them."""
+    if site.node is None:
+        return []
+    fine = Entry(LIAR, b % 3, 1 + b % 5, {"lie": (b % 1000, PER_UNIT * (1 + b % 9))})
+    absurd = Entry(LIAR, 7, 1, {"lie": (2**62, 1)})
+    return entries(world, site, [signed(site, fine, LIAR), signed(site, absurd, LIAR)])
+
+
+def boast(world: World, site: Site, b: int) -> list[bytes]:
+    """To hold more of everybody's entries than there is."""
+    if site.node is None:
+        return []
+    shown = tuple((o, i, seq + b % 3 * 100) for o, i, seq in holdings(site))
+    message = OriginsMessage(site.node.agent.fingerprint, (), shown, bool(b % 2))
+    return [CODEC.encode(message)]
+
+
+Lie = Callable[[World, Site, int], list[bytes]]
+ORIGINS: tuple[Lie, ...] = (garbage, bent, relayed, forged, own, boast)
+FLOWS: tuple[Lie, ...] = (garbage, bent)

@@ -1,0 +1,103 @@
+"""Schedules: what a seed says will happen, as a plain list of steps.
+
+A step is (what, a, b): the numbers are taken modulo what there is when the step comes, so that a
+schedule stays valid whichever of its steps are left out.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+Step = tuple[str, int, int]
+
+# what -> how often, by the kind of trouble; every schedule draws some kinds
+WORK = {"pull": 8, "decide": 3, "settle": 4, "again": 2, "unknown": 1, "batch": 2}
+TALK = {"tick": 5, "tick_all": 3, "gossip": 5, "deliver": 8, "deliver_to": 4}
+TROUBLE: dict[str, dict[str, int]] = {
+    "messages": {"drop": 4, "repeat": 4, "shuffle": 2, "replay": 3, "partition": 2, "heal": 2},
+    "kills": {"kill": 3, "bomb": 6, "power": 2, "start": 4},
+    "failures": {"failing": 5, "bomb": 1, "start": 2},
+    "stops": {"stop": 4, "start": 5, "rename": 1},
+    "copies": {"backup": 5, "set_back": 4, "start": 3},
+    "losses": {"lose": 2, "start": 2},
+    "clocks": {"clock": 4},
+    "changes": {"unlink": 2, "link": 3, "arms": 3},
+    "liars": {"lie": 8},
+}
+# stories that chance alone seldom tells: steps at one site, some of which are left out
+SCENES: dict[str, list[tuple[str, ...]]] = {
+    "copies": [
+        ("pull", "gossip", "backup", "start", "pull", "gossip", "set_back", "pull", "pull"),
+        ("backup", "pull", "tick", "deliver", "set_back", "pull", "deliver", "gossip", "set_back"),
+        ("pull", "gossip", "backup", "start", "pull", "partition", "gossip", "set_back", "pull"),
+    ],
+    "kills": [
+        ("pull", "gossip", "bomb", "pull", "tick", "start", "pull", "gossip"),
+        ("bomb", "pull", "start", "bomb", "start", "pull", "start", "gossip"),
+    ],
+    "losses": [("pull", "gossip", "lose", "pull", "gossip"), ("pull", "tick", "lose", "deliver")],
+    "failures": [("pull", "failing", "pull", "pull", "tick", "gossip", "failing", "gossip")],
+}
+FOCUS = 0.5  # how often a step is about the site that a schedule is about
+SHAPES = {
+    2: [((0, 1),)],
+    3: [((0, 1), (1, 2)), ((0, 1), (1, 2), (0, 2))],
+    4: [((0, 1), (1, 2), (2, 3)), ((0, 1), (1, 2), (2, 3), (0, 3)), ((0, 1), (0, 2), (0, 3))],
+}
+LONGEST = 60
+ARMS = ("red", "green", "blue")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One schedule: the world it begins with, and its steps."""
+
+    seed: int
+    exchange: str
+    names: tuple[str, ...]
+    links: tuple[tuple[str, str], ...]
+    steps: tuple[Step, ...]
+    arms: tuple[str, ...] = ARMS
+    window: float | None = None
+    default_reward: float | None = None
+    remember: float | None = None
+
+
+def plan_of(seed: int, exchange: str) -> Plan:
+    """The schedule of a seed."""
+    draw = random.Random(f"{seed} {exchange}")
+    names = tuple("abcd"[: draw.choice((2, 2, 3, 3, 4))])
+    links = tuple((names[a], names[b]) for a, b in draw.choice(SHAPES[len(names)]))
+    kinds = draw.sample(sorted(TROUBLE), draw.randint(1, 4))
+    if "liars" in kinds:
+        links = (*links, *((name, "z") for name in names if draw.random() < 0.7))
+    weights = WORK | TALK
+    for kind in kinds:
+        for what, weight in TROUBLE[kind].items():
+            weights[what] = weights.get(what, 0) + weight
+    window = draw.choice((None, None, 5.0, 20.0))
+    steps = draw.choices(list(weights), list(weights.values()), k=draw.randint(5, LONGEST))
+    focus = draw.randrange(10_000)
+    numbered = [
+        (what, focus if draw.random() < FOCUS else draw.randrange(10_000), draw.randrange(10_000))
+        for what in steps
+    ]
+    for kind in kinds:
+        if kind in SCENES and draw.random() < 0.7:
+            at = draw.randint(0, len(numbered))
+            numbered[at:at] = [
+                (what, focus, draw.randrange(10_000))
+                for what in draw.choice(SCENES[kind])
+                if draw.random() < 0.9
+            ]
+    return Plan(
+        seed,
+        exchange,
+        names,
+        links,
+        tuple(numbered[:LONGEST]),
+        window=window,
+        default_reward=None if window is None else draw.choice((None, 0.0)),
+        remember=draw.choice((None, None, None, 50.0)),
+    )

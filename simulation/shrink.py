@@ -1,0 +1,25 @@
+"""Delta debugging: the shortest schedule that still fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from simulation.schedule import Plan, Step
+
+
+def shrink(plan: Plan, fails: Callable[[Plan], bool]) -> Plan:
+    """Leave out steps, many at once and then one by one, as long as it fails."""
+    steps, size = list(plan.steps), max(1, len(plan.steps) // 2)
+    while True:
+        begun = len(steps)
+        at = 0
+        while at < len(steps):
+            fewer: list[Step] = steps[:at] + steps[at + size :]
+            if fails(replace(plan, steps=tuple(fewer))):
+                steps = fewer
+            else:
+                at += size
+        if size == 1 and len(steps) == begun:
+            return replace(plan, steps=tuple(steps))
+        size = max(1, size // 2)

@@ -1,0 +1,167 @@
+"""The verdict: what must hold when all is healed and every message has arrived."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from posse.live.exchange.ledger import minus, plus, total
+from simulation import disk as disks
+from simulation.history import Violation
+from simulation.schedule import Plan
+from simulation.steps import play, repeat
+from simulation.world import LIAR, World, differing, make_folder, marks_at, remove_folder
+
+MOST_ROUNDS = 60
+
+
+def run(plan: Plan) -> str | None:
+    """Play a schedule: None, or what was broken."""
+    with folder() as path:
+        disks.install()
+        world = World(plan, path)
+        try:
+            for number, step in enumerate(plan.steps):
+                try:
+                    play(world, *step)
+                except Violation as violation:
+                    return f"step {number} {step}: {violation}"
+            try:
+                heal(world)
+                settle(world)
+                judge(world)
+                restarted(world)
+            except Violation as violation:
+                return f"at rest: {violation}"
+            return None
+        finally:
+            world.close()
+
+
+@contextlib.contextmanager
+def folder() -> Iterator[Any]:
+    """A folder for one run."""
+    path = make_folder()
+    try:
+        yield path
+    finally:
+        remove_folder(path)
+
+
+def heal(world: World) -> None:
+    """End all faults: disks work, links are there at both ends, every process runs."""
+    world.post.groups = {}
+    for site in world.sites.values():
+        site.disk.fault, site.disk.failing = "", 0
+        near = [b if a == site.name else a for a, b in world.plan.links if site.name in (a, b)]
+        if set(near) - set(site.neighbours):
+            site.neighbours = near
+            world.stop(site)
+        world.start(site)
+        if site.node is None:
+            raise Violation(f"{site.name} does not start on a disk that works")
+    world.look()
+
+
+def settle(world: World) -> None:
+    """Let all messages arrive until nothing is lacking, and some rounds more."""
+    more = 3
+    for _ in range(MOST_ROUNDS):
+        for site in world.sites.values():
+            world.tick(site)
+        world.deliver_all()
+        if not at_rest(world):
+            more = 3
+        elif not more:
+            break
+        more -= 1
+    world.look()
+
+
+def at_rest(world: World) -> bool:
+    """Whether no neighbour lacks anything, as far as agents know."""
+    for site in world.sites.values():
+        assert site.node is not None
+        for name, status in site.node.agent.exchange.neighbours().items():
+            if name != LIAR and status.active and status.lag != 0:
+                return False
+    return not world.post.waiting
+
+
+def judge(world: World) -> None:
+    """See that nothing was lost or doubled, and that all agree."""
+    if not at_rest(world):
+        raise Violation("the network does not come to rest: some neighbour lacks something")
+    if world.plan.exchange == "origins":
+        judge_origins(world)
+    else:
+        judge_flows(world)
+    for site in world.sites.values():
+        for key in list(site.memory.decisions):
+            repeat(world, site, key)
+    world.look()
+
+
+def judge_origins(world: World) -> None:
+    """Every agent holds the same: all that was acknowledged, once."""
+    history = world.history
+    ledgers = {}
+    for site in world.sites.values():
+        assert site.node is not None
+        held = site.node.evidence()["held"]
+        ledgers[site.name] = {arm: v for arm, v in held.items() if not arm.startswith("lie")}
+        marks, silent = marks_at(site, held)
+        if missing := history.must_hold() - marks:
+            raise Violation(f"{site.name} lacks acknowledged rewards: {sorted(missing)}")
+        most = sum(each.memory.silent() for each in world.sites.values())
+        if not history.disks_lost and world.plan.remember is None and silent != most:
+            raise Violation(f"{site.name} holds {silent} default rewards of {most}")
+    one, *others = ledgers.values()
+    if any(other != one for other in others):
+        raise Violation(f"agents disagree for ever: {ledgers}")
+
+
+def judge_flows(world: World) -> None:
+    """What flowed out at one end of an edge flowed in at the other: the sum is kept."""
+    exchanges: dict[str, Any] = {}
+    for site in world.sites.values():
+        assert site.node is not None
+        exchanges[site.node.agent.exchange.identity] = site.node.agent.exchange
+    flowed = []
+    for identity, exchange in exchanges.items():
+        for peer, (version, flow) in exchange.records().items():
+            if peer not in exchanges:
+                flowed.append(flow)  # to a disk that was lost
+                continue
+            other, opposite = exchanges[peer].records().get(identity, (0, {}))
+            if version != other or plus(flow, opposite):
+                raise Violation(
+                    f"ends of an edge differ: {version} {flow} and {other} {opposite}"
+                )
+    own = total(exchange.own() for exchange in exchanges.values())
+    level = total(exchange.level() for exchange in exchanges.values())
+    if plus(level, total(flowed)) != own:
+        raise Violation(f"levels {level} do not sum up to what was observed: {minus(level, own)}")
+    if flowed and not world.history.disks_lost:
+        raise Violation("evidence flowed to an identity that nobody has")
+
+
+def restarted(world: World) -> None:
+    """After a restart of all every agent knows what it knew."""
+    before = {}
+    for site in world.sites.values():
+        assert site.node is not None
+        before[site.name] = site.node.evidence()
+        world.stop(site)
+    for site in world.sites.values():
+        world.start(site)
+        assert site.node is not None
+        if site.node.evidence() != before[site.name]:
+            raise Violation(f"{site.name} knows something else after a restart")
+        for key in list(site.memory.decisions)[:5]:
+            repeat(world, site, key)
+    world.look()
+
+
+__all__ = ["differing", "run"]

@@ -1,0 +1,176 @@
+"""The calls of a client without I/O: which requests each needs, and what the answers mean.
+
+A call is a generator: it yields a request, is sent the answer, and returns what the caller gets.
+`Client` and `AsyncClient` differ only in how they send.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Generator, Iterable, Sequence
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+from posse.live.agent import Decision
+from posse.live.store import Conflict, Unknown
+from posse.live.store.records import number, text
+
+BATCH = 500  # items of one request
+
+T = TypeVar("T")
+Reward = tuple[Decision | str, float]
+Told = bool | ValueError  # of a reward: what `update` returns, or the error it would raise
+Request = tuple[str, str, Any]  # method, path below /v1 or that of the experiment, body
+Call = Generator[Request, Any, T]
+Quanta = dict[str, dict[str, tuple[int, ...]]]
+
+
+def pull(allowed: Sequence[str] | None, decision: str | None) -> Call[Decision]:
+    """Which arm to play."""
+    return _decision((yield "POST", "/decisions", _wish(allowed, decision)))
+
+
+def update(decision: Decision | str, reward: float) -> Call[bool]:
+    """How a decision went."""
+    value, id_ = number("reward", reward), _id(decision)
+    if not id_:
+        return False
+    if id_ in (".", ".."):  # they would be taken for a folder
+        raise Unknown(f"there is no decision {id_!r}: check the id")
+    answer = yield "POST", f"/decisions/{quote(id_, safe='')}/reward", {"reward": value}
+    return not answer["repeated"]
+
+
+def pull_all(count: int, allowed: Sequence[str] | None) -> Call[list[Decision]]:
+    """Many decisions."""
+    made: list[Decision] = []
+    while len(made) < count:
+        wishes = [_wish(allowed) for _ in range(min(BATCH, count - len(made)))]
+        answer = yield "POST", "/decisions/batch", {"decisions": wishes}
+        made += map(_decision, answer["decisions"])
+    return made
+
+
+def update_all(rewards: Iterable[Reward]) -> Call[list[Told]]:
+    """Many rewards; all are looked at before the first is sent."""
+    items = _items(rewards)
+    told = yield from _send(items, len(items))
+    return _in_place(items, told)
+
+
+def step(
+    rewards: Iterable[Reward], allowed: Sequence[str] | None, decision: str | None
+) -> Call[tuple[Decision, list[Told]]]:
+    """How decisions went, and which arm to play next, in one commit."""
+    answer, told = yield from _step(rewards, _wish(allowed, decision))
+    return _decision(answer["decision"]), told
+
+
+def step_all(
+    rewards: Iterable[Reward], count: int, allowed: Sequence[str] | None
+) -> Call[tuple[list[Decision], list[Told]]]:
+    """How decisions went, and many new ones; the first 500 of each in one commit."""
+    wishes = [_wish(allowed) for _ in range(min(BATCH, count))]
+    answer, told = yield from _step(rewards, wishes)
+    made = [*map(_decision, answer["decisions"])]
+    return made + (yield from pull_all(count - len(made), allowed)), told
+
+
+def arms() -> Call[dict[str, dict[str, float]]]:
+    """What is known of every arm."""
+    return dict((yield "GET", "/arms", None))
+
+
+def evidence() -> Call[Quanta]:
+    """In quanta: what the agent saw itself, and what it holds of all."""
+    answer = yield "GET", "/evidence", None
+    return {
+        whose: {arm: tuple(quanta) for arm, quanta in held.items()}
+        for whose, held in answer.items()
+    }
+
+
+def show(path: str) -> Call[dict[str, Any]]:
+    """What an agent shows of itself as a whole."""
+    return dict((yield "GET", f"/v1{path}", None))
+
+
+def order(command: str, arm: str | None = None) -> Call[dict[str, Any]]:
+    """An operator's command for the experiment: pin, pause, resume."""
+    body = {} if arm is None else {"arm": text("arm", arm)}
+    return dict((yield "POST", f"/{command}", body))
+
+
+def reload() -> Call[dict[str, Any]]:
+    """An operator's command to read agent.toml again."""
+    return dict((yield "POST", "/v1/reload", {}))
+
+
+def advance(call: Call[T], answer: Any) -> Request:
+    """The next request of a call, told the answer to the last one or the error in its place."""
+    return call.throw(answer) if isinstance(answer, Exception) else call.send(answer)
+
+
+def refusal(status: int, sentence: str) -> ValueError:
+    """The error that an agent's refusal means."""
+    return {404: Unknown, 409: Conflict}.get(status, ValueError)(sentence)
+
+
+def _step(rewards: Iterable[Reward], decide: Any) -> Call[tuple[Any, list[Told]]]:
+    """Rewards and a wish in one request; rewards that do not fit go before it."""
+    items = _items(rewards)
+    kept = [item for item in items if item is not None]
+    first = max(0, len(kept) - BATCH)
+    told = yield from _send(items, first)
+    answer = yield "POST", "/steps", {"rewards": kept[first:], "decide": decide}
+    return answer, _in_place(items, [*told, *map(_settled, answer["rewards"])])
+
+
+def _items(rewards: Iterable[Reward]) -> list[dict[str, Any] | None]:
+    """The rewards as they are sent; None in place of those of fallbacks, which nobody knows."""
+    items: list[dict[str, Any] | None] = []
+    for decision, reward in rewards:
+        value, id_ = number("reward", reward), _id(decision)
+        items.append({"decision": id_, "reward": value} if id_ else None)
+    return items
+
+
+def _send(items: Sequence[dict[str, Any] | None], count: int) -> Call[list[Told]]:
+    """Send the first of some rewards."""
+    kept = [item for item in items if item is not None][:count]
+    told: list[Told] = []
+    for first in range(0, len(kept), BATCH):
+        answer = yield "POST", "/rewards", {"rewards": kept[first : first + BATCH]}
+        told += map(_settled, answer["rewards"])
+    return told
+
+
+def _in_place(items: Sequence[dict[str, Any] | None], told: Sequence[Told]) -> list[Told]:
+    """What was told of each, and False for those that were not sent."""
+    answers = iter(told)
+    return [False if item is None else next(answers) for item in items]
+
+
+def _wish(allowed: Sequence[str] | None, decision: str | None = None) -> dict[str, Any]:
+    """The request of a decision, with an id that makes it idempotent, so that it may be retried."""
+    if isinstance(allowed, str):
+        raise ValueError(f"allowed must be a list of arms, got {allowed!r}")
+    wish: dict[str, Any] = {"decision": secrets.token_hex(16) if decision is None else decision}
+    return wish if allowed is None else {**wish, "allowed": list(allowed)}
+
+
+def _id(decision: Decision | str) -> str:
+    """The id of a decision; empty for a fallback, which no agent knows."""
+    if isinstance(decision, Decision):
+        return text("decision", decision.id) if decision.recorded else ""
+    return text("decision", decision)
+
+
+def _decision(item: Any) -> Decision:
+    if "error" in item:
+        raise refusal(item["status"], item["error"])
+    return Decision(item["decision"], item["arm"], item["probability"])
+
+
+def _settled(item: Any) -> Told:
+    return refusal(item["status"], item["error"]) if "error" in item else not item["repeated"]

@@ -1,0 +1,118 @@
+"""The OpenAPI 3.1 document of a table of routes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from posse import __version__
+from posse.live.http import models
+from posse.live.http.routes import Route
+
+DESCRIPTION = (
+    "Ask for a decision, play its arm, send the reward. Requests with an id of the client may be "
+    "repeated; a reward is on disk when it is answered. Numbers of evidence are whole quanta and "
+    "may exceed 2^53. An agent of several experiments takes the same requests under "
+    "/v1/experiments/NAME/, one of a single experiment under /v1/, too."
+)
+STATUSES = {
+    401: "the token is missing or another's",
+    403: "asked under a name that is not this agent's, or an order where none are taken",
+    404: "no such decision or experiment",
+    409: "settled or decided otherwise, or no arm left to play",
+    413: "the body is too large",
+    415: "the body is not JSON",
+    422: "a field is wrong",
+    503: "the store fails: ask again after Retry-After seconds",
+}
+REF = "#/components/schemas/{name}"
+# where an item of a list may be an error of its own
+ITEMS = {
+    ("DecisionsAnswer", "decisions"): "DecisionAnswer",
+    ("RewardsAnswer", "rewards"): "RewardAnswer",
+    ("StepsAnswer", "rewards"): "RewardAnswer",
+    ("StepsAnswer", "decisions"): "DecisionAnswer",
+}
+
+
+def document(routes: tuple[Route, ...]) -> dict[str, Any]:
+    """What /openapi.json says."""
+    kinds = [route.answer for route in routes] + [route.body for route in routes if route.body]
+    kinds += [models.Error, models.ItemError]
+    shapes, components = msgspec.json.schema_components(kinds, ref_template=REF)
+    answers = dict(zip((route.name for route in routes), shapes, strict=False))
+    for name, examples in models.EXAMPLES.items():
+        if name in components:
+            components[name]["examples"] = examples
+    for (name, field), item in ITEMS.items():
+        if name in components:
+            components[name]["properties"][field]["items"] = _either(item)
+    if "StepsAnswer" in components:
+        components["StepsAnswer"]["properties"]["decision"] = _either("DecisionAnswer")
+    paths: dict[str, dict[str, Any]] = {}
+    for route in routes:
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, answers)
+        if route.of_experiment:
+            path = "/v1/experiments/{experiment}/" + route.path.removeprefix("/v1/")
+            paths.setdefault(path, {})[route.method.lower()] = _operation(route, answers, True)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "posse agent", "version": __version__, "description": DESCRIPTION},
+        "paths": paths,
+        "components": {
+            "schemas": components,
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+        "security": [{}, {"token": []}],
+    }
+
+
+def _operation(route: Route, answers: dict[str, Any], named: bool = False) -> dict[str, Any]:
+    parts = [("experiment", "the experiment's name", {"type": "string"})] if named else []
+    if "{decision}" in route.path:
+        parts.append(("decision", "the decision's id", _schema(models.Id)))
+    made: dict[str, Any] = {
+        "operationId": f"{route.name}_in" if named else route.name,
+        "summary": route.name.replace("_", " ").capitalize(),
+        "description": route.description,
+        "responses": {"200": _response("as asked for", answers[route.name])},
+    }
+    if parts:
+        made["parameters"] = [
+            {"name": n, "in": "path", "required": True, "description": d, "schema": schema}
+            for n, d, schema in parts
+        ]
+    statuses = {401, 403, *route.statuses}
+    if route.of_experiment:
+        statuses.add(404)
+    if route.body is not None:
+        statuses |= {413, 415, 422}
+        made["requestBody"] = {"required": True, "content": _json(_ref(route.body.__name__))}
+    if route.order is not None:
+        made["security"] = [{"token": []}]
+    for status in sorted(statuses):
+        made["responses"][str(status)] = _response(STATUSES[status], _ref("Error"))
+    return made
+
+
+def _response(description: str, schema: dict[str, Any]) -> dict[str, Any]:
+    if schema == {"type": "string"}:
+        return {"description": description, "content": {"text/plain": {"schema": schema}}}
+    return {"description": description, "content": _json(schema)}
+
+
+def _json(schema: dict[str, Any]) -> dict[str, Any]:
+    return {"application/json": {"schema": schema}}
+
+
+def _schema(kind: Any) -> dict[str, Any]:
+    return msgspec.json.schema(kind)
+
+
+def _ref(name: str) -> dict[str, Any]:
+    return {"$ref": REF.format(name=name)}
+
+
+def _either(name: str) -> dict[str, Any]:
+    return {"anyOf": [_ref(name), _ref("ItemError")]}

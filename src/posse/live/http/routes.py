@@ -1,0 +1,155 @@
+"""The table of routes, from which requests are dispatched and /openapi.json is written."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from posse.live.http import models, orders, questions, views
+
+EXPERIMENT = "/v1/experiments/"  # before the name of one, and then what follows /v1/
+
+
+@dataclass(frozen=True)
+class Route:
+    """A method and a path, what it takes and gives, and who does the work.
+
+    One of `question` (on the loop, in a turn), `view` (in a thread: it may take long) or `order`
+    (the same, for operators only).
+    """
+
+    method: str
+    path: str
+    name: str  # of the operation
+    description: str
+    answer: Any
+    body: type | None = None
+    statuses: tuple[int, ...] = ()  # of errors, beside those of every route
+    of_experiment: bool = False  # also under /v1/experiments/NAME/
+    question: Callable[..., Awaitable[Any]] | None = None
+    view: Callable[..., Any] | None = None
+    order: Callable[..., Any] | None = None
+
+
+WRITES = (409, 503)
+
+ROUTES = (
+    Route(
+        "POST", "/v1/decisions", "decide", "Which arm to play.",
+        models.DecisionAnswer, models.DecisionRequest, WRITES, True, question=questions.decide,
+    ),
+    Route(
+        "POST", "/v1/decisions/batch", "decide_all",
+        "Many decisions, each with an answer or an error.",
+        models.DecisionsAnswer, models.DecisionsRequest, WRITES, True,
+        question=questions.decide_all,
+    ),
+    Route(
+        "POST", "/v1/decisions/{decision}/reward", "reward", "How a decision went.",
+        models.RewardAnswer, models.RewardRequest, (404, *WRITES), True,
+        question=questions.reward,
+    ),
+    Route(
+        "POST", "/v1/rewards", "reward_all",
+        "How many decisions went, each with an answer or an error, in one commit.",
+        models.RewardsAnswer, models.RewardsRequest, WRITES, True, question=questions.reward_all,
+    ),
+    Route(
+        "POST", "/v1/steps", "steps",
+        "How decisions went, and which arm to play next (or a list of them), in one commit: each "
+        "reward and each decision has an answer or an error.",
+        models.StepsAnswer, models.StepsRequest, WRITES, True, question=questions.steps,
+    ),
+    Route(
+        "GET", "/v1/arms", "arms", "What is known of every arm.",
+        dict[str, models.ArmAnswer], of_experiment=True, view=views.arms,
+    ),
+    Route(
+        "GET", "/v1/evidence", "evidence",
+        "In whole quanta: what this agent saw itself, and what it holds of all.",
+        models.EvidenceAnswer, of_experiment=True, view=views.evidence,
+    ),
+    Route(
+        "GET", "/v1/network", "network", "The neighbours, and what was refused and why.",
+        models.NetworkAnswer, view=views.network,
+    ),
+    Route(
+        "GET", "/v1/experiments", "experiments", "The experiments of this agent, by name.",
+        models.ExperimentsAnswer, view=views.experiments,
+    ),
+    Route(
+        "GET", "/v1/controls", "controls", "What is pinned and paused, and by whom.",
+        models.ControlsAnswer, of_experiment=True, view=views.controls,
+    ),
+    Route(
+        "POST", "/v1/pin", "pin", "For operators: play this arm only.",
+        models.ControlsAnswer, models.ArmRequest, WRITES, True, order=orders.pin,
+    ),
+    Route(
+        "POST", "/v1/pause", "pause", "For operators: do not play this arm.",
+        models.ControlsAnswer, models.ArmRequest, WRITES, True, order=orders.pause,
+    ),
+    Route(
+        "POST", "/v1/resume", "resume",
+        "For operators: lift what holds for an arm, or for all of them.",
+        models.ControlsAnswer, models.ResumeRequest, WRITES, True, order=orders.resume,
+    ),
+    Route(
+        "POST", "/v1/reload", "reload", "For operators: read the agent's settings anew.",
+        models.ReloadAnswer, models.Nothing, WRITES, order=orders.reload,
+    ),
+    Route(
+        "GET", "/healthz", "healthz", "Whether the process lives.", models.StatusAnswer,
+        view=views.healthz,
+    ),
+    Route(
+        "GET", "/readyz", "readyz", "Whether the store can be written.", models.StatusAnswer,
+        statuses=(503,), view=views.readyz,
+    ),
+    Route(
+        "GET", "/metrics", "metrics", "Counters in the text format of Prometheus.", str,
+        view=views.metrics,
+    ),
+)  # fmt: skip
+PROBES = tuple(route for route in ROUTES if not route.path.startswith("/v1/"))
+
+
+class Table:
+    """Finds the route of a request."""
+
+    def __init__(self, routes: tuple[Route, ...] = ROUTES) -> None:
+        self.routes = routes
+        self._plain: dict[str, dict[str, Route]] = {}
+        self._filled: list[tuple[str, str, dict[str, Route]]] = []  # before and after the part
+        for route in routes:
+            if "{" not in route.path:
+                self._plain.setdefault(route.path, {})[route.method] = route
+                continue
+            before, _, rest = route.path.partition("{")
+            after = rest.partition("}")[2]
+            for known_before, known_after, methods in self._filled:
+                if (known_before, known_after) == (before, after):
+                    methods[route.method] = route
+                    break
+            else:
+                self._filled.append((before, after, {route.method: route}))
+
+    def find(self, path: str) -> tuple[dict[str, Route], str | None, str]:
+        """The routes at a path by method, the experiment that it names, and the part in braces."""
+        methods, part = self._at(path)
+        if methods or not path.startswith(EXPERIMENT):
+            return methods, None, part
+        name, slash, rest = path.removeprefix(EXPERIMENT).partition("/")
+        methods, part = self._at(f"/v1/{rest}") if name and slash else ({}, "")
+        return {m: route for m, route in methods.items() if route.of_experiment}, name, part
+
+    def _at(self, path: str) -> tuple[dict[str, Route], str]:
+        if plain := self._plain.get(path):
+            return plain, ""
+        for before, after, methods in self._filled:
+            if path.startswith(before) and path.endswith(after):
+                part = path[len(before) : len(path) - len(after)]
+                if part and "/" not in part and len(path) >= len(before) + len(after):
+                    return methods, part
+        return {}, ""

@@ -1,0 +1,163 @@
+"""Group commit on the event loop: what is asked in one turn of it goes into one commit.
+
+No thread, no lock, no timer: while the disk syncs, the next requests gather in the buffers of
+their sockets, so the busier the agent, the larger its commits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from posse.live.experiment import Experiment, Wish
+from posse.live.http.traffic import Traffic
+from posse.live.node import Node
+from posse.live.store import Conflict, DecisionRecord, Late, Outcome, Store, StoreError, Unknown
+
+Given = tuple[str, float]  # a decision and its reward
+
+
+@dataclass(eq=False, slots=True)
+class Question:
+    """Rewards to take in and decisions to make in one experiment; items may be errors already."""
+
+    experiment: Experiment
+    rewards: Sequence[Given | ValueError] = ()
+    wishes: Sequence[Wish | ValueError] = ()
+    outcomes: list[Outcome | ValueError] = field(default_factory=list)  # of the rewards
+    decisions: list[DecisionRecord | ValueError] = field(default_factory=list)  # of the wishes
+    new: list[DecisionRecord] = field(default_factory=list)  # those made now
+    answered: asyncio.Future[None] | None = None
+
+
+class Turns:
+    """Gathers questions and answers them together; for one event loop."""
+
+    def __init__(self, node: Node, traffic: Traffic) -> None:
+        self._node, self._traffic = node, traffic
+        self._asked: list[Question] = []
+
+    async def ask(self, question: Question) -> None:
+        """Have it answered at the end of this turn; its rewards are then on disk."""
+        loop = asyncio.get_running_loop()
+        if not self._asked:
+            loop.call_soon(self._turn)
+        question.answered = loop.create_future()
+        self._asked.append(question)
+        await question.answered
+
+    def _turn(self) -> None:
+        """Answer all that was asked."""
+        asked, self._asked = self._asked, []
+        try:
+            self.commit(asked)
+        except StoreError as error:  # nothing of it was kept
+            _tell(asked, error)
+        except Exception as error:
+            if len(asked) == 1:
+                _tell(asked, error)
+            else:  # a bug of ours: who did not cause it should not see it
+                for question in asked:
+                    self._asked = [question]
+                    self._turn()
+        else:
+            _tell(asked, None)
+
+    def commit(self, asked: Sequence[Question]) -> None:
+        """Answer questions in one commit, or none of them.
+
+        Rewards come first, so that all decisions of a turn are of one belief; then decisions;
+        then rewards of decisions that were made in this very turn.
+        """
+        now = self._node.clock()
+        rewarding = [question for question in asked if question.rewards]
+        deciding = [question for question in asked if question.wishes]
+        # who only asks should not wait for the disk: its reward will, and then both are there
+        with self._node.store.transaction(durable=bool(rewarding)):
+            for question in rewarding:
+                store = question.experiment.store
+                question.outcomes = [_reward(store, item, now) for item in question.rewards]
+            if deciding:
+                _decide(deciding)
+            made = {(each.experiment, one.id) for each in deciding for one in each.new}
+            for question in rewarding if made else ():
+                _reward_the_rest(question, made, now)
+        self._count(rewarding, deciding)  # not before it is on disk
+
+    def _count(self, rewarding: Sequence[Question], deciding: Sequence[Question]) -> None:
+        for question in rewarding:
+            counts, outcomes = question.experiment.counts, question.outcomes
+            counts.add("rewards", outcomes.count(Outcome.NEW))
+            for outcome in outcomes:
+                if isinstance(outcome, Conflict):
+                    counts.add("late" if isinstance(outcome, Late) else "conflicts")
+        for question in deciding:
+            question.experiment.counts.add("decisions", len(question.new))
+            played = self._traffic.played[question.experiment.name]
+            for decision in question.new:
+                played[decision.arm] += 1
+
+
+def _decide(asked: Sequence[Question]) -> None:
+    """Make all decisions, those of one experiment at once."""
+    together: dict[Experiment, list[Wish]] = {}
+    for question in asked:
+        wishes = [wish for wish in question.wishes if not isinstance(wish, ValueError)]
+        together.setdefault(question.experiment, []).extend(wishes)
+    chosen = {each: iter(each.choose_many(wishes)) for each, wishes in together.items()}
+    for question in asked:
+        store, choices = question.experiment.store, chosen[question.experiment]
+        question.decisions, question.new = [], []
+        for wish in question.wishes:
+            made = wish if isinstance(wish, ValueError) else next(choices)
+            if isinstance(made, ValueError) or isinstance(wish, ValueError):
+                question.decisions.append(made)
+                continue
+            kept = store.decide(made)  # a twin in this turn may have taken the id
+            if kept is made:
+                question.new.append(kept)
+            question.decisions.append(_permitted(kept, wish[1]))
+
+
+def _reward(store: Store, item: Given | ValueError, now: float) -> Outcome | ValueError:
+    if isinstance(item, ValueError):
+        return item
+    try:
+        return store.reward(*item, now)
+    except ValueError as error:
+        return error
+
+
+def _reward_the_rest(question: Question, made: set[tuple[Experiment, str]], now: float) -> None:
+    """Try again what was unknown when its decision had not been made yet."""
+    experiment = question.experiment
+    for place, (item, outcome) in enumerate(zip(question.rewards, question.outcomes, strict=True)):
+        if (
+            isinstance(outcome, Unknown)
+            and not isinstance(item, ValueError)
+            and (experiment, item[0]) in made
+        ):
+            question.outcomes[place] = _reward(experiment.store, item, now)
+
+
+def _permitted(
+    decision: DecisionRecord, allowed: Sequence[str] | None
+) -> DecisionRecord | Conflict:
+    """The decision, if its arm is one of those allowed."""
+    if allowed is not None and decision.arm not in allowed:
+        return Conflict(
+            f"decision {decision.id!r} has the arm {decision.arm!r}, which is not allowed now: "
+            "use a new id"
+        )
+    return decision
+
+
+def _tell(asked: Sequence[Question], error: Exception | None) -> None:
+    for question in asked:
+        answered = question.answered
+        if answered is not None and not answered.done():  # else the client has left
+            if error is None:
+                answered.set_result(None)
+            else:
+                answered.set_exception(error)

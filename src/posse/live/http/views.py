@@ -1,0 +1,67 @@
+"""The routes that only look: what an agent knows, and how it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from posse.live.experiment import Experiment
+from posse.live.http.answers import Answer, Refusal
+from posse.live.http.metrics import CONTENT_TYPE
+from posse.live.http.metrics import metrics as numbers
+from posse.live.http.models import ExperimentAnswer, ExperimentsAnswer, StatusAnswer
+from posse.live.http.traffic import traffic_of
+from posse.live.node import Node
+
+
+def arms(experiment: Experiment) -> Any:
+    """What is known of every arm."""
+    return experiment.arms()
+
+
+def evidence(experiment: Experiment) -> Any:
+    """In whole quanta: what this agent saw itself, and what it holds of all."""
+    return experiment.evidence()
+
+
+def network(node: Node) -> Any:
+    """The neighbours, and what was refused and why."""
+    return node.network()
+
+
+def experiments(node: Node) -> Any:
+    """The experiments by name."""
+    return ExperimentsAnswer({name: _shown(each) for name, each in node.experiments.items()})
+
+
+def _shown(experiment: Experiment) -> ExperimentAnswer:
+    counts, controls = experiment.counts, experiment.controlled()
+    return ExperimentAnswer(
+        arms=list(experiment.agent.arm_names),
+        decisions=counts["decisions"],
+        rewards=counts["rewards"],
+        open_decisions=experiment.store.open_decisions(),
+        pinned=controls["pinned"],
+        paused=controls["paused"],
+    )
+
+
+def controls(experiment: Experiment) -> Any:
+    """What is pinned and paused, and by whom."""
+    return experiment.controlled()
+
+
+def healthz(node: Node) -> Any:
+    """That the process lives."""
+    return StatusAnswer("alive")
+
+
+def readyz(node: Node) -> Any:
+    """Whether the store can be written."""
+    if not traffic_of(node).health.is_ready(node):
+        raise Refusal(503, "not ready", "the store failed a moment ago: see the agent's log")
+    return StatusAnswer("ready")
+
+
+def metrics(node: Node) -> Answer:
+    """Counters in the text format of Prometheus."""
+    return Answer(200, numbers(node).encode(), CONTENT_TYPE.encode())

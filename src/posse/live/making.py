@@ -1,0 +1,138 @@
+"""What a node is made of: keys, experiments and the way to others, at its start and later."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from posse.live.agent import Agent
+from posse.live.certificates import Files, check_files
+from posse.live.controls import Controls
+from posse.live.exchange.origins import Sign, Verify
+from posse.live.experiment import Experiment, Silence
+from posse.live.settings import Settings
+from posse.live.signatures import signer, verifier
+from posse.live.store import Store
+from posse.live.transport import Transport
+from posse.live.vouching import Vouch, voucher
+
+
+@dataclass(frozen=True)
+class Read:
+    """What the files of a certificate held at one moment."""
+
+    contents: tuple[bytes, ...]
+    sign: Sign
+    verify: Verify
+    vouch: Vouch
+
+
+class Keys:
+    """Signs and verifies by the files of a certificate, which may change while a process runs."""
+
+    def __init__(self, name: str, files: Files) -> None:
+        self.name, self.files = name, files
+        self._read = self._now()
+
+    def changed(self) -> Read | None:
+        """What the files hold now, checked, if it is not what is in use."""
+        fresh = self._now()
+        return None if fresh.contents == self._read.contents else fresh
+
+    def use(self, fresh: Read) -> Read:
+        """Sign and verify by this from now on; what was used before."""
+        before, self._read = self._read, fresh
+        return before
+
+    def sign(self, content: bytes) -> bytes:
+        """A signature of this agent."""
+        return self._read.sign(content)
+
+    def verify(self, origin: str, content: bytes, signature: bytes) -> bool:
+        """Whether the agent of this name signed."""
+        return self._read.verify(origin, content, signature)
+
+    def vouch(self, name: str, content: bytes, signature: bytes) -> tuple[float, float] | None:
+        """From when to when the certificate of a signer is valid; None if it did not sign."""
+        return self._read.vouch(name, content, signature)
+
+    def _now(self) -> Read:
+        check_files(self.name, self.files)
+        places = self.files.authority, self.files.certificate, self.files.key
+        return Read(
+            tuple(place.read_bytes() for place in places),
+            signer(self.files),
+            verifier(self.files),
+            voucher(self.files),
+        )
+
+
+@dataclass(frozen=True)
+class Outside:
+    """What joins a node to others: how a transport is made, and the keys, if it has any."""
+
+    connect: Callable[[Settings], Transport]
+    keys: Keys | None = None
+
+
+@dataclass(frozen=True)
+class Maker:
+    """Makes the experiments of a node, at its start and later."""
+
+    name: str
+    keys: Keys | None
+    clock: Callable[[], float]
+    draw: Callable[[int], int]
+
+    def first(self, settings: Settings, name: str, path: Path) -> Experiment:
+        """The first experiment of a process, which opens the store."""
+        agent = self._agent(settings, name)
+        store = Store.open(
+            path,
+            fingerprint=agent.fingerprint,
+            equal=agent.equal_fingerprints,
+            experiment=name,
+            owner=self.name,
+        )
+        try:
+            return self._experiment(settings, name, agent, store)
+        except BaseException:
+            store.close()
+            raise
+
+    def beside(self, settings: Settings, name: str, store: Store) -> Experiment:
+        """Another experiment in the same store."""
+        agent = self._agent(settings, name)
+        view = store.beside(name, agent.fingerprint, agent.equal_fingerprints)
+        return self._experiment(settings, name, agent, view)
+
+    def configure(self, settings: Settings, experiment: Experiment) -> None:
+        """Take other operators and keys."""
+        sign, vouch = (self.keys.sign, self.keys.vouch) if self.keys else (None, None)
+        experiment.configure(settings.operators, sign, vouch)
+
+    def _agent(self, settings: Settings, experiment: str) -> Agent:
+        sign, verify = (self.keys.sign, self.keys.verify) if self.keys else (None, None)
+        return settings.agent(sign, verify, experiment, self.draw)
+
+    def _experiment(self, settings: Settings, name: str, agent: Agent, store: Store) -> Experiment:
+        s = settings.experiments[name]
+        made = Experiment(
+            name,
+            agent,
+            store,
+            silence=Silence(s.reward_window, s.default_reward),
+            remember=s.remember,
+            clock=self.clock,
+            draw=self.draw,
+            controls=Controls(settings.network, name, self.name),
+        )
+        self.configure(settings, made)
+        if s.exchange == "origins" and agent.exchange.identity != self.name:
+            # its certificate would not vouch for what it says
+            raise ValueError(
+                f"{settings.store} is the store of {agent.exchange.identity}: set name back to "
+                f"it, or give {self.name} a new store"
+            )
+        return made

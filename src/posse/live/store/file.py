@@ -1,0 +1,120 @@
+"""One SQLite file in the hands of one process: its writer, its reader, the experiments in it."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+from posse.live.store import schema
+from posse.live.store.claim import Claim
+from posse.live.store.disk import Disk
+from posse.live.store.keeper import Keeper, Keepers
+from posse.live.store.place import Place
+from posse.live.store.writer import StoreError, Writer
+
+T = TypeVar("T")
+
+
+class StoreFile:
+    """What the views on the experiments of one file share."""
+
+    def __init__(self, place: Place, connection: sqlite3.Connection, disk: Disk) -> None:
+        self.path = place.path
+        self.connection = connection
+        self.keepers = Keepers()
+        self.writer = Writer(connection, str(place.path), self.keepers, disk, place.check)
+        self._place = place
+        self._process = os.getpid()
+        self._reading = threading.Lock()
+        self._reader = schema.connect(place.path, readonly=True)
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], claim: Claim, disk: Disk) -> StoreFile:
+        """Hold a file that fits the claim, made if it is not there, at the newest version."""
+        target = Path(path).resolve()
+        if not target.parent.is_dir():
+            raise ValueError(f"{path} cannot be opened: there is no folder {target.parent}")
+        if target.is_dir():
+            raise ValueError(f"{path} is a folder: name a file in it")
+        try:
+            place = Place(target)
+        except OSError as error:
+            raise ValueError(f"{path} cannot be opened: {error.strerror}") from error
+        try:
+            if not target.exists():
+                schema.create(target)
+            place.hold()
+            schema.check(target, claim)
+            connection = schema.connect(target)
+            try:
+                schema.migrate(connection)
+                return cls(place, connection, disk)
+            except BaseException:
+                connection.close()
+                raise
+        except (sqlite3.Error, OSError) as error:
+            place.release()
+            raise StoreError(f"{path} cannot be opened: {error}") from error
+        except BaseException:
+            place.release()
+            raise
+
+    def enter(self, claim: Claim) -> tuple[int, str]:
+        """The number and fingerprint of an experiment, new in the file or known and equal."""
+
+        def work() -> tuple[int, str]:
+            claim.check(self.connection, str(self.path))
+            return claim.enter(self.connection)
+
+        number, fingerprint = self.run(work)
+        self.keepers.each.setdefault(number, Keeper(self.connection, number))
+        return number, fingerprint
+
+    def run(self, work: Callable[[], T], durable: bool = True) -> T:
+        """Do some work in a commit, shared with those who write at the same time."""
+        self.check_process()
+        return self.writer.run(work, durable)
+
+    def read(self, query: str, values: tuple[Any, ...] = ()) -> list[Any]:
+        """Read what is on disk, or what this thread's transaction wrote."""
+        if self.writer.mine:
+            return self.run(lambda: self.connection.execute(query, values).fetchall())
+        self.check_process()
+        with self._reading:
+            try:
+                return self._reader.execute(query, values).fetchall()
+            except sqlite3.Error as error:
+                raise StoreError(f"{self.path} could not be read: {error}") from error
+
+    def flush(self) -> None:
+        """Wait until all that was committed is on disk."""
+        if self.writer.ahead:
+            # SQLite syncs nothing for a commit that changes no byte
+            new = "UPDATE agent SET flushed = flushed + 1"
+            self.run(lambda: self.connection.execute(new))
+
+    def close(self) -> None:
+        """Wait for those who write, and let go of the file."""
+        self.check_process()
+        with suppress(sqlite3.Error):  # a full disk must not keep it open
+            self.writer.close(self._close_reader)
+        self._place.release()
+
+    def check_place(self) -> None:
+        """Raise if the file is not any more where it was opened."""
+        self.check_process()
+        self.writer.check_place()
+
+    def check_process(self) -> None:
+        """Refuse a store that a forked child inherited: SQLite would damage it."""
+        if os.getpid() != self._process:
+            raise StoreError(f"{self.path} was opened by another process: open it after forking")
+
+    def _close_reader(self) -> None:
+        with self._reading:
+            self._reader.close()
