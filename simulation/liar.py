@@ -8,7 +8,8 @@ from posse.live.exchange.messages import Entry, FlowsMessage, OriginsMessage
 from posse.live.exchange.origins import signed_bytes
 from posse.live.exchange.quanta import PER_UNIT
 from posse.live.wire import Codec
-from simulation.world import LIAR, Site, World, signature
+from simulation.agents import LIAR, signature
+from simulation.world import Site, World
 
 CODEC = Codec(OriginsMessage, FlowsMessage)
 
@@ -21,7 +22,13 @@ def lie(world: World, site: Site, b: int) -> list[bytes]:
 
 def garbage(world: World, site: Site, b: int) -> list[bytes]:
     """Bytes that are no message."""
-    return [world.random.randbytes(b % 50), b"", b"\x01", b"\x63" + bytes(10), b"\x01" + b"\x91" * 9]
+    return [
+        world.random.randbytes(b % 50),
+        b"",
+        b"\x01",
+        b"\x63" + bytes(10),
+        b"\x01" + b"\x91" * 9,
+    ]
 
 
 def bent(world: World, site: Site, b: int) -> list[bytes]:

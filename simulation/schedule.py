@@ -58,6 +58,7 @@ class Plan:
     names: tuple[str, ...]
     links: tuple[tuple[str, str], ...]
     steps: tuple[Step, ...]
+    experiments: tuple[str, ...] = ("default",)
     arms: tuple[str, ...] = ARMS
     window: float | None = None
     default_reward: float | None = None
@@ -99,5 +100,5 @@ def plan_of(seed: int, exchange: str) -> Plan:
         tuple(numbered[:LONGEST]),
         window=window,
         default_reward=None if window is None else draw.choice((None, 0.0)),
-        remember=draw.choice((None, None, None, 50.0)),
+        remember=None if window is None else draw.choice((None, None, 50.0)),
     )
