@@ -21,7 +21,7 @@ STEP = 1.0  # standard normal scores between two edges of an arm's cells
 TAIL = 1e-9  # of all arms together, beyond the outermost edges
 STEEP = 4.0  # times as far from an end of the range as its near edge a cell may reach
 WITHIN = 5e-8  # what every density may lack to one, all arms together
-ROUGH = 2e-3  # and the last coefficient of its expansion in the cells, summed
+ROUGH = 1e-3  # and the last coefficient of its expansion in the cells, summed
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,12 @@ import json
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import posse
 from posse import families
 from posse.live.agent import Agent
+from posse.live.beliefs import MOST_SUBSETS
 from posse.summary import probability_best
 
 ARMS = ["red", "green", "blue"]
@@ -282,3 +284,118 @@ def test_arms_can_be_changed_and_their_evidence_stays():
     assert one.arm_names == ["green", "violet"]
     one.set_arms(ARMS)
     np.testing.assert_array_equal(one.belief, [[2, 1, 1], [1, 3, 1]])
+
+
+def taught(policy=None, exchange="origins", rewards=12):
+    """An agent that has learnt a little of every arm."""
+    one, generator = agent(exchange, policy=policy), np.random.default_rng(8)
+    for number in range(rewards):
+        arm = ARMS[number % 3]
+        one.learn(arm, float(generator.random() < MEANS[arm]))
+    return one
+
+
+@pytest.mark.parametrize("allowed", [None, ["blue", "red"]])
+def test_a_batch_is_drawn_with_the_probabilities_it_says(allowed):
+    """Chi-square of 6000 decisions, drawn a hundred at a time; error rate 1e-6, fixed seeds."""
+    one, names = taught(), allowed or ARMS
+    places = [ARMS.index(name) for name in names]
+    expected = probability_best(families.Bernoulli(), one.belief[:, places])
+    drawn = [each for _ in range(60) for each in one.choose_many([allowed] * 100)]
+    for name, chance in zip(names, expected, strict=True):
+        told = {probability for arm, probability in drawn if arm == name}
+        assert list(told) == [pytest.approx(chance, abs=1e-7)]
+    counts = [sum(arm == name for arm, _ in drawn) for name in names]
+    assert stats.chisquare(counts, 6000 * expected / expected.sum()).pvalue > 1e-6
+    first, second = ([arm for arm, _ in drawn[k::2]] for k in (0, 1))
+    assert first != second  # not one draw for all
+
+
+def test_wishes_of_one_batch_are_answered_in_their_order():
+    one = taught()
+    wishes = [["red"], None, ["blue", "green"], ["green"], None, ["green", "blue"]] * 20
+    for allowed, (arm, probability) in zip(wishes, one.choose_many(wishes), strict=True):
+        assert arm in (allowed or ARMS)
+        assert (probability == 1.0) == (allowed is not None and len(allowed) == 1)
+    assert one.choose_many([]) == []
+    with pytest.raises(ValueError, match="purple"):
+        one.choose_many([None, ["purple"]])
+    with pytest.raises(ValueError, match="arm"):
+        one.choose([["red"]])
+
+
+def test_every_decision_of_a_batch_is_a_round():
+    """Bayes-UCB plays the quantile 1 - 1/t, whether asked one by one or in a batch."""
+    rounds = []
+
+    class Noting(posse.BayesUCB):
+        def scores(self, belief, family, t, horizon, generator):
+            rounds.append(t)
+            return super().scores(belief, family, t, horizon, generator)
+
+    one = agent(policy=Noting())
+    one.choose()
+    one.choose_many([None, ["red", "blue"], None])
+    assert rounds == [1, 2, 3, 4]
+    with_batches = taught()
+    with_batches.choose_many([None] * 5)
+    assert with_batches._rounds == 12 + 5  # 12 own rewards, and the batch
+
+
+def test_scores_of_ones_own_are_not_drawn_in_batches():
+    """A subclass need not know beliefs of many decisions, (D, n, K)."""
+
+    class Own(posse.ThompsonSampling):
+        def scores(self, belief, family, t, horizon, generator):
+            assert belief.shape == (2, 3)
+            return super().scores(belief, family, t, horizon, generator)
+
+    assert len(agent(policy=Own()).choose_many([None] * 7)) == 7
+
+
+@pytest.mark.parametrize("exchange", ["origins", "flows"])
+def test_what_is_kept_is_given_up_when_evidence_changes(exchange):
+    """By rewards, by a neighbour's message and by a state restored, for all arms and for some."""
+    agents = linked(2, exchange)
+    one, other = agents["0"], agents["1"]
+    two = ["red", "blue"]
+
+    def check():
+        fresh = agent(exchange)
+        fresh.restore(one.state())
+        np.testing.assert_array_equal(one.belief, fresh.belief)
+        assert one.arms() == fresh.arms()
+        for allowed in (None, two):
+            places = [ARMS.index(name) for name in allowed or ARMS]
+            chances = probability_best(families.Bernoulli(), one.belief[:, places])
+            for _ in range(5):
+                arm, probability = one.choose(allowed)
+                expected = chances[(allowed or ARMS).index(arm)]
+                assert probability == pytest.approx(expected, abs=1e-7)
+
+    check()
+    for arm, reward in (("red", 1.0), ("blue", 0.0), ("green", 1.0), ("red", 1.0)):
+        one.learn(arm, reward)
+        check()
+    before = one.state()
+    for _ in range(10):
+        other.learn("blue", 1.0)
+    for now in range(30):
+        deliver(agents, float(now))
+    check()
+    held = one.belief
+    assert held is one.belief  # kept, and nobody can change it
+    assert not held.flags.writeable
+    one.restore(before, clean=True)
+    assert one.belief.sum() < held.sum()
+    check()
+
+
+def test_few_subsets_are_kept():
+    """A caller that allows another set of arms each time does not fill the memory."""
+    names = [f"arm {k}" for k in range(9)]
+    one = Agent(names, families.Bernoulli(), seed=2)
+    subsets = [[n for k, n in enumerate(names) if mask >> k & 1] for mask in range(1, 512)]
+    assert all(one.choose(subset)[0] in subset for subset in subsets)
+    assert len(one._beliefs._subsets) == MOST_SUBSETS
+    assert one.choose(subsets[0]) == ("arm 0", 1.0)

@@ -260,7 +260,7 @@ def test_an_agent_in_trouble(kind, server, node, monkeypatch):
     def fail():
         raise StoreError("full")
 
-    monkeypatch.setattr(node.store, "_check", fail)
+    monkeypatch.setattr(node.store._file, "check_process", fail)
     timer = threading.Timer(0.3, monkeypatch.undo)
     timer.start()
     with kind(server.url) as client:

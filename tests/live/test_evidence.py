@@ -198,3 +198,51 @@ def test_ranges(family, reward_range, words):
 def test_rewards_that_cannot_be_are_refused(reward):
     with pytest.raises(ValueError, match="reward"):
         Evidence.of(families.Bernoulli()).of_reward(reward, np.random.default_rng(0))
+
+
+class Open(families.Bernoulli):
+    """Rewards between 0 and 1, these excluded."""
+
+    rewards = Interval(0.0, 1.0)
+
+
+class Halves(Interval):
+    """Multiples of a half only."""
+
+    def contains(self, values):
+        return super().contains(values) & (values * 2 % 1 == 0)
+
+
+class Halved(families.Bernoulli):
+    """Rewards of its own kind, which no two ends describe."""
+
+    rewards = Halves(0.0, 1.0, closed=True)
+
+
+@pytest.mark.parametrize(
+    ("family", "taken", "refused"),
+    [
+        (families.Bernoulli(), [0, 1, 0.0, 1.0, 0.3, np.float64(0.5), np.int64(1)], [1 + 1e-15]),
+        (Open(), [5e-324, 0.5, 1 - 1e-16], [0, 1, 0.0, 1.0, -1e-300]),
+        (Halved(), [0, 0.5, 1.0], [0.25, 0.75, 1.5]),
+    ],
+)
+def test_ends_and_own_intervals_of_rewards(family, taken, refused):
+    """The quick check of a reward takes and refuses what the family's interval does."""
+    evidence = Evidence.of(family)
+    generator = np.random.default_rng(0)
+    for reward in taken:
+        assert evidence.of_reward(reward, generator) == (int(reward * PER_UNIT), PER_UNIT)
+    for reward in refused:
+        with pytest.raises(ValueError, match="reward must"):
+            evidence.of_reward(reward, generator)
+
+
+def test_signs_are_fair_and_independent():
+    """Frequencies of 4000 draws of each sign and each pair, within 5 standard errors."""
+    evidence, generator = Evidence.of(families.Bernoulli(), signs=SIGNS), np.random.default_rng(3)
+    drawn = np.array([evidence.of_reward(1.0, generator)[1:-1] for _ in range(4000)]) // PER_UNIT
+    assert set(drawn.ravel().tolist()) == {-1, 1}
+    together = drawn.T @ drawn / 4000
+    assert (np.abs(drawn.mean(axis=0)) < 5 / np.sqrt(4000)).all()
+    assert (np.abs(together - np.eye(SIGNS)) < 5 / np.sqrt(4000)).all()

@@ -160,12 +160,12 @@ def test_metrics(http, node):
     answer = http.get("/metrics")
     assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
     lines = answer.text.splitlines()
-    assert "posse_decisions_total 1" in lines
-    assert "posse_rewards_total 1" in lines
+    assert 'posse_decisions_total{experiment="default"} 1' in lines
+    assert 'posse_rewards_total{experiment="default"} 1' in lines
     assert 'posse_messages_total{direction="sent"} 0' in lines
     assert 'posse_refusals_total{reason="a \\"reason\\"\\nwith \\\\"} 2' in lines
     assert 'posse_failures_total{doing="tick"} 1' in lines
-    assert 'posse_pulls_here{arm="the \\"blue\\""} 1.0' in lines
+    assert 'posse_pulls_here{experiment="default",arm="the \\"blue\\""} 1.0' in lines
     assert sum(line.startswith("posse_refusals_total") for line in lines) == 100
     assert all(line.startswith(("# HELP posse_", "# TYPE posse_", "posse_")) for line in lines)
 
@@ -275,7 +275,7 @@ def test_a_batch_whose_commit_fails_leaves_nothing(http, node, monkeypatch):
 
 
 def test_an_unexpected_error(http, node, monkeypatch):
-    monkeypatch.setattr(node, "arms", lambda: 1 / 0)
+    monkeypatch.setattr(node.experiment(), "arms", lambda: 1 / 0)
     refused(http.get("/v1/arms"), 500, "log")
-    monkeypatch.setattr(node, "arms", lambda: {"red": {"mean": float("inf")}})
+    monkeypatch.setattr(node.experiment(), "arms", lambda: {"red": {"mean": float("inf")}})
     assert http.get("/v1/arms").json() == {"red": {"mean": None}}

@@ -9,7 +9,19 @@ from typing import Annotated, Any
 import typer
 
 import posse
-from posse.cli import agent, certs, export, inspect, new, paper, router, run, status, swarm
+from posse.cli import (
+    agent,
+    certs,
+    export,
+    inspect,
+    new,
+    operators,
+    paper,
+    router,
+    run,
+    status,
+    swarm,
+)
 from posse.cli.errors import Mistake
 from posse.cli.running import interruptible
 
@@ -38,6 +50,10 @@ for _panel, _command, _examples, _line in (
     (LIVE, new.new, new.EXAMPLES, "Write what some agents need: settings and certificates."),
     (LIVE, agent.agent, agent.EXAMPLES, "Run a live agent, which answers over HTTP."),
     (LIVE, status.status, status.EXAMPLES, "Show an agent's arms and neighbours."),
+    (LIVE, operators.pin, operators.PIN_EXAMPLES, "Let one arm alone be played."),
+    (LIVE, operators.pause, operators.PAUSE_EXAMPLES, "Let an arm not be played."),
+    (LIVE, operators.resume, operators.RESUME_EXAMPLES, "Lift what was pinned or paused."),
+    (LIVE, operators.reload, operators.RELOAD_EXAMPLES, "Read agent.toml again, without restart."),
     (LIVE, export.export, export.EXAMPLES, "Write an agent's decisions and rewards as JSON."),
     (LIVE, router.router, router.EXAMPLES, "Pass messages between agents behind firewalls."),
     (LIVE, swarm.swarm, swarm.EXAMPLES, "Watch agents on this machine lose nothing when killed."),

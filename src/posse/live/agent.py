@@ -200,6 +200,10 @@ class Agent:
             for k, name in enumerate(self.arm_names)
         }
 
+    def reward_sum(self, quanta: Sequence[int]) -> float:
+        """The sum of the rewards of which these quanta are the evidence."""
+        return self._evidence.reward_sum(quanta)
+
     def connect(self, peer: str) -> None:
         """Begin to exchange with a neighbour."""
         self.exchange.connect(peer)

@@ -20,8 +20,8 @@ from posse import checks
 from posse.calibration import CAUTION as CAUTION
 from posse.calibration import SIGNS as SIGNS
 from posse.families.abilities import ability
-from posse.families.family import Family, check_family, name_of
-from posse.live.exchange.quanta import from_quanta, to_quanta
+from posse.families.family import Family, Interval, check_family, name_of
+from posse.live.exchange.quanta import PER_UNIT, from_quanta, to_quanta
 from posse.randomness import FloatArray
 
 READ_BY = (  # what decisions and `posse status` read a family by, whatever the policy
@@ -85,16 +85,43 @@ class Evidence:
 
     def of_reward(self, reward: float, generator: np.random.Generator) -> tuple[int, ...]:
         """What one pull adds, in quanta."""
+        low, high = self._certain
+        if not (type(reward) in (float, int) and low <= reward <= high):
+            self._check_reward(reward)
+        y = float(reward) / self.scale
+        powers = to_quanta([y**power for power in self.powers])
+        if not self.signs:
+            return (*powers, PER_UNIT)
+        bits = int.from_bytes(generator.bytes(-(-self.signs // 8)), "little")
+        signs = [PER_UNIT if bits >> k & 1 else -PER_UNIT for k in range(self.signs)]
+        return (*powers, *signs, PER_UNIT)
+
+    @cached_property
+    def _certain(self) -> tuple[float, float]:
+        """From the one to the other every number is a reward; the rest is for `_check_reward`."""
+        (low, high), own = self.reward_range, self.family.rewards
+        if type(own) is not Interval:  # which may contain what it likes
+            return math.inf, -math.inf
+        if not own.closed:
+            low, high = (
+                max(low, np.nextafter(own.low, high)),
+                min(high, np.nextafter(own.high, low)),
+            )
+        return float(low), float(high)
+
+    def _check_reward(self, reward: float) -> None:
+        """Refuse what cannot be a reward, in one sentence."""
         checks.number("reward", reward, at_least=self.reward_range[0], at_most=self.reward_range[1])
         if not self.family.rewards.contains(np.array(reward)).all():
             raise ValueError(f"reward must lie in {self.family.rewards}, got {reward}")
-        y = reward / self.scale
-        signs = 2 * generator.integers(2, size=self.signs) - 1
-        return to_quanta([*(y**power for power in self.powers), *signs, 1.0])
 
     def count(self, quanta: Sequence[int]) -> float:
         """How many pulls this is the evidence of, none below zero."""
         return max(0.0, from_quanta(quanta)[-1])
+
+    def reward_sum(self, quanta: Sequence[int]) -> float:
+        """The sum of the rewards of which this is the evidence; nan if they do not add up to it."""
+        return from_quanta(quanta)[0] * self.scale if self.powers[0] == 1 else math.nan
 
     def effective_count(self, quanta: Sequence[int]) -> float:
         """How many equally weighted pulls are worth as much, cautiously; else the count.

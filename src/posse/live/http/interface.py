@@ -11,7 +11,6 @@ from typing import Any
 
 from posse.live.http import answers, bodies
 from posse.live.http.answers import Answer, Refusal, in_json
-from posse.live.http.experiments import find
 from posse.live.http.guard import Guard, Receive, Scope, Send, refuse, send_answer
 from posse.live.http.openapi import document
 from posse.live.http.routes import PROBES, ROUTES, Route, Table
@@ -94,7 +93,7 @@ class Interface:
             if len(part) > 200:
                 raise ValueError("decision must have at most 200 characters")
             given: Any = bodies.read(route.body, body)
-            experiment = find(self._node, name)
+            experiment = self._node.experiment(name)
             made = await route.question(self._turns, experiment, part, given)
             self._traffic.health.succeeded()
             return in_json(made)
@@ -104,12 +103,12 @@ class Interface:
             self._guard.check_operator(scope)
             assert route.body is not None
             given = bodies.read(route.body, body)
-            whom = find(self._node, name) if route.of_experiment else self._reload
-            return await self._in_thread(self._viewers, route.order, whom, given)
+            about = self._node.experiment(name) if route.of_experiment else self._reload
+            return await self._in_thread(self._viewers, route.order, about, given)
         assert route.view is not None
         if route.path == "/healthz":
             return in_json(route.view(self._node))
-        whom = find(self._node, name) if route.of_experiment else self._node
+        whom = self._node.experiment(name) if route.of_experiment else self._node
         pool = self._prober if route.path == "/readyz" else self._viewers
         return await self._in_thread(pool, route.view, whom)
 

@@ -1,13 +1,18 @@
-"""The counters of a node in the text format of Prometheus."""
+"""The counters and results of a node in the text format of Prometheus."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import accumulate, chain
+from typing import Any
 
+from posse import __version__
+from posse.live.http.traffic import BUCKETS, Traffic, traffic_of
 from posse.live.node import Node
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-SERIES = 100  # of one metric at most
+SERIES, ARM_SERIES = 100, 10_000  # of one metric at most; of one that has an arm
 DOINGS = "tick", "receive", "send", "request"
 REASONS = (
     "another fingerprint",
@@ -30,50 +35,147 @@ REASONS = (
     "no message of origins",
     "no message of flows",
 )
+HTTP_REASONS = (
+    "another host",
+    "no token",
+    "operators only",
+    "too large",
+    "too large a head",
+    "too many connections",
+    "too slow",
+    "no HTTP",
+    "not JSON",
+    "no such route",
+    "wrong field",
+    "unknown",
+    "conflict",
+    "not ready",
+)
 
 Samples = Iterable[tuple[Mapping[str, str], float]]
+RESULTS = {  # of an arm: the metric, the field of its status, and what it is
+    "mean": ("mean", "Posterior mean of an arm."),
+    "mean_low": ("low", "Lower end of the 95% interval of an arm's mean."),
+    "mean_high": ("high", "Upper end of the 95% interval of an arm's mean."),
+    "probability_best": ("probability_best", "Probability that an arm is the best."),
+    "expected_loss": ("expected_loss", "What settling for an arm would give up, on average."),
+    "pulls_here": ("pulls_here", "Rewarded pulls of an arm at this agent."),
+    "pulls_in_network": ("pulls_in_network", "Rewarded pulls of an arm that are known."),
+}
+COUNTS = {
+    "decisions": ("decisions_total", "Decisions made."),
+    "rewards": ("rewards_total", "Rewards taken in."),
+    "late": ("late_rewards_total", "Rewards refused, as the window of their decision had closed."),
+    "conflicts": ("conflicting_rewards_total", "Rewards refused, as their decision had another."),
+}
 
 
 def metrics(node: Node) -> str:
-    """All that is counted, as text."""
-    network, arms = node.network(), node.arms()
-    here = [({"arm": name}, status["pulls_here"]) for name, status in arms.items()]
-    everywhere = [({"arm": name}, status["pulls_in_network"]) for name, status in arms.items()]
+    """All that is counted and believed, as text."""
+    traffic = traffic_of(node)
+    return "".join(chain(_process(node, traffic), _experiments(node, traffic), _http(traffic)))
+
+
+def _process(node: Node, traffic: Traffic) -> Iterator[str]:
+    """Of the agent as a whole."""
+    network, counts = node.network(), node.counts.copy()
     # from 0 on: of a series that begins with 1, Prometheus sees no increase
     refusals = dict.fromkeys(REASONS, 0) | network["refused"]
     failures = dict.fromkeys(DOINGS, 0) | node.failures.copy()
-    refused = [({"reason": reason}, n) for reason, n in refusals.items()]
-    failed = [({"doing": doing}, n) for doing, n in failures.items()]
     near = [({"neighbour": n}, s["connected"]) for n, s in network["neighbours"].items()]
-    counts = node.counts.copy()
     messages = [({"direction": way}, counts[way]) for way in ("sent", "received")]
-    return "".join(
-        [
-            _metric("decisions_total", "Decisions made.", [({}, counts["decisions"])]),
-            _metric("rewards_total", "Rewards taken in.", [({}, counts["rewards"])]),
-            _metric("messages_total", "Messages of the exchange.", messages),
-            _metric("refusals_total", "Messages refused, by reason.", refused),
-            _metric("failures_total", "Failures of the store or of sending.", failed),
-            _metric("pulls_here", "Rewarded pulls of an arm at this agent.", here),
-            _metric("pulls_in_network", "Rewarded pulls of an arm that are known.", everywhere),
-            _metric(
-                "agents_known",
-                "Agents whose evidence is here (flows: heard of).",
-                [({}, network["agents_known"])],
-            ),
-            _metric("neighbour_connected", "Whether a neighbour is connected.", near),
-        ]
+    yield _metric("info", "The version that runs.", [({"version": __version__}, 1)])
+    yield _metric(
+        "start_time_seconds", "When it was started, in Unix time.", [({}, traffic.started)]
     )
+    yield _metric("messages_total", "Messages of the exchange.", messages)
+    yield _metric("refusals_total", "Messages refused, by reason.", _by("reason", refusals))
+    yield _metric("failures_total", "Failures of the store or of sending.", _by("doing", failures))
+    yield _metric(
+        "agents_known",
+        "Agents whose evidence is here (flows: heard of).",
+        [({}, network["agents_known"])],
+    )
+    yield _metric("neighbour_connected", "Whether a neighbour is connected.", near)
+
+
+def _experiments(node: Node, traffic: Traffic) -> Iterator[str]:
+    """Of each experiment, and of each of its arms."""
+    experiments = dict(node.experiments)
+    for key, (name, help_) in COUNTS.items():
+        samples = [({"experiment": e}, each.counts[key]) for e, each in experiments.items()]
+        yield _metric(name, help_, samples)
+    waiting = [({"experiment": e}, x.store.open_decisions()) for e, x in experiments.items()]
+    yield _metric("open_decisions", "Decisions that wait for their rewards.", waiting)
+    arms = {  # (experiment, arm): status
+        (e, arm): status for e, each in experiments.items() for arm, status in each.arms().items()
+    }
+    for name, (field, help_) in RESULTS.items():
+        yield _metric(name, help_, _by_arm({key: status[field] for key, status in arms.items()}))
+    sums = {
+        (e, arm): each.agent.reward_sum(quanta)
+        for e, each in experiments.items()
+        for arm, quanta in each.evidence()["own"].items()
+    }
+    yield _metric("reward_sum", "Sum of an arm's rewards at this agent.", _by_arm(sums))
+    played = {e: traffic.played[e].copy() for e in experiments}
+    made = {(e, arm): played[e][arm] for e, arm in arms}
+    shares = {(e, arm): number / max(1, played[e].total()) for (e, arm), number in made.items()}
+    yield _metric("decisions_by_arm_total", "Decisions made, by arm.", _by_arm(made))
+    yield _metric("share", "Share of an arm in the decisions since the start.", _by_arm(shares))
+
+
+def _http(traffic: Traffic) -> Iterator[str]:
+    """Of the HTTP interface."""
+    refused = dict.fromkeys(HTTP_REASONS, 0) | traffic.refused.copy()
+    yield _metric("http_connections", "Clients that are connected.", [({}, traffic.connections())])
+    yield _metric(
+        "http_refused_total", "Requests and connections refused, by reason.", _by("reason", refused)
+    )
+    buckets, sums, counts = [], [], []
+    for route, waits in sorted(traffic.waits.items()):
+        for end, number in zip((*BUCKETS, math.inf), accumulate(waits.counts), strict=True):
+            buckets.append(({"route": route, "le": _number(end)}, number))
+        sums.append(({"route": route}, waits.total))
+        counts.append(({"route": route}, buckets[-1][1]))
+    yield (
+        "# HELP posse_request_seconds How long requests took, by route.\n"
+        "# TYPE posse_request_seconds histogram\n"
+    )
+    yield from _samples("request_seconds_bucket", buckets)
+    yield from _samples("request_seconds_sum", sums)
+    yield from _samples("request_seconds_count", counts)
+
+
+def _by(label: str, numbers: Mapping[str, float]) -> Samples:
+    return [({label: name}, number) for name, number in list(numbers.items())[:SERIES]]
+
+
+def _by_arm(numbers: Mapping[tuple[str, str], float]) -> Samples:
+    some = list(numbers.items())[:ARM_SERIES]
+    return [({"experiment": e, "arm": arm}, number) for (e, arm), number in some]
 
 
 def _metric(name: str, help_: str, samples: Samples) -> str:
     kind = "counter" if name.endswith("_total") else "gauge"
-    lines = [f"# HELP posse_{name} {help_}", f"# TYPE posse_{name} {kind}"]
-    for labels, value in list(samples)[:SERIES]:
+    head = f"# HELP posse_{name} {help_}\n# TYPE posse_{name} {kind}\n"
+    return head + "".join(_samples(name, samples))
+
+
+def _samples(name: str, samples: Samples) -> Iterator[str]:
+    for labels, value in samples:
         inner = ",".join(f'{key}="{_escape(text)}"' for key, text in labels.items())
-        number = repr(float(value)) if isinstance(value, float) else str(int(value))
-        lines.append(f"posse_{name}{{{inner}}} {number}" if inner else f"posse_{name} {number}")
-    return "\n".join(lines) + "\n"
+        yield f"posse_{name}{{{inner}}} " if inner else f"posse_{name} "
+        yield f"{_number(value)}\n"
+
+
+def _number(value: Any) -> str:
+    """As Prometheus writes it; whole numbers without a point."""
+    if not isinstance(value, float):
+        return str(int(value))
+    if math.isfinite(value):
+        return repr(float(value))
+    return "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"
 
 
 def _escape(text: str) -> str:

@@ -169,18 +169,46 @@ class EvidenceAnswer(Struct):
 
 
 class ExperimentAnswer(Struct):
-    """One experiment of this agent: its arms, and how many decisions it made since the start."""
+    """One experiment: its arms, how many decisions since the start, and what operators set."""
 
     arms: list[str]
     decisions: int
     rewards: int
-    open_decisions: int | None
+    open_decisions: int
+    pinned: str | None
+    paused: list[str]
 
 
 class ExperimentsAnswer(Struct):
     """The experiments of this agent by name."""
 
     experiments: dict[str, ExperimentAnswer]
+
+
+class RecordAnswer(Struct):
+    """A record that pins or pauses arms."""
+
+    version: int
+    signer: str
+    pinned: str | None
+    paused: list[str]
+
+
+class ControlsAnswer(Struct):
+    """What is pinned and paused here, and whose records that comes from."""
+
+    pinned: str | None
+    paused: list[str]
+    unknown: Annotated[list[str], Meta(description="named, but no arms here")]
+    operator: Annotated[bool, Meta(description="whether orders here hold in the whole network")]
+    network: RecordAnswer | None
+    here: RecordAnswer | None
+
+
+class ReloadAnswer(Struct):
+    """What changed, in one sentence."""
+
+    changed: str
 
 
 class StatusAnswer(Struct):

@@ -7,8 +7,8 @@ from typing import Any
 
 from msgspec import UNSET
 
+from posse.live.experiment import Experiment, Wish
 from posse.live.http.answers import decided, rewarded
-from posse.live.http.experiments import Experiment
 from posse.live.http.models import (
     DecisionRequest,
     DecisionsAnswer,
@@ -20,7 +20,7 @@ from posse.live.http.models import (
     StepsAnswer,
     StepsRequest,
 )
-from posse.live.http.turns import Given, Question, Turns, Wish
+from posse.live.http.turns import Given, Question, Turns
 
 
 async def decide(turns: Turns, experiment: Experiment, _: str, body: DecisionRequest) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from posse.live.http import models, questions, views
+from posse.live.http import models, orders, questions, views
 
 EXPERIMENT = "/v1/experiments/"  # before the name of one, and then what follows /v1/
 
@@ -77,6 +77,27 @@ ROUTES = (
     Route(
         "GET", "/v1/experiments", "experiments", "The experiments of this agent, by name.",
         models.ExperimentsAnswer, view=views.experiments,
+    ),
+    Route(
+        "GET", "/v1/controls", "controls", "What is pinned and paused, and by whom.",
+        models.ControlsAnswer, of_experiment=True, view=views.controls,
+    ),
+    Route(
+        "POST", "/v1/pin", "pin", "For operators: play this arm only.",
+        models.ControlsAnswer, models.ArmRequest, WRITES, True, order=orders.pin,
+    ),
+    Route(
+        "POST", "/v1/pause", "pause", "For operators: do not play this arm.",
+        models.ControlsAnswer, models.ArmRequest, WRITES, True, order=orders.pause,
+    ),
+    Route(
+        "POST", "/v1/resume", "resume",
+        "For operators: lift what holds for an arm, or for all of them.",
+        models.ControlsAnswer, models.ResumeRequest, WRITES, True, order=orders.resume,
+    ),
+    Route(
+        "POST", "/v1/reload", "reload", "For operators: read the agent's settings anew.",
+        models.ReloadAnswer, models.Nothing, WRITES, order=orders.reload,
     ),
     Route(
         "GET", "/healthz", "healthz", "Whether the process lives.", models.StatusAnswer,

@@ -44,7 +44,7 @@ def serve(
 ) -> Server:
     """Serve a node on 127.0.0.1:PORT, localhost:PORT, [::1]:PORT or unix:/PATH, in a thread.
 
-    Other addresses need a token and a certificate (TLS), or `insecure`. For the rest see `app`.
+    Other addresses need a token, and a certificate (TLS) or `insecure`. For the rest see `app`.
     """
     traffic = traffic_of(node)
     limits = replace(limits or Limits(most_connections()), refused=traffic.refused)
@@ -53,7 +53,7 @@ def serve(
         made,
         address,
         limits,
-        anywhere=insecure or (token is not None and certificate is not None),
+        anywhere=token is not None and (insecure or certificate is not None),
         certificate=certificate,
         key=key,
     )

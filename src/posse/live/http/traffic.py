@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from bisect import bisect_left
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from weakref import WeakKeyDictionary
 
@@ -35,7 +36,9 @@ class Traffic:
         self.waits: dict[str, Waits] = {}
         self.refused = Counts()  # requests and connections, by reason
         self.connections: Callable[[], int] = lambda: 0
-        self.played: dict[str, Counter[str]] = {}  # decisions by experiment and arm
+        # decisions since the start, by experiment and arm
+        self.played: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        self.started = time.time()
 
 
 _all: WeakKeyDictionary[Node, Traffic] = WeakKeyDictionary()

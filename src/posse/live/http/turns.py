@@ -7,36 +7,28 @@ their sockets, so the busier the agent, the larger its commits.
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
-from typing import Any
+from dataclasses import dataclass, field
 
-from posse.live.http.experiments import Experiment
+from posse.live.experiment import Experiment, Wish
 from posse.live.http.traffic import Traffic
 from posse.live.node import Node
-from posse.live.store import Conflict, DecisionRecord, Outcome, StoreError, Unknown
+from posse.live.store import Conflict, DecisionRecord, Late, Outcome, Store, StoreError, Unknown
 
-Arms = Sequence[str] | None  # which are allowed; None: all
-Wish = tuple[str | None, Arms]  # the id of a decision, or one is made up
 Given = tuple[str, float]  # a decision and its reward
 
 
+@dataclass(eq=False, slots=True)
 class Question:
-    """Rewards to take in and decisions to make, in one experiment; items may be errors already."""
+    """Rewards to take in and decisions to make in one experiment; items may be errors already."""
 
-    __slots__ = ("answered", "decisions", "experiment", "outcomes", "rewards", "wishes")
-
-    def __init__(
-        self,
-        experiment: Experiment,
-        rewards: Sequence[Given | ValueError] = (),
-        wishes: Sequence[Wish | ValueError] = (),
-    ) -> None:
-        self.experiment, self.rewards, self.wishes = experiment, rewards, wishes
-        self.outcomes: list[Outcome | ValueError] = []  # of the rewards
-        self.decisions: list[DecisionRecord | ValueError] = []  # of the wishes
-        self.answered: asyncio.Future[None] | None = None
+    experiment: Experiment
+    rewards: Sequence[Given | ValueError] = ()
+    wishes: Sequence[Wish | ValueError] = ()
+    outcomes: list[Outcome | ValueError] = field(default_factory=list)  # of the rewards
+    decisions: list[DecisionRecord | ValueError] = field(default_factory=list)  # of the wishes
+    new: list[DecisionRecord] = field(default_factory=list)  # those made now
+    answered: asyncio.Future[None] | None = None
 
 
 class Turns:
@@ -62,22 +54,15 @@ class Turns:
             self.commit(asked)
         except StoreError as error:  # nothing of it was kept
             _tell(asked, error)
-        except Exception as error:  # a bug of ours: who did not cause it should not see it
+        except Exception as error:
             if len(asked) == 1:
                 _tell(asked, error)
-            else:
-                self._one_by_one(asked)
+            else:  # a bug of ours: who did not cause it should not see it
+                for question in asked:
+                    self._asked = [question]
+                    self._turn()
         else:
             _tell(asked, None)
-
-    def _one_by_one(self, asked: Sequence[Question]) -> None:
-        for question in asked:
-            try:
-                self.commit([question])
-            except Exception as error:
-                _tell([question], error)
-            else:
-                _tell([question], None)
 
     def commit(self, asked: Sequence[Question]) -> None:
         """Answer questions in one commit, or none of them.
@@ -86,74 +71,79 @@ class Turns:
         then rewards of decisions that were made in this very turn.
         """
         now = self._node.clock()
-        counts: Counter[tuple[Experiment, str]] = Counter()
-        with _transaction(self._node, durable=any(question.rewards for question in asked)):
-            for question in asked:
-                question.outcomes = [_reward(question, item, now) for item in question.rewards]
-            made = self._decide(asked, counts)
-            for question in asked if made else ():
-                for place, outcome in enumerate(question.outcomes):
-                    item = question.rewards[place]
-                    if isinstance(outcome, Unknown) and (question.experiment, item[0]) in made:  # type: ignore[index]
-                        question.outcomes[place] = _reward(question, item, now)
-        # not before it is on disk
-        for question in asked:
-            for outcome in question.outcomes:
-                if outcome is Outcome.NEW:
-                    counts[question.experiment, "rewards"] += 1
-                elif isinstance(outcome, Conflict):
-                    late = "window closed" in str(outcome)
-                    counts[question.experiment, "late" if late else "conflicts"] += 1
-        for (experiment, name), number in counts.items():
-            experiment.counts.add(name, number)
+        rewarding = [question for question in asked if question.rewards]
+        deciding = [question for question in asked if question.wishes]
+        # who only asks should not wait for the disk: its reward will, and then both are there
+        with self._node.store.transaction(durable=bool(rewarding)):
+            for question in rewarding:
+                store = question.experiment.store
+                question.outcomes = [_reward(store, item, now) for item in question.rewards]
+            if deciding:
+                _decide(deciding)
+            made = {(each.experiment, one.id) for each in deciding for one in each.new}
+            for question in rewarding if made else ():
+                _reward_the_rest(question, made, now)
+        self._count(rewarding, deciding)  # not before it is on disk
 
-    def _decide(
-        self, asked: Sequence[Question], counts: Counter[tuple[Experiment, str]]
-    ) -> set[tuple[Experiment, str]]:
-        """Make all decisions; the new ones by experiment and id."""
-        new: set[tuple[Experiment, str]] = set()
-        for question in asked:
-            if not question.wishes:
+    def _count(self, rewarding: Sequence[Question], deciding: Sequence[Question]) -> None:
+        for question in rewarding:
+            counts, outcomes = question.experiment.counts, question.outcomes
+            counts.add("rewards", outcomes.count(Outcome.NEW))
+            for outcome in outcomes:
+                if isinstance(outcome, Conflict):
+                    counts.add("late" if isinstance(outcome, Late) else "conflicts")
+        for question in deciding:
+            question.experiment.counts.add("decisions", len(question.new))
+            played = self._traffic.played[question.experiment.name]
+            for decision in question.new:
+                played[decision.arm] += 1
+
+
+def _decide(asked: Sequence[Question]) -> None:
+    """Make all decisions, those of one experiment at once."""
+    together: dict[Experiment, list[Wish]] = {}
+    for question in asked:
+        wishes = [wish for wish in question.wishes if not isinstance(wish, ValueError)]
+        together.setdefault(question.experiment, []).extend(wishes)
+    chosen = {each: iter(each.choose_many(wishes)) for each, wishes in together.items()}
+    for question in asked:
+        store, choices = question.experiment.store, chosen[question.experiment]
+        question.decisions, question.new = [], []
+        for wish in question.wishes:
+            made = wish if isinstance(wish, ValueError) else next(choices)
+            if isinstance(made, ValueError) or isinstance(wish, ValueError):
+                question.decisions.append(made)
                 continue
-            experiment = question.experiment
-            question.decisions = decisions = []
-            for wish, chosen in zip(question.wishes, _choices(question), strict=True):
-                if isinstance(chosen, ValueError) or isinstance(wish, ValueError):
-                    decisions.append(chosen)
-                    continue
-                # a twin in this turn may have taken the id
-                kept = experiment.store.decide(chosen)
-                if kept is chosen:
-                    new.add((experiment, kept.id))
-                    counts[experiment, "decisions"] += 1
-                decisions.append(_permitted(kept, wish[1]))
-        return new
+            kept = store.decide(made)  # a twin in this turn may have taken the id
+            if kept is made:
+                question.new.append(kept)
+            question.decisions.append(_permitted(kept, wish[1]))
 
 
-def _choices(question: Question) -> list[Any]:
-    """A new decision for every wish, not on disk yet, or why it is refused."""
-
-    def choose(wish: Wish | ValueError) -> DecisionRecord | ValueError:
-        if isinstance(wish, ValueError):
-            return wish
-        try:
-            return question.experiment.choose(*wish)
-        except ValueError as error:
-            return error
-
-    return [choose(wish) for wish in question.wishes]
-
-
-def _reward(question: Question, item: Given | ValueError, now: float) -> Outcome | ValueError:
+def _reward(store: Store, item: Given | ValueError, now: float) -> Outcome | ValueError:
     if isinstance(item, ValueError):
         return item
     try:
-        return question.experiment.store.reward(*item, now)
+        return store.reward(*item, now)
     except ValueError as error:
         return error
 
 
-def _permitted(decision: DecisionRecord, allowed: Arms) -> DecisionRecord | ValueError:
+def _reward_the_rest(question: Question, made: set[tuple[Experiment, str]], now: float) -> None:
+    """Try again what was unknown when its decision had not been made yet."""
+    experiment = question.experiment
+    for place, (item, outcome) in enumerate(zip(question.rewards, question.outcomes, strict=True)):
+        if (
+            isinstance(outcome, Unknown)
+            and not isinstance(item, ValueError)
+            and (experiment, item[0]) in made
+        ):
+            question.outcomes[place] = _reward(experiment.store, item, now)
+
+
+def _permitted(
+    decision: DecisionRecord, allowed: Sequence[str] | None
+) -> DecisionRecord | Conflict:
     """The decision, if its arm is one of those allowed."""
     if allowed is not None and decision.arm not in allowed:
         return Conflict(
@@ -161,10 +151,6 @@ def _permitted(decision: DecisionRecord, allowed: Arms) -> DecisionRecord | Valu
             "use a new id"
         )
     return decision
-
-
-def _transaction(node: Node, durable: bool) -> AbstractContextManager[None]:
-    return node.store.transaction()
 
 
 def _tell(asked: Sequence[Question], error: Exception | None) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from posse.live.experiment import Experiment
 from posse.live.http.answers import Answer, Refusal
-from posse.live.http.experiments import Experiment, everything
 from posse.live.http.metrics import CONTENT_TYPE
 from posse.live.http.metrics import metrics as numbers
 from posse.live.http.models import ExperimentAnswer, ExperimentsAnswer, StatusAnswer
@@ -30,17 +30,24 @@ def network(node: Node) -> Any:
 
 def experiments(node: Node) -> Any:
     """The experiments by name."""
-    return ExperimentsAnswer({name: _shown(each) for name, each in everything(node).items()})
+    return ExperimentsAnswer({name: _shown(each) for name, each in node.experiments.items()})
 
 
 def _shown(experiment: Experiment) -> ExperimentAnswer:
-    counts = experiment.counts
+    counts, controls = experiment.counts, experiment.controlled()
     return ExperimentAnswer(
         arms=list(experiment.agent.arm_names),
         decisions=counts["decisions"],
         rewards=counts["rewards"],
-        open_decisions=None,
+        open_decisions=experiment.store.open_decisions(),
+        pinned=controls["pinned"],
+        paused=controls["paused"],
     )
+
+
+def controls(experiment: Experiment) -> Any:
+    """What is pinned and paused, and by whom."""
+    return experiment.controlled()
 
 
 def healthz(node: Node) -> Any:

@@ -4,6 +4,7 @@ from posse.live.store.disk import Disk as Disk
 from posse.live.store.exporting import export as export
 from posse.live.store.records import Conflict as Conflict
 from posse.live.store.records import DecisionRecord as DecisionRecord
+from posse.live.store.records import Late as Late
 from posse.live.store.records import Outcome as Outcome
 from posse.live.store.records import Unknown as Unknown
 from posse.live.store.store import Store as Store

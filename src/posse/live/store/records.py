@@ -12,6 +12,10 @@ class Conflict(ValueError):
     """A reward for a decision that is settled otherwise."""
 
 
+class Late(Conflict):
+    """A reward that came after the window of its decision had closed."""
+
+
 class Unknown(ValueError):
     """A reward for a decision that the store does not hold."""
 

@@ -15,7 +15,7 @@ from posse.live.store.claim import DEFAULT, Claim
 from posse.live.store.disk import Disk
 from posse.live.store.file import StoreFile
 from posse.live.store.keeper import Participant, dump
-from posse.live.store.records import Conflict, DecisionRecord, Outcome, Unknown, number, text
+from posse.live.store.records import Conflict, DecisionRecord, Late, Outcome, Unknown, number, text
 
 COLUMNS = "id, arm, probability, time, reward, settled, silent"
 CHUNK = 1000  # decisions that one commit expires or forgets, so that rewards need not wait long
@@ -114,12 +114,12 @@ class Store:
             if kept.reward == reward:
                 return Outcome.REPEATED
             if kept.reward is None:
-                raise Conflict(
+                raise Late(
                     f"decision {decision_id!r} was discarded when its window closed: the reward "
                     f"{reward} comes too late"
                 )
             silence = " by default, when its window closed" if kept.silent else ""
-            raise Conflict(
+            raise (Late if kept.silent else Conflict)(
                 f"decision {decision_id!r} has the reward {kept.reward}{silence}: "
                 f"the reward {reward} is refused"
             )

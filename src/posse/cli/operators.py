@@ -1,0 +1,164 @@
+"""`posse pin`, `pause`, `resume` and `reload`: an operator's commands to a running agent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from posse.cli.errors import Mistake, live, mistakes
+
+if TYPE_CHECKING:
+    from posse.live.client import Client
+
+PIN_EXAMPLES = """Examples:
+
+posse pin green http://127.0.0.1:8700 --token-file operator.token
+
+posse pin green http://127.0.0.1:8700 --experiment checkout --token-file operator.token"""
+PAUSE_EXAMPLES = """Examples:
+
+posse pause red http://127.0.0.1:8700 --token-file operator.token
+
+posse pause red http://127.0.0.1:8700 --experiment checkout --token-file operator.token"""
+RESUME_EXAMPLES = """Examples:
+
+posse resume red http://127.0.0.1:8700 --token-file operator.token
+
+posse resume http://127.0.0.1:8700 --token-file operator.token"""
+RELOAD_EXAMPLES = """Examples:
+
+posse reload http://127.0.0.1:8700 --token-file operator.token"""
+
+Arm = Annotated[str, typer.Argument(metavar="ARM", help="The arm's name.")]
+Url = Annotated[str, typer.Argument(metavar="URL", help="Where the agent answers.")]
+Experiment = Annotated[
+    str | None, typer.Option("--experiment", help="Which one, where the agent has several.")
+]
+TokenFile = Annotated[
+    Path | None,
+    typer.Option("--token-file", help="The file that agent.toml calls operator_token."),
+]
+Verify = Annotated[
+    Path | None,
+    typer.Option("--verify", help="For https: a file of authorities, such as certs/ca.pem."),
+]
+
+
+def pin(
+    arm: Arm,
+    url: Url,
+    experiment: Experiment = None,
+    token_file: TokenFile = None,
+    verify: Verify = None,
+) -> None:
+    """Let one arm alone be played, until it is resumed.
+
+    It holds in the whole network where the agent is one of its operators, else at this agent.
+    """
+    _order(url, lambda client: client.pin(arm), experiment, token_file, verify)
+
+
+def pause(
+    arm: Arm,
+    url: Url,
+    experiment: Experiment = None,
+    token_file: TokenFile = None,
+    verify: Verify = None,
+) -> None:
+    """Let an arm not be played, until it is resumed.
+
+    It holds in the whole network where the agent is one of its operators, else at this agent.
+    """
+    _order(url, lambda client: client.pause(arm), experiment, token_file, verify)
+
+
+def resume(
+    what: Annotated[
+        list[str],
+        typer.Argument(metavar="[ARM] URL", help="The arm (all of them, if none is named)."),
+    ],
+    experiment: Experiment = None,
+    token_file: TokenFile = None,
+    verify: Verify = None,
+) -> None:
+    """Lift what was pinned or paused: for one arm, or for all."""
+    if len(what) > 2:
+        raise Mistake(f"resume takes an arm and a URL, got {' '.join(what)!r}")
+    *arms, url = what
+    arm = arms[0] if arms else None
+    _order(url, lambda client: client.resume(arm), experiment, token_file, verify)
+
+
+def reload(url: Url, token_file: TokenFile = None, verify: Verify = None) -> None:
+    """Let an agent read its agent.toml again, without a restart.
+
+    A file with a mistake changes nothing, and the answer says what is wrong.
+    """
+    answer = _ask(url, lambda client: client.reload(), None, token_file, verify)
+    typer.echo(str(answer.get("changed", "")) or "nothing has changed")
+
+
+def _order(
+    url: str,
+    ask: Callable[[Client], dict[str, Any]],
+    experiment: str | None,
+    token_file: Path | None,
+    verify: Path | None,
+) -> None:
+    answer = _ask(url, ask, experiment, token_file, verify)
+    try:
+        for line in _what_holds(answer):
+            typer.echo(line)
+    except (LookupError, TypeError, AttributeError):
+        raise Mistake(f"no agent answers at {url}, but something else") from None
+
+
+def _ask(
+    url: str,
+    ask: Callable[[Client], dict[str, Any]],
+    experiment: str | None,
+    token_file: Path | None,
+    verify: Path | None,
+) -> dict[str, Any]:
+    with mistakes(), live():
+        from posse.live.client import Client
+
+        token = None if token_file is None else _token(token_file)
+        # one more attempt, for an agent that is just starting again; nobody waits long at a prompt
+        options: Any = {"experiment": experiment, "token": token, "verify": verify}
+        with Client(url, attempts=2, **options) as client:
+            try:
+                return ask(client)
+            except RuntimeError as error:  # another server, or a store that fails
+                raise Mistake(str(error)[:500]) from None
+
+
+def _token(file: Path) -> str:
+    """What is in the file; it is never shown, and never an argument, which others could see."""
+    try:
+        return file.read_text(encoding="ascii").strip()
+    except UnicodeDecodeError:
+        raise ValueError(f"{file} is not a token: it must be one line of ASCII") from None
+
+
+def _what_holds(status: dict[str, Any]) -> list[str]:
+    """What is pinned and paused, and where that was said."""
+    lines = []
+    for whose, where in (("here", "at this agent"), ("network", "in the whole network")):
+        record = status[whose]
+        if record is None:
+            continue
+        by = f" (version {record['version']}, by {record['signer']})" if whose == "network" else ""
+        if record["pinned"]:
+            lines.append(f"{record['pinned']} is pinned {where}{by}")
+        lines += [f"{arm} is paused {where}{by}" for arm in record["paused"]]
+    if not lines:
+        lines.append("no arm is pinned or paused")
+    if status["unknown"]:
+        lines.append(
+            f"unknown to this agent, where it does nothing: {', '.join(status['unknown'])}"
+        )
+    return lines
