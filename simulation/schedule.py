@@ -40,7 +40,7 @@ SCENES: dict[str, list[tuple[str, ...]]] = {
     "failures": [("pull", "failing", "pull", "pull", "tick", "gossip", "failing", "gossip")],
 }
 FOCUS = 0.5  # how often a step is about the site that a schedule is about
-SHAPES = {
+SHAPES: dict[int, list[tuple[tuple[int, int], ...]]] = {
     2: [((0, 1),)],
     3: [((0, 1), (1, 2)), ((0, 1), (1, 2), (0, 2))],
     4: [((0, 1), (1, 2), (2, 3)), ((0, 1), (1, 2), (2, 3), (0, 3)), ((0, 1), (0, 2), (0, 3))],

@@ -101,8 +101,8 @@ def repeat(world: World, site: Site, key: Key) -> None:
         got = world.reward(site, key, known.reward)
         if isinstance(got, Outcome | ValueError) and got is not Outcome.REPEATED:
             raise Violation(f"{site.name} answered {got!r} to a repeated reward of {known}")
-        if site.node is None:
-            return
+    if not world.runs(site):
+        return
     got = world.reward(site, key, 12345.0)
     if isinstance(got, Outcome | ValueError) and not isinstance(got, Conflict):
         raise Violation(f"{site.name} answered {got!r} to another reward of {known}")
@@ -353,15 +353,13 @@ def tell_lies(world: World, a: int, b: int) -> None:
             world.deliver(Letter(LIAR, site.name, payload))
 
 
-STEPS: dict[str, Callable[[World, int, int], None]] = {
-    each.__name__: each
-    for each in (
-        *(decide, settle, pull, batch, again, unknown),
-        *(tick, tick_all, gossip, deliver, deliver_to, drop, replay, shuffle, partition, heal),
-        *(start, stop, kill, power, bomb, failing, backup, set_back, lose, clock),
-        *(link, unlink, arms, experiments, rename),
-    )
-} | {"repeat": repeat_message, "lie": tell_lies}
+_PLAIN: tuple[Callable[[World, int, int], None], ...] = (
+    *(decide, settle, pull, batch, again, unknown),
+    *(tick, tick_all, gossip, deliver, deliver_to, drop, replay, shuffle, partition, heal),
+    *(start, stop, kill, power, bomb, failing, backup, set_back, lose, clock),
+    *(link, unlink, arms, experiments, rename),
+)
+STEPS = {each.__name__: each for each in _PLAIN} | {"repeat": repeat_message, "lie": tell_lies}
 
 
 def play(world: World, what: str, a: int, b: int) -> None:

@@ -128,6 +128,10 @@ class World:
             *(self.plan.exchange, self.plan.window, self.plan.default_reward, self.plan.remember),
         )
 
+    def runs(self, site: Site) -> bool:
+        """Whether a process of the site runs now."""
+        return site.node is not None
+
     def stop(self, site: Site) -> None:
         """Stop a process as an operator does."""
         if site.node is not None and self.attempt(site, site.node.stop) is not Killed:
