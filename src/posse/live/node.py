@@ -247,7 +247,7 @@ class Node:
     def _handle(self, peer: str, payload: bytes) -> None:
         """Take in a message; a malformed one is refused and counted, never fatal."""
         try:
-            message = self._codec.decode(payload)
+            message = self._codec.decode(payload).message
         except WireError as error:
             self._inbox.charge(peer, MALFORMED)
             self.refusals.add(error.kind)

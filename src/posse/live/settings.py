@@ -12,7 +12,7 @@ from typing import Any
 
 from posse import checks
 from posse.live.agent import Agent
-from posse.live.exchange.origins import Sign, Verify
+from posse.live.exchange.examine import Sign, Verify
 from posse.live.experiment import DEFAULT
 from posse.live.experiment_settings import KEYS, ExperimentSettings, experiment_from_data
 from posse.live.inbox import Limits

@@ -13,8 +13,8 @@ from posse.live import certificates
 from posse.live.agent import Agent
 from posse.live.certificates import Files
 from posse.live.exchange import Entry, OriginsMessage
+from posse.live.exchange.layouts import signed_bytes
 from posse.live.exchange.messages import FlowsMessage
-from posse.live.exchange.origins import signed_bytes
 from posse.live.exchange.quanta import PER_UNIT
 from posse.live.node import Node
 from posse.live.signatures import signer, verifier
