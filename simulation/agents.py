@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hmac
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar
@@ -10,6 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from posse import families
+from posse.live.exchange import own
 from posse.live.experiment_settings import ExperimentSettings
 from posse.live.inbox import Limits
 from posse.live.settings import Settings
@@ -17,6 +20,7 @@ from simulation.bits import RANGE
 
 LIAR = "z"
 PLENTY = Limits(1e9, 1e12)
+EAGER = {"FOLDED_ABOVE": 2, "MOST_NAMED": 2, "MOST_NAMED_EVER": 8}
 
 
 @dataclass(frozen=True)
@@ -92,7 +96,19 @@ def settings_of(
     return Settings(name, made, store=store, neighbours=near, limits=PLENTY)
 
 
-def hurry(exchange: Any) -> None:
+def hurry(exchange: Any, clock: Callable[[], float]) -> None:
     """Let an exchange do often, and in small parts, what takes it many ticks."""
     if hasattr(exchange, "_digest_every"):
         exchange._digest_every, exchange._batch = 3, 3
+        exchange._clock = exchange._own._clock = clock
+
+
+@contextmanager
+def folding(eagerly: bool) -> Iterator[None]:
+    """Let origins fold after a few restarts, where it else takes dozens."""
+    before = {name: getattr(own, name) for name in EAGER}
+    vars(own).update(EAGER if eagerly else {})
+    try:
+        yield
+    finally:
+        vars(own).update(before)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from posse.live.exchange.layouts import signed_bytes
 from posse.live.exchange.messages import Entry, FlowsMessage, OriginsMessage
-from posse.live.exchange.origins import signed_bytes
 from posse.live.exchange.quanta import PER_UNIT
 from posse.live.wire import Codec
 from simulation.agents import LIAR, signature
@@ -75,7 +75,8 @@ def holdings(site: Site) -> list[tuple[str, int, int]]:
     """What a site's entries are."""
     assert site.node is not None
     exchange = site.node.agent.exchange
-    return [(*key, entry.seq) for key, entry in exchange._entries.items()]  # type: ignore[attr-defined]
+    books = exchange._books  # type: ignore[attr-defined]
+    return [(*key, entry.seq) for key, entry in books.entries.items()]
 
 
 def own(world: World, site: Site, b: int) -> list[bytes]:

@@ -63,6 +63,7 @@ class Plan:
     window: float | None = None
     default_reward: float | None = None
     remember: float | None = None
+    eager: bool = False  # whether origins fold after a few restarts
 
 
 def plan_of(seed: int, exchange: str) -> Plan:
@@ -100,5 +101,6 @@ def plan_of(seed: int, exchange: str) -> Plan:
         tuple(numbered[:LONGEST]),
         window=window,
         default_reward=None if window is None else draw.choice((None, 0.0)),
+        eager=draw.random() < 0.7,
         remember=None if window is None else draw.choice((None, None, 50.0)),
     )

@@ -327,6 +327,7 @@ def change(world: World, site: Site, b: int) -> None:
         node, settings = site.node, world.settings(site)
         world.attempt(site, lambda: node.reload(settings))
         if site.node is not None:
+            world.hurry(site, node)
             world.compare(site)
     else:
         world.stop(site)

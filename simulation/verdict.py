@@ -8,7 +8,7 @@ from typing import Any
 
 from posse.live.exchange.ledger import minus, plus, total
 from simulation import disk as disks
-from simulation.agents import LIAR
+from simulation.agents import LIAR, folding
 from simulation.history import Violation
 from simulation.schedule import Plan
 from simulation.steps import play, repeat
@@ -19,7 +19,7 @@ MOST_ROUNDS = 60
 
 def run(plan: Plan) -> str | None:
     """Play a schedule: None, or what was broken."""
-    with folder() as path:
+    with folder() as path, folding(plan.eager):
         disks.install()
         world = World(plan, path)
         try:

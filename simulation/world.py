@@ -114,9 +114,13 @@ class World:
             clock=lambda: site.clock,
             draw=self.random.getrandbits,
         )
-        for each in node.experiments.values():
-            hurry(each.agent.exchange)
+        self.hurry(site, node)
         return node
+
+    def hurry(self, site: Site, node: Node) -> None:
+        """Let all that a process does take fewer ticks."""
+        for each in node.experiments.values():
+            hurry(each.agent.exchange, lambda: site.clock)
 
     def settings(self, site: Site, name: str | None = None) -> Settings:
         """The settings of a site, under its name or another one."""
