@@ -23,6 +23,7 @@ ARMS = st.sampled_from("xy")
 TIMES = st.integers(0, 20)
 REWARDS = st.sampled_from([0.0, 0.1, 1.0]) | st.floats(-1e9, 1e9)
 REMEMBER = 1e6
+MEMORY = Path("/dev/shm")  # it is not the disk that is tested
 
 
 class History:
@@ -76,7 +77,7 @@ class Model(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.folder = tempfile.TemporaryDirectory()
+        self.folder = tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None)
         self.kept: dict[str, dict[str, DecisionRecord]] = {"default": {}, "other": {}}
         self.evidence: dict[str, dict[str, list[Any]]] = {"default": {}, "other": {}}
         self.disk, self.steady = Faulty(), 0.0
