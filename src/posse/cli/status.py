@@ -50,7 +50,7 @@ def status(
 
         token = None if token_file is None else token_in(token_file)
         whole = client(experiment)
-        names = [] if experiment else _experiments(whole)
+        names: list[str | None] = [] if experiment else [*_experiments(whole)]
         clients = {name: client(name) for name in names} or {experiment: whole}
         if not watch:
             Console().print(_shown(clients))
