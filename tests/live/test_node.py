@@ -32,7 +32,11 @@ class World:
 
     def open(self, name, silence=None):
         agent = Agent(ARMS, families.Bernoulli(), exchange=self.exchange, seed=ord(name))
-        store = Store.open(self.folder / f"{name}.db", fingerprint=agent.fingerprint)
+        store = Store.open(
+            self.folder / f"{name}.db",
+            fingerprint=agent.fingerprint,
+            monotonic=lambda: self.now,
+        )
         near = [b if a == name else a for a, b in CYCLE if name in (a, b)]
         node = Node(
             agent, store, self.network.transport(name), neighbours=near,

@@ -38,6 +38,9 @@ def agent(
 
 def _run(file: Path) -> None:
     with mistakes(), live(), told() as stopped:
+        from posse.live.lean import import_special
+
+        import_special()
         from posse.live.http import serve
         from posse.live.process import make_node
         from posse.live.settings import read_settings

@@ -194,7 +194,7 @@ class Experiment:
         if self.silence.window is not None:
             self.store.expire(now, self.silence.window, self.silence.default_reward)
         if self.remember is not None:
-            self.store.forget(now - self.remember)
+            self.store.forget(now, self.remember)
 
     def tick(self, now: float) -> Outgoing:
         """The messages that are due, once what they say is on disk."""
