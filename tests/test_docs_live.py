@@ -162,7 +162,11 @@ def test_three_commands_give_three_agents_that_agree(stranger):
 
     agents.send_signal(signal.SIGTERM)
     out, err = agents.communicate(timeout=SOON)
-    assert (agents.returncode, err) == (0, "")
+    assert agents.returncode == 0, err
+    logged = [line.split(" ", 2)[2] for line in err.splitlines()]
+    for name in ("berlin", "paris", "rome"):
+        assert any(f"{name}/default: 'green' is pinned" in line for line in logged), err
+    assert all("/default: " in line or "berlin reloaded" in line for line in logged), err
     assert all(f"{name} stopped" in out for name in ("berlin", "paris", "rome"))
 
 

@@ -142,6 +142,19 @@ def test_an_operators_command_is_the_last_word_at_its_own_agent():
     assert made.status(ARMS)["here"] is None
 
 
+def test_every_change_is_logged_with_its_experiment(caplog):
+    made = controls("paris", experiment="banner")
+    made.take(signed(Control("shop", "banner", 1, "berlin", "green")), NOW)
+    made.take(signed(Control("shop", "banner", 1, "berlin", "green")), NOW)  # nothing new
+    made.pause("blue", ARMS)
+    made.configure(["rome"], sign_as("paris"), vouch)
+    assert [record.experiment for record in caplog.records] == ["banner"] * 3
+    taken, here, lifted = caplog.messages
+    assert taken == "'green' is pinned in the whole network by berlin (version 1 of berlin)"
+    assert "'blue' is paused at this agent alone" in here
+    assert lifted == "what berlin set is lifted: it is no operator any more"
+
+
 def test_a_repeated_request_makes_no_new_version():
     made = controls("berlin")
     assert made.pin("green", ARMS) is made.pin("green", ARMS)
