@@ -105,7 +105,7 @@ def stranger(tmp_path):
 def test_three_commands_give_three_agents_that_agree(stranger):
     first, second, third = commands("Three commands")
     stranger.run(first)
-    *controls, make_token, protect = commands("Pins and pauses")
+    make_token, protect, *controls = commands("Pins and pauses")
     stranger.run(f"sh -c {shlex.quote(make_token)}")
     stranger.run(protect)
     for file in stranger.folder.glob("*.toml"):
