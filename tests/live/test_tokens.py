@@ -157,13 +157,15 @@ def test_tls(node, files):
     url = made.url.replace("127.0.0.1", "localhost")
     with made, httpx.Client(base_url=url, verify=context, headers=bearer(TOKEN)) as http:
         assert ask(http, "/v1/decisions", {})["arm"] in node.agent.arm_names
-        made.renew()
+        assert traffic_of(node).renew() is False
+        issue(certificate.parent, "a", force=True)
+        assert traffic_of(node).renew() is True
         assert http.get("/v1/arms").status_code == 200
         with pytest.raises(httpx.HTTPError):  # in the clear it says nothing
             httpx.get(url.replace("https", "http") + "/v1/arms", trust_env=False)
         key.write_text("no key")
         with pytest.raises(ValueError, match="http_certificate"):
-            made.renew()
+            traffic_of(node).renew()
         assert http.get("/v1/arms").status_code == 200
     with pytest.raises(ValueError, match=r"http_certificate .* PEM"):
         serve(node, "localhost:0", token=TOKEN, certificate=certificate, key=key)

@@ -37,14 +37,14 @@ def read_all(raw):
 
 def look(server, later):
     """What the server does every second, as if it were later."""
-    for connection in list(server._server.server_state.connections):
+    for connection in list(server.state.connections):
         loop = connection.loop
         loop.call_soon_threadsafe(connection.look, loop.time() + later)
 
 
 def arrived(server, number):
     deadline = time.monotonic() + 20
-    while server.connections() != number:
+    while len(server.state.connections) != number:
         assert time.monotonic() < deadline
         time.sleep(0.005)
 

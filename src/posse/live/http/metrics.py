@@ -42,6 +42,7 @@ REASONS = (
     "needs a newer Posse",
     "no certificate",
     "a certificate that is too large",
+    "a certificate that ended",
     "not under its own key",
     "too many messages",
     "too many bytes",
