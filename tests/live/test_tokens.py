@@ -13,6 +13,7 @@ from posse.live.certificates import create_authority, issue
 from posse.live.http import serve, serve_probe
 from posse.live.http.answers import Refusal
 from posse.live.http.guard import Guard
+from posse.live.http.protocol import Limits
 from posse.live.http.traffic import traffic_of
 
 from .asking import ask, refused
@@ -169,6 +170,16 @@ def test_tls(node, files):
         assert http.get("/v1/arms").status_code == 200
     with pytest.raises(ValueError, match=r"http_certificate .* PEM"):
         serve(node, "localhost:0", token=TOKEN, certificate=certificate, key=key)
+
+
+def test_who_does_not_shake_hands_is_let_go(node, files):
+    """It held a descriptor for a minute."""
+    _, certificate, key = files
+    tls = {"certificate": certificate, "key": key, "limits": Limits(request=0.2)}
+    with serve(node, "127.0.0.1:0", token=TOKEN, **tls) as server:
+        port = int(server.url.rpartition(":")[2])
+        with socket.create_connection(("127.0.0.1", port), timeout=20) as raw:
+            assert raw.recv(1) == b""
 
 
 def test_probes_have_an_address_of_their_own(node, server):

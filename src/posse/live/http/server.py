@@ -21,7 +21,7 @@ from uvicorn.server import ServerState
 
 from posse.live.http.chain import Chain, PathLike
 from posse.live.http.interface import Interface, app, probe_app
-from posse.live.http.protocol import Limits, limited
+from posse.live.http.protocol import LimitedServer, Limits, limited
 from posse.live.http.traffic import traffic_of
 from posse.live.node import Node
 
@@ -111,7 +111,7 @@ class Server:
             chain.serve(config.ssl)
         self._socket, self.url = _bind(address, anywhere, chain is not None)
         self._path = Path(address.removeprefix("unix:")) if address.startswith("unix:") else None
-        self._server = uvicorn.Server(config)
+        self._server = LimitedServer(config)
         self._thread = threading.Thread(
             target=self._server.run, args=([self._socket],), name="posse-http", daemon=True
         )
