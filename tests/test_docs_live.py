@@ -158,7 +158,8 @@ def test_three_commands_give_three_agents_that_agree(stranger):
     assert "pink" in stranger.get("8700", "/v1/arms").json()
 
     names = set(re.findall(r"^# TYPE (\w+)", stranger.get("8700", "/metrics").text, re.MULTILINE))
-    assert names == set(re.findall(r"^\| `(posse_\w+)", OPERATIONS, re.MULTILINE))
+    cells = re.findall(r"^\| (`posse_.*?) \|", OPERATIONS, re.MULTILINE)
+    assert names == set(re.findall(r"`(posse_\w+)", " ".join(cells)))
 
     agents.send_signal(signal.SIGTERM)
     out, err = agents.communicate(timeout=SOON)
