@@ -309,6 +309,21 @@ def test_whoever_joins_late_reaches_a_high_version_by_steps():
     assert acting(relayed) == (None, ["red"])
 
 
+@given(st.lists(st.integers(1, AHEAD), max_size=60))
+def test_whatever_versions_there_were_a_newcomer_gets_to_the_last(jumps):
+    made, late = controls("rome"), controls("oslo")
+    version = 0
+    for jump in jumps:
+        version += jump
+        assert made.take(record(version), NOW) is None
+    message = made.message()
+    assert late.receive("rome", message, NOW) == []
+    assert late.version == made.version == version
+    # no more than needed: any two gaps in a row are longer than one may be
+    versions = [0, *(each.version for each in message.controls)]
+    assert all(b - a > AHEAD for a, b in zip(versions, versions[2:], strict=False))
+
+
 def test_an_operator_gone_mad_is_forgotten_when_it_is_no_longer_named():
     """It can use up the steps, but not for ever."""
     made = controls("rome")
