@@ -209,6 +209,8 @@ def test_openapi(http):
             ask(http, path, example)
             ask(http, path.replace("/v1/", "/v1/experiments/default/"), example)
     assert shapes["DecisionRequest"]["additionalProperties"] is False
+    pattern = shapes["DecisionRequest"]["properties"]["decision"]["anyOf"][0]["pattern"]
+    assert pattern.endswith("{0,199}$")  # not all that read it know what Python adds
     assert shapes["StepsRequest"]["properties"]["rewards"]["maxItems"] == 1000
 
 
