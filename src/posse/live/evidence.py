@@ -97,7 +97,7 @@ class Evidence:
         powers = to_quanta([y**power for power in self.powers])
         if not self.signs:
             return (*powers, PER_UNIT)
-        drawn = generator.bytes(-(-self.signs // 8))
+        drawn = int(generator.integers(1 << self.signs)).to_bytes(8, "little")
         signs = tuple(chain.from_iterable(SIGNS_OF[byte] for byte in drawn))[: self.signs]
         return (*powers, *signs, PER_UNIT)
 
