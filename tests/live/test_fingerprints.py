@@ -118,7 +118,7 @@ def test_a_store_of_0_1_with_whole_numbers_is_opened_and_goes_on_in_its_spelling
         agent.go_on_as(store.fingerprint)
     assert agent.fingerprint == agent.exchange.fingerprint == agent.state()["fingerprint"] == old
     with sqlite3.connect(path) as connection:
-        assert connection.execute("SELECT fingerprint FROM agent").fetchone() == (old,)
+        assert connection.execute("SELECT fingerprint FROM experiment").fetchone() == (old,)
     connection.close()
     again = Agent(ARMS, AS_FLOATS, seed=2)
     again.restore(agent.state())
