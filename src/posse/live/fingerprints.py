@@ -8,6 +8,9 @@ goes on in the spelling of its store, which its neighbours of 0.1 and all signat
 agent beside neighbours that still run 0.1 with numbers without a point is heard once they do not.)
 
 Any other family is spelled by its name and its belief's numbers: prior, statistic, range.
+
+An experiment with a name of its own is spelled with it and with its network, so that nothing said
+in one is taken for another; `DEFAULT` is spelled as the one experiment of 0.1 was.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ import numpy as np
 from posse.families import FAMILIES
 from posse.families.family import name_of
 from posse.live.evidence import Evidence
+from posse.live.exchange.layouts import DEFAULT
 
 # What 0.1 spelled: the class, and its fields in order. Frozen: stores on disk depend on it.
 FAMILIES_OF_0_1: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -37,8 +41,14 @@ FAMILIES_OF_0_1: dict[str, tuple[str, tuple[str, ...]]] = {
 }
 
 
-def spellings(kind: str, evidence: Evidence) -> tuple[str, ...]:
+def spellings(
+    kind: str, evidence: Evidence, *, network: str = "", experiment: str = DEFAULT
+) -> tuple[str, ...]:
     """The fingerprint of an exchange of this kind, and after it all that are equal to it."""
+    if experiment != DEFAULT:
+        # lengths first: no two names run into each other
+        names = f"{len(network)} {network} {len(experiment)} {experiment}"
+        return (_digest(f"{names} {_in_numbers(kind, evidence)}"),)
     numbers = _numbers_of_0_1(evidence)
     if numbers is None:
         return (_digest(_in_numbers(kind, evidence)),)
