@@ -65,7 +65,8 @@ class Own:
         own = [entry.incarnation for entry in self.books.of(self.identity)]
         above = max([DATED, *own, *self.archive, self.books.absorbed(self.identity).floor])
         number = new_incarnation(self._clock(), above, self._draw)
-        self.current = Current(self.identity, number, self.experiment, self._largest_entry)
+        made = self.identity, number, self.experiment, self._largest_entry
+        self.current = Current(*made, self._draw)
         return self.current
 
     def write(self) -> None:
