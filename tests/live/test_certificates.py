@@ -246,9 +246,7 @@ def test_renewed_without_hosts_it_keeps_those_it_had(tmp_path):
 )
 def test_whether_a_certificate_is_for_where_an_agent_listens(folder, hosts, listen, fits):
     files = certificates.issue(folder, "a", hosts)
-    problem = certificates.host_problem(
-        certificates.read_certificate(files.certificate), listen
-    )
+    problem = certificates.host_problem(certificates.read_certificate(files.certificate), listen)
     assert (problem is None) == fits
     assert fits or listen in problem
 

@@ -57,8 +57,10 @@ def test_few_certificates_of_a_neighbour_are_kept(world):
         issue_for(world.folder, "b", timedelta(hours=1), f"b{number}")
         certificate, payload = proof(world.folder, f"b{number}"), b"%d" % number
         wait_until(
-            lambda: publisher.put(payload, attachment=certificate)  # noqa: B023 (called here)
-            or ("b", payload) in world.heard["a"]  # noqa: B023
+            lambda: (
+                publisher.put(payload, attachment=certificate)  # noqa: B023 (called here)
+                or ("b", payload) in world.heard["a"]
+            )  # noqa: B023
         )
     assert len(a._seen["b"]) <= CERTIFICATES
     issue_for(world.folder, "b", timedelta(seconds=-5), "ended")

@@ -99,9 +99,7 @@ def test_an_address_in_use_is_said_in_one_line(world):
     again = ZenohTransport(
         "a", {"b": None}, listen=world.addresses["a"], files=Files.of(world.folder, "a")
     )
-    with pytest.raises(
-        ValueError, match=f"a cannot listen on {world.addresses['a']}"
-    ) as caught:
+    with pytest.raises(ValueError, match=f"a cannot listen on {world.addresses['a']}") as caught:
         again.start(lambda *_: None)
     assert "\n" not in str(caught.value)
     again.close()
