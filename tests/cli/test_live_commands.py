@@ -65,7 +65,7 @@ def test_an_agent_lives_and_ends_cleanly(agent, tmp_path, capsys):
     [
         ("name = 'x'", "arms is missing"),
         (AGENT.replace("bernoulli", "bernouli").format(socket="s"), "bernoulli"),
-        (AGENT.replace("unix:{socket}", "0.0.0.0:80"), "127.0.0.1"),
+        (AGENT.replace("unix:{socket}", "0.0.0.0:80"), "http_token"),
         (AGENT.replace("insecure = true", "").format(socket="s"), "posse certs"),
     ],
 )

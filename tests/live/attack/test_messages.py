@@ -33,6 +33,7 @@ KINDS = {
     "a version it cannot have", "our own identity", "the identity of another name",
     "too many identities", "too many entries", "too large an entry",
     "too many entries of one origin", "another experiment", "needs a newer Posse", "goes back",
+    "an experiment not run here",
 }  # fmt: skip
 
 SEEN = {

@@ -71,6 +71,7 @@ def _session(
 ) -> dict[str, Any]:
     """What every session has."""
     protocol = "tcp" if files is None else "tls"
+    patience = "" if files is None else f"#tls_handshake_timeout_ms={TLS_WAIT}"
     link: dict[str, Any] = {
         "protocols": [protocol],
         "rx": {"max_message_size": max_bytes + OVERHEAD},
@@ -98,10 +99,7 @@ def _session(
     return {
         "mode": "peer",
         "listen": {
-            "endpoints": [
-                f"{protocol}/{address}" + f"#tls_handshake_timeout_ms={TLS_WAIT}" * (files is not None)
-                for address in listen
-            ],
+            "endpoints": [f"{protocol}/{address}{patience}" for address in listen],
             "timeout_ms": 0,
             "exit_on_failure": True,
         },

@@ -102,9 +102,7 @@ class ZenohTransport:
         self._certificate: bytes | None = None  # ours, sent along with every message
         self._authorities: list[Any] = []
         self._ends: dict[str, float] = {}  # when a neighbour's certificate ends, as it last sent it
-        self._seen: dict[
-            str, dict[bytes, float]
-        ] = {}  # of each neighbour: certificates, their ends
+        self._seen: dict[str, dict[bytes, float]] = {}  # of a neighbour: certificates, their ends
         self.refusals = Counts()  # of messages, by why they were not taken
         self._contested: frozenset[str] = frozenset()
         self._said_away = False  # that the router is, in the log
@@ -148,7 +146,10 @@ class ZenohTransport:
 
     def _open(self, receive: Receive) -> None:
         self._session = zenoh.open(zenoh.Config.from_json5(json.dumps(self._settings)))
-        self._session.info.declare_link_events_listener(self._watch, history=True)
+        # directly, here and below, and not in threads of Python, whose end it waits for at its own:
+        # where a session could not be closed, for want of threads, the process stayed for ever
+        watch = zenoh.handlers.Callback(self._watch, indirect=False)
+        self._session.info.declare_link_events_listener(watch, history=True)
         for peer in self.neighbours:
             self._publishers[peer] = self._session.declare_publisher(
                 key(self.network, self.name, peer),
@@ -168,8 +169,8 @@ class ZenohTransport:
                 self._heard.add(peer)
                 receive(peer, sample.payload.to_bytes())
 
-        # in zenoh's own thread, so that a sender waits for us: in a thread of its own, 256 messages
-        # of each neighbour would wait in memory (seen: 256 MB)
+        # in zenoh's own thread, so that a sender waits for us: in one of Python's, 256 messages of
+        # each neighbour would wait in memory (seen: 256 MB)
         direct = zenoh.handlers.Callback(heard, indirect=False)
         self._session.declare_subscriber(theirs, direct, allowed_origin=zenoh.Locality.REMOTE)
 
