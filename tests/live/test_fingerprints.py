@@ -15,6 +15,7 @@ from posse.live import fingerprints
 from posse.live.agent import Agent
 from posse.live.evidence import SIGNS, Evidence
 from posse.live.exchange.messages import OriginsMessage
+from posse.live.experiment_settings import experiment_from_data
 from posse.live.store import Store
 
 # What Posse 0.1 wrote into stores and messages: of its source, of numbers as they were given.
@@ -58,6 +59,18 @@ def test_what_0_1_wrote_is_known(kind, family, reward_range, digest):
     """
     assert of(kind, family, reward_range)[0] == digest
     assert digest in of(kind, as_floats(family), reward_range)
+
+
+def test_a_file_of_0_1_is_spelled_as_0_1_did():
+    data = {"arms": ARMS, "reward_range": [0, 500]}
+    numbers = {"sigma": 20, "prior_mean": 30, "prior_sd": 10}
+    spelled = {case[1]: case[3] for case in OF_0_1}[families.Gaussian(20, 30, 10)]
+    agent = experiment_from_data({**data, "family": {"name": "gaussian", **numbers}}).agent()
+    assert agent.fingerprint == spelled
+    floats = {name: float(value) for name, value in numbers.items()}
+    agent = experiment_from_data({**data, "family": {"name": "gaussian", **floats}}).agent()
+    assert agent.fingerprint != spelled
+    assert spelled in agent.equal_fingerprints
 
 
 @pytest.mark.parametrize(("kind", "family", "reward_range", "digest"), OF_0_1)

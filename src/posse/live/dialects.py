@@ -2,9 +2,9 @@
 
 An agent that has not heard a neighbour yet says everything in both versions; each message may be
 repeated, so that who understands both takes no harm. Who has said something in version 2 is spoken
-to in version 2, and after some seconds of nothing but version 1 in both again: it may have gone back
-to a Posse 0.1. Who says nothing but version 1 for long is one, and is spoken to in it; now and then
-in both again, for it may have become newer while its words were lost.
+to in version 2; after some seconds of nothing but version 1 in both again, for it may have gone
+back to Posse 0.1. Who says nothing but version 1 for long has done so, and is spoken to in it; now
+and then in both again, for it may have become newer while its words were lost.
 """
 
 from __future__ import annotations
