@@ -231,8 +231,7 @@ class Node:
         for each in experiments:
             try:
                 self._send(each.name, each.tick(now, older), now)
-                newer = [n for n in self.neighbours if 2 in self._dialects.spoken_to(n, now)]
-                self._send(each.name, each.tick_controls(newer, now), now)
+                self._send(each.name, each.tick_controls(self.neighbours, now), now)
             except StoreError as error:
                 failed = error
             except Exception:
