@@ -119,15 +119,23 @@ def test_a_pin_that_0_1_cannot_be_told_is_counted(beside):
     assert net.node.network()["refused"][NEWER] == 1
 
 
-def test_crashes_beside_0_1_keep_nothing_from_it(beside, monkeypatch):
-    """Seen: what was observed after the 65th crash was folded, and 0.1 never heard of it."""
-    monkeypatch.setattr(own, "FOLDED_ABOVE", 3)
+@pytest.mark.parametrize(("crashes", "entries"), [(5, 6), (12, 3)])
+def test_crashes_beside_0_1_keep_nothing_from_it(beside, monkeypatch, crashes, entries):
+    """Seen: what was observed after the 65th crash was folded, and 0.1 never heard of it.
+
+    There is room for some; after many they are folded, and what is observed then is not.
+    """
+    monkeypatch.setattr(own, "FOLDED_ABOVE", 2)
+    monkeypatch.setattr(own, "FOLDED_AT_ONCE_ABOVE", 7)
     net = beside()
-    for _ in range(8):
-        reward(net.node)
-        net.play(2)
+    for _ in range(crashes):
+        for _ in range(2):
+            reward(net.node)
+            net.play(3)
         net.crash()
-    reward(net.node)
-    net.play(2)
-    assert net.pulls() == 9
-    assert NEWER not in net.node.network()["refused"]
+    for _ in range(2):
+        reward(net.node)
+        net.play(3)
+    assert net.pulls() == 2 * crashes + 2
+    parts = net.node.agent.exchange.state()
+    assert len([each for each in parts if each.startswith("entry ")]) == entries

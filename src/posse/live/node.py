@@ -227,7 +227,7 @@ class Node:
                 self._bug("tick", each)
         self.store.check_place()
         self.store.flush()
-        older = [n for n in self.neighbours if self._dialects.shown(n) == 1]
+        older = [n for n in self.neighbours if self._dialects.shown(n) != 2]  # perhaps
         for each in experiments:
             try:
                 self._send(each.name, each.tick(now, older), now)
