@@ -163,7 +163,7 @@ class Connection(sqlite3.Connection):
             grown = disk.log_size()
             if disk.fault == "torn" and disk.countdown < 0 and grown > size:
                 # in the middle of the log's last pages: SQLite must find the commit unfinished
-                disk.end(torn=size + (grown - size) * (2 - disk.countdown) // 4)
+                disk.end(torn=size + (grown - size) * (1 + disk.countdown % 3) // 4)
                 raise Killed
             if disk.full_sync and grown != size:
                 disk.synced = grown

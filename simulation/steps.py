@@ -138,6 +138,12 @@ def gossip(world: World, a: int, b: int) -> None:
     world.deliver_all()
 
 
+def mingle(world: World, a: int, b: int) -> None:
+    """Seconds in which nothing goes wrong."""
+    for _ in range(4):
+        gossip(world, a, b)
+
+
 def deliver(world: World, a: int, b: int) -> None:
     """Deliver one message, the oldest or any other."""
     world.deliver(world.post.take(a if b % 2 else 0))
@@ -177,6 +183,11 @@ def shuffle(world: World, a: int, b: int) -> None:
 def partition(world: World, a: int, b: int) -> None:
     """Cut the network in two."""
     world.post.groups = {name: a >> i & 1 for i, name in enumerate(world.sites)}
+
+
+def cut(world: World, a: int, b: int) -> None:
+    """Cut one site off."""
+    world.post.groups = {site_of(world, a).name: 1}
 
 
 def heal(world: World, a: int, b: int) -> None:
@@ -357,6 +368,7 @@ def tell_lies(world: World, a: int, b: int) -> None:
 _PLAIN: tuple[Callable[[World, int, int], None], ...] = (
     *(decide, settle, pull, batch, again, unknown),
     *(tick, tick_all, gossip, deliver, deliver_to, drop, replay, shuffle, partition, heal),
+    *(mingle, cut),
     *(start, stop, kill, power, bomb, failing, backup, set_back, lose, clock),
     *(link, unlink, arms, experiments, rename),
 )

@@ -100,6 +100,14 @@ class StoreFile:
             new = "UPDATE agent SET flushed = flushed + 1"
             self.run(lambda: self.connection.execute(new))
 
+    def catch_up(self) -> None:
+        """Sync what an earlier process wrote: killed in a commit, it left it in memory only.
+
+        What is acknowledged again after a start must be on disk first.
+        """
+        self.writer.ahead = True
+        self.flush()
+
     def close(self) -> None:
         """Wait for those who write, and let go of the file."""
         self.check_process()
