@@ -225,29 +225,40 @@ class Own:
         below = [j for j in absorbed.named if DATED <= j < entry.floor]
         return bool(below) or any(absorbed.holds(each) for each, _ in entry.folded)
 
-    def _gather(self, entry: Entry) -> None:
-        """Absorb all that has to do with an entry, so that one place says what is counted."""
+    def _gather(self, entry: Entry) -> bool:
+        """Absorb all that has to do with an entry, so that one place says what is counted.
+
+        Whether there was room for all of it.
+        """
         named = {entry.incarnation, *(each for each, _ in entry.folded)}
         current = self.current or self.open()
         absorbed = self.books.absorbed(self.identity)
-        self.fold(
-            [
-                e
-                for e in self.books.of(self.identity)
-                if e.incarnation not in (current.incarnation, entry.incarnation)
-                and not absorbed.holds(e.incarnation)
-                and (e.incarnation in named or named & {each for each, _ in e.folded})
-            ]
-        )
+
+        def concerns(incarnation: int) -> bool:
+            """Named by the entry, or below its floor, which absorbs without a name."""
+            return incarnation in named or DATED <= incarnation < entry.floor
+
+        concerned = [
+            e
+            for e in self.books.of(self.identity)
+            if e.incarnation not in (current.incarnation, entry.incarnation)
+            and not absorbed.holds(e.incarnation)
+            and any(map(concerns, (e.incarnation, *(each for each, _ in e.folded))))
+        ]
+        self.fold(concerned)
+        absorbed = self.books.absorbed(self.identity)
+        return all(absorbed.holds(e.incarnation) for e in concerned)
 
     def _absorb(self, entry: Entry) -> str | None:
         """Absorb one's own words that count, in part, what is counted elsewhere."""
-        self._gather(entry)
+        if not self._gather(entry):
+            return UNTOLD
         return self._absorb_worth(entry, self._pure(entry), {})
 
     def _add_difference(self, entry: Entry) -> str | None:
         """Add what an absorbed incarnation has more than we knew of it."""
-        self._gather(entry)
+        if not self._gather(entry):
+            return UNTOLD
         _, before = self.archive.get(entry.incarnation, (0, 0))
         worth = self._pure(entry)
         if isinstance(before, int):
