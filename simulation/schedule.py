@@ -30,7 +30,7 @@ TROUBLE: dict[str, dict[str, int]] = {
     "copies": {"backup": 5, "set_back": 4, "start": 3},
     "losses": {"lose": 2, "start": 2},
     "clocks": {"clock": 4},
-    "changes": {"unlink": 2, "link": 3, "arms": 3},
+    "changes": {"unlink": 2, "link": 3, "arms": 3, "experiments": 3},
     "liars": {"lie": 8},
 }
 # stories that chance alone seldom tells: steps at one site (or, with +1, at the next one), some of
@@ -78,6 +78,7 @@ SHAPES: dict[int, list[tuple[tuple[int, int], ...]]] = {
 }
 LONGEST = 60
 WITH_SCENES = 75
+EXPERIMENTS = (("default",), ("default",), ("default", "banner"), ("banner", "checkout"))
 ARMS = ("red", "green", "blue")
 
 
@@ -96,6 +97,7 @@ class Plan:
     default_reward: float | None = None
     remember: float | None = None
     eager: bool = False  # whether origins fold after a few restarts
+    old: tuple[str, ...] = ()  # agents that speak the wire format of Posse 0.1 only
 
 
 def plan_of(seed: int, exchange: str) -> Plan:
@@ -129,12 +131,16 @@ def plan_of(seed: int, exchange: str) -> Plan:
     eager = exchange == "origins" and draw.random() < 0.6
     if eager and draw.random() < 0.6:
         numbered[:0] = [(what, focus, draw.randrange(10_000)) for what in OLD.split()]
+    experiments = draw.choice(EXPERIMENTS)
+    may_be_old = not eager and experiments == EXPERIMENTS[0] and draw.random() < 0.25
     return Plan(
         seed,
         exchange,
         names,
         links,
         tuple(numbered[:WITH_SCENES]),
+        experiments,
+        old=tuple(name for name in names if may_be_old and draw.random() < 0.4),
         window=window,
         default_reward=None if window is None else draw.choice((None, 0.0)),
         eager=eager,
