@@ -20,6 +20,8 @@ from posse.live.store.place import Displaced
 
 T = TypeVar("T")
 
+FLUSH = "UPDATE agent SET flushed = flushed + 1"  # SQLite syncs no commit that changes no byte
+
 
 class StoreError(RuntimeError):
     """The store could not write; nothing of what was asked was kept, and it may be asked again."""
@@ -48,7 +50,9 @@ class Writer:
     ) -> None:
         self.connection = connection
         self.commits = 0
-        self.ahead = False  # of the disk: whether a power failure would undo the last commit
+        # of the disk: whether a power failure would undo the last commit. At first it may be so:
+        # a process that was killed while it waited for the disk left what it had not acknowledged
+        self.ahead = True
         self._durable = True  # how the connection commits now
         self._suspect = False  # whether the disk failed, and may have dropped what was before
         self._name = name
@@ -58,6 +62,7 @@ class Writer:
         self._closed = False
         self._owner: int | None = None  # the thread that is inside `transaction`
         self._failed: Exception | None = None  # why that transaction can only be rolled back
+        self._waits = False  # whether some work in it must be on disk when it ends
         self._queue: list[_Job] = []
         self._line: deque[_Job] = deque()  # who waits for the turn: of the queue, or to be alone
 
@@ -74,6 +79,7 @@ class Writer:
         commit is on disk.
         """
         if self.mine:
+            self._waits |= durable
             return self._joined(work)
         job = _Job(work, durable)
         with self._turn:
@@ -95,7 +101,10 @@ class Writer:
 
     @contextmanager
     def transaction(self, durable: bool = True) -> Iterator[None]:
-        """Commit what this thread writes within as one, or nothing of it."""
+        """Commit what this thread writes within as one, or nothing of it.
+
+        If it is not `durable` but some work in it is, a second commit waits for the disk.
+        """
         with self._turn:
             self._wait(_Job())
             self._check()
@@ -103,7 +112,7 @@ class Writer:
         try:
             with self._attempt(durable):
                 self._hooks.look()
-                self._owner, self._failed = threading.get_ident(), None
+                self._owner, self._failed, self._waits = threading.get_ident(), None, False
                 try:
                     yield
                     if self._failed is not None:
@@ -111,6 +120,9 @@ class Writer:
                     self._hooks.before_commit()
                 finally:
                     self._owner = None
+            if self._waits and self.ahead:
+                with self._attempt(durable=True):
+                    self.connection.execute(FLUSH)
         except (sqlite3.Error, Displaced) as error:
             raise self._explain(error) from error
         finally:
