@@ -14,7 +14,7 @@ from typing import Any
 
 from posse.live.exchange.books import Absorbed, Books
 from posse.live.exchange.current import Current
-from posse.live.exchange.ledger import Ledger, dominates, from_plain, minus, plain
+from posse.live.exchange.ledger import Ledger, dominates, from_plain, larger, minus, plain
 from posse.live.exchange.messages import Entry
 from posse.live.exchange.numbers import DATED, new_incarnation
 
@@ -88,7 +88,11 @@ class Own:
         if current is not None and entry.incarnation == current.incarnation:
             return not current.is_own_past(entry)
         held = self.books.entries.get(entry.key)
-        return held is None or entry.seq > held.seq
+        return (
+            held is None
+            or entry.seq > held.seq
+            or not dominates(held.evidence, entry.evidence)  # another future of a past process
+        )
 
     def take(self, entry: Entry) -> str | None:
         """Take in one's own words, said by another, that are news; why not, if they cannot be."""
@@ -99,12 +103,15 @@ class Own:
         if self.books.absorbed(self.identity).holds(entry.incarnation):
             return self._add_difference(entry)
         held = self.books.entries.get(entry.key)
-        if held is not None and not dominates(entry.evidence, held.evidence):
-            return "goes back"
-        if self._overlap(entry):
-            if held is not None:
+        if held is not None:
+            other_future = entry.seq <= held.seq or not dominates(entry.evidence, held.evidence)
+            if other_future or self._overlap(entry):
                 self.fold([held])
+            if self.books.absorbed(self.identity).holds(entry.incarnation):
                 return self._add_difference(entry)
+            if other_future:  # and no room to hold both
+                return "goes back"
+        elif self._overlap(entry):
             return self._absorb(entry)
         self._keep(entry)
         current = self.current
@@ -268,9 +275,9 @@ class Own:
     def _absorb_worth(self, entry: Entry, worth: Ledger | None, before: Ledger) -> str | None:
         if worth is None:
             return UNTOLD
-        if not dominates(worth, before):
-            return "goes back"
         current = self.current or self.open()
+        # of two futures of a past process the larger count of each arm, for all to agree on
+        worth = larger(before, worth)
         fresh = minus(worth, before)
         if not current.has_room_for(fresh):
             return "no room"
@@ -278,9 +285,10 @@ class Own:
         self._archive_unknown(entry)
         for incarnation, seq in entry.folded:
             current.folded[incarnation] = max(seq, current.folded.get(incarnation, 0))
-        current.folded[entry.incarnation] = entry.seq
+        seq = max(entry.seq, current.folded.get(entry.incarnation, 0))
+        current.folded[entry.incarnation] = seq
         current.floor = max(current.floor, entry.floor)
-        self._archive(entry.incarnation, entry.seq, worth, current.incarnation)
+        self._archive(entry.incarnation, seq, worth, current.incarnation)
         self._rewrite(current)
         return None
 
