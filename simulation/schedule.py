@@ -28,6 +28,7 @@ TROUBLE: dict[str, dict[str, int]] = {
     "failures": {"failing": 5, "bomb": 1, "start": 2},
     "stops": {"stop": 4, "start": 5, "rename": 1},
     "copies": {"backup": 5, "set_back": 4, "start": 3},
+    "memories": {"snapshot": 5, "rewind": 4, "start": 2},
     "losses": {"lose": 2, "start": 2},
     "clocks": {"clock": 4},
     "changes": {"unlink": 2, "link": 3, "arms": 3, "experiments": 3},
@@ -49,6 +50,11 @@ SCENES: dict[str, list[str]] = {
         "start+1 pull kill start pull kill start pull kill start pull mingle mingle heal mingle",
         "pull pull+1 mingle backup start pull mingle set_back tick tick+1 repeat replay deliver "
         "replay set_back tick tick+1 deliver replay replay mingle",
+    ],
+    "memories": [
+        "pull gossip snapshot pull gossip rewind pull pull gossip",
+        "pull gossip snapshot pull tick deliver rewind pull tick deliver gossip rewind",
+        "pull mingle snapshot pull pull mingle cut rewind pull tick pull tick heal mingle",
     ],
     "kills": [
         "pull gossip bomb pull tick start pull gossip",
