@@ -138,7 +138,8 @@ def plan_of(seed: int, exchange: str) -> Plan:
     if eager and draw.random() < 0.6:
         numbered[:0] = [(what, focus, draw.randrange(10_000)) for what in OLD.split()]
     experiments = draw.choice(EXPERIMENTS)
-    may_be_old = not eager and experiments == EXPERIMENTS[0] and draw.random() < 0.25
+    plain = not eager and experiments == EXPERIMENTS[0] and "memories" not in kinds
+    may_be_old = plain and draw.random() < 0.25  # 0.1 cannot hear of what was folded
     return Plan(
         seed,
         exchange,
