@@ -172,7 +172,9 @@ def test_real_agents_killed_reloaded_and_ended(start, tmp_path):
     out, err = process.communicate(timeout=TIMEOUT)
     assert process.returncode == 0, err
     assert sorted(out.splitlines()) == ["berlin stopped", "paris stopped"]
-    assert re.search(r"Z WARNING berlin: berlin reloaded its settings: arms of default: \+blue", err)
+    assert re.search(
+        r"Z WARNING berlin: berlin reloaded its settings: arms of default: \+blue", err
+    )
     assert children(process) == {}
 
 
