@@ -71,6 +71,7 @@ class Protocol(HttpToolsProtocol):
                 self._sentence = HEAD_TOO_LARGE
                 raise ValueError(HEAD_TOO_LARGE)  # the parser stops
         super().on_headers_complete()
+        self.headers = []  # trailers are none of the request's headers
 
     def on_chunk_header(self) -> None:
         """A chunk begins."""
