@@ -266,3 +266,40 @@ def test_a_neighbour_that_is_no_longer_in_the_settings(tmp_path, exchange):
     assert active(["b", "d"]) == {"b", "d"}
     assert active(["d"]) == {"d"}
     assert active(["b"]) == {"b"}
+
+
+def test_whatever_fails_at_the_end_the_store_is_closed(tmp_path, caplog):
+    """Seen: no thread was left to close zenoh in, and the store stayed open."""
+    agent = Agent(ARMS, families.Bernoulli(), seed=1)
+    store = Store.open(tmp_path / "a.db", fingerprint=agent.fingerprint)
+    node = Node(agent, store, MemoryNetwork(CYCLE).transport("a"), neighbours=["b"])
+    node.start()
+
+    def fails():
+        raise RuntimeError("can't start new thread")
+
+    close, node.transport.close = node.transport.close, fails
+    node.stop()
+    close()
+    assert "could not be closed" in caplog.text
+    Store.open(tmp_path / "a.db", fingerprint=agent.fingerprint).close()
+
+
+def test_a_message_is_examined_while_others_write(world, monkeypatch):
+    """Signatures take long: neither the store's transaction nor the lock is held meanwhile."""
+    w = world()
+    w.visit("a")
+    node, answered = w.nodes["b"], []
+    really = node.agent.exchange.examine
+
+    def examine(message):
+        asking = threading.Thread(target=node.decide, daemon=True)
+        asking.start()
+        asking.join(10)
+        answered.append(not asking.is_alive())
+        return really(message)
+
+    monkeypatch.setattr(node.agent.exchange, "examine", examine)
+    w.tick(3)
+    assert answered
+    assert all(answered)
