@@ -82,9 +82,10 @@ class Told:
     """A client of an agent with one neighbour that is connected and one that is not."""
 
     url = "http://127.0.0.1:8700"
+    names = ("default",)
 
     def __init__(self, *arguments, **options):
-        pass
+        assert options["experiment"] in (None, *self.names)
 
     def __enter__(self):
         return self
@@ -92,8 +93,16 @@ class Told:
     def __exit__(self, *error):
         pass
 
+    def experiments(self):
+        return {"experiments": {name: {} for name in self.names}}
+
+    def controls(self):
+        return {"pinned": "green", "paused": ["red"]}
+
     def arms(self):
-        return {}
+        numbers = ("mean", "low", "high", "probability_best", "expected_loss")
+        arm = {**dict.fromkeys(numbers, 0.5), "pulls_here": 1, "pulls_in_network": 2}
+        return dict.fromkeys(["red", "green", "blue"], arm)
 
     def network(self):
         status = {"identity": None, "active": True, "last_heard": None, "lag": None}
@@ -113,6 +122,27 @@ def test_status_says_who_is_connected(monkeypatch, capsys):
     assert " no " not in paris
     assert " no " in rome
     assert " yes " not in rome
+
+
+def test_status_shows_pins_and_pauses(monkeypatch, capsys):
+    monkeypatch.setattr("posse.live.client.Client", Told)
+    assert posse("status", Told.url) == 0
+    shown = capsys.readouterr().out
+    assert "red (paused)" in shown
+    assert "green (pinned)" in shown
+    assert "blue (" not in shown
+    assert shown.count("arms, as http://127.0.0.1:8700 knows them") == 1
+
+
+def test_status_of_several_experiments_or_of_one(monkeypatch, capsys):
+    monkeypatch.setattr("posse.live.client.Client", Told)
+    monkeypatch.setattr(Told, "names", ("checkout", "banner"))
+    assert posse("status", Told.url) == 0
+    shown = capsys.readouterr().out
+    assert "checkout: arms" in shown
+    assert "banner: arms" in shown
+    assert posse("status", Told.url, "--experiment", "banner") == 0
+    assert capsys.readouterr().out.count("arms, as") == 1
 
 
 def test_status_of_nobody(capsys):

@@ -3,16 +3,12 @@
 import re
 import signal
 import socket
-import subprocess
-import sys
 import time
 from contextlib import nullcontext
-from types import SimpleNamespace
 
 import httpx
 import pytest
 
-from posse.cli import main
 from posse.live import certificates
 
 from .calling import said
@@ -75,37 +71,6 @@ def test_a_router_that_nobody_reads_any_more_ends_cleanly(start, folder):
     router.send_signal(signal.SIGTERM)
     assert router.stderr.read() == ""
     assert router.wait(TIMEOUT) == 0
-
-
-def test_if_one_of_several_agents_fails_all_end(start, folder):
-    (folder / "berlin.toml").write_text(
-        AGENT.format(name="berlin", other="paris", address="127.0.0.1:9")
-    )
-    process = start("agent", "berlin.toml", "no.toml")
-    out, err = process.communicate(timeout=TIMEOUT)
-    assert process.returncode == 2
-    assert "posse: there is no file no.toml" in err
-    assert "Traceback" not in out + err
-
-
-def test_if_one_of_several_agents_cannot_be_started_the_others_end(monkeypatch):
-    started = []
-
-    def popen(command):
-        if started:
-            raise BlockingIOError("no more processes")
-        started.append(subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]))
-        return started[0]
-
-    monkeypatch.setattr("posse.cli.agent.told", nullcontext)
-    monkeypatch.setattr("posse.cli.agent.subprocess", SimpleNamespace(Popen=popen))
-    try:
-        with pytest.raises(BlockingIOError):
-            main(["agent", "berlin.toml", "paris.toml"])
-        assert started[0].returncode == -signal.SIGTERM
-    finally:
-        started[0].kill()
-        started[0].wait()
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -41,3 +42,45 @@ def test_it_was_told_before_it_waits(number):
     code = WAIT.format(before=f"signal.raise_signal({int(number)})")
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60)
     assert ended.stdout == b"True\nTrue\n"
+
+
+HANGUP = """
+import signal
+from posse.cli.running import told
+heard = []
+with told(lambda: heard.append(1)) as stopped:
+    signal.raise_signal(signal.SIGHUP)
+    print(stopped(0.01), len(heard), flush=True)
+    print(stopped(), len(heard), flush=True)
+    signal.raise_signal(signal.SIGHUP)
+    print(stopped(), len(heard), flush=True)
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="no SIGHUP")
+def test_a_hangup_is_told_and_does_not_end_it():
+    with subprocess.Popen(
+        [sys.executable, "-c", HANGUP], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE
+    ) as process:
+        try:
+            assert process.stdout.readline() == b"False 1\n"
+            process.send_signal(signal.SIGTERM)
+            assert process.communicate(timeout=60)[0] == b"True 1\nTrue 1\n"
+        finally:
+            process.kill()
+
+
+@pytest.mark.skipif(not hasattr(os, "openpty"), reason="no terminals")
+def test_a_terminal_that_was_closed_ends_it():
+    ours, theirs = os.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-c", HANGUP], stdin=theirs, stdout=subprocess.PIPE, start_new_session=True
+    ) as process:
+        try:
+            assert process.stdout.readline() == b"False 1\n"
+            os.close(theirs)
+            os.close(ours)
+            process.send_signal(signal.SIGHUP)
+            assert process.communicate(timeout=60)[0] == b"True 1\nTrue 1\n"
+        finally:
+            process.kill()

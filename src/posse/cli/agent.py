@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import logging
+import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from posse.cli.errors import live, mistakes
-from posse.cli.running import say, told
+from posse.cli.running import raise_descriptors, say, told
+from posse.cli.supervision import Supervisor
+
+if TYPE_CHECKING:
+    from posse.live.node import Node
+    from posse.live.settings import Settings
 
 EXAMPLES = """Examples:
 
@@ -22,67 +27,165 @@ posse agent /etc/posse/berlin.toml
 
 posse agent berlin.toml paris.toml rome.toml"""
 
+log = logging.getLogger(__name__)
+
+LOOK = 0.1  # seconds between two looks at processes
+
 
 def agent(
     files: Annotated[list[Path], typer.Argument(metavar="AGENT.toml", help="An agent's settings.")],
 ) -> None:
     """Run a live agent: it answers its application over HTTP and learns with its neighbours.
 
-    SIGTERM and Ctrl-C end it cleanly; a crash loses nothing that was acknowledged. Of several
-    files, each is run in a process of its own.
+    SIGTERM and Ctrl-C end it cleanly, SIGHUP reads its file again; a crash loses nothing that was
+    acknowledged. Of several files, each is run in a process of its own; one that dies is started
+    again, and the others go on.
     """
     if len(files) > 1:
-        raise typer.Exit(_run_all(files))
-    _run(files[0])
+        _run_all(files)
+    else:
+        _run(files[0])
 
 
 def _run(file: Path) -> None:
-    with mistakes(), live(), told() as stopped:
+    node: Node | None = None
+
+    def reload() -> None:
+        if node is not None:
+            _reload(file, node)
+
+    with mistakes(), live(), told(reload) as stopped:
         from posse.live.lean import import_special
 
         import_special()
-        from posse.live.http import serve
+        from posse.live import logs
         from posse.live.process import make_node
         from posse.live.settings import read_settings
 
         settings = read_settings(file)
+        logs.set_up(settings.name, settings.log)
+        raise_descriptors()
         with _of(file):
-            node = make_node(settings, file.resolve().parent)
+            made = make_node(settings, file.resolve().parent)
         try:
-            with _of(file):
-                node.start()
-                server = serve(node, settings.http, settings.http_hosts)
-            with server:
-                say(f"{settings.name} answers at {server.url}")
+            with ExitStack() as open_:
+                with _of(file):
+                    made.start()
+                    url = _serve(made, settings, file, open_)
+                node = made  # from now on it can be reloaded
+                _tell(settings, f"{settings.name} answers at {url}")
                 stopped()
         finally:
-            node.stop()
-    say(f"{settings.name} stopped")
+            made.stop()
+    _tell(settings, f"{settings.name} stopped")
+
+
+def _serve(node: Node, settings: Settings, file: Path, open_: ExitStack) -> str:
+    """Open the addresses that the settings name; the one where the application asks."""
+    from posse.live.certificates import check_private
+    from posse.live.http import serve, serve_probe
+    from posse.live.reloading import reload_from
+
+    folder = file.resolve().parent
+    tls: dict[str, Any] = {}
+    if settings.http_certificate:
+        certificate = folder / settings.http_certificate
+        key = folder / settings.http_key if settings.http_key else certificate.with_suffix(".key")
+        for path in (certificate, key):
+            if not path.exists():
+                raise ValueError(f"http_certificate: there is no file {path}")
+        check_private(key)
+        tls = {"certificate": certificate, "key": key}
+    server = open_.enter_context(
+        serve(
+            node,
+            settings.http,
+            settings.http_hosts,
+            token=_token("http_token", folder, settings.http_token),
+            operator_token=_token("operator_token", folder, settings.operator_token),
+            reload=lambda: reload_from(file, node),
+            insecure=settings.insecure_http,
+            **tls,
+        )
+    )
+    if settings.probe:
+        open_.enter_context(serve_probe(node, settings.probe))
+    return server.url
+
+
+def _token(key: str, folder: Path, name: str) -> str | None:
+    """What a file of a token holds, one line; None where the settings name none."""
+    from posse.live.certificates import check_private
+
+    if not name:
+        return None
+    path = folder / name
+    try:
+        content = path.read_text(encoding="ascii").strip()
+    except OSError as error:
+        raise ValueError(f"{key}: {path} cannot be read ({error.strerror})") from None
+    except ValueError:
+        content = ""
+    if not content or len(content.split()) > 1 or not content.isprintable():
+        raise ValueError(
+            f"{key}: {path} must have one line of letters, digits and signs, such as "
+            "openssl rand -hex 32 writes"
+        )
+    check_private(path)
+    return content
+
+
+def _reload(file: Path, node: Node) -> None:
+    """Take in what has changed in a file; a bad one changes nothing, and the log says why."""
+    from posse.live.reloading import reload_from
+
+    try:
+        reload_from(file, node)
+    except Exception as error:
+        if not isinstance(error, (ValueError, OSError)):
+            log.exception("%s could not be read again", file)
+        else:
+            log.error("%s is not taken in, nothing has changed: %s", file, error)
+
+
+def _tell(settings: Settings, line: str) -> None:
+    """Say how it stands: to people on stdout, to machines in the log."""
+    if settings.log == "json":
+        log.info("%s", line)
+    else:
+        say(line)
 
 
 @contextmanager
 def _of(file: Path) -> Iterator[None]:
-    """Say in which file the mistake is: there may be several."""
+    """Say in which file the mistake is: there may be several; and what the system lacks."""
     try:
         yield
     except ValueError as error:
         raise ValueError(f"{file}: {error}") from error
+    except BaseException as error:
+        # Python's word for it, and what zenoh's Rust makes of the same
+        if "start new thread" not in str(error) and type(error).__name__ != "PanicException":
+            raise
+        raise ValueError(
+            f"{file}: the system has no room for one more thread: raise its limits of tasks and "
+            "memory (ulimit -u, ulimit -v, TasksMax)"
+        ) from None
 
 
-def _run_all(files: list[Path]) -> int:
-    """Start them, and end all when told to or when one of them ends; how that one ended."""
-    started: list[subprocess.Popen[bytes]] = []
-    try:
-        with told() as stopped:
-            for file in files:
-                command = [sys.executable, "-m", "posse", "agent", str(file)]
-                started.append(subprocess.Popen(command))
-            while not stopped(0.1) and all(process.poll() is None for process in started):
+def _run_all(files: list[Path]) -> None:
+    """Look after some agents until told to stop, or until all were stopped."""
+    with mistakes(), live():
+        from posse.live import logs
+        from posse.live.settings import read_settings
+
+        for file in files:  # what is wrong from the start is said, before any is started
+            read_settings(file)
+        logs.set_up("posse agent")
+    children = Supervisor(files)
+    with told(lambda: children.pass_on(signal.SIGHUP)) as stopped:
+        try:
+            while children.look() and not stopped(LOOK):
                 pass
-        failed = [process.returncode for process in started if process.poll()]
-    finally:  # also if one of them cannot be started
-        for process in started:
-            process.terminate()
-        for process in started:
-            process.wait()
-    return abs(failed[0]) if failed else 0
+        finally:
+            children.stop()

@@ -5,6 +5,7 @@ import os
 import signal
 import socket
 import sqlite3
+import ssl
 import subprocess
 import sys
 import threading
@@ -14,6 +15,10 @@ from contextlib import closing
 import httpx
 import pytest
 
+from posse.live import certificates
+
+from ..loopback import free_addresses  # noqa: TID252 (no package to name)
+
 SOON = 60.0  # seconds, on a machine that does much else
 SETTINGS = """
 name = "berlin"
@@ -22,6 +27,11 @@ family = "bernoulli"
 insecure = true
 http = "{http}"
 store = "berlin.db"
+"""
+OPEN = """
+http_certificate = "web.pem"
+http_token = "token"
+probe = "{}"
 """
 COMMAND = [sys.executable, "-c", "from posse.cli import main; main()", "agent"]
 
@@ -121,9 +131,10 @@ def test_told_to_stop_under_load(agents, signals):
         visitor.join(SOON)
     with closing(sqlite3.connect(agents.folder / "berlin.db")) as store:
         rewarded = {row[0] for row in store.execute("SELECT id FROM decision WHERE reward = 1")}
-        (own,) = store.execute("SELECT value FROM exchange WHERE part = 'own'").fetchone()
+        parts = "SELECT value FROM exchange WHERE part LIKE 'entry berlin %'"
+        own = [json.loads(value) for (value,) in store.execute(parts)]
     assert rewarded >= set(acknowledged)
-    counts = [values[-1] for entry in json.loads(own) for values in entry[3].values()]
+    counts = [values[-1] for entry in own for values in entry[3].values()]
     assert sum(counts) == len(rewarded) * 2**20
 
 
@@ -156,3 +167,84 @@ def test_two_in_one_place(agents):
     assert "cannot be served" in one_line(third)
     assert httpx.get(f"{url}/readyz", trust_env=False).status_code == 200
     agents.end(first, signal.SIGTERM)
+
+
+FEW_THREADS = """
+import sys, threading
+from posse.cli import main
+left = [int(sys.argv[2])]
+begin = threading.Thread.start
+def start(thread):
+    if not left[0]:
+        raise RuntimeError("can't start new thread")
+    left[0] -= 1
+    begin(thread)
+threading.Thread.start = start
+main(["agent", sys.argv[1]])
+"""
+
+
+@pytest.mark.parametrize("threads", range(3))
+def test_too_few_threads_to_start(agents, threads):
+    """A traceback was printed, the store left open, and once the process stayed for ever."""
+    path = agents.folder / "agent.toml"
+    path.write_text(SETTINGS.format(http=f"unix:{agents.folder}/s"))
+    process = subprocess.Popen(
+        [sys.executable, "-c", FEW_THREADS, str(path), str(threads)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    agents.processes.append(process)
+    assert "no room for one more thread" in one_line(process)
+
+
+def test_an_address_for_others_its_token_and_its_probe(agents):
+    """The application's address has TLS and a token, the probe's tells of health alone."""
+    certificates.create_authority(agents.folder)
+    web = certificates.issue(agents.folder, "web")
+    (agents.folder / "token").write_text("s3cret-s3cret\n")
+    (agents.folder / "token").chmod(0o600)
+    probe, http = free_addresses(2)
+    path = agents.folder / "agent.toml"
+    path.write_text(SETTINGS.format(http=http.replace("127.0.0.1", "0.0.0.0")) + OPEN.format(probe))
+
+    def start():
+        process = subprocess.Popen(
+            [*COMMAND, str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        agents.processes.append(process)
+        return process
+
+    for secret in (agents.folder / "token", web.key):  # open to others, neither is taken
+        secret.chmod(0o644)
+        assert f"chmod 600 {secret}" in one_line(start())
+        secret.chmod(0o600)
+    process = start()
+    url = process.stdout.readline().decode().split()[-1].replace("0.0.0.0", "127.0.0.1")
+    assert url.startswith("https://")
+    verify = ssl.create_default_context(cafile=web.authority)
+    with httpx.Client(base_url=url, verify=verify, trust_env=False, timeout=10) as client:
+        assert client.post("/v1/decisions", json={}).status_code == 401
+        client.headers["Authorization"] = "Bearer s3cret-s3cret"
+        assert client.post("/v1/decisions", json={}).status_code == 200
+    seen = httpx.get(f"http://{probe}/healthz", headers={"Host": "any"}, trust_env=False)
+    assert seen.status_code == 200
+    assert httpx.get(f"http://{probe}/v1/arms", trust_env=False).status_code == 404
+    agents.end(process, signal.SIGTERM)
+
+
+def test_logs_for_machines(agents):
+    path = agents.folder / "agent.toml"
+    path.write_text(SETTINGS.format(http=f"unix:{agents.folder}/s") + 'log = "json"')
+    process = subprocess.Popen(
+        [*COMMAND, str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    agents.processes.append(process)
+    agents.wait()
+    process.send_signal(signal.SIGTERM)
+    out, err = process.communicate(timeout=SOON)
+    said = [json.loads(line) for line in err.splitlines()]
+    assert [(each["agent"], each["message"]) for each in said] == [
+        ("berlin", f"berlin answers at unix:{agents.folder}/s"),
+        ("berlin", "berlin stopped"),
+    ]
+    assert (process.returncode, out) == (0, b"")
