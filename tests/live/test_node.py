@@ -11,6 +11,7 @@ import pytest
 
 from posse import families
 from posse.live.agent import Agent
+from posse.live.inbox import Limits
 from posse.live.node import Node, Silence
 from posse.live.store import Conflict, Outcome, Store, StoreError, Unknown
 from posse.live.transport.memory import MemoryNetwork
@@ -303,3 +304,37 @@ def test_a_message_is_examined_while_others_write(world, monkeypatch):
     w.tick(3)
     assert answered
     assert all(answered)
+
+
+def test_a_neighbour_that_floods_keeps_nobody_out(tmp_path):
+    """With threads: what one says too much is dropped and counted, the other's evidence comes."""
+    network = MemoryNetwork([("a", "b"), ("a", "d")])
+
+    def node(name, near, **options):
+        agent = Agent(ARMS, families.Bernoulli(), seed=1, exchange_options={"identity": name})
+        store = Store.open(tmp_path / f"{name}.db", fingerprint=agent.fingerprint)
+        return Node(agent, store, network.transport(name), neighbours=near, **options)
+
+    limits = Limits(messages_per_second=10.0)
+    nodes = node("a", ["b", "d"], limits=limits), node("d", ["a"])
+    a, d = nodes
+    a.start()
+    d.transport.start(d.receive)
+    flooder = network.transport("b")
+    flooder.start(lambda *_: None)
+    try:
+        d.reward(d.decide().id, 1.0)
+        deadline = time.monotonic() + 30
+        while not a.evidence()["held"]:
+            assert time.monotonic() < deadline
+            for _ in range(20):
+                flooder.send("a", b"\x02garbage")
+            d.tick()
+            network.step()
+        for _ in range(200):
+            flooder.send("a", b"\x02garbage")
+        network.step()
+        assert a.network()["refused"]["too many messages"] > 100
+    finally:
+        for each in nodes:
+            each.stop()
