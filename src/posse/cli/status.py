@@ -41,7 +41,7 @@ def status(
     from rich.text import Text
 
     with mistakes(), live(), ExitStack() as open_clients:
-        from posse.live.client import Client
+        from posse.live.client.sync import Client
 
         def client(experiment: str | None) -> Any:
             # one more attempt, for an agent that is just starting again

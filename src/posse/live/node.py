@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from posse.live.absences import Absences
 from posse.live.agent import Agent
-from posse.live.controls import Control, ControlMessage
+from posse.live.control.controls import Control, ControlMessage
 from posse.live.counts import Counts
 from posse.live.dialects import Dialects
 from posse.live.exchange.ledger import Ledger

@@ -60,7 +60,7 @@ def test_few_certificates_of_a_neighbour_are_kept(world):
             lambda: (
                 publisher.put(payload, attachment=certificate)  # noqa: B023 (called here)
                 or ("b", payload) in world.heard["a"]
-            )  # noqa: B023
+            )
         )
     assert len(a._seen["b"]) <= CERTIFICATES
     issue_for(world.folder, "b", timedelta(seconds=-5), "ended")
