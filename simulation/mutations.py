@@ -13,6 +13,8 @@ from typing import Any
 
 from posse.live.agent import Agent
 from posse.live.exchange import boots, digests, examine, flows, origins, own
+from posse.live.exchange.ledger import negative
+from posse.live.exchange.messages import FlowsMessage
 from posse.live.experiment import Experiment
 from posse.live.store import Outcome, Store, StoreError, claim, file, keeper
 from simulation import agents
@@ -65,7 +67,7 @@ def _any_order(self: Any, entry: Any, now: float) -> str | None:
 
 
 def _echoed(self: Any, peer: str, message: Any, now: float) -> Any:
-    if isinstance(message, flows.FlowsMessage):
+    if isinstance(message, FlowsMessage):
         message = replace(message, echo=self._boot)
     return _receive_flows(self, peer, message, now)
 
@@ -110,7 +112,7 @@ def _counted_again(self: Any, decision_id: str, reward: float, time: float) -> O
 
 
 def _any_version(self: Any, record: Any, sender: Any, message: Any) -> bool:
-    return _advance(self, record, sender, replace(message, flow=flows.negative(record.flow)))
+    return _advance(self, record, sender, replace(message, flow=negative(record.flow)))
 
 
 def _lazily(self: Any, work: Callable[[], Any], durable: bool = True) -> Any:

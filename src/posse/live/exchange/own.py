@@ -14,7 +14,7 @@ from typing import Any
 
 from posse.live.exchange.books import Absorbed, Books
 from posse.live.exchange.current import Current
-from posse.live.exchange.ledger import Ledger, dominates, from_plain, minus, plain
+from posse.live.exchange.ledger import Ledger, dominates, from_plain, larger, minus, plain
 from posse.live.exchange.messages import Entry
 from posse.live.exchange.numbers import DATED, new_incarnation
 
@@ -88,7 +88,11 @@ class Own:
         if current is not None and entry.incarnation == current.incarnation:
             return not current.is_own_past(entry)
         held = self.books.entries.get(entry.key)
-        return held is None or entry.seq > held.seq
+        return (
+            held is None
+            or entry.seq > held.seq
+            or not dominates(held.evidence, entry.evidence)  # another future of a past process
+        )
 
     def take(self, entry: Entry) -> str | None:
         """Take in one's own words, said by another, that are news; why not, if they cannot be."""
@@ -99,12 +103,15 @@ class Own:
         if self.books.absorbed(self.identity).holds(entry.incarnation):
             return self._add_difference(entry)
         held = self.books.entries.get(entry.key)
-        if held is not None and not dominates(entry.evidence, held.evidence):
-            return "goes back"
-        if self._overlap(entry):
-            if held is not None:
+        if held is not None:
+            other_future = entry.seq <= held.seq or not dominates(entry.evidence, held.evidence)
+            if other_future or self._overlap(entry):
                 self.fold([held])
+            if self.books.absorbed(self.identity).holds(entry.incarnation):
                 return self._add_difference(entry)
+            if other_future:  # and no room to hold both
+                return "goes back"
+        elif self._overlap(entry):
             return self._absorb(entry)
         self._keep(entry)
         current = self.current
@@ -225,29 +232,40 @@ class Own:
         below = [j for j in absorbed.named if DATED <= j < entry.floor]
         return bool(below) or any(absorbed.holds(each) for each, _ in entry.folded)
 
-    def _gather(self, entry: Entry) -> None:
-        """Absorb all that has to do with an entry, so that one place says what is counted."""
+    def _gather(self, entry: Entry) -> bool:
+        """Absorb all that has to do with an entry, so that one place says what is counted.
+
+        Whether there was room for all of it.
+        """
         named = {entry.incarnation, *(each for each, _ in entry.folded)}
         current = self.current or self.open()
         absorbed = self.books.absorbed(self.identity)
-        self.fold(
-            [
-                e
-                for e in self.books.of(self.identity)
-                if e.incarnation not in (current.incarnation, entry.incarnation)
-                and not absorbed.holds(e.incarnation)
-                and (e.incarnation in named or named & {each for each, _ in e.folded})
-            ]
-        )
+
+        def concerns(incarnation: int) -> bool:
+            """Named by the entry, or below its floor, which absorbs without a name."""
+            return incarnation in named or DATED <= incarnation < entry.floor
+
+        concerned = [
+            e
+            for e in self.books.of(self.identity)
+            if e.incarnation not in (current.incarnation, entry.incarnation)
+            and not absorbed.holds(e.incarnation)
+            and any(map(concerns, (e.incarnation, *(each for each, _ in e.folded))))
+        ]
+        self.fold(concerned)
+        absorbed = self.books.absorbed(self.identity)
+        return all(absorbed.holds(e.incarnation) for e in concerned)
 
     def _absorb(self, entry: Entry) -> str | None:
         """Absorb one's own words that count, in part, what is counted elsewhere."""
-        self._gather(entry)
+        if not self._gather(entry):
+            return UNTOLD
         return self._absorb_worth(entry, self._pure(entry), {})
 
     def _add_difference(self, entry: Entry) -> str | None:
         """Add what an absorbed incarnation has more than we knew of it."""
-        self._gather(entry)
+        if not self._gather(entry):
+            return UNTOLD
         _, before = self.archive.get(entry.incarnation, (0, 0))
         worth = self._pure(entry)
         if isinstance(before, int):
@@ -257,9 +275,9 @@ class Own:
     def _absorb_worth(self, entry: Entry, worth: Ledger | None, before: Ledger) -> str | None:
         if worth is None:
             return UNTOLD
-        if not dominates(worth, before):
-            return "goes back"
         current = self.current or self.open()
+        # of two futures of a past process the larger count of each arm, for all to agree on
+        worth = larger(before, worth)
         fresh = minus(worth, before)
         if not current.has_room_for(fresh):
             return "no room"
@@ -267,9 +285,10 @@ class Own:
         self._archive_unknown(entry)
         for incarnation, seq in entry.folded:
             current.folded[incarnation] = max(seq, current.folded.get(incarnation, 0))
-        current.folded[entry.incarnation] = entry.seq
+        seq = max(entry.seq, current.folded.get(entry.incarnation, 0))
+        current.folded[entry.incarnation] = seq
         current.floor = max(current.floor, entry.floor)
-        self._archive(entry.incarnation, entry.seq, worth, current.incarnation)
+        self._archive(entry.incarnation, seq, worth, current.incarnation)
         self._rewrite(current)
         return None
 
