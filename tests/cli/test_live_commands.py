@@ -93,7 +93,20 @@ class Told:
         pass
 
     def arms(self):
-        return {}
+        arm = {
+            "mean": 0.0123456,
+            "low": 0.00123456,
+            "high": 0.123456,
+            "probability_best": 0.99999,
+            "expected_loss": 0.000123456,
+            "pulls_here": 999_999,
+            "pulls_in_network": 1e8,
+        }
+        return {"a [long] name, much longer than there is room for": arm, "red": arm, "green": arm}
+
+    def experiments(self):
+        holds = {"pinned": "green", "paused": ["red"]}
+        return {"experiments": {"checkout": holds, "banner": {"pinned": None, "paused": []}}}
 
     def network(self):
         status = {"identity": None, "active": True, "last_heard": None, "lag": None}
@@ -113,6 +126,33 @@ def test_status_says_who_is_connected(monkeypatch, capsys):
     assert " no " not in paris
     assert " no " in rome
     assert " yes " not in rome
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_status_fits_the_terminal(monkeypatch, capsys, width):
+    """Every arm is one line, in a terminal of 80 columns too; it was folded into several."""
+    monkeypatch.setattr("posse.live.client.Client", Told)
+    monkeypatch.setenv("COLUMNS", str(width))
+    assert posse("status", Told.url, Told.url) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= width
+    assert sum("0.00123 to 0.123" in line for line in lines) == 2 * 2 * 3
+    (first, *_) = [line for line in lines if line.startswith("a [long]")]
+    assert first.split()[-2:] == ["999,999", "100.00M"]
+    assert ("…" in first) == (width == 80)
+    assert len([line for line in lines if line.startswith("green pinned ")]) == 2
+    assert len([line for line in lines if line.startswith("red paused ")]) == 2
+    assert [line for line in lines if "knows it" in line] == [
+        f"{name}, as {Told.url} knows it" for name in ("checkout", "banner")
+    ] * 2
+
+
+def test_status_of_one_experiment(monkeypatch, capsys):
+    monkeypatch.setattr("posse.live.client.Client", Told)
+    assert posse("status", Told.url, "--experiment", "banner") == 0
+    assert "checkout" not in capsys.readouterr().out
+    assert posse("status", Told.url, "--experiment", "cart") == 2
+    assert "has no experiment cart, but checkout, banner" in capsys.readouterr().err
 
 
 def test_status_of_nobody(capsys):

@@ -36,7 +36,7 @@ app = typer.Typer(
 Researchers simulate. First: [bold]posse paper fig3[/bold], then [bold]posse run FILE.toml[/bold].
 
 Operators run agents that learn from real rewards. First: [bold]posse new berlin paris[/bold],
-then [bold]posse agent[/bold].""",
+then [bold]posse agent berlin.toml paris.toml[/bold]; docs/live.md says the rest.""",
     epilog="posse COMMAND --help shows examples of each.",
     add_completion=False,
     pretty_exceptions_enable=False,

@@ -126,7 +126,7 @@ def _ask(
     with mistakes(), live():
         from posse.live.client import Client
 
-        token = None if token_file is None else _token(token_file)
+        token = None if token_file is None else read_token(token_file)
         # one more attempt, for an agent that is just starting again; nobody waits long at a prompt
         options: Any = {"experiment": experiment, "token": token, "verify": verify}
         with Client(url, attempts=2, **options) as client:
@@ -136,7 +136,7 @@ def _ask(
                 raise Mistake(str(error)[:500]) from None
 
 
-def _token(file: Path) -> str:
+def read_token(file: Path) -> str:
     """What is in the file; it is never shown, and never an argument, which others could see."""
     try:
         return file.read_text(encoding="ascii").strip()
