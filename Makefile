@@ -9,8 +9,10 @@ QUICK := tests/test_beliefs.py tests/test_public_face.py tests/families/test_law
 PORTABLE := tests/lab/compiled/test_golden.py tests/lab/compiled/test_determinism.py \
   tests/lab/compiled/test_baselines.py tests/algorithms/test_baselines.py tests/algorithms/test_mixing.py
 
+SCHEDULES ?= 1000
+
 .DEFAULT_GOAL := help
-.PHONY: help paper demo quick test disguise study soak lint docs format bench clean
+.PHONY: help paper demo quick test disguise study soak simulate lint docs format bench clean
 
 help: ## list the commands
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 10
@@ -45,6 +47,9 @@ study: $(READY) ## the long statistics behind the tables of docs/, which it writ
 
 soak: $(READY) ## eight live agents killed, stopped, cut off, flooded, out of space: 4 minutes
 	$(BIN)/python -m pytest tests/soak --soak-seconds 60
+
+simulate: $(READY) ## SCHEDULES=100000 of whole agents through faults, each from a seed: two hours
+	$(BIN)/python -m simulation --schedules $(SCHEDULES)
 
 lint: $(READY) ## ruff, mypy --strict and the layer rules
 	$(BIN)/ruff check .

@@ -1,8 +1,10 @@
 """`make bench`, second part: what one live agent bears, beside the same writes to bare SQLite.
 
 Three real agents in a line, mTLS between them, each with its store on the same disk. The one in the
-middle is asked by one client, by eight at once and in batches; all contenders take turns, because
-how fast a disk syncs changes from one second to the next. README.md here explains the rows.
+middle is asked by clients of a process of their own (load.py), by 1, 8 and 32 at once, with one
+request a step, and in batches; all take turns, because how fast a disk syncs changes from one
+second to the next. With `--beside PYTHON` the agents of another checkout's environment take part in
+the turns, and each figure is followed by its ratio to theirs. README.md here explains the rows.
 """
 
 from __future__ import annotations
@@ -11,31 +13,158 @@ import argparse
 import json
 import os
 import sqlite3
+import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from statistics import median
+from urllib.error import URLError
+from urllib.request import ProxyHandler, Request, build_opener
 
-import numpy as np
+ARMS = [f"option-{k}" for k in range(5)]
+ORIGINS, MANY_ARMS, EXPERIMENTS = 500, 17, 20
+HERE = Path(__file__).resolve().parent
+OPENER = build_opener(ProxyHandler({}))
+AGENT = "from posse.cli import main; main()"
 
-from posse import families
-from posse.live import Agent, Client, Node, Store
-from posse.live.swarm import agent_settings, in_processes
-from posse.live.swarm.processes import ProcessSite
-from posse.live.transport.memory import MemoryNetwork
 
-ARMS = {f"option-{k}": 0.7 - 0.1 * k for k in range(5)}
-CLIENTS, BATCH = 8, 100
-TICKS = os.sysconf("SC_CLK_TCK")
-Pair = Callable[[], None]
+@dataclass(frozen=True)
+class Target:
+    """A figure with what it must be and what would be better still."""
+
+    key: str
+    says: str
+    must: float | None = None
+    stretch: float | None = None
+    at_most: bool = False
+
+    def verdict(self, value: float) -> str:
+        """Which of both it reaches."""
+        if self.must is None:
+            return ""
+        for bound, word in ((self.stretch, "stretch"), (self.must, "must")):
+            if bound is not None and (value <= bound if self.at_most else value >= bound):
+                return word
+        return "MISSED"
+
+
+TARGETS = (
+    Target("sqlite", "bare SQLite, the same rows and commits, pairs/s"),
+    Target("node", "a node in its process, pairs/s"),
+    Target("1 per_second", "1 client, pairs/s", 700, 1000),
+    Target("8 per_second", "8 clients, pairs/s", 1500, 3000),
+    Target("32 per_second", "32 clients, pairs/s", 2000, 4000),
+    Target("1 p50_ms", "1 client, half of the pairs within, ms"),
+    Target("8 p50_ms", "8 clients, half of the pairs within, ms"),
+    Target("8 p99_ms", "8 clients, 99% of the pairs within, ms", 15, 8, at_most=True),
+    Target("32 p99_ms", "32 clients, 99% of the pairs within, ms"),
+    Target("steps per_second", "8 clients, reward and next decision in one, /s", 2500, 4000),
+    Target("rewards per_second", "rewards in batches of 100, /s", 15_000, 30_000),
+    Target("idle", "an agent at rest, % of a core"),
+    Target("memory", "resident memory of an agent, MB", 85, 60, at_most=True),
+    Target("many memory", f"{EXPERIMENTS} experiments in an agent, MB", 120, 90, at_most=True),
+    Target("many start", f"{EXPERIMENTS} experiments in an agent, start, s", 5, at_most=True),
+    Target(
+        "bytes", f"one changed entry among {ORIGINS} origins, kB written", 10, at_most=True
+    ),
+)  # fmt: skip
+LOADS = {
+    "1": ("--clients", "1"),
+    "8": ("--clients", "8"),
+    "32": ("--clients", "32"),
+    "steps": ("--clients", "8", "--mode", "steps"),
+    "rewards": ("--clients", "1", "--mode", "rewards"),
+}
+
+
+class Line:
+    """Agents as processes of one environment, the middle one to be asked."""
+
+    def __init__(self, folder: Path, python: str, n_agents: int = 3, tables: str = "") -> None:
+        from posse.live.swarm import agent_settings, in_processes
+
+        folder.mkdir()
+        self.python = python
+        links = [(i, i + 1) for i in range(n_agents - 1)]
+        settings = agent_settings(n_agents, ARMS, "origins", tick_seconds=1.0)
+        self.sites = in_processes(folder, links, settings)
+        for site in self.sites:
+            site.file.write_text(site.file.read_text() + tables)
+        self.url = self.sites[n_agents // 2].url
+        self.processes: list[subprocess.Popen[bytes]] = []
+
+    def start(self) -> float:
+        """Start all, and wait until all answer; how long that took."""
+        began = time.perf_counter()
+        for site in self.sites:
+            with site.file.with_suffix(".log").open("ab") as log:
+                command = [self.python, "-c", AGENT, "agent", str(site.file)]
+                self.processes.append(
+                    subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+                )
+        for site, process in zip(self.sites, self.processes, strict=True):
+            while not answers(f"{site.url}/healthz"):
+                if process.poll() is not None or time.perf_counter() > began + 60:
+                    raise RuntimeError(site.file.with_suffix(".log").read_text()[-500:])
+                time.sleep(0.02)
+        return time.perf_counter() - began
+
+    def stop(self) -> None:
+        """SIGTERM, and SIGKILL for one that does not heed it."""
+        for process in self.processes:
+            process.terminate()
+        for process in self.processes:
+            try:
+                process.wait(15)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait(15)
+
+    @property
+    def asked(self) -> int:
+        """The process id of the one that is asked."""
+        return self.processes[len(self.processes) // 2].pid
+
+
+def answers(url: str, body: bytes | None = None) -> bool:
+    """Whether somebody answers there, and well."""
+    request = Request(url, body, {"Content-Type": "application/json"})
+    try:
+        with OPENER.open(request, timeout=10) as answer:
+            return bool(answer.status == 200)
+    except (URLError, OSError):
+        return False
+
+
+def loaded(url: str, seconds: float, *options: str) -> dict[str, float]:
+    """The figures of load.py, in a process of its own."""
+    command = [sys.executable, HERE / "load.py", url, "--seconds", str(seconds), *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(done.stderr.strip()[-500:])
+    return dict(json.loads(done.stdout))
+
+
+def memory(process: int) -> float:
+    """The megabytes that a process has in memory (Linux)."""
+    status = Path(f"/proc/{process}/status").read_text()
+    return int(next(row for row in status.splitlines() if row.startswith("VmRSS")).split()[1]) / 1e3
+
+
+def seconds_used(process: int) -> float:
+    """The seconds of processor that a process has taken (Linux)."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 @contextmanager
-def bare_sqlite(folder: Path) -> Iterator[Pair]:
-    """The same rows and commits by hand: a decision, then its reward and a state of evidence."""
+def bare_sqlite(folder: Path) -> Iterator[sqlite3.Connection]:
+    """A table of decisions and one of evidence, as the store has them."""
     connection = sqlite3.connect(folder / "bare.db", isolation_level=None)
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("CREATE TABLE exchange (row INTEGER PRIMARY KEY, state TEXT)")
@@ -43,177 +172,184 @@ def bare_sqlite(folder: Path) -> Iterator[Pair]:
         "CREATE TABLE decision (number INTEGER PRIMARY KEY, id TEXT UNIQUE, arm TEXT, "
         "probability REAL, time REAL, reward REAL)"
     )
-    state = json.dumps({arm: [2**20, 2**20] for arm in ARMS})
-    numbers = iter(range(10**9))
-
-    def pair() -> None:
-        id_ = f"{next(numbers):032x}"
-        connection.execute("PRAGMA synchronous=NORMAL")  # as the store: the reward syncs for both
-        connection.execute(
-            "INSERT INTO decision (id, arm, probability, time) VALUES (?, ?, ?, ?)",
-            (id_, "option-0", 0.5, time.time()),
-        )
-        connection.execute("PRAGMA synchronous=FULL")
-        connection.execute("BEGIN")
-        connection.execute("UPDATE decision SET reward = ? WHERE id = ?", (1.0, id_))
-        connection.execute("REPLACE INTO exchange VALUES (1, ?)", (state,))
-        connection.execute("COMMIT")
-
-    yield pair
+    yield connection
     connection.close()
 
 
-@contextmanager
-def in_process(folder: Path) -> Iterator[Pair]:
-    """A node without HTTP: what the decision, the books and the commits cost."""
-    agent = Agent(list(ARMS), families.Bernoulli(), seed=1)
-    store = Store.open(folder / "node.db", fingerprint=agent.fingerprint)
-    network = MemoryNetwork([("a", "b")])
-    node = Node(agent, store, network.transport("a"), neighbours=["b"])
-    yield lambda: void(node.reward(node.decide().id, 1.0))
-    node.stop()
+def bare_pair(connection: sqlite3.Connection) -> None:
+    """The same rows and commits by hand: a decision, then its reward and a state of evidence."""
+    id_ = os.urandom(16).hex()
+    connection.execute("PRAGMA synchronous=NORMAL")  # as the store: the reward syncs for both
+    connection.execute(
+        "INSERT INTO decision (id, arm, probability, time) VALUES (?, ?, ?, ?)",
+        (id_, "option-0", 0.5, time.time()),
+    )
+    connection.execute("PRAGMA synchronous=FULL")
+    connection.execute("BEGIN")
+    connection.execute("UPDATE decision SET reward = ? WHERE id = ?", (1.0, id_))
+    state = json.dumps({arm: [2**20, 2**20] for arm in ARMS})
+    connection.execute("REPLACE INTO exchange VALUES (1, ?)", (state,))
+    connection.execute("COMMIT")
 
 
-def void(_: object) -> None:
-    """Forget an answer."""
+def in_process(folder: Path, pairs: int) -> dict[str, float]:
+    """A node without HTTP: pairs a second, and the bytes that one changed entry writes."""
+    from posse import families
+    from posse.live import Agent, Node, Store
+    from posse.live.exchange.messages import Entry, OriginsMessage
+    from posse.live.transport.memory import MemoryNetwork
+    from posse.live.wire import Codec
+
+    def node(name: str, arms: Sequence[str]) -> Node:
+        agent = Agent(arms, families.Bernoulli(), seed=1)
+        store = Store.open(folder / f"{name}.db", fingerprint=agent.fingerprint)
+        transport = MemoryNetwork([("a", "b")]).transport("a")
+        return Node(agent, store, transport, neighbours=["b"])
+
+    one = node("pairs", ARMS)
+    start = time.perf_counter()
+    for number in range(pairs):
+        one.reward(one.decide().id, float(number % 3 == 0))
+    measured = {"node": pairs / (time.perf_counter() - start)}
+    one.stop()
+
+    many = [f"option-{k}" for k in range(MANY_ARMS)]
+    one = node("entries", many)
+    fingerprint, codec = one.agent.fingerprint, Codec(OriginsMessage)
+
+    def say(origins: Sequence[int], seq: int) -> None:
+        evidence = dict.fromkeys(many, (seq << 19, seq << 20))
+        signature = os.urandom(471)  # as long as those with certificates are
+        entries = tuple(Entry(f"origin-{k:04d}", k + 1, seq, evidence, signature) for k in origins)
+        one.receive("b", codec.encode(OriginsMessage(fingerprint, entries, (), False)))
+
+    def written() -> int:
+        lines = Path("/proc/self/io").read_text().splitlines()
+        return int(next(line for line in lines if line.startswith("wchar")).split()[1])
+
+    for first in range(0, ORIGINS, 50):
+        say(range(first, first + 50), 1)
+    assert f"'{many[0]}'" in repr(one.evidence()), "the entries were not taken in"
+    sizes = []
+    for seq in range(2, 12):
+        before = written()
+        say([7], seq)
+        sizes.append(written() - before)
+    one.stop()
+    return {**measured, "bytes": median(sizes) / 1e3}
 
 
-def pairs(ask: Pair, count: int) -> list[float]:
-    """How long each of so many decisions with their rewards took, in seconds."""
-    taken = []
-    for _ in range(count):
-        start = time.perf_counter()
-        ask()
-        taken.append(time.perf_counter() - start)
-    return taken
+def of_python(python: str, folder: Path, pairs: int) -> dict[str, float]:
+    """The same in a process of this environment or another."""
+    folder.mkdir()
+    command = [python, __file__, "--in-process", str(folder), "--pairs", str(pairs)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        print(f"({python}: {done.stderr.strip().splitlines()[-1]})", file=sys.stderr)
+        return {}
+    return dict(json.loads(done.stdout))
 
 
-def usage(process: int) -> tuple[float, float]:
-    """The seconds of processor and the megabytes of memory that a process has taken (Linux)."""
-    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    status = Path(f"/proc/{process}/status").read_text()
-    kilobytes = next(row for row in status.splitlines() if row.startswith("VmRSS")).split()[1]
-    return (int(fields[11]) + int(fields[12])) / TICKS, int(kilobytes) / 1000
+def many_experiments(folder: Path, python: str) -> dict[str, float]:
+    """The start and the memory of one agent with many experiments, each asked once."""
+    names = [f"experiment-{k}" for k in range(EXPERIMENTS)]
+    line = Line(folder, python, 1, "".join(f"[experiments.{name}]\n" for name in names))
+    try:
+        start = line.start()
+        for name in names:
+            if not answers(f"{line.url}/v1/experiments/{name}/decisions", b"{}"):
+                raise RuntimeError(f"{name} gave no decision")
+        return {"many start": start, "many memory": memory(line.asked)}
+    except RuntimeError as error:
+        print(f"({python}: no {EXPERIMENTS} experiments: {str(error)[-200:]})", file=sys.stderr)
+        return {}
+    finally:
+        line.stop()
 
 
-def share(process: int, during: Callable[[], object]) -> tuple[float, float]:
-    """The share of one core and the memory of a process while something happens."""
-    start, before = time.perf_counter(), usage(process)[0]
-    during()
-    after, memory = usage(process)
-    return (after - before) / (time.perf_counter() - start), memory
+def measure(folder: Path, pythons: dict[str, str], rounds: int, seconds: float) -> dict[str, dict]:
+    """All contenders in turns, round after round: the median of each figure by contender."""
+    taken: dict[str, dict[str, list[float]]] = {who: defaultdict(list) for who in pythons}
+    lines = {who: Line(folder / who, python) for who, python in pythons.items()}
+    refused: set[tuple[str, str]] = set()
+    try:
+        for line in lines.values():
+            line.start()
+        with bare_sqlite(folder) as bare:
+            for round_ in range(rounds + 1):
+                for name, options in LOADS.items():
+                    start, count = time.perf_counter(), 0
+                    while time.perf_counter() < start + seconds / len(LOADS):
+                        bare_pair(bare)
+                        count += 1
+                    sqlite_rate = count / (time.perf_counter() - start)
+                    for who, line in lines.items():
+                        if round_:  # the first warms up
+                            taken[who]["sqlite"].append(sqlite_rate)
+                        if (who, name) in refused:
+                            continue
+                        try:
+                            figures = loaded(line.url, seconds, *options)
+                        except RuntimeError as error:
+                            print(f"({who}, {name}: {str(error)[-200:]})", file=sys.stderr)
+                            refused.add((who, name))
+                            continue
+                        for key, value in figures.items():
+                            if round_:
+                                taken[who][f"{name} {key}"].append(value)
+        for who, line in lines.items():
+            before = seconds_used(line.asked)
+            time.sleep(5)
+            taken[who]["idle"].append(100 * (seconds_used(line.asked) - before) / 5)
+            taken[who]["memory"].append(memory(line.asked))
+    finally:
+        for line in lines.values():
+            line.stop()
+    measured = {who: {k: median(v) for k, v in each.items()} for who, each in taken.items()}
+    for who, python in pythons.items():
+        measured[who] |= of_python(python, folder / f"{who}-node", int(400 * seconds))
+        measured[who] |= many_experiments(folder / f"{who}-many", python)
+    return measured
+
+
+def show(measured: dict[str, dict]) -> None:
+    """The table for people: each figure, its targets, and its ratio to the one beside."""
+    beside = measured.get("beside", {})
+    print(f"{'':52} {'must':>7} {'stretch':>7} {'measured':>9}  {'verdict':8} {'ratio':>6}")
+    for target in TARGETS:
+        if target.key not in measured["this"]:
+            continue
+        value = measured["this"][target.key]
+        bounds = [f"{b:g}" if b is not None else "" for b in (target.must, target.stretch)]
+        ratio = f"{value / beside[target.key]:6.2f}" if beside.get(target.key) else ""
+        print(
+            f"{target.says:52} {bounds[0]:>7} {bounds[1]:>7} {value:9.1f}  "
+            f"{target.verdict(value):8} {ratio}"
+        )
 
 
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=12)
-    parser.add_argument("--pairs", type=int, default=100, help="of each contender in a round")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=3.0, help="of each load in a round")
+    parser.add_argument("--quick", action="store_true", help="two rounds of a second")
+    parser.add_argument("--beside", help="the python of another checkout's environment")
     parser.add_argument("--output", type=Path, default=Path("results/bench-live.json"))
-    arguments = parser.parse_args()
+    parser.add_argument("--in-process", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--pairs", type=int, default=1000, help=argparse.SUPPRESS)
+    a = parser.parse_args()
+    if a.in_process:
+        print(json.dumps(in_process(a.in_process, a.pairs)))
+        return
+    rounds, seconds = (2, 1.0) if a.quick else (a.rounds, a.seconds)
+    pythons = {"this": sys.executable} | ({"beside": a.beside} if a.beside else {})
     with tempfile.TemporaryDirectory(dir=".", prefix=".bench-live-") as name:
-        folder = Path(name).resolve()
-        sites = in_processes(
-            folder, [(0, 1), (1, 2)], agent_settings(3, list(ARMS), "origins", tick_seconds=1.0)
-        )
-        try:
-            for site in sites:
-                site.start()
-            for site in sites:
-                site.wait()
-            measured = measure(sites[1], folder, arguments.rounds, arguments.pairs)
-        finally:
-            for site in sites:
-                site.stop()
-    arguments.output.parent.mkdir(exist_ok=True)
-    arguments.output.write_text(json.dumps(measured, indent=2) + "\n")
-    print(f"(written to {arguments.output})")
-
-
-def measure(site: ProcessSite, folder: Path, rounds: int, count: int) -> dict[str, object]:
-    """All contenders in turns, then the agent at rest and under load."""
-    assert site.process is not None
-    process = site.process.pid
-    taken: dict[str, list[list[float]]] = {}  # by contender and round
-    together, batches = [], []
-    with (
-        bare_sqlite(folder) as bare,
-        in_process(folder) as node,
-        Client(site.url, timeout=60) as client,
-    ):
-        contenders = {
-            "bare SQLite": bare,
-            "a node in its process": node,
-            "one HTTP client": asking(client),
-        }
-        for round_ in range(rounds + 1):
-            for name, ask in contenders.items():
-                each = pairs(ask, count)
-                if round_:  # the first warms up
-                    taken.setdefault(name, []).append(each)
-            together.append(at_once(site.url, count))
-            batches.append(in_batch(client))
-        idle = share(process, lambda: time.sleep(5))
-        load = share(process, lambda: pairs(asking(client), 5 * count))
-    measured = {
-        "pairs": {name: speeds(each) for name, each in taken.items()},
-        "eight_clients_pairs_per_second": float(np.median(together)),
-        "batched_rewards_per_second": float(np.median(batches)),
-        "idle": {"core": idle[0], "megabytes": idle[1]},
-        "load": {"core": load[0], "megabytes": load[1]},
-    }
+        measured = measure(Path(name).resolve(), pythons, rounds, seconds)
     show(measured)
-    return measured
-
-
-def asking(client: Client) -> Pair:
-    """A decision and its reward over HTTP."""
-    return lambda: void(client.update(client.pull(), 1.0))
-
-
-def at_once(url: str, count: int) -> float:
-    """Pairs a second of eight clients together."""
-    with ThreadPoolExecutor(CLIENTS) as threads, Client(url, timeout=60) as client:
-        start = time.perf_counter()
-        done = threads.map(lambda _: pairs(asking(client), count // CLIENTS), range(CLIENTS))
-        return sum(map(len, done)) / (time.perf_counter() - start)
-
-
-def in_batch(client: Client) -> float:
-    """Rewards a second in one request."""
-    rewards = [(decision, 1.0) for decision in client.pull_all(BATCH)]
-    start = time.perf_counter()
-    client.update_all(rewards)
-    return BATCH / (time.perf_counter() - start)
-
-
-def speeds(rounds: list[list[float]]) -> dict[str, float]:
-    """Pairs a second in the best and in the median round; what half and 99% of them took."""
-    rates = [len(each) / sum(each) for each in rounds]
-    median, slow = np.quantile(np.concatenate(rounds), [0.5, 0.99])
-    return {
-        "best_per_second": max(rates),
-        "per_second": float(np.median(rates)),
-        "p50_ms": 1e3 * float(median),
-        "p99_ms": 1e3 * float(slow),
-    }
-
-
-def show(measured: dict[str, Any]) -> None:
-    """The same for people."""
-    print(
-        f"{'durable decision + reward':28} {'best/s':>8} {'pairs/s':>8} {'p50 ms':>8} {'p99 ms':>8}"
-    )
-    for name, row in measured["pairs"].items():
-        print(f"{name:28} " + " ".join(f"{value:8.2f}" for value in row.values()))
-    together = measured["eight_clients_pairs_per_second"]
-    print(f"{'eight HTTP clients at once':28} {'':8} {together:8.2f}")
-    print("must, of one client: 300 pairs a second")
-    batched = measured["batched_rewards_per_second"]
-    print(f"rewards in batches of {BATCH}: {batched:.0f} a second   (must: 2000)")
-    for when in ("idle", "load"):
-        used = measured[when]
-        print(f"an agent, {when}: {used['core']:.1%} of a core, {used['megabytes']:.0f} MB")
+    a.output.parent.mkdir(exist_ok=True)
+    a.output.write_text(json.dumps(measured, indent=2) + "\n")
+    print(f"(written to {a.output})")
 
 
 if __name__ == "__main__":

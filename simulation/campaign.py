@@ -70,7 +70,8 @@ def report(plan: Plan) -> str:
         f"  {verdict(plan)}",
         f"  shrunk from {len(plan.steps)} to {len(short.steps)} steps: {verdict(short)}",
         f"  agents {' '.join(short.names)}, links {' '.join(a + b for a, b in short.links)}, "
-        f"window {short.window}, default {short.default_reward}, remember {short.remember}",
+        f"window {short.window}, default {short.default_reward}, remember {short.remember}, "
+        f"eager {short.eager}",
         *(f"    {step}" for step in short.steps),
     ]
     return "\n".join(lines)

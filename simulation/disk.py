@@ -6,6 +6,8 @@ message that the node sends: these are the points at which a process can be kill
 
 from __future__ import annotations
 
+import functools
+import os
 import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -48,14 +50,15 @@ class Disk:
     full_sync: bool = True
     connections: list[sqlite3.Connection] = field(default_factory=list)
 
-    @property
-    def log(self) -> Path:
-        """SQLite's write-ahead log."""
-        return self.path.with_name(self.path.name + "-wal")
+    def __post_init__(self) -> None:
+        self._log = f"{self.path}-wal"
 
     def log_size(self) -> int:
-        """How long the log is."""
-        return self.log.stat().st_size if self.log.exists() else 0
+        """How long SQLite's write-ahead log is."""
+        try:
+            return os.stat(self._log).st_size
+        except FileNotFoundError:
+            return 0
 
     def copy(self) -> Volume:
         """The files as they are at this moment."""
@@ -97,10 +100,8 @@ class Disk:
         """Note what a process that ends now leaves on the disk."""
         left = self.copy()
         if left.log is not None:
-            if power and self.synced < len(left.log):
-                left = replace(left, log=left.log[: self.synced])
-            elif torn is not None:
-                left = replace(left, log=left.log[:torn])
+            kept = self.synced if power else torn
+            left = replace(left, log=left.log[:kept])
         self.left, self.dead, self.fault, self.failing = left, True, "", 0
 
     def abandon(self) -> None:
@@ -131,11 +132,11 @@ class Connection(sqlite3.Connection):
     disk: Disk
     writes = False
 
-    def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:  # type: ignore[override]
+    def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
         """Do a statement, if the disk lets it."""
         return self._do(sql, lambda: sqlite3.Connection.execute(self, sql, *values))
 
-    def executemany(self, sql: str, *values: Any) -> sqlite3.Cursor:  # type: ignore[override]
+    def executemany(self, sql: str, *values: Any) -> sqlite3.Cursor:
         """Do a statement many times, if the disk lets it."""
         return self._do(sql, lambda: sqlite3.Connection.executemany(self, sql, *values))
 
@@ -201,10 +202,13 @@ def connect(path: Path, *, readonly: bool = False) -> sqlite3.Connection:
 def install() -> None:
     """Put the simulated disks under every store of this process."""
     global _real
+    from posse.live import wire
     from posse.live.store import schema
 
     if schema.connect is not connect:
         _real, schema.connect = schema.connect, connect
+        # an agent makes one codec, a simulation one for every process
+        vars(wire)["get_type_hints"] = functools.cache(vars(wire)["get_type_hints"])
 
 
 _real: Callable[..., sqlite3.Connection]

@@ -6,6 +6,7 @@ it: that happens only where a disk was set back or lost before a neighbour held 
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass, field, replace
 
 from posse.live.store import DecisionRecord
@@ -35,10 +36,12 @@ class Memory:
     # what a process that ended, or a disk that failed, may have done: reward, or None for expiry
     maybe: dict[Key, list[float | None]] = field(default_factory=dict)
     forgotten: frozenset[Mark] = frozenset()  # rewards whose decisions are no longer kept
+    power_failed: bool = False  # since it was last seen what the disk remembers
 
     def copy(self) -> Memory:
         """As it is now, for a copy of the disk."""
-        return Memory(dict(self.decisions), dict(self.maybe), self.forgotten)
+        maybe = {key: list(what) for key, what in self.maybe.items()}
+        return Memory(dict(self.decisions), maybe, self.forgotten, self.power_failed)
 
     def flush(self) -> None:
         """All of it is on disk."""
@@ -46,19 +49,21 @@ class Memory:
             if not known.flushed:
                 self.decisions[key] = replace(known, flushed=True)
 
-    def marks(self) -> frozenset[Mark]:
-        """The rewards that were counted here."""
-        return self.forgotten | {
+    def marks(self, experiments: Container[str]) -> frozenset[Mark]:
+        """The rewards of some experiments that were counted here."""
+        kept = {
             (experiment, known.record.arm, bit_of(known.record.reward))
             for (experiment, _), known in self.decisions.items()
             if known.record.reward
         }
+        return frozenset(mark for mark in self.forgotten | kept if mark[0] in experiments)
 
-    def silent(self) -> int:
+    def silent(self, experiment: str) -> int:
         """How many windows closed with a default reward."""
         return sum(
             known.record.silent and known.record.reward is not None
-            for known in self.decisions.values()
+            for key, known in self.decisions.items()
+            if key[0] == experiment
         )
 
 
@@ -84,10 +89,11 @@ class History:
         if invented := marks - self.given:
             raise Violation(f"{name} holds rewards that nobody gave: {sorted(invented)}")
         before = self.held.get(name, frozenset())
+        if before is marks:
+            return
         if not set_back and (missing := before - marks):
             raise Violation(f"{name} held rewards that it no longer holds: {sorted(missing)}")
-        if marks is not before:
-            self.held[name] = marks
+        self.held[name] = marks
         if set_back:
             self.lost |= self.acknowledged - frozenset().union(*self.held.values())
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from posse.live.exchange.layouts import signed_bytes
 from posse.live.exchange.messages import Entry, FlowsMessage, OriginsMessage
-from posse.live.exchange.origins import signed_bytes
 from posse.live.exchange.quanta import PER_UNIT
 from posse.live.wire import Codec
-from simulation.world import LIAR, Site, World, signature
+from simulation.agents import LIAR, signature
+from simulation.world import Site, World
 
 CODEC = Codec(OriginsMessage, FlowsMessage)
 
@@ -21,7 +22,13 @@ def lie(world: World, site: Site, b: int) -> list[bytes]:
 
 def garbage(world: World, site: Site, b: int) -> list[bytes]:
     """Bytes that are no message."""
-    return [world.random.randbytes(b % 50), b"", b"\x01", b"\x63" + bytes(10), b"\x01" + b"\x91" * 9]
+    return [
+        world.random.randbytes(b % 50),
+        b"",
+        b"\x01",
+        b"\x63" + bytes(10),
+        b"\x01" + b"\x91" * 9,
+    ]
 
 
 def bent(world: World, site: Site, b: int) -> list[bytes]:
@@ -68,7 +75,8 @@ def holdings(site: Site) -> list[tuple[str, int, int]]:
     """What a site's entries are."""
     assert site.node is not None
     exchange = site.node.agent.exchange
-    return [(*key, entry.seq) for key, entry in exchange._entries.items()]  # type: ignore[attr-defined]
+    books = exchange._books  # type: ignore[attr-defined]
+    return [(*key, entry.seq) for key, entry in books.entries.items()]
 
 
 def own(world: World, site: Site, b: int) -> list[bytes]:

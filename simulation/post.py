@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from posse.live.counts import Counts
 from posse.live.transport import MAX_BYTES, Receive, check_size
 
 MOST_WAITING = 400  # an old one is lost for each one more
@@ -49,6 +50,7 @@ class Mailbox:
 
     def __init__(self, name: str, post: Post, event: Callable[[], None]) -> None:
         self.name, self.post, self.event = name, post, event
+        self.refusals = Counts()
         self.closed = False
 
     def start(self, receive: Receive) -> None:

@@ -40,7 +40,7 @@ SCENES: dict[str, list[tuple[str, ...]]] = {
     "failures": [("pull", "failing", "pull", "pull", "tick", "gossip", "failing", "gossip")],
 }
 FOCUS = 0.5  # how often a step is about the site that a schedule is about
-SHAPES = {
+SHAPES: dict[int, list[tuple[tuple[int, int], ...]]] = {
     2: [((0, 1),)],
     3: [((0, 1), (1, 2)), ((0, 1), (1, 2), (0, 2))],
     4: [((0, 1), (1, 2), (2, 3)), ((0, 1), (1, 2), (2, 3), (0, 3)), ((0, 1), (0, 2), (0, 3))],
@@ -58,10 +58,12 @@ class Plan:
     names: tuple[str, ...]
     links: tuple[tuple[str, str], ...]
     steps: tuple[Step, ...]
+    experiments: tuple[str, ...] = ("default",)
     arms: tuple[str, ...] = ARMS
     window: float | None = None
     default_reward: float | None = None
     remember: float | None = None
+    eager: bool = False  # whether origins fold after a few restarts
 
 
 def plan_of(seed: int, exchange: str) -> Plan:
@@ -99,5 +101,6 @@ def plan_of(seed: int, exchange: str) -> Plan:
         tuple(numbered[:LONGEST]),
         window=window,
         default_reward=None if window is None else draw.choice((None, 0.0)),
-        remember=draw.choice((None, None, None, 50.0)),
+        eager=draw.random() < 0.7,
+        remember=None if window is None else draw.choice((None, None, 50.0)),
     )

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 
 from posse.live.store import Conflict, Outcome, Unknown
+from simulation.agents import LIAR
 from simulation.bits import MOST_BITS, reward_of
-from simulation.disk import Killed, Volume
+from simulation.disk import Volume
 from simulation.history import Key, Memory, Violation
 from simulation.liar import lie
 from simulation.post import Letter
-from simulation.world import DEFAULT, LIAR, Site, World
+from simulation.world import Backup, Site, World
 
 ALLOWED = (["red"], ["red", "blue"], None, None)
 
@@ -21,23 +23,32 @@ def site_of(world: World, number: int) -> Site:
     return sites[number % len(sites)]
 
 
+def experiment_of(site: Site, number: int) -> str:
+    """The experiment that a number means."""
+    names = list(site.experiments)
+    return names[number // 7 % len(names)]
+
+
 # applications
 
 
 def decide(world: World, a: int, b: int) -> None:
     """Ask what to play, perhaps of some arms only."""
     site = site_of(world, a)
-    allowed = ALLOWED[b % len(ALLOWED)]
-    if allowed is not None and not set(allowed) <= set(site.arms):
+    allowed, name = ALLOWED[b % len(ALLOWED)], experiment_of(site, b)
+    if allowed is not None and not set(allowed) <= set(site.experiments[name]):
         allowed = None
-    world.decide(site, None, allowed)
+    world.decide(site, world.new_key(site, name), allowed)
 
 
 def settle(world: World, a: int, b: int) -> None:
     """Reward a decision that is open."""
     site = site_of(world, a)
-    open_ = [k for k, known in site.memory.decisions.items() if known.record.settled is None]
-    if site.node is not None and open_:
+    if site.node is None:
+        return
+    known = site.memory.decisions.items()
+    here = [(key, each) for key, each in known if key[0] in site.node.experiments]
+    if open_ := [key for key, each in here if each.record.settled is None]:
         give(world, site, open_[b % len(open_)])
 
 
@@ -58,16 +69,14 @@ def pull(world: World, a: int, b: int) -> None:
     """Decide and reward, some times."""
     site = site_of(world, a)
     for _ in range(1 + b % 3):
-        before = set(site.memory.decisions)
-        world.decide(site)
-        for key in site.memory.decisions.keys() - before:
-            if site.node is not None:
-                give(world, site, key)
+        key = world.new_key(site, experiment_of(site, b))
+        world.decide(site, key)
+        if site.node is not None and key in site.memory.decisions:
+            give(world, site, key)
 
 
 def batch(world: World, a: int, b: int) -> None:
     """Many rewards and decisions in one commit: all of them, or none."""
-    site = site_of(world, a)
     for _ in range(1 + b % 4):
         decide(world, a, 3)
     settle(world, a, b)
@@ -85,15 +94,15 @@ def again(world: World, a: int, b: int) -> None:
 def repeat(world: World, site: Site, key: Key) -> None:
     """Every acknowledged request may be repeated, and another reward is a conflict."""
     known = site.memory.decisions[key].record
-    world.decide(site, key[1])
-    if site.node is None or known.settled is None:
+    world.decide(site, key)
+    if site.node is None or known.settled is None or key[0] not in site.node.experiments:
         return
     if known.reward is not None:
         got = world.reward(site, key, known.reward)
         if isinstance(got, Outcome | ValueError) and got is not Outcome.REPEATED:
             raise Violation(f"{site.name} answered {got!r} to a repeated reward of {known}")
-        if site.node is None:
-            return
+    if not world.runs(site):
+        return
     got = world.reward(site, key, 12345.0)
     if isinstance(got, Outcome | ValueError) and not isinstance(got, Conflict):
         raise Violation(f"{site.name} answered {got!r} to another reward of {known}")
@@ -103,7 +112,8 @@ def unknown(world: World, a: int, b: int) -> None:
     """Reward what was never decided, or what a disk has forgotten."""
     site = site_of(world, a)
     if site.node is not None:
-        got = world.reward(site, (DEFAULT, f"nobody{b}"), 1.0)
+        name = list(site.node.experiments)[b % len(site.node.experiments)]
+        got = world.reward(site, (name, f"nobody{b}"), 1.0)
         if isinstance(got, Outcome | ValueError) and not isinstance(got, Unknown):
             raise Violation(f"{site.name} answered {got!r} to a reward of no decision")
 
@@ -220,7 +230,8 @@ def backup(world: World, a: int, b: int) -> None:
     site = site_of(world, a)
     if b % 3 == 0:
         world.stop(site)
-    site.backups.append((site.disk.copy(), site.memory.copy()))
+    held = world.history.held.get(site.name, frozenset())
+    site.backups.append(Backup(site.disk.copy(), site.memory.copy(), held))
     if b % 2:
         world.start(site)
 
@@ -231,7 +242,7 @@ def set_back(world: World, a: int, b: int) -> None:
     if site.backups:
         world.end(site) if b % 2 else world.stop(site)
         world.look()
-        replace_disk(world, site, *site.backups[b // 2 % len(site.backups)])
+        replace_disk(world, site, site.backups[b // 2 % len(site.backups)])
 
 
 def lose(world: World, a: int, b: int) -> None:
@@ -239,14 +250,14 @@ def lose(world: World, a: int, b: int) -> None:
     site = site_of(world, a)
     world.end(site)
     world.look()
-    replace_disk(world, site, Volume(), Memory())
-    site.identities.append("")
+    replace_disk(world, site, Backup(Volume(), Memory(), frozenset()))
 
 
-def replace_disk(world: World, site: Site, volume: Volume, memory: Memory) -> None:
+def replace_disk(world: World, site: Site, backup: Backup) -> None:
     """Another disk in the place of the old one."""
-    site.disk.put_back(volume)
-    site.memory = memory.copy()
+    site.disk.put_back(backup.volume)
+    site.memory = backup.memory.copy()
+    world.history.held[site.name] = backup.held
     site.set_back = world.history.disks_lost = True
     world.start(site)
 
@@ -264,16 +275,16 @@ def link(world: World, a: int, b: int) -> None:
     """Make two agents neighbours, at one end or at both."""
     one, other = site_of(world, a), site_of(world, b)
     if one is not other:
-        connect(world, one, other.name)
+        connect(world, one, other.name, b)
         if b % 3:
-            connect(world, other, one.name)
+            connect(world, other, one.name, b)
 
 
-def connect(world: World, site: Site, name: str) -> None:
-    """Add a neighbour, with a restart."""
+def connect(world: World, site: Site, name: str, b: int) -> None:
+    """Add a neighbour."""
     if name not in site.neighbours:
         site.neighbours.append(name)
-        restart(world, site)
+        change(world, site, b)
 
 
 def unlink(world: World, a: int, b: int) -> None:
@@ -281,29 +292,57 @@ def unlink(world: World, a: int, b: int) -> None:
     site = site_of(world, a)
     if site.neighbours:
         site.neighbours.pop(b % len(site.neighbours))
-        restart(world, site)
+        change(world, site, b)
 
 
 def arms(world: World, a: int, b: int) -> None:
     """Add an arm, or remove one."""
     site = site_of(world, a)
-    name = ("red", "green", "blue", "grey", "black")[b % 5]
-    if name not in site.arms:
-        site.arms.append(name)
-    elif len(site.arms) > 2:
-        site.arms.remove(name)
-    restart(world, site)
+    experiment = experiment_of(site, b)
+    before = site.experiments[experiment]
+    arm = ("red", "green", "blue", "grey", "black")[b % 5]
+    if arm not in before:
+        site.experiments[experiment] = (*before, arm)
+    elif len(before) > 1:
+        site.experiments[experiment] = tuple(each for each in before if each != arm)
+    change(world, site, b)
 
 
-def restart(world: World, site: Site) -> None:
-    """Stop a running process and start it with its new settings."""
-    if site.node is not None:
+def experiments(world: World, a: int, b: int) -> None:
+    """Add an experiment, or remove one; what it knew must be there when it comes back."""
+    site = site_of(world, a)
+    name = world.plan.experiments[b % len(world.plan.experiments)]
+    if name not in site.experiments:
+        site.experiments[name] = world.plan.arms
+    elif len(site.experiments) > 1:
+        del site.experiments[name]
+    change(world, site, b)
+
+
+def change(world: World, site: Site, b: int) -> None:
+    """Let a running process take in its new settings, by reload or by restart."""
+    if site.node is None:
+        return
+    if b // 5 % 3:
+        node, settings = site.node, world.settings(site)
+        world.attempt(site, lambda: node.reload(settings))
+        if site.node is not None:
+            world.hurry(site, node)
+            world.compare(site)
+    else:
         world.stop(site)
         world.start(site)
 
 
 def rename(world: World, a: int, b: int) -> None:
     """Start a store under another name: it must be refused, with nothing changed."""
+    site = site_of(world, a)
+    world.stop(site)
+    if site.node is not None or site.disk.fault or site.disk.failing or not site.memory.decisions:
+        return
+    with contextlib.suppress(ValueError):
+        world.make(site, world.settings(site, "renamed"))
+        raise Violation(f"the store of {site.name} was taken by another name")
 
 
 def tell_lies(world: World, a: int, b: int) -> None:
@@ -315,21 +354,16 @@ def tell_lies(world: World, a: int, b: int) -> None:
             world.deliver(Letter(LIAR, site.name, payload))
 
 
-STEPS: dict[str, Callable[[World, int, int], None]] = {
-    each.__name__: each
-    for each in (
-        *(decide, settle, pull, batch, again, unknown),
-        *(tick, tick_all, gossip, deliver, deliver_to, drop, replay, shuffle, partition, heal),
-        *(start, stop, kill, power, bomb, failing, backup, set_back, lose, clock),
-        *(link, unlink, arms, rename),
-    )
-} | {"repeat": repeat_message, "lie": tell_lies}
+_PLAIN: tuple[Callable[[World, int, int], None], ...] = (
+    *(decide, settle, pull, batch, again, unknown),
+    *(tick, tick_all, gossip, deliver, deliver_to, drop, replay, shuffle, partition, heal),
+    *(start, stop, kill, power, bomb, failing, backup, set_back, lose, clock),
+    *(link, unlink, arms, experiments, rename),
+)
+STEPS = {each.__name__: each for each in _PLAIN} | {"repeat": repeat_message, "lie": tell_lies}
 
 
 def play(world: World, what: str, a: int, b: int) -> None:
     """Do one step, and look at what came of it."""
     STEPS[what](world, a, b)
     world.look()
-
-
-__all__ = ["STEPS", "Killed", "play", "repeat"]

@@ -8,17 +8,18 @@ from typing import Any
 
 from posse.live.exchange.ledger import minus, plus, total
 from simulation import disk as disks
+from simulation.agents import LIAR, folding
 from simulation.history import Violation
 from simulation.schedule import Plan
 from simulation.steps import play, repeat
-from simulation.world import LIAR, World, differing, make_folder, marks_at, remove_folder
+from simulation.world import World, make_folder, marks_at, remove_folder
 
 MOST_ROUNDS = 60
 
 
 def run(plan: Plan) -> str | None:
     """Play a schedule: None, or what was broken."""
-    with folder() as path:
+    with folder() as path, folding(plan.eager):
         disks.install()
         world = World(plan, path)
         try:
@@ -55,8 +56,11 @@ def heal(world: World) -> None:
     for site in world.sites.values():
         site.disk.fault, site.disk.failing = "", 0
         near = [b if a == site.name else a for a, b in world.plan.links if site.name in (a, b)]
-        if set(near) - set(site.neighbours):
+        running = () if site.node is None else site.node.experiments
+        if set(near) - set(site.neighbours) or set(world.plan.experiments) - set(running):
             site.neighbours = near
+            for name in world.plan.experiments:
+                site.experiments.setdefault(name, world.plan.arms)
             world.stop(site)
         world.start(site)
         if site.node is None:
@@ -83,9 +87,10 @@ def at_rest(world: World) -> bool:
     """Whether no neighbour lacks anything, as far as agents know."""
     for site in world.sites.values():
         assert site.node is not None
-        for name, status in site.node.agent.exchange.neighbours().items():
-            if name != LIAR and status.active and status.lag != 0:
-                return False
+        for experiment in site.node.experiments.values():
+            for name, status in experiment.neighbours().items():
+                if name != LIAR and status.active and status.lag != 0:
+                    return False
     return not world.post.waiting
 
 
@@ -93,28 +98,30 @@ def judge(world: World) -> None:
     """See that nothing was lost or doubled, and that all agree."""
     if not at_rest(world):
         raise Violation("the network does not come to rest: some neighbour lacks something")
-    if world.plan.exchange == "origins":
-        judge_origins(world)
-    else:
-        judge_flows(world)
+    for name in world.plan.experiments:
+        if world.plan.exchange == "origins":
+            judge_origins(world, name)
+        else:
+            judge_flows(world, name)
     for site in world.sites.values():
         for key in list(site.memory.decisions):
             repeat(world, site, key)
     world.look()
 
 
-def judge_origins(world: World) -> None:
+def judge_origins(world: World, experiment: str) -> None:
     """Every agent holds the same: all that was acknowledged, once."""
     history = world.history
+    wanted = {mark for mark in history.must_hold() if mark[0] == experiment}
+    most = sum(site.memory.silent(experiment) for site in world.sites.values())
     ledgers = {}
     for site in world.sites.values():
         assert site.node is not None
-        held = site.node.evidence()["held"]
+        held = site.node.experiment(experiment).evidence()["held"]
         ledgers[site.name] = {arm: v for arm, v in held.items() if not arm.startswith("lie")}
-        marks, silent = marks_at(site, held)
-        if missing := history.must_hold() - marks:
+        marks, silent = marks_at(site, experiment, held)
+        if missing := wanted - marks:
             raise Violation(f"{site.name} lacks acknowledged rewards: {sorted(missing)}")
-        most = sum(each.memory.silent() for each in world.sites.values())
         if not history.disks_lost and world.plan.remember is None and silent != most:
             raise Violation(f"{site.name} holds {silent} default rewards of {most}")
     one, *others = ledgers.values()
@@ -122,12 +129,13 @@ def judge_origins(world: World) -> None:
         raise Violation(f"agents disagree for ever: {ledgers}")
 
 
-def judge_flows(world: World) -> None:
+def judge_flows(world: World, experiment: str) -> None:
     """What flowed out at one end of an edge flowed in at the other: the sum is kept."""
     exchanges: dict[str, Any] = {}
     for site in world.sites.values():
         assert site.node is not None
-        exchanges[site.node.agent.exchange.identity] = site.node.agent.exchange
+        exchange: Any = site.node.experiment(experiment).agent.exchange
+        exchanges[exchange.identity] = exchange
     flowed = []
     for identity, exchange in exchanges.items():
         for peer, (version, flow) in exchange.records().items():
@@ -136,9 +144,7 @@ def judge_flows(world: World) -> None:
                 continue
             other, opposite = exchanges[peer].records().get(identity, (0, {}))
             if version != other or plus(flow, opposite):
-                raise Violation(
-                    f"ends of an edge differ: {version} {flow} and {other} {opposite}"
-                )
+                raise Violation(f"ends of an edge differ: {version} {flow} and {other} {opposite}")
     own = total(exchange.own() for exchange in exchanges.values())
     level = total(exchange.level() for exchange in exchanges.values())
     if plus(level, total(flowed)) != own:
@@ -152,16 +158,13 @@ def restarted(world: World) -> None:
     before = {}
     for site in world.sites.values():
         assert site.node is not None
-        before[site.name] = site.node.evidence()
+        before[site.name] = {n: e.evidence() for n, e in site.node.experiments.items()}
         world.stop(site)
     for site in world.sites.values():
         world.start(site)
         assert site.node is not None
-        if site.node.evidence() != before[site.name]:
+        if {n: e.evidence() for n, e in site.node.experiments.items()} != before[site.name]:
             raise Violation(f"{site.name} knows something else after a restart")
         for key in list(site.memory.decisions)[:5]:
             repeat(world, site, key)
     world.look()
-
-
-__all__ = ["differing", "run"]

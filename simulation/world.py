@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import logging
 import random
 import shutil
@@ -11,40 +9,32 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
-import numpy as np
-
-from posse import families
-from posse.live.agent import Agent
-from posse.live.node import Node, Silence
-from posse.live.store import DecisionRecord, Store, StoreError
-from posse.live.store.lock import _held
+from posse.live.making import Outside
+from posse.live.node import Node
+from posse.live.process import assemble
+from posse.live.settings import Settings
+from posse.live.store import DecisionRecord, StoreError, schema
+from posse.live.store.place import _held
 from simulation import disk as disks
-from simulation.bits import RANGE, Garbled, bit_of, marks_of
+from simulation.agents import Seal, hurry, settings_of
+from simulation.bits import Garbled, Mark, bit_of, marks_of
 from simulation.disk import Disk, Killed, Volume
 from simulation.history import History, Key, Known, Memory, Violation
 from simulation.post import Letter, Mailbox, Post
 from simulation.schedule import Plan
 
 T = TypeVar("T")
-LIAR = "z"
-DEFAULT = "default"
-FAMILY = families.Gaussian()
 
 
-class Even:
-    """A policy that costs nothing: every arm alike."""
+@dataclass(frozen=True)
+class Backup:
+    """A copy of a volume, and what must be on it."""
 
-    name = "even"
-
-    def scores(self, belief: Any, *_: Any) -> Any:
-        """No arm is better."""
-        return np.zeros(belief.shape[1:])
-
-    def probabilities(self, belief: Any, *_: Any) -> Any:
-        """The same for all."""
-        return np.full(belief.shape[1], 1 / belief.shape[1])
+    volume: Volume
+    memory: Memory
+    held: frozenset[Mark]
 
 
 @dataclass
@@ -54,24 +44,12 @@ class Site:
     name: str
     disk: Disk
     neighbours: list[str]
-    arms: list[str]
+    experiments: dict[str, tuple[str, ...]]  # its arms
     clock: float = 1000.0
     node: Node | None = None
     memory: Memory = field(default_factory=Memory)
-    backups: list[tuple[Volume, Memory]] = field(default_factory=list)
+    backups: list[Backup] = field(default_factory=list)
     set_back: bool = False  # since it was last looked at
-    power_failed: bool = False  # since it was last seen what the disk remembers
-    identities: list[str] = field(default_factory=list)  # under flows: those of lost disks
-
-
-def signature(name: str, content: bytes) -> bytes:
-    """A signature that only `name` makes: cheap, and the same in every run."""
-    return hmac.digest(name.encode(), content, "sha256")
-
-
-def verify(origin: str, content: bytes, signed: bytes) -> bool:
-    """Whether the origin signed it."""
-    return hmac.compare_digest(signature(origin, content), signed)
 
 
 class World:
@@ -88,7 +66,8 @@ class World:
             near = [b if a == name else a for a, b in plan.links if name in (a, b)]
             disk = Disk(folder / f"{name}.db")
             disks.attach(disk)
-            self.sites[name] = Site(name, disk, near, list(plan.arms))
+            experiments = dict.fromkeys(plan.experiments, plan.arms)
+            self.sites[name] = Site(name, disk, near, experiments)
         for site in self.sites.values():
             template(site, plan)
             self.start(site)
@@ -106,13 +85,11 @@ class World:
         """Start the process of a site, if the disk lets it, and see what it remembers."""
         if site.node is not None:
             return True
-        failed, locks, fault = site.disk.failed, set(_held), site.disk.fault
+        failed, fault = site.disk.failed, site.disk.fault
         try:
-            site.node = self._node(site, site.name)
+            site.node = self.make(site, self.settings(site))
         except Killed:
-            for lock in set(_held) - locks:
-                lock.release()
-            site.power_failed |= fault == "power"
+            site.memory.power_failed |= fault == "power"
             self.end(site)
             return False
         except (StoreError, ValueError) as error:
@@ -121,48 +98,43 @@ class World:
             if site.disk.failed == failed:
                 raise Violation(f"{site.name} did not start: {error}") from error
             return False
-        self._compare(site)
+        self.compare(site)
         return True
 
-    def _node(self, site: Site, name: str) -> Node:
-        agent = self._agent(name, site.arms)
-        store = Store.open(
-            site.disk.path, fingerprint=agent.fingerprint, equal=agent.equal_fingerprints
-        )
-        try:
-            return Node(
-                agent,
-                store,
-                Mailbox(name, self.post, lambda: site.disk.event("send", before=False)),
-                neighbours=site.neighbours,
-                silence=Silence(self.plan.window, self.plan.default_reward),
-                remember=self.plan.remember,
-                clock=lambda: site.clock,
-            )
-        except BaseException:
-            if not site.disk.dead:
-                store.close()
-            raise
+    def make(self, site: Site, settings: Settings) -> Node:
+        """A process of these settings on the disk of a site."""
 
-    def _agent(self, name: str, arms: list[str]) -> Agent:
-        options: dict[str, Any] = {"draw": self.random.getrandbits}
-        if self.plan.exchange == "origins":
-            options |= {
-                "identity": name,
-                "digest_every": 3,
-                "batch": 3,
-                "sign": lambda content: signature(name, content),
-                "verify": verify,
-            }
-        return Agent(
-            arms,
-            FAMILY,
-            policy=Even(),
-            exchange=self.plan.exchange,
-            reward_range=RANGE,
-            exchange_options=options,
-            seed=self.random.getrandbits(32),
+        def mailbox(_: Settings) -> Mailbox:
+            return Mailbox(site.name, self.post, lambda: site.disk.event("send", before=False))
+
+        node = assemble(
+            settings,
+            self.folder,
+            Outside(mailbox, cast(Any, Seal(settings.name))),
+            clock=lambda: site.clock,
+            draw=self.random.getrandbits,
         )
+        self.hurry(site, node)
+        return node
+
+    def hurry(self, site: Site, node: Node) -> None:
+        """Let all that a process does take fewer ticks."""
+        for each in node.experiments.values():
+            hurry(each.agent.exchange, lambda: site.clock)
+
+    def settings(self, site: Site, name: str | None = None) -> Settings:
+        """The settings of a site, under its name or another one."""
+        return settings_of(
+            name or site.name,
+            site.disk.path.name,
+            tuple(site.neighbours),
+            tuple(site.experiments.items()),
+            *(self.plan.exchange, self.plan.window, self.plan.default_reward, self.plan.remember),
+        )
+
+    def runs(self, site: Site) -> bool:
+        """Whether a process of the site runs now."""
+        return site.node is not None
 
     def stop(self, site: Site) -> None:
         """Stop a process as an operator does."""
@@ -178,12 +150,14 @@ class World:
             return
         if not site.disk.dead:
             site.disk.end(power)
-            site.power_failed |= power
+            site.memory.power_failed |= power
         if site.node is not None:
             site.node.transport.close()
-            site.node.store._lock.release()
         site.node = None
         site.disk.abandon()
+        for place in list(_held):
+            if place.path == site.disk.path:
+                place.release()
 
     def attempt(self, site: Site, work: Callable[[], T]) -> T | type[Killed] | StoreError:
         """Do something at a site; Killed if its process ended in it, or the store's error."""
@@ -193,7 +167,7 @@ class World:
         try:
             result = work()
         except Killed:
-            site.power_failed |= fault == "power"
+            site.memory.power_failed |= fault == "power"
             self.end(site)
             return Killed
         except StoreError as error:
@@ -206,16 +180,17 @@ class World:
 
     # what the application does
 
-    def decide(self, site: Site, id_: str | None = None, allowed: list[str] | None = None) -> None:
+    def new_key(self, site: Site, experiment: str) -> Key:
+        """An id that nobody used."""
+        self.ids += 1
+        return experiment, f"{site.name}{self.ids}"
+
+    def decide(self, site: Site, key: Key, allowed: list[str] | None = None) -> None:
         """Ask for a decision, a new one or one that was asked for before."""
-        if site.node is None:
+        if site.node is None or key[0] not in site.node.experiments:
             return
-        if id_ is None:
-            self.ids += 1
-            id_ = f"{site.name}{self.ids}"
-        key = DEFAULT, id_
-        known, node = site.memory.decisions.get(key), site.node
-        got = self.attempt(site, lambda: node.decide(id_, allowed))
+        known, experiment = site.memory.decisions.get(key), site.node.experiments[key[0]]
+        got = self.attempt(site, lambda: experiment.decide(key[1], allowed))
         if isinstance(got, DecisionRecord):
             if known is not None:
                 if got != known.record:
@@ -226,19 +201,19 @@ class World:
             if known is None:
                 site.memory.maybe.setdefault(key, [])
         else:
-            self._compare(site)
+            self.compare(site)
 
     def reward(self, site: Site, key: Key, reward: float) -> object:
         """Give a reward; what came of it, an error included."""
-        node = site.node
-        assert node is not None
+        assert site.node is not None
+        experiment = site.node.experiment(key[0])
         known = site.memory.decisions.get(key)
         if known is not None and known.record.settled is None:
             self.history.given.add((key[0], known.record.arm, bit_of(reward)))
 
         def ask() -> object:
             try:
-                return node.reward(key[1], reward)
+                return experiment.reward(key[1], reward)
             except StoreError:
                 raise
             except ValueError as error:
@@ -248,7 +223,7 @@ class World:
         if got is Killed:
             site.memory.maybe.setdefault(key, []).append(reward)
         elif isinstance(got, StoreError):
-            self._compare(site)
+            self.compare(site)
         return got
 
     def settled(self, site: Site, key: Key, reward: float) -> None:
@@ -271,7 +246,7 @@ class World:
                     memory.maybe.setdefault(key, []).append(None)
         got = self.attempt(site, site.node.tick)
         if site.node is not None:
-            self._compare(site, done=not isinstance(got, StoreError))
+            self.compare(site, done=not isinstance(got, StoreError))
         if got is None:
             memory.flush()
 
@@ -300,18 +275,23 @@ class World:
 
     # what is remembered and held
 
-    def _compare(self, site: Site, done: bool = False) -> None:
+    def compare(self, site: Site, done: bool = False) -> None:
         """See that the disk of a running site holds what was acknowledged, and nothing else."""
         assert site.node is not None
         memory, after = site.memory, {}
+        running = site.node.experiments
         for key in [*memory.decisions, *(k for k in memory.maybe if k not in memory.decisions)]:
-            known, found = memory.decisions.get(key), site.node.store.decision(key[1])
+            known = memory.decisions.get(key)
+            if key[0] not in running:
+                after[key] = known
+                continue
+            found = running[key[0]].store.decision(key[1])
             if done and None in memory.maybe.get(key, ()) and found and found.settled is None:
                 raise Violation(f"{site.name} left {found} open when its window closed")
             after[key] = self._remembered(site, key, known, found)
         memory.decisions = {key: known for key, known in after.items() if known is not None}
-        memory.maybe.clear()
-        site.power_failed = False
+        memory.maybe = {k: what for k, what in memory.maybe.items() if k[0] not in running}
+        site.memory.power_failed = False
 
     def _remembered(
         self, site: Site, key: Key, known: Known | None, found: DecisionRecord | None
@@ -322,22 +302,26 @@ class World:
             return None if found is None else Known(found)
         if found is None:
             open_ = known.record.settled is None
-            if site.power_failed and open_ and not known.flushed:
+            if site.memory.power_failed and open_ and not known.flushed:
                 return None
             closed = maybe is not None and None in maybe  # and deleted in the same tick
-            if self.plan.remember is not None and (closed or not open_):
-                if known.record.time < site.clock - self.plan.remember:
-                    if known.record.reward:
-                        mark = key[0], known.record.arm, bit_of(known.record.reward)
-                        site.memory.forgotten |= {mark}
-                    return None
+            kept_for = self.plan.remember
+            old = kept_for is not None and known.record.time < site.clock - kept_for
+            if old and (closed or not open_):
+                if known.record.reward:
+                    mark = key[0], known.record.arm, bit_of(known.record.reward)
+                    site.memory.forgotten |= {mark}
+                return None
             raise Violation(f"{site.name} forgot {known.record}")
         if found == known.record:
             return known
         for reward in maybe or ():
             if reward is None:
                 expected = replace(
-                    known.record, reward=self.plan.default_reward, settled=found.settled, silent=True
+                    known.record,
+                    reward=self.plan.default_reward,
+                    settled=found.settled,
+                    silent=True,
                 )
             else:
                 expected = replace(known.record, reward=reward, settled=found.settled)
@@ -352,25 +336,29 @@ class World:
         for site in self.sites.values():
             if site.node is None:
                 continue
-            evidence = site.node.evidence()
-            own = marks_at(site, evidence["own"])
-            here = site.memory.marks()
-            if self.plan.exchange == "flows":
-                if own[0] != here:
-                    raise Violation(f"{site.name} counts {differing(own[0], here)} of its own")
-                self.history.hold(site.name, own[0], site.set_back)
-            else:
-                held = marks_at(site, evidence["held"])
-                if missing := here - own[0]:
-                    raise Violation(f"{site.name} has rewards on disk only: {sorted(missing)}")
-                self.history.hold(site.name, held[0], site.set_back)
+            running = site.node.experiments
+            before = self.history.held.get(site.name, frozenset())
+            held = {mark for mark in before if mark[0] not in running}
+            for name, experiment in running.items():
+                evidence = experiment.evidence()
+                own = marks_at(site, name, evidence["own"])[0]
+                here = site.memory.marks((name,))
+                if self.plan.exchange == "flows":
+                    if own != here:
+                        raise Violation(f"{site.name} counts {differing(own, here)} of its own")
+                    held |= own
+                else:
+                    if missing := here - own:
+                        raise Violation(f"{site.name} has rewards on disk only: {sorted(missing)}")
+                    held |= marks_at(site, name, evidence["held"])[0]
+            self.history.hold(site.name, frozenset(held), site.set_back)
             site.set_back = False
 
 
-def marks_at(site: Site, ledger: Any) -> tuple[frozenset[Any], int]:
+def marks_at(site: Site, experiment: str, ledger: Any) -> tuple[frozenset[Any], int]:
     """The rewards in a ledger of a site."""
     try:
-        return marks_of(DEFAULT, ledger)
+        return marks_of(experiment, ledger)
     except Garbled as error:
         raise Violation(f"{site.name}: {error}") from error
 
@@ -389,8 +377,7 @@ def template(site: Site, plan: Plan) -> None:
     if key not in _templates:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder).resolve() / "new.db"
-            agent = Agent(plan.arms, FAMILY, exchange=plan.exchange, reward_range=RANGE)
-            Store.open(path, fingerprint=agent.fingerprint).close()
+            schema.create(path)
             _templates[key] = path.read_bytes()
     site.disk.path.write_bytes(_templates[key])
 
@@ -425,8 +412,3 @@ def make_folder() -> Path:
 def remove_folder(folder: Path) -> None:
     """Remove what `make_folder` made."""
     shutil.rmtree(folder, ignore_errors=True)
-
-
-def digest(text: str) -> int:
-    """A number that a text always gives."""
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")

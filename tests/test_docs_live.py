@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+import tomllib
 from dataclasses import fields
 from pathlib import Path
 
@@ -16,11 +17,12 @@ import pytest
 
 from posse.families import FAMILIES, ability
 from posse.live.experiment_settings import KEYS
-from posse.live.settings import Settings
+from posse.live.settings import Settings, from_data
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "live.md").read_text()
 OPERATIONS = (ROOT / "docs" / "live-operations.md").read_text()
+TOKEN, OPERATORS = 'operator_token = "operator.token"', 'operators = ["berlin"]'
 SOON = 60.0  # seconds, on a machine that does much else
 PORTS = (8700, 8701, 8702, 7447, 7448, 7449)
 
@@ -28,7 +30,7 @@ PORTS = (8700, 8701, 8702, 7447, 7448, 7449)
 def commands(heading):
     """The indented lines of a section."""
     section = PAGE.split(f"\n## {heading}\n")[1].split("\n## ")[0]
-    return re.findall(r"^    ((?:posse|curl) .*)$", section, re.MULTILINE)
+    return re.findall(r"^    ((?:posse|curl|openssl|chmod) .*)$", section, re.MULTILINE)
 
 
 def free_ports():
@@ -103,16 +105,20 @@ def stranger(tmp_path):
 def test_three_commands_give_three_agents_that_agree(stranger):
     first, second, third = commands("Three commands")
     stranger.run(first)
+    *controls, make_token, protect = commands("Pins and pauses")
+    stranger.run(f"sh -c {shlex.quote(make_token)}")
+    stranger.run(protect)
     for file in stranger.folder.glob("*.toml"):
-        file.write_text(stranger.changed(file.read_text()))
-        assert "insecure" not in file.read_text()
+        text = stranger.changed(file.read_text())
+        assert "insecure" not in text
+        file.write_text(f"{TOKEN}\n{OPERATORS}\n{text}")
     agents = stranger.start(second)
     urls = ("8700", "8701", "8702")
     wait_until(lambda: all(map(stranger.answers, urls)), "not all agents answer")
     shown = stranger.run(third)
     assert all(word in shown for word in ("red", "green", "blue", "paris", "rome"))
 
-    *asking, _ = commands("Ask, and say how it went")
+    asking = commands("Ask, and say how it went")
     for command in asking:
         assert "error" not in stranger.run(command)
     for block in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL):
@@ -129,7 +135,27 @@ def test_three_commands_give_three_agents_that_agree(stranger):
 
     wait_until(agree, f"they do not agree: {evidence()}")
     assert [_pulls(each["own"]) for each in evidence()] == [2, 1, 0]
-    assert '"pulls_in_network"' in stranger.run(commands("Ask, and say how it went")[-1])
+    (arms,) = [command for command in asking if "/v1/arms" in command]
+    assert '"pulls_in_network"' in stranger.run(arms)
+
+    pause, pin, resume_one, resume_all = controls
+    assert "red is paused in the whole network (version 1, by berlin)" in stranger.run(pause)
+    assert "green is pinned in the whole network (version 2, by berlin)" in stranger.run(pin)
+
+    def controlled(port):
+        return stranger.get(port, "/v1/controls").json()
+
+    wait_until(lambda: controlled("8702")["pinned"] == "green", "the pin did not come to rome")
+    assert "red" not in stranger.run(resume_one)
+    assert "no arm is pinned or paused" in stranger.run(resume_all)
+    wait_until(lambda: controlled("8701")["network"]["version"] == 4, "it was not resumed in paris")
+
+    (reload,) = commands("Changes without a restart")
+    assert "nothing changed" in stranger.run(reload)
+    berlin = stranger.folder / "berlin.toml"
+    berlin.write_text(berlin.read_text().replace('"blue"', '"blue", "pink"'))
+    assert "+pink" in stranger.run(reload)
+    assert "pink" in stranger.get("8700", "/v1/arms").json()
 
     names = set(re.findall(r"^# TYPE (\w+)", stranger.get("8700", "/metrics").text, re.MULTILINE))
     assert names == set(re.findall(r"^\| `(posse_\w+)", OPERATIONS, re.MULTILINE))
@@ -142,6 +168,18 @@ def test_three_commands_give_three_agents_that_agree(stranger):
 
 def _pulls(ledger):
     return sum(values[-1] for values in ledger.values()) / 2**20
+
+
+def test_what_is_to_be_written_for_operators_is_on_the_page():
+    assert f"`{TOKEN}`" in PAGE
+    assert f"`{OPERATORS}`" in PAGE
+
+
+def test_the_file_of_several_experiments_can_be_read():
+    (block,) = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+    settings = from_data(tomllib.loads(block))
+    assert list(settings.experiments) == ["checkout", "banner", "basket"]
+    assert {each.default_reward for each in settings.experiments.values()} == {0}
 
 
 def test_every_setting_is_on_the_page():

@@ -188,14 +188,20 @@ class _Cells:
 def _edges(family: Family, quantiles: FloatArray, start: float = -np.inf) -> FloatArray:
     """The ends of cells from the start on, ascending, none wider than those of an arm there."""
     jumps = ability(family, "edges")  # of a family on cells
-    edges = np.unique(np.append(quantiles, jumps))
-    edges = edges[np.isfinite(edges) & (edges >= start)]
+    edges = _distinct(np.append(quantiles, jumps))
+    edges = edges[edges >= start]
     if len(edges) < 3 or len(jumps):
         return np.asarray(edges)
     edges = _thinned(edges, quantiles)
     # a density may be infinite at an end of the range, like a power of the distance
     edges = _graded(edges, family.means.low)
     return -_graded(-edges[::-1], -family.means.high)[::-1]
+
+
+def _distinct(values: FloatArray) -> FloatArray:
+    """The finite ones of the values, ascending, each once; np.unique loads masked arrays."""
+    values = np.sort(values[np.isfinite(values)])
+    return np.asarray(values[np.diff(values, prepend=-np.inf) > 0])
 
 
 def _graded(edges: FloatArray, end: float) -> FloatArray:
@@ -209,7 +215,7 @@ def _graded(edges: FloatArray, end: float) -> FloatArray:
     cell = np.repeat(np.arange(len(near)), pieces)
     place = (np.arange(len(cell)) - np.repeat(pieces.cumsum() - pieces, pieces)) / pieces[cell]
     inner = end + near[cell] * np.exp(growth[cell] * place)
-    return np.unique(np.append(np.where(place > 0, inner, edges[cell]), edges[-1]))
+    return _distinct(np.append(np.where(place > 0, inner, edges[cell]), edges[-1]))
 
 
 def _nodes(family: Family, edges: FloatArray, rule: _Rule) -> tuple[FloatArray, FloatArray]:

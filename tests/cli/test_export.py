@@ -51,6 +51,18 @@ def test_a_line_a_decision(capsys, path):
     }  # fmt: skip
 
 
+def test_one_experiment_of_several(capsys, path):
+    with Store.open(path, fingerprint="f") as store:
+        store.beside("banner", "f").decide(DecisionRecord("first", "blue", 1.0, 5.0))
+    code, out, _ = run(capsys, path, "--experiment", "banner")
+    assert (code, content(out)) == (0, [("first", None)])
+    assert json.loads(out)["experiment"] == "banner"
+    assert content(run(capsys, path)[1]) == [*EXPECTED, ("first", None)]
+    code, out, err = run(capsys, path, "--experiment", "footer")
+    assert (code, out) == (2, "")
+    assert "no experiment 'footer': it has default, banner" in err
+
+
 def test_while_the_agent_runs(capsys, tmp_path):
     path = tmp_path / "agent.db"
     with Store.open(path, fingerprint="f") as store:

@@ -102,6 +102,58 @@ def test_many_at_once(kind, server, node, monkeypatch):
         assert client.pull_all(0) == client.update_all([]) == []
 
 
+@both
+def test_steps(kind, server, node):
+    with kind(server.url) as client:
+        decision, told = client.step([])
+        assert told == []
+        again, told = client.step([(decision, 1.0), ("nobody", 1.0)], allowed=["green"])
+        assert (again.arm, told[0]) == ("green", True)
+        assert isinstance(told[1], Unknown)
+        decisions, told = client.step_all([(decision, 1.0), (again, 0.0)], 3, allowed=["red"])
+        assert told == [False, True]
+        assert [each.arm for each in decisions] == ["red"] * 3
+        with pytest.raises(ValueError, match="pink"):
+            client.step([(decisions[0], 1.0)], allowed=["pink"])
+        assert node.counts["rewards"] == 3  # the reward was taken all the same
+        assert client.update(decisions[0], 1.0) is False
+
+
+@both
+def test_an_operator_pins_pauses_and_resumes(kind, node):
+    """With a token of its own: that of the application is not enough."""
+    with (
+        serve(node, "127.0.0.1:0", token="app", operator_token="op") as server,
+        kind(server.url, token="app") as application,
+        kind(server.url, token="op", experiment="default") as operator,
+        kind(server.url) as nobody,
+    ):
+        with pytest.raises(ValueError, match="token"):
+            nobody.pull()
+        for command in (application.pin, application.pause, application.resume):
+            with pytest.raises(ValueError, match="operator"):
+                command("green")
+        assert operator.pin("green")["pinned"] == "green"
+        assert {application.pull().arm for _ in range(5)} == {"green"}
+        with pytest.raises(Conflict, match="no arm is left to play: 'green' is pinned at this"):
+            application.pull(["red"])
+        assert operator.pause("red")["paused"] == ["red"]
+        for command in (operator.pin, operator.pause, operator.resume):
+            with pytest.raises(Conflict, match="no arm 'pink' here"):
+                command("pink")
+        with (
+            kind(server.url, token="op", experiment="checkout") as elsewhere,
+            pytest.raises(Unknown, match="no experiment 'checkout'"),
+        ):
+            elsewhere.pin("green")
+        assert application.controls()["here"]["paused"] == ["red"]
+        assert application.experiments()["experiments"]["default"]["pinned"] == "green"
+        assert operator.resume()["pinned"] is None
+        assert application.pull(["red"]).arm == "red"
+        with pytest.raises(ValueError, match="not started from a file"):
+            operator.reload()
+
+
 class Failing(BaseHTTPRequestHandler):
     """Takes in requests, and fails the first of them in several ways."""
 
@@ -474,6 +526,47 @@ def test_a_fallback_for_callers_that_cannot_wait(kind, caplog):
             ]
             assert client.pull(decision="mine").recorded  # now the agent has decided
             assert client.update("mine", 1.0) is True
+
+
+@both
+def test_an_agent_known_to_be_away_is_tried_once(kind):
+    """Else every visitor of a long outage would wait for all attempts."""
+    away = [True]
+
+    def failing(path, body):
+        return (503, {"error": "the store fails"}) if away[0] else agent_like(path, body)
+
+    options = {"fallback": "green", "fallback_after": 60, "attempts": 3, "backoff": 0.001}
+    with scripted(failing) as server, kind(server.url, **options) as client:
+        for attempts in (3, 1, 1):
+            assert not client.pull().recorded
+            assert len(server.asked) == attempts
+            server.asked.clear()
+        away[0] = False
+        assert client.pull().recorded
+        away[0] = True
+        server.asked.clear()
+        assert not client.pull().recorded
+        assert len(server.asked) == 3
+
+
+def test_whoever_is_in_a_hurry_waits_no_longer_for_one_attempt_either(server):
+    now = [0.0]
+    patience = Patience(15.0, None, 0.1)
+    attempts = Attempts("url", 5.0, patience, 1.0, clock=lambda: now[0])
+    assert attempts.timeout == 1.0
+    now[0] = 0.75
+    assert attempts.timeout == 0.25
+    now[0] = 2.0
+    assert 0 < attempts.timeout < 0.1
+    with pytest.raises(ConnectionError):
+        attempts.pause(TimeoutError())
+    assert Attempts("url", 5.0, patience).timeout == 5.0
+    with Client(server.url, timeout=7.0, fallback="red", fallback_after=3.0) as client:
+        decision = client.pull()
+        assert 0 < client._free[-1]._http.sock.gettimeout() <= 3.0
+        client.update(decision, 1.0)  # on the same connection
+        assert client._free[-1]._http.sock.gettimeout() == 7.0
 
 
 @both

@@ -149,6 +149,22 @@ def test_a_repeated_request_makes_no_new_version():
     assert made.pin("green", ARMS).version == 3  # rome may leave; this is berlin's own word
 
 
+def test_a_restart_forgets_nothing_of_the_network():
+    """Also where the settings are told after the state, and no neighbour is there to ask."""
+    made = controls("paris")
+    made.take(record(1), NOW)
+    made.pause("blue", ARMS)
+    again = Controls("shop", "default", "paris")
+    again.restore(made.state())
+    assert acting(again) == (None, ["blue"])  # nobody is named yet
+    again.configure(["berlin"], sign_as("paris"), vouch)
+    assert acting(again) == ("green", ["blue"])
+    assert again.state() == made.state()
+    other = controls("paris", operators=["rome"])
+    other.restore(made.state())
+    assert acting(other) == (None, ["blue"])
+
+
 LIARS = {
     "no operator": (record(5, "paris"), "no operator"),
     "another's name": (signed(Control("shop", "default", 5, "rome", "red"), "paris"), "signature"),

@@ -59,6 +59,21 @@ def test_work_for_nothing_costs_more_and_is_paid_off():
     assert w.inbox.admit("a", 1)
 
 
+def test_who_is_in_debt_loses_what_waits():
+    w = World(messages=10.0)
+    for peer in ("bad", "good"):
+        for _ in range(3):
+            w.inbox.put(peer, b"x")
+    w.inbox.charge("bad", seconds=4.0)  # it had not sent that much
+    assert w.refusals.copy() == {}
+    w.inbox.charge("bad", seconds=4.0)
+    assert w.refusals.copy() == {MESSAGES: 3}
+    assert [w.inbox.take() for _ in range(3)] == [("good", b"x")] * 3
+    w.now += BURST
+    w.inbox.put("bad", b"again")
+    assert w.inbox.take() == ("bad", b"again")
+
+
 def test_what_waits_is_bounded():
     w = World(messages=1e9, volume=1e15)
     for _ in range(20):

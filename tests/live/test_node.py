@@ -32,7 +32,11 @@ class World:
 
     def open(self, name, silence=None):
         agent = Agent(ARMS, families.Bernoulli(), exchange=self.exchange, seed=ord(name))
-        store = Store.open(self.folder / f"{name}.db", fingerprint=agent.fingerprint)
+        store = Store.open(
+            self.folder / f"{name}.db",
+            fingerprint=agent.fingerprint,
+            monotonic=lambda: self.now,
+        )
         near = [b if a == name else a for a, b in CYCLE if name in (a, b)]
         node = Node(
             agent, store, self.network.transport(name), neighbours=near,
@@ -234,10 +238,11 @@ def test_no_count_is_lost_and_none_grows_under_those_who_read_it(world):
         start.wait(10)
         node.receive("b", b"garbage")
         node.reward(node.decide().id, 1.0)
-        node._send("default", [("b", "7"), ("b", "too large")])
+        node._send("default", [("b", "7"), ("b", "too large")], 0.0)
         node.failures.copy().total()
 
-    encode = lambda message: bytes(int(message))  # noqa: E731
+    encode = lambda message, *_: bytes(int(message))  # noqa: E731
+    node._dialects.heard("b", 2, 0.0)
     node._codec = SimpleNamespace(encode=encode, decode=node._codec.decode)
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(work, range(8)))

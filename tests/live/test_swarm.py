@@ -74,15 +74,15 @@ def test_what_was_acknowledged_survives_a_crash(sites):
 def test_an_answer_of_the_dead_is_none(sites, monkeypatch):
     site = sites[0]
     site.start()
-    decision, node = site.pull(), site._node
-    reward = node.reward
+    decision, only = site.pull(), site._node.experiment()
+    reward = only.reward
 
     def dies(*given):
         site.kill()
         site.start()
         return reward(*given)
 
-    monkeypatch.setattr(node, "reward", dies)
+    monkeypatch.setattr(only, "reward", dies)
     with pytest.raises((ConnectionError, RuntimeError)):
         site.update(decision, 1.0)
     assert site.evidence()["own"] == {}

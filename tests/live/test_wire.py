@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from posse.live.wire import VERSION, Codec, WireError
+from posse.live.wire import VERSION, Codec, Parcel, WireError
 
 
 @dataclass(frozen=True)
@@ -55,16 +55,18 @@ REPORTS = st.builds(
 MESSAGES = REPORTS | st.builds(Ping, INTEGERS)
 
 
-def packed(*values, version=VERSION):
-    return bytes([version]) + msgspec.msgpack.encode(values)
+def packed(tag=None, *values, version=VERSION):
+    """A message as it is on the wire, of the experiment "default"."""
+    items = [] if tag is None else [tag, "default", *values]
+    return bytes([version]) + msgspec.msgpack.encode(items)
 
 
 @settings(deadline=None)
 @given(MESSAGES)
 def test_round_trip(message):
-    again = CODEC.decode(CODEC.encode(message))
-    assert again == message
-    assert type(again) is type(message)
+    parcel = CODEC.decode(CODEC.encode(message, "banner"))
+    assert parcel == Parcel(VERSION, "banner", message)
+    assert type(parcel.message) is type(message)
 
 
 def test_lone_surrogates_are_refused_when_encoded():
@@ -80,9 +82,19 @@ GOOD = packed("Ping", 7)
     [
         (b"", "too short"),
         (bytes([VERSION]), "too short"),
-        (packed("Ping", 7, version=2), "version 2 is unknown, this is 1"),
+        (packed("Ping", 7, version=3), "version 3 is unknown, this is 2"),
+        (packed("Ping", 7, version=1), "tag 'Ping' is unknown"),
         (packed("Pong", 7), "tag 'Pong' is unknown"),
-        (packed(), "tag '' is unknown"),
+        (packed(""), "tag '' is unknown"),
+        (packed(), "an array of 0 items"),
+        (bytes([VERSION]) + msgspec.msgpack.encode(["Ping", 7, 7]), "malformed"),
+        (packed("Ping", *range(14)), "malformed"),
+        (packed("Ping", *range(15)), "an array of 17 items"),
+        (packed("Ping" * 17, 7), "no tag"),
+        (bytes([VERSION]) + b"\xdc", "no short array"),
+        (bytes([VERSION]) + b"\x92\xd9", "no tag"),
+        (bytes([VERSION]) + b"\x92", "no tag"),
+        (bytes([VERSION]) + b"\xdd\x00\x00\x20\x00" + b"\xc0" * 0x2000, "no short array"),
         (packed(7, 7), "malformed"),
         (packed("Ping"), "malformed"),
         (packed("Ping", 7, 8), "malformed"),
@@ -92,7 +104,7 @@ GOOD = packed("Ping", 7)
         (packed("Ping", None), "malformed"),
         (GOOD + b"\x00", "malformed"),
         (GOOD[:-1], "malformed"),
-        (GOOD[:1] + b"\x92\xa4P\xffng\x07", "malformed"),  # the tag is not UTF-8
+        (GOOD[:1] + b"\x93\xa4P\xffng\xa0\x07", "malformed"),  # the tag is not UTF-8
         (GOOD[:1] + b"\xdd\xff\xff\xff\xff", "malformed"),  # four billion items to come
         (GOOD[:1] + b"\x91" * 5000, "malformed|nested"),
         (packed("Report", [], [], math.nan, True, None), "malformed"),
@@ -101,7 +113,7 @@ GOOD = packed("Ping", 7)
         (packed("Report", [], [["a"]], 0, True, None), "malformed"),
         (packed("Report", [], [], 0, 1, None), "malformed"),
         (packed("Report", [{"name": "x"}], [], 0, True, None), "malformed"),
-        (GOOD + b"\x00" * 10_000, "a message of 10008 bytes is above 10000"),
+        (GOOD + b"\x00" * 10_000, "a message of 10016 bytes is above 10000"),
     ],
 )
 def test_what_is_malformed_is_refused_in_one_sentence(payload, reason):
@@ -167,7 +179,7 @@ def test_a_messages_own_checks_become_wire_errors():
                 raise ValueError("number must be positive")
 
     codec = Codec(Positive)
-    assert codec.decode(packed("Positive", 1)) == Positive(1)
+    assert codec.decode(packed("Positive", 1)).message == Positive(1)
     with pytest.raises(WireError, match="number must be positive"):
         codec.decode(packed("Positive", 0))
 
@@ -189,7 +201,7 @@ def refused_or_decoded(payload):
         message = CODEC.decode(payload)
     except WireError:
         return False
-    CODEC.encode(message)  # and what was let in can go on
+    CODEC.encode(message.message)  # and what was let in can go on
     return True
 
 
@@ -198,7 +210,7 @@ def refused_or_decoded(payload):
 def test_random_bytes(payload):
     refused_or_decoded(payload)
     refused_or_decoded(bytes([VERSION]) + payload)
-    refused_or_decoded(bytes([VERSION]) + b"\x96\xa6Report" + payload)
+    refused_or_decoded(bytes([VERSION]) + b"\x97\xa6Report\xa0" + payload)
 
 
 @settings(max_examples=400, deadline=None)

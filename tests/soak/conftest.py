@@ -14,10 +14,11 @@ import pytest
 
 from posse import networks
 from posse.live.exchange.ledger import each, total
-from posse.live.swarm import Swarm, agent_settings, apart, in_processes
+from posse.live.swarm import Swarm, agent_settings, apart, by_experiment, in_processes
 
 SHORT, LONG = 6.0, 30.0  # seconds: what is run unless asked, and from when on it is the long form
 PATIENCE = 180.0  # for what must come in the end, on a machine that does much else
+EXPERIMENTS = ("checkout", "banner", "prices")
 MEANS = {"red": 0.7, "green": 0.5, "blue": 0.3}
 
 
@@ -101,7 +102,7 @@ def swarm_of(tmp_path: Path) -> Iterator[Callable[..., Swarm]]:
 
     def start(n_agents: int, exchange: str, folder: Path = tmp_path, **options: Any) -> Swarm:
         links = list(networks.cycle(n_agents).edges) if n_agents > 2 else [(0, 1)]
-        settings = agent_settings(n_agents, list(MEANS), exchange)
+        settings = agent_settings(n_agents, list(MEANS), exchange, experiments=EXPERIMENTS)
         made.append(Swarm(in_processes(folder, links, settings, **options), MEANS, visitors=4))
         made[-1].start()
         return made[-1]
@@ -134,7 +135,8 @@ def check(until: Callable[..., float]) -> Callable[[Swarm, str], str]:
             assert _rewards_on_disk(site.file.with_suffix(".db")) == site.acknowledged, site.name
         return (
             f"{swarm.acknowledged:,} acknowledged = {swarm.acknowledged:,} counted by each of "
-            f"{len(counts)} agents; settled in {took:.1f} s, {apart(counts)} quanta apart"
+            f"{len(swarm.sites)} agents with {len(EXPERIMENTS)} experiments; settled in "
+            f"{took:.1f} s, {apart(counts)} quanta apart"
         )
 
     return agree
@@ -142,9 +144,11 @@ def check(until: Callable[..., float]) -> Callable[[Swarm, str], str]:
 
 def _conserved(swarm: Swarm) -> bool:
     """N levels, each N times, are N times the evidence of all: exactly, once nothing moves."""
-    counts = swarm.counts()
-    everything = each(total(c.own for c in counts), lambda value: len(counts) * value)
-    return total(c.held for c in counts) == everything
+    n = len(swarm.sites)
+    return all(
+        total(c.held for c in counts) == each(total(c.own for c in counts), lambda value: n * value)
+        for counts in by_experiment(swarm.counts()).values()
+    )
 
 
 def _rewards_on_disk(file: Path) -> int:

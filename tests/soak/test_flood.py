@@ -10,6 +10,7 @@ import numpy as np
 
 THREADS = 8  # in pairs, which want to settle the same decisions differently
 AT_ONCE = 20  # decisions of a batch, and as many one by one
+PREFIX = "/v1/experiments/checkout"
 KINDS = ("one", "batch")
 
 
@@ -37,14 +38,18 @@ class Flooder(threading.Thread):
 
     def _flood(self, ids: list[str]) -> None:
         asked = {"decisions": [{"decision": id_} for id_ in ids]}
-        answer = self._http.post("/v1/decisions/batch", json=asked).raise_for_status().json()
+        answer = self._http.post(f"{PREFIX}/decisions/batch", json=asked).raise_for_status().json()
         arms = {made["decision"]: made["arm"] for made in answer["decisions"]}
         body = {"rewards": [{"decision": i, "reward": self._reward} for i in ids[:AT_ONCE]] * 2}
-        answers = self._timed("batch", "/v1/rewards", body).raise_for_status().json()["rewards"]
+        answers = (
+            self._timed("batch", f"{PREFIX}/rewards", body).raise_for_status().json()["rewards"]
+        )
         for item, given in zip(answers, body["rewards"], strict=True):
             self._note("error" not in item, given["decision"], arms)
         for id_ in ids[AT_ONCE:] * 2:
-            answered = self._timed("one", f"/v1/decisions/{id_}/reward", {"reward": self._reward})
+            answered = self._timed(
+                "one", f"{PREFIX}/decisions/{id_}/reward", {"reward": self._reward}
+            )
             assert answered.status_code in (200, 409), answered.text
             self._note(answered.status_code == 200, id_, arms)
 
@@ -90,7 +95,7 @@ def test_a_flood_of_rewards(scale, swarm_of, until, check, tell):
         assert not pair[0].acknowledged.keys() & pair[1].acknowledged.keys()  # one of them was told
         for reward, flooder in enumerate(pair):
             for arm in flooder.acknowledged.values():
-                flooded.acknowledge(arm, reward)
+                flooded.acknowledge(arm, reward, "checkout")
     refused = sum(flooder.refused for flooder in flooders)
     assert refused > 0
     line = check(swarm, "origins")

@@ -12,6 +12,8 @@ from contextlib import suppress
 import httpx
 import pytest
 
+PREFIX = "/v1/experiments/checkout"
+
 
 class SmallDisk:
     """A file system of its own, full of one file."""
@@ -80,20 +82,22 @@ def test_a_full_disk(kind, exchange, disk, scale, swarm_of, until, check, tell):
     swarm = swarm_of(2, exchange, folder=disk.folder)
     site = swarm.sites[0]
     with httpx.Client(base_url=site.url, timeout=60, trust_env=False) as http:
-        made = [http.post("/v1/decisions", json={}).json() for _ in range(20)]
+        made = [http.post(f"{PREFIX}/decisions", json={}).json() for _ in range(20)]
         swarm.visit()
         until(lambda: swarm.acknowledged > 40, "visitors are answered")
         disk.fill(swarm)
 
         def reward(decision) -> bool:
-            answer = http.post(f"/v1/decisions/{decision['decision']}/reward", json={"reward": 1})
+            answer = http.post(
+                f"{PREFIX}/decisions/{decision['decision']}/reward", json={"reward": 1}
+            )
             if answer.status_code == 503:
                 assert "nothing was kept" in answer.json()["error"]
                 assert answer.headers["Retry-After"] == "1"
                 return False
             assert answer.status_code == 200
             if not answer.json()["repeated"]:
-                site.acknowledge(decision["arm"], 1)
+                site.acknowledge(decision["arm"], 1, "checkout")
             return True
 
         open_ = iter(made)

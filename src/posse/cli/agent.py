@@ -55,6 +55,9 @@ def _run(file: Path) -> None:
             _reload(file, node)
 
     with mistakes(), live(), told(reload) as stopped:
+        from posse.live.lean import import_special
+
+        import_special()
         from posse.live import logs
         from posse.live.process import make_node
         from posse.live.settings import read_settings

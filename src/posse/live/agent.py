@@ -92,7 +92,9 @@ class Agent:
             )
         self._evidence = Evidence.of(family, reward_range, SIGNS if exchange == "flows" else 0)
         self._check_probabilities(len(names))
-        self.fingerprint, *self.equal_fingerprints = spellings(exchange, self._evidence)
+        # what keeps experiments apart is in their fingerprints
+        apart = {key: options[key] for key in ("network", "experiment") if key in options}
+        self.fingerprint, *self.equal_fingerprints = spellings(exchange, self._evidence, **apart)
         self.exchange: Exchange = EXCHANGES[exchange](
             fingerprint=self.fingerprint,
             equal=self.equal_fingerprints,

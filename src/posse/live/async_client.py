@@ -97,6 +97,10 @@ class AsyncClient:
         """In quanta: what the agent saw itself, and what it holds of all."""
         return await self._run(calls.evidence())
 
+    async def controls(self) -> dict[str, Any]:
+        """What is pinned and paused, and by whom."""
+        return await self._run(calls.controls())
+
     async def pin(self, arm: str) -> dict[str, Any]:
         """Let this arm alone be played, until it is resumed; for operators. What now holds."""
         return await self._run(calls.order("pin", arm))

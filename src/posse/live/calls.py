@@ -90,6 +90,11 @@ def evidence() -> Call[Quanta]:
     }
 
 
+def controls() -> Call[dict[str, Any]]:
+    """What is pinned and paused, and by whom."""
+    return dict((yield "GET", "/controls", None))
+
+
 def show(path: str) -> Call[dict[str, Any]]:
     """What an agent shows of itself as a whole."""
     return dict((yield "GET", f"/v1{path}", None))

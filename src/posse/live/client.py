@@ -101,6 +101,10 @@ class Client:
         """In quanta: what the agent saw itself, and what it holds of all."""
         return self._run(calls.evidence())
 
+    def controls(self) -> dict[str, Any]:
+        """What is pinned and paused, and by whom."""
+        return self._run(calls.controls())
+
     def pin(self, arm: str) -> dict[str, Any]:
         """Let this arm alone be played, until it is resumed; for operators. What now holds."""
         return self._run(calls.order("pin", arm))

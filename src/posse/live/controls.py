@@ -46,7 +46,7 @@ class Controls:
         vouch: Vouch | None = None,
     ) -> None:
         self.network, self.experiment, self.agent = network, experiment, agent
-        self._held: Control | None = None  # the network's, which acts
+        self._record: Control | None = None  # the network's
         self._here: Control | None = None
         self._steps = Steps()  # to the highest version
         self._told: dict[str, tuple[float, Control | None]] = {}
@@ -56,7 +56,21 @@ class Controls:
         """Take other settings; all that was signed by agents no longer named is gone."""
         self.operators = frozenset(operators)
         self._sign, self._vouch = sign, vouch
-        self._settle()
+        if self._record is not None and self._held is None:
+            log.warning(
+                "experiment %s: what %s pinned or paused is lifted: it is no operator any more",
+                self.experiment,
+                self._record.signer,
+            )
+        self._record = self._held
+        self._steps.keep(self.operators)
+        self._sign_anew()
+
+    @property
+    def _held(self) -> Control | None:
+        """The network's record, which acts while its signer is named as an operator."""
+        record = self._record
+        return record if record is not None and record.signer in self.operators else None
 
     @property
     def operator(self) -> bool:
@@ -194,31 +208,23 @@ class Controls:
 
     def state(self) -> bytes:
         """What must be on disk before it is acknowledged or sent."""
-        held, here = (each and each.plain() for each in (self._held, self._here))
+        held, here = (each and each.plain() for each in (self._record, self._here))
         return json.dumps({"held": held, "here": here, "steps": self._steps.plain()}).encode()
 
     def restore(self, state: bytes | None) -> None:
         """Go back to a state; None: to nothing at all."""
         data = {"held": None, "here": None, "steps": []} if state is None else json.loads(state)
-        self._held, self._here = (
+        self._record, self._here = (
             data[name] and Control.from_plain(data[name]) for name in ("held", "here")
         )
         self._steps.restore(data["steps"])
-        self._settle()
+        self._sign_anew()
 
-    def _settle(self) -> None:
-        """Drop what former operators signed, and sign one's own anew: certificates are renewed."""
-        if self._held is not None and self._held.signer not in self.operators:
-            log.warning(
-                "experiment %s: what %s pinned or paused is lifted: it is no operator any more",
-                self.experiment,
-                self._held.signer,
-            )
-            self._held = None
-        self._steps.keep(self.operators)
+    def _sign_anew(self) -> None:
+        """Sign one's own records with the certificate of today, so that they are taken later on."""
         if self.operator:
             self._steps.change(self._signed)
-            self._held = self._held and self._signed(self._held)
+            self._record = self._record and self._signed(self._record)
 
     def _signed(self, control: Control) -> Control:
         if control.signer != self.agent or self._sign is None:
@@ -235,7 +241,7 @@ class Controls:
     def _make(self, control: Control) -> Control:
         if not self.operator:
             self._here = control
-            log.warning("%s", self._line("set here alone"))
+            log.warning("%s", self._line(f"set by its operator, version {control.version}"))
             return control
         held = self._held
         if held is not None and held.rank[1:] == control.rank[1:] and self._here is None:
@@ -250,7 +256,7 @@ class Controls:
 
     def _hold(self, control: Control) -> None:
         anew = self._held is not None and self._held.rank == control.rank
-        self._held = control
+        self._record = control
         self._steps.change(lambda each: control if each.rank == control.rank else each)
         if not anew:
             log.warning("%s", self._line(f"version {control.version} of {control.signer}"))

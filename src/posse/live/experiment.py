@@ -8,21 +8,22 @@ from __future__ import annotations
 import secrets
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from posse.live.agent import Agent
-from posse.live.controls import Control, ControlMessage, Controls
+from posse.live.controls import FORGED, Control, ControlMessage, Controls
 from posse.live.counts import Counts
+from posse.live.exchange.examine import Sign
+from posse.live.exchange.layouts import DEFAULT as DEFAULT
 from posse.live.exchange.ledger import Ledger
-from posse.live.exchange.origins import Sign
 from posse.live.exchange.seam import NeighbourStatus, Outgoing
 from posse.live.store import DecisionRecord, Outcome, Store
 from posse.live.vouching import Vouch
 
-DEFAULT = "default"  # the one experiment of a file without tables; it speaks as Posse 0.1 did
 CONTROLS = "controls"  # under which the store keeps them
 
 Wish = tuple[str | None, Sequence[str] | None]  # the id, or one is drawn; the arms allowed, or all
@@ -54,6 +55,7 @@ class Experiment:
         self.name, self.agent, self.store = name, agent, store
         self.silence, self.remember, self.clock = silence, remember, clock
         self.counts = Counts()  # decisions and rewards
+        self._refused: Counter[str] = Counter()  # controls, by reason
         self._draw = draw
         self._lock = threading.RLock()
         agent.go_on_as(store.fingerprint)
@@ -172,21 +174,27 @@ class Experiment:
             return self.agent.exchange.known()
 
     def refusals(self) -> dict[str, int]:
-        """Messages and entries that the exchange refused, by reason."""
+        """Messages, entries and controls that were refused, by reason."""
         with self._lock:
-            return dict(self.agent.exchange.refusals)
+            return dict(self.agent.exchange.refusals + self._refused)
+
+    @property
+    def refused(self) -> int:
+        """How many messages, entries and controls were refused so far."""
+        with self._lock:
+            return (self.agent.exchange.refusals + self._refused).total()
 
     @property
     def forged(self) -> int:
-        """How many entries had a bad signature so far."""
-        return self.agent.exchange.refusals["bad signature"]
+        """How many entries and controls had a bad signature so far."""
+        return self.agent.exchange.refusals["bad signature"] + self._refused[FORGED]
 
     def expire(self, now: float) -> None:
         """Close reward windows and delete old decisions."""
         if self.silence.window is not None:
             self.store.expire(now, self.silence.window, self.silence.default_reward)
         if self.remember is not None:
-            self.store.forget(now - self.remember)
+            self.store.forget(now, self.remember)
 
     def tick(self, now: float) -> Outgoing:
         """The messages that are due, once what they say is on disk."""
@@ -200,10 +208,10 @@ class Experiment:
         with self._lock:
             return self.controls.tick(neighbours, now)
 
-    def receive_controls(self, peer: str, message: ControlMessage, now: float) -> list[str]:
-        """Take in a neighbour's controls; why some were refused."""
+    def receive_controls(self, peer: str, message: ControlMessage, now: float) -> None:
+        """Take in a neighbour's controls."""
         with self._changing_controls():
-            return self.controls.receive(peer, message, now)
+            self._refused.update(self.controls.receive(peer, message, now))
 
     @contextmanager
     def _changing_controls(self) -> Iterator[None]:
@@ -223,6 +231,8 @@ class Experiment:
 
     def receive(self, peer: str, message: object, now: float) -> Outgoing:
         """Take in a neighbour's message; the answers, once what they say is on disk."""
+        # signatures take long, and nobody who writes or decides waits for them
+        message = self.agent.exchange.examine(message)
         with self.store.transaction(), self._lock:
             return self.agent.receive(peer, message, now)
 
@@ -247,6 +257,11 @@ class _Kept:
         with self._lock:
             self._started = True
             return self._agent.exchange.state()
+
+    def changes(self) -> dict[str, Any]:
+        """The parts of it that changed."""
+        with self._lock:
+            return self._agent.exchange.changes()
 
     def restore(self, state: dict[str, Any]) -> None:
         """Go back to what is on disk: after a start, which trusts no file, or a failed commit."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, time
 from typing import Any
@@ -13,7 +12,6 @@ from posse.decoding import Decoder, DecodingError
 from posse.families import FAMILIES, Family
 from posse.live.agent import Agent
 from posse.live.exchange import EXCHANGES, RateCap
-from posse.live.exchange.origins import Sign, Verify
 from posse.policies import POLICIES, Policy, ThompsonSampling
 
 OF_EXCHANGE = {"network_size": "flows", "rate_cap": "origins"}  # keys that only one of them takes
@@ -54,7 +52,7 @@ class ExperimentSettings:
                 raise ValueError("remember needs reward_window, and must not be shorter than it")
         if self.rate_cap is not None and self.exchange != "origins":
             raise ValueError("rate_cap is for 'origins': flows do not know whose evidence it is")
-        agent = self.agent("nobody")  # so that whatever it refuses is refused now
+        agent = self.agent()  # so that whatever it refuses is refused now
         agent.choose()
         if self.default_reward is not None:
             try:
@@ -62,19 +60,10 @@ class ExperimentSettings:
             except ValueError as error:
                 raise ValueError(f"default_reward: {error}") from None
 
-    def agent(
-        self,
-        identity: str,
-        sign: Sign | None = None,
-        verify: Verify | None = None,
-        draw: Callable[[int], int] = secrets.randbits,
-    ) -> Agent:
-        """The agent of these settings, new; entries are signed where they are told how."""
-        options: dict[str, Any] = {"draw": draw}
+    def agent(self, options: Mapping[str, Any] | None = None, seed: int | None = None) -> Agent:
+        """The agent of these settings, new, with further options of its exchange."""
         if self.exchange == "origins":
-            # an origin goes by the name that its certificate vouches for
-            options |= {"identity": identity, "sign": sign, "verify": verify}
-            options["rate_cap"] = self.rate_cap
+            options = {"rate_cap": self.rate_cap, **(options or {})}
         return Agent(
             self.arms,
             self.family,
@@ -83,7 +72,7 @@ class ExperimentSettings:
             reward_range=self.reward_range,
             network_size=self.network_size,
             exchange_options=options,
-            seed=draw(128),
+            seed=seed,
         )
 
 

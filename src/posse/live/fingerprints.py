@@ -7,7 +7,8 @@ such spellings are `equal`. Messages and stores in an equal spelling are accepte
 goes on in the spelling of its store, which its neighbours of 0.1 and all signatures know. (A new
 agent beside neighbours that still run 0.1 with numbers without a point is heard once they do not.)
 
-Any other family is spelled by its name and its belief's numbers: prior, statistic, range.
+Any other family is spelled by its name and its belief's numbers: prior, statistic, range; and so is
+every experiment but the one of 0.1 (`DEFAULT`), after the names of its network and its own.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import numpy as np
 from posse.families import FAMILIES
 from posse.families.family import name_of
 from posse.live.evidence import Evidence
+from posse.live.exchange.layouts import DEFAULT
 
 # What 0.1 spelled: the class, and its fields in order. Frozen: stores on disk depend on it.
 FAMILIES_OF_0_1: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -37,8 +39,12 @@ FAMILIES_OF_0_1: dict[str, tuple[str, tuple[str, ...]]] = {
 }
 
 
-def spellings(kind: str, evidence: Evidence) -> tuple[str, ...]:
+def spellings(
+    kind: str, evidence: Evidence, network: str = "", experiment: str = DEFAULT
+) -> tuple[str, ...]:
     """The fingerprint of an exchange of this kind, and after it all that are equal to it."""
+    if experiment != DEFAULT:  # so that nothing of one experiment can be said in another
+        return (_digest(f"{network} {experiment} {_in_numbers(kind, evidence)}"),)
     numbers = _numbers_of_0_1(evidence)
     if numbers is None:
         return (_digest(_in_numbers(kind, evidence)),)

@@ -15,11 +15,13 @@ from posse import checks
 from posse.live.counts import Counts
 
 # What an honest neighbour may need in a tick, for each experiment: a message, its answer and a
-# setting in two versions are 6 messages, and it may tick some times as often as we do; after a
-# partition a message has 900 kB.
+# control in two versions are 6 messages, and it may tick some times as often as we do; after a
+# partition a message has 900 kB. It may run many more experiments than we do. Much of it is no
+# harm: work is charged by the time it takes.
 MESSAGES_A_TICK = 40.0
 BYTES_A_TICK = 2_000_000.0
-MOST_BYTES_A_SECOND = 20_000_000.0  # unless set: 20 experiments that catch up at once
+EXPERIMENTS = 25
+MOST_BYTES_A_SECOND = 20_000_000.0  # unless set, however many catch up at once
 BURST = 5.0  # seconds of budget that a neighbour may save up
 LONGEST_QUEUE = 1000  # messages that wait, of one neighbour
 LARGEST_QUEUE = 4_000_000  # bytes
@@ -40,7 +42,7 @@ class Limits:
 
     def of(self, tick_seconds: float, experiments: int) -> tuple[float, float]:
         """Messages and bytes a second, enough for a tick a second at least."""
-        ticks = max(1, experiments) / min(1.0, tick_seconds)
+        ticks = max(EXPERIMENTS, experiments) / min(1.0, tick_seconds)
         return (
             self.messages_per_second or MESSAGES_A_TICK * ticks,
             self.bytes_per_second or min(BYTES_A_TICK * ticks, MOST_BYTES_A_SECOND),
@@ -99,27 +101,38 @@ class Inbox:
         with self._changed:
             return self._admit(self._of(peer), size)
 
-    def charge(self, peer: str, messages: int) -> None:
-        """Charge a neighbour for work beyond that of so many ordinary messages."""
-        with self._changed:
-            self._of(peer).messages.take(messages)
+    def charge(self, peer: str, messages: float = 0.0, seconds: float = 0.0) -> None:
+        """Charge a neighbour for further messages, or for what it could send in some seconds.
 
-    def put(self, peer: str, payload: bytes) -> None:
+        If it has not got as much, what waits of it is dropped.
+        """
+        with self._changed:
+            each = self._of(peer)
+            each.messages.take(messages + seconds * each.messages.rate)
+            if each.messages.left < 0 and each.waiting:
+                self._refusals.add(MESSAGES, len(each.waiting))
+                each.waiting.clear()
+                each.size = 0
+                self._turns.remove(peer)
+
+    def put(self, peer: str, payload: bytes) -> bool:
         """Let a message wait, or drop it where there is no budget or no room; never blocks."""
         with self._changed:
             each = self._of(peer)
             if self._closed or not self._admit(each, len(payload)):
-                return
+                return False
             if len(each.waiting) >= LONGEST_QUEUE:
                 self._refusals.add(MESSAGES)
-            elif each.size + len(payload) > LARGEST_QUEUE:
+                return False
+            if each.size + len(payload) > LARGEST_QUEUE:
                 self._refusals.add(BYTES)
-            else:
-                if not each.waiting:
-                    self._turns.append(peer)
-                each.waiting.append(payload)
-                each.size += len(payload)
-                self._changed.notify()
+                return False
+            if not each.waiting:
+                self._turns.append(peer)
+            each.waiting.append(payload)
+            each.size += len(payload)
+            self._changed.notify()
+            return True
 
     def take(self) -> tuple[str, bytes] | None:
         """Wait for the next message, of the neighbours in turns; None once it is closed."""

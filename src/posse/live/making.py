@@ -9,7 +9,7 @@ from pathlib import Path
 from posse.live.agent import Agent
 from posse.live.certificates import Files, check_files
 from posse.live.controls import Controls
-from posse.live.exchange.origins import Sign, Verify
+from posse.live.exchange.examine import Sign, Verify
 from posse.live.experiment import Experiment, Silence
 from posse.live.settings import Settings
 from posse.live.signatures import signer, verifier
@@ -114,7 +114,7 @@ class Maker:
 
     def _agent(self, settings: Settings, experiment: str) -> Agent:
         sign, verify = (self.keys.sign, self.keys.verify) if self.keys else (None, None)
-        return settings.agent(sign, verify, experiment, self.draw)
+        return settings.agent(sign, verify, experiment, self.draw, self.clock)
 
     def _experiment(self, settings: Settings, name: str, agent: Agent, store: Store) -> Experiment:
         s = settings.experiments[name]

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 from posse.live.absences import Absences
 from posse.live.agent import Agent
-from posse.live.controls import Control
+from posse.live.controls import Control, ControlMessage
 from posse.live.counts import Counts
+from posse.live.dialects import Dialects
 from posse.live.exchange.ledger import Ledger
 from posse.live.exchange.messages import FlowsMessage, OriginsMessage
-from posse.live.exchange.seam import Outgoing
 from posse.live.experiment import DEFAULT as DEFAULT
 from posse.live.experiment import Experiment
 from posse.live.experiment import Silence as Silence
@@ -36,9 +36,12 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-REST = 1.0  # of the inbox, for each second of work
+HOLD = 0.005  # seconds for which the network waits when a neighbour sends too much
+REST = 1.0  # seconds of the inbox's rest, for each of work
+WORK, WASTE = 3.0, 50.0  # seconds of a neighbour's budget that a second of work costs it
 MALFORMED = 2  # messages that one which is none costs its sender besides
 FORGED = 10  # or one with a bad signature
+NEWER = "needs a newer Posse"
 
 
 class Node:
@@ -100,7 +103,8 @@ class Node:
         self.counts = Counts()  # decisions and rewards of all, messages sent and received
         self.refusals = Counts()  # of payloads that are no message
         self.failures = Counts()  # of the store, by what was going on
-        self._codec = Codec(OriginsMessage, FlowsMessage)
+        self._codec = Codec(OriginsMessage, FlowsMessage, ControlMessage)
+        self._dialects = Dialects()
         self._inbox = Inbox(self._rates(), clock, self.refusals)
         self.stopping = threading.Event()
         self._threads: list[threading.Thread] = []
@@ -225,7 +229,9 @@ class Node:
         self.store.flush()
         for each in experiments:
             try:
-                self._send(each.name, each.tick(now))
+                self._send(each.name, each.tick(now), now)
+                newer = [n for n in self.neighbours if 2 in self._dialects.spoken_to(n, now)]
+                self._send(each.name, each.tick_controls(newer, now), now)
             except StoreError as error:
                 failed = error
             except Exception:
@@ -236,7 +242,9 @@ class Node:
     def arrived(self, peer: str, payload: bytes) -> None:
         """Take a message off the transport's hands; it waits for its turn, or is dropped."""
         self.counts.add("received")
-        self._inbox.put(peer, payload)
+        if not self._inbox.put(peer, payload):
+            # the network's thread waits, and with it who sends too much
+            self.stopping.wait(HOLD)
 
     def receive(self, peer: str, payload: bytes) -> None:
         """Handle a neighbour's message at once, if it is within its sender's budget."""
@@ -244,30 +252,33 @@ class Node:
         if self._inbox.admit(peer, len(payload)):
             self._handle(peer, payload)
 
-    def _handle(self, peer: str, payload: bytes) -> None:
-        """Take in a message; a malformed one is refused and counted, never fatal."""
+    def _handle(self, peer: str, payload: bytes) -> bool:
+        """Take in a message, a bad one is counted and never fatal; whether it was a good one."""
+        now = self.clock()
         try:
-            message = self._codec.decode(payload)
+            parcel = self._codec.decode(payload)
         except WireError as error:
             self._inbox.charge(peer, MALFORMED)
             self.refusals.add(error.kind)
-            return
-        experiment = self.experiments.get(DEFAULT)
-        if experiment is None:
+            return False
+        self._dialects.heard(peer, parcel.version, now)
+        experiment = self.experiments.get(parcel.experiment)
+        if experiment is None:  # neighbours need not run the same ones
             self.refusals.add("an experiment not run here")
-            return
-        before = experiment.forged
+            return True
+        before, forged = experiment.refused, experiment.forged
         try:
-            outgoing = experiment.receive(peer, message, self.clock())
+            if isinstance(parcel.message, ControlMessage):
+                experiment.receive_controls(peer, parcel.message, now)
+            else:
+                self._send(experiment.name, experiment.receive(peer, parcel.message, now), now)
         except StoreError:  # the neighbour will say it again
             self.failures.add("receive")
-            return
         except Exception:  # a bug of ours must not end the process
             self._bug("receive", experiment)
-            return
-        if experiment.forged > before:
+        if experiment.forged > forged:
             self._inbox.charge(peer, FORGED)
-        self._send(experiment.name, outgoing)
+        return experiment.refused == before
 
     def network(self) -> dict[str, Any]:
         """The neighbours, and what was refused and why, over all experiments."""
@@ -277,7 +288,11 @@ class Node:
         known: set[str] = set()
         for each in self.experiments.values():
             for name, status in each.neighbours().items():
-                said = {**asdict(status), "connected": connected.get(name, False)}
+                said = {
+                    **asdict(status),
+                    "connected": connected.get(name, False),
+                    "version": self._dialects.shown(name),
+                }
                 neighbours[name] = _both(neighbours[name], said) if name in neighbours else said
             refused.update(each.refusals())
             known |= each.known()
@@ -306,24 +321,38 @@ class Node:
         """Work off what neighbours say, one message at a time and for half of the time at most.
 
         Python runs one thread at a time: without a rest, requests would wait for a neighbour.
+        Work is charged to its neighbour, and work for nothing much more.
         """
         while (taken := self._inbox.take()) is not None:
+            peer, payload = taken
             began = time.thread_time()
-            self._handle(*taken)
-            self.stopping.wait(REST * (time.thread_time() - began))
+            useful = self._handle(peer, payload)
+            worked = time.thread_time() - began
+            self._inbox.charge(peer, seconds=worked * (WORK if useful else WASTE))
+            self.stopping.wait(REST * worked)
 
     def _rates(self) -> tuple[float, float]:
         return self.limits.of(self.tick_seconds, len(self.experiments))
 
-    def _send(self, experiment: str, outgoing: Outgoing) -> None:
+    def _send(self, experiment: str, outgoing: Iterable[tuple[str, object]], now: float) -> None:
+        """Send to each neighbour in the versions that it may understand."""
         for peer, message in outgoing:
-            try:
-                self.transport.send(peer, self._codec.encode(message))
-                self.counts.add("sent")
-            except ValueError as error:  # too large, or an unknown neighbour
-                if not self.failures["send"]:
-                    log.warning("a message to %s was not sent: %s", peer, error)
-                self.failures.add("send")
+            versions = self._dialects.spoken_to(peer, now)
+            for version in versions:
+                try:
+                    self.transport.send(peer, self._codec.encode(message, experiment, version))
+                    self.counts.add("sent")
+                    if version == 1 and len(versions) == 1:
+                        left_out = message.left_out_of_version_1()  # type: ignore[attr-defined]
+                        self.refusals.add(NEWER, left_out > 0)
+                except ValueError as error:  # too large, or an unknown neighbour
+                    if getattr(error, "kind", "") == NEWER:
+                        # one that may be newer gets it in version 2
+                        self.refusals.add(NEWER, len(versions) == 1)
+                        continue
+                    if not self.failures["send"]:
+                        log.warning("a message to %s was not sent: %s", peer, error)
+                    self.failures.add("send")
 
     def _bug(self, doing: str, experiment: Experiment) -> None:
         """Note a fault of ours in one experiment, which must not end the others."""
@@ -345,4 +374,5 @@ def _both(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
         "last_heard": max(heard, default=None),
         "lag": sum(lags) if lags else None,
         "connected": one["connected"],
+        "version": one["version"],
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,9 +16,12 @@ from posse.live.settings import Settings
 from posse.live.store import StoreError
 from posse.live.transport.zenoh import ZenohTransport
 
+SWITCH = 0.0005  # seconds after which a thread gives way, so that no request waits for long
+
 
 def make_node(settings: Settings, folder: Path) -> Node:
     """A node that is ready to start; paths are relative to the folder of its agent.toml."""
+    sys.setswitchinterval(SWITCH)
     files = None if settings.insecure else Files.of(folder / settings.certificates, settings.name)
     keys = None if files is None else Keys(settings.name, files)
     outside = Outside(lambda new: _transport(new, files), keys)

@@ -110,7 +110,7 @@ def _check(old: Settings, new: Settings) -> None:
     for key in FIXED:
         if getattr(old, key) != getattr(new, key):
             raise ValueError(f"{key} cannot be changed while the agent runs: restart it for that")
-    for name in old.experiments.keys() & new.experiments.keys():
+    for name in (name for name in old.experiments if name in new.experiments):
         for key in (each.name for each in fields(ExperimentSettings)):
             before, after = (getattr(each.experiments[name], key) for each in (old, new))
             if key not in CHANGING and before != after:

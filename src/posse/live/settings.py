@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import secrets
+import time
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
@@ -12,7 +13,7 @@ from typing import Any
 
 from posse import checks
 from posse.live.agent import Agent
-from posse.live.exchange.origins import Sign, Verify
+from posse.live.exchange.examine import Sign, Verify
 from posse.live.experiment import DEFAULT
 from posse.live.experiment_settings import KEYS, ExperimentSettings, experiment_from_data
 from posse.live.inbox import Limits
@@ -91,10 +92,18 @@ class Settings:
         verify: Verify | None = None,
         experiment: str | None = None,
         draw: Callable[[int], int] = secrets.randbits,
+        clock: Callable[[], float] = time.time,
     ) -> Agent:
-        """The agent of an experiment, or of the only one, new."""
-        (only, *_) = self.experiments
-        return self.experiments[experiment or only].agent(self.name, sign, verify, draw)
+        """The agent of an experiment, or of the first, new; signed where it is told how."""
+        (first, *_) = self.experiments
+        chosen = experiment or first
+        options: dict[str, Any] = {
+            "network": self.network, "experiment": chosen, "draw": draw,
+        }  # fmt: skip
+        if self.experiments[chosen].exchange == "origins":
+            # an origin goes by the name that its certificate vouches for
+            options |= {"identity": self.name, "sign": sign, "verify": verify, "clock": clock}
+        return self.experiments[chosen].agent(options, seed=draw(128))
 
     def _check_http(self) -> None:
         """Refuse to speak to other machines without a token, and in the clear unless told to."""

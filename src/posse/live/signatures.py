@@ -10,7 +10,7 @@ from cryptography import x509
 
 from posse.live import certificates
 from posse.live.certificates import Files
-from posse.live.exchange.origins import Sign, Verify
+from posse.live.exchange.examine import Sign, Verify
 
 _LENGTH = 4  # bytes that say how long the certificate is
 _LONGEST = 4096

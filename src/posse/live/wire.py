@@ -1,21 +1,28 @@
 """Serialisation of messages: a version, a tag and msgpack; untrusted bytes are validated.
 
     byte 0       the version of this format
-    bytes 1...   msgpack: [tag, field, field, ...]
+    bytes 1...   msgpack: [tag, experiment, field, field, ...]
+                 version 1, of Posse 0.1: [tag, field, field, ...]
 
-The tag is the message's class name, and the fields come in the order of the class.
+The tag is the message's class name, and the fields come in the order of the class. A class says
+what version 1 has of it by `VERSION_1` (how many of its first fields), `in_version_1` and
+`left_out_of_version_1`; one without these is said in version 2 only.
 """
 
 from __future__ import annotations
 
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, Final, get_args, get_type_hints
 
 import msgspec
 
+from posse.live.exchange.layouts import DEFAULT
 from posse.live.transport import MAX_BYTES
 
-VERSION: Final = 1
+VERSION: Final = 2
+VERSIONS: Final = (1, 2)
+MOST_FIELDS = 16  # of a message, with its tag
+LONGEST_TAG = 64  # bytes
 
 
 class WireError(ValueError):
@@ -26,6 +33,15 @@ class WireError(ValueError):
         self.kind = kind
 
 
+@dataclass(frozen=True)
+class Parcel:
+    """A message, the version it came in, and the experiment it is for."""
+
+    version: int
+    experiment: str
+    message: Any
+
+
 class Codec:
     """Encodes and decodes messages of the given frozen dataclasses, and no others."""
 
@@ -34,7 +50,7 @@ class Codec:
         self._encoder = msgspec.msgpack.Encoder()
         self._fields: dict[type, list[str]] = {}
         self._classes: dict[str, type] = {}
-        self._shapes: dict[str, msgspec.msgpack.Decoder[Any]] = {}
+        self._shapes: dict[tuple[int, str], msgspec.msgpack.Decoder[Any]] = {}
         for cls in classes:
             if not (is_dataclass(cls) and cls.__dataclass_params__.frozen):  # type: ignore[attr-defined]
                 raise TypeError(f"a message is a frozen dataclass, got {cls.__name__}")
@@ -46,46 +62,55 @@ class Codec:
             names = [field.name for field in fields(cls) if field.init]
             self._classes[cls.__name__] = cls
             self._fields[cls] = names
-            # strict: no number from a string, no truth from a number
-            shape: Any = tuple.__class_getitem__((str, *(hints[name] for name in names)))
-            self._shapes[cls.__name__] = msgspec.msgpack.Decoder(shape, strict=True)
-        self._tagged = msgspec.msgpack.Decoder(list[msgspec.Raw])
-        self._text = msgspec.msgpack.Decoder(str)
+            shapes = {2: [str, str, *(hints[name] for name in names)]}
+            if of_1 := getattr(cls, "VERSION_1", None):
+                shapes[1] = [str, *(hints[name] for name in names[:of_1])]
+            for version, shape in shapes.items():
+                # strict: no number from a string, no truth from a number
+                decoder = msgspec.msgpack.Decoder(tuple.__class_getitem__(tuple(shape)))
+                self._shapes[version, cls.__name__] = decoder
 
-    def encode(self, message: object) -> bytes:
-        """The bytes of a message."""
+    def encode(self, message: object, experiment: str = DEFAULT, version: int = VERSION) -> bytes:
+        """The bytes of a message; in version 1 without the entries that need a newer Posse."""
         cls = type(message)
         if cls not in self._fields:
             raise WireError(f"{cls.__name__} is not a message of this codec")
-        values = [getattr(message, name) for name in self._fields[cls]]
+        if (version, cls.__name__) not in self._shapes or (version == 1 and experiment != DEFAULT):
+            about = f"a {cls.__name__} of experiment {experiment!r}"
+            raise WireError(f"{about} cannot be said in version {version}", "needs a newer Posse")
         try:
-            payload = bytes([VERSION]) + self._encoder.encode([cls.__name__, *values])
+            if version == 1:
+                values = message.in_version_1()  # type: ignore[attr-defined]
+            else:
+                values = [experiment, *(getattr(message, name) for name in self._fields[cls])]
+            payload = bytes([version]) + self._encoder.encode([cls.__name__, *values])
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
             raise WireError(f"a {cls.__name__} cannot be encoded: {_line(error)}") from None
         if len(payload) > self.max_bytes:
             raise WireError(f"a message of {len(payload)} bytes is above {self.max_bytes}")
         return payload
 
-    def decode(self, payload: bytes) -> Any:
+    def decode(self, payload: bytes) -> Parcel:
         """The message that the bytes hold; WireError if they hold none."""
         size = len(payload)
         if size > self.max_bytes:
             raise WireError(f"a message of {size} bytes is above {self.max_bytes}", "too large")
         if size < 2:
             raise WireError(f"a message of {size} bytes is too short", "too short")
-        if payload[0] != VERSION:
-            sentence = f"version {payload[0]} is unknown, this is {VERSION}"
+        version = payload[0]
+        if version not in VERSIONS:
+            sentence = f"version {version} is unknown, this is {VERSION}"
             raise WireError(sentence, "another version")
         try:
-            # the tag alone first: which fields are right depends on it
-            body = memoryview(payload)[1:]
-            parts = self._tagged.decode(body)
-            tag = self._text.decode(parts[0]) if parts else ""
-            shape = self._shapes.get(tag)
+            # the tag alone first: which fields are right depends on it, and a stranger's million
+            # of them need not be made
+            tag = _tag(payload)
+            shape = self._shapes.get((version, tag))
             if shape is None:
                 raise WireError(f"tag {tag[:40]!r} is unknown", "another kind of message")
-            _, *values = shape.decode(body)
-            return self._classes[tag](*values)
+            _, *values = shape.decode(memoryview(payload)[1:])
+            experiment = DEFAULT if version == 1 else values.pop(0)
+            return Parcel(version, experiment, self._classes[tag](*values))
         except WireError:
             raise
         # bad UTF-8 and nesting too deep have errors of their own, and a message's own checks
@@ -94,6 +119,27 @@ class Codec:
             raise WireError(f"the message is malformed: {_line(error)}") from None
         except RecursionError:
             raise WireError("the message is nested too deeply") from None
+
+
+def _tag(payload: bytes) -> str:
+    """The text at the start of a short array; anything else is malformed."""
+    head, at = payload[1], 2
+    if head & 0xF0 == 0x90:
+        length = head & 0x0F
+    elif head == 0xDC and len(payload) >= 4:
+        length, at = int.from_bytes(payload[2:4], "big"), 4
+    else:
+        raise WireError("the message is malformed: it is no short array")
+    if not 2 <= length <= MOST_FIELDS:
+        raise WireError(f"the message is malformed: an array of {length} items")
+    kind = payload[at] if at < len(payload) else 0
+    if kind & 0xE0 == 0xA0:
+        longest, at = kind & 0x1F, at + 1
+    elif kind == 0xD9 and at + 1 < len(payload) and payload[at + 1] <= LONGEST_TAG:
+        longest, at = payload[at + 1], at + 2
+    else:
+        raise WireError("the message is malformed: it has no tag")
+    return payload[at : at + longest].decode()
 
 
 def _may_hold_floats(hint: Any) -> bool:

@@ -47,14 +47,17 @@ def test_a_copy_of_a_clean_store_put_back_later(line, put_back, lock_too):
     assert not world.nodes["a"].network()["refused"]
 
 
-def test_a_store_that_was_only_restarted_goes_on(line):
+def test_many_restarts_take_little_room_at_others(line):
+    """Else every restart would add an entry for everybody to keep for ever."""
     world = start_two(line)
-    for _ in range(3):
+    for nth in range(70):
         world.start("a")
         world.visit("a")
-        world.tick(3)
+        world.tick(12 if nth == 69 else 1)
         world.stop("a")
-    assert world.pulls("b") == 8
+    held = world.nodes["b"].agent.exchange.state()
+    assert len([part for part in held if part.startswith("entry a ")]) == 1
+    assert world.pulls("b") == 75
 
 
 @pytest.mark.parametrize("since", [5, 20, 25])

@@ -13,8 +13,8 @@ from posse.live import certificates
 from posse.live.agent import Agent
 from posse.live.certificates import Files
 from posse.live.exchange import Entry, OriginsMessage
+from posse.live.exchange.layouts import signed_bytes
 from posse.live.exchange.messages import FlowsMessage
-from posse.live.exchange.origins import signed_bytes
 from posse.live.exchange.quanta import PER_UNIT
 from posse.live.node import Node
 from posse.live.signatures import signer, verifier
@@ -137,14 +137,17 @@ def test_no_forged_entry_gets_in(link, folder, tmp_path):
         forgeries[f"a broken certificate {nth}"] = replace(lie, signature=signature)
     for name, entry in forgeries.items():
         before = world.node.network()["refused"].get("bad signature", 0)
-        world.tell_entry(entry)
-        wait_until(lambda: world.node.network()["refused"].get("bad signature", 0) > before)  # noqa: B023
+
+        def refused(entry=entry, before=before):
+            world.tell_entry(entry)  # again, for who forges much is not heard for a while
+            return world.node.network()["refused"].get("bad signature", 0) > before
+
+        wait_until(refused)
         assert world.node.evidence()["held"] == {}, name
-    assert set(world.node.network()["refused"]) == {"bad signature"}
+    assert set(world.node.network()["refused"]) - {"too many messages"} == {"bad signature"}
     assert not world.node.failures.copy()
     # the true one, from the same mouth
-    world.tell_entry(honest)
-    wait_until(lambda: world.node.evidence()["held"] == TRUE)
+    wait_until(lambda: world.tell_entry(honest) or world.node.evidence()["held"] == TRUE)
     assert world.answers()
 
 

@@ -32,7 +32,8 @@ KINDS = {
     "more evidence than its pulls allow", "more evidence than the network can have",
     "a version it cannot have", "our own identity", "the identity of another name",
     "too many identities", "too many entries", "too large an entry",
-    "too many entries of one origin",
+    "too many entries of one origin", "another experiment", "needs a newer Posse", "goes back",
+    "an experiment not run here",
 }  # fmt: skip
 
 SEEN = {
@@ -172,7 +173,8 @@ def attack(trio, chance):
             assert trio.exchange == "origins" or a.agent.state() == state
         if trio.exchange == "origins":  # nothing is held that its origin did not sign
             kept = a.agent.state()["exchange"]
-            for origin, _, _, evidence, _ in kept["own"] + kept["others"]:
+            entries = [part for name, part in kept.items() if name.startswith("entry ")]
+            for origin, _, _, evidence, *_ in entries:
                 assert {arm: tuple(values) for arm, values in evidence.items()} in said[origin]
     assert refused > ROUNDS / 2
     assert set(a.network()["refused"]) > SEEN[trio.exchange]

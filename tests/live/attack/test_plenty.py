@@ -71,14 +71,17 @@ def test_what_is_relayed_fits_into_messages_and_all_of_it_arrives():
     assert friend.evidence()["a"] == ONE
 
 
-def test_a_digest_that_does_not_fit_is_sent_in_part():
+def test_a_digest_that_does_not_fit_is_sent_in_turns():
     agent = origins("me", "friend")
     for nth in range(9000):
         agent.receive("x", OriginsMessage("f", (Entry(f"{nth} " * 15, 1, 1, {}),), (), False), 1.0)
-    ((_, message),) = agent.tick(1.0)
-    assert len(CODEC.encode(message)) <= MAX_BYTES
-    assert message.holds
-    assert not message.complete
+    pages = [agent.tick(1.0)[0][1] for _ in range(4)]
+    assert all(len(CODEC.encode(message)) <= MAX_BYTES for message in pages)
+    assert [message.complete for message in pages] == [True, True, False, False]
+    assert pages[0].first == pages[1].last == ("", 0)
+    assert pages[0].last == pages[1].first
+    assert len({*pages[0].holds, *pages[1].holds}) == 9000
+    assert not CODEC.decode(CODEC.encode(pages[0], version=1)).message.complete
 
 
 def test_more_arms_than_an_entry_may_have():
@@ -89,7 +92,7 @@ def test_more_arms_than_an_entry_may_have():
     agent.observe("arm 1", ONE)
     for now in range(3):
         for _, message in agent.tick(float(now)):
-            friend.receive("me", CODEC.decode(CODEC.encode(message)), float(now))
+            friend.receive("me", CODEC.decode(CODEC.encode(message)).message, float(now))
     assert friend.evidence() == agent.evidence()
     assert len(friend.evidence()) == 1100
     assert not friend.refusals
@@ -143,7 +146,7 @@ def test_an_absurd_lie_leaves_an_agent_that_answers(exchange, pulls, share):
         agent.receive("x", OriginsMessage(agent.fingerprint, (entry,), (), False), 1.0)
         assert exchanged.evidence()
     else:
-        exchanged._records.observe(lie)
+        exchanged._records.observe("red", lie["red"])
     for _ in range(20):
         decision = agent.pull()
         assert 0 <= decision.probability <= 1

@@ -131,9 +131,10 @@ def test_told_to_stop_under_load(agents, signals):
         visitor.join(SOON)
     with closing(sqlite3.connect(agents.folder / "berlin.db")) as store:
         rewarded = {row[0] for row in store.execute("SELECT id FROM decision WHERE reward = 1")}
-        (own,) = store.execute("SELECT value FROM exchange WHERE part = 'own'").fetchone()
+        parts = "SELECT value FROM exchange WHERE part LIKE 'entry berlin %'"
+        own = [json.loads(value) for (value,) in store.execute(parts)]
     assert rewarded >= set(acknowledged)
-    counts = [values[-1] for entry in json.loads(own) for values in entry[3].values()]
+    counts = [values[-1] for entry in own for values in entry[3].values()]
     assert sum(counts) == len(rewarded) * 2**20
 
 

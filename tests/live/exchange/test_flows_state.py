@@ -64,7 +64,12 @@ def test_the_identities_known_are_capped_and_a_message_carries_a_few_in_turns():
     many = tuple(f"id{nth}" for nth in range(1000))
     world.tick(mirror)
     ((_, _, message),) = world.network
-    world.agents[owner].receive(mirror, replace(message, known=many), 1.0)
+    for nth in range(3):  # seen: one message made N jump to 1000
+        world.agents[owner].receive(mirror, replace(message, known=many, seq=10 + nth), 1.0)
+        assert len(world.agents[owner].known()) == 18
+    for nth in range(80):
+        world.agents[owner].tick(float(nth))
+        world.agents[owner].receive(mirror, replace(message, known=many, seq=20 + nth), 1.0)
     assert len(world.agents[owner].known()) == 1000
     told = [world.agents[owner].tick(0.0)[0][1].known for _ in range(32)]
     assert {len(known) for known in told} == {32}
@@ -76,7 +81,8 @@ def test_the_durable_state_is_plain_json_and_holds_no_knowledge_of_processes():
     world.settle(rounds=3)
     state = world.agents[owner].state()
     assert json.loads(json.dumps(state)) == state
-    assert set(state) == {"identity", "own", "records", "active", "known"}
+    record = f"record {world.agents[mirror].identity}"
+    assert set(state) == {"identity", "own", "active", "known", record}
     again = world.make(owner)
     again.restore(state)
     assert again.state() == state

@@ -2,11 +2,13 @@
 
 import json
 
-from posse.live.exchange import Entry, Origins
+import pytest
+
+from posse.live.exchange import Origins
 from posse.live.exchange.quanta import PER_UNIT
 
-from .origins import ONE, agent, message, signatures
-from .world import two
+from .origins import ONE, agent, signatures
+from .world import World, two
 
 
 def test_after_an_unclean_stop_no_sequence_number_is_used_twice():
@@ -36,34 +38,43 @@ def test_a_disk_rolled_back_over_a_new_incarnation_does_not_use_it_twice():
         assert world.agents[name].evidence() == world.truth
 
 
-def test_a_clean_stop_continues_the_incarnation():
+def own_entries(agent):
+    return [part for part in agent.state() if part.startswith(f"entry {agent.identity} ")]
+
+
+def test_only_the_very_process_that_goes_back_continues_an_incarnation():
     mine = agent()
     mine.observe("a", ONE)
-    again = agent()
-    again.restore(mine.state(), clean=True)
-    again.observe("a", ONE)
-    assert len(again.state()["own"]) == 1
-    unclean = agent()
-    unclean.restore(mine.state())
-    unclean.observe("a", ONE)
-    assert len(unclean.state()["own"]) == 2
-    assert unclean.own() == again.own()
-
-
-def test_its_own_forgotten_words_close_an_incarnation_wrongly_called_clean():
-    mine = agent()
-    states = []
-    for _ in range(3):
-        mine.observe("a", ONE)
-        states.append(mine.state())
-    again = agent()
-    again.restore(states[0], clean=True)
-    for state in states[1:]:  # two neighbours hold more, and one of them more than the other
-        ((origin, incarnation, seq, evidence, _),) = state["own"]
-        said = Entry(origin, incarnation, seq, {"a": tuple(evidence["a"])})
-        again.receive("peer", message(said), 0.0)
+    mine.restore(mine.state(), clean=True)  # a commit failed
+    mine.observe("a", ONE)
+    assert len(own_entries(mine)) == 1
+    for clean in (True, False):  # whatever its disk says
+        again = agent()
+        again.restore(mine.state(), clean=clean)
+        again.restore(again.state(), clean=clean)  # its first commit failed
         again.observe("a", ONE)
-    assert again.own() == {"a": (5 * PER_UNIT, 5 * PER_UNIT)}
+        assert len(own_entries(again)) == 2
+        assert again.own() == {"a": (3 * PER_UNIT, 3 * PER_UNIT)}
+
+
+@pytest.mark.parametrize("given_again", [5, 20, 25])
+@pytest.mark.parametrize("heard_first", [True, False])
+def test_a_volume_set_back_loses_nothing_that_neighbours_held(given_again, heard_first):
+    """Seen: rewards that all held were erased, or agents disagreed for ever."""
+    world = World(Origins, 3, digest_every=2)
+    mine = "agent0"
+    world.observe(mine, 30)
+    world.settle(rounds=4)
+    world.back_up(mine)
+    world.observe(mine, 20)
+    world.settle(rounds=4)
+    world.restart(mine, backup=0, clean=True)  # as after a stop called clean
+    if heard_first:
+        world.settle(rounds=1)
+    world.observe(mine, given_again)
+    world.settle(rounds=6)
+    assert [each.evidence() for each in world.agents.values()] == [world.truth] * 3
+    assert not world.all_refusals()
 
 
 def test_its_own_words_that_it_still_knows_close_nothing():
@@ -73,7 +84,7 @@ def test_its_own_words_that_it_still_knows_close_nothing():
     ((_, said),) = mine.tick(0.0)
     mine.receive("peer", said, 1.0)
     mine.observe("a", ONE)
-    assert len(mine.state()["own"]) == 1
+    assert len(own_entries(mine)) == 1
 
 
 def test_a_lost_disk_gets_its_own_evidence_back():
@@ -93,5 +104,7 @@ def test_the_durable_state_is_plain_json():
     state = mine.state()
     assert json.loads(json.dumps(state)) == state
     again = agent()
-    again.restore(state, clean=True)
-    assert again.state() == state
+    again.restore(state)
+    mine.restore(state, clean=True)
+    assert mine.state() == state
+    assert {**again.state(), "incarnation": 0} == {**state, "incarnation": 0}

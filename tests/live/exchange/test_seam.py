@@ -12,7 +12,8 @@ from posse.live.exchange import EXCHANGES, Exchange
 from posse.live.exchange.ledger import Bounds, minus, plus, total
 from posse.live.exchange.quanta import PER_UNIT, from_quanta, to_quanta, truncated
 
-METHODS = [name for name in vars(Exchange) if not name.startswith("_")]
+METHODS = [name for name, value in vars(Exchange).items() if inspect.isfunction(value)]
+METHODS = [name for name in METHODS if not name.startswith("_")]
 ONE = (PER_UNIT, PER_UNIT)
 
 
@@ -21,6 +22,20 @@ def test_every_exchange_has_the_methods_of_the_seam(name):
     for method in METHODS:
         expected = list(inspect.signature(getattr(Exchange, method)).parameters)
         assert list(inspect.signature(getattr(EXCHANGES[name], method)).parameters) == expected
+
+
+@pytest.mark.parametrize("name", EXCHANGES)
+def test_the_revision_rises_with_the_evidence(name):
+    agent, revisions = EXCHANGES[name](fingerprint="f", bounds=(1.0, 1.0)), []
+    for change in (lambda: agent.observe("a", ONE), lambda: agent.restore(agent.state())):
+        revisions.append(agent.revision)
+        change()
+        assert agent.revision > revisions[-1]
+    quiet = agent.revision
+    agent.connect("peer")
+    agent.tick(0.0)
+    agent.evidence()
+    assert agent.revision == quiet
 
 
 @pytest.mark.parametrize("name", EXCHANGES)

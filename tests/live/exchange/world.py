@@ -36,12 +36,12 @@ class World:
                 self.link(one, other)
 
     def make(self, name):
-        identity = name if self.exchange is Origins else None
+        clocked = {"identity": name, "clock": lambda: self.now} if self.exchange is Origins else {}
         return self.exchange(
             fingerprint=FINGERPRINT,
             bounds=BOUNDS,
-            identity=identity,
             draw=self.random.getrandbits,
+            **clocked,
             **self.options,
         )
 
@@ -94,11 +94,17 @@ class World:
         old = self.agents[name]
         state = json.loads(json.dumps(old.state()))
         if backup is not None:
-            own = state.get("own")
+            own = {part: v for part, v in state.items() if self.is_own(name, part)}
             state = self.backups[name][backup % len(self.backups[name])]
             if keep_own:
-                state = {**state, "own": own}
+                others = {part: v for part, v in state.items() if not self.is_own(name, part)}
+                state = {**others, **own}
         self.replace(name, state, clean)
+
+    @staticmethod
+    def is_own(name, part):
+        """Whether a part of the state is an agent's own evidence."""
+        return part == "own" or part.startswith((f"entry {name} ", "archive "))
 
     def restored(self, name):
         """What another process would make of its disk."""

@@ -185,15 +185,15 @@ def test_only_parts_that_changed_are_written(store: Store) -> None:
     class Parts(Sums):
         still = ("never", "changes")
 
-        def state(self) -> dict[str, Any]:
-            return {**super().state(), "still": self.still}
+        def parts(self) -> dict[str, Any]:
+            return {**super().parts(), "still": self.still}
 
     written: list[str] = []
     store.attach(Parts())
     store._file.writer.connection.set_trace_callback(written.append)
     store.decide(DecisionRecord("d", "A", 1.0, 0.0))
     store.reward("d", 1.0, 1.0)
-    replaced = [each for each in written if each.startswith("REPLACE")]
+    replaced = [each for each in written if each.startswith("INSERT INTO exchange")]
     assert len(replaced) == 1
     assert "sums" in replaced[0]
     assert store.load_exchange() == {"sums": {"A": 1}, "still": ["never", "changes"]}
@@ -203,11 +203,12 @@ def test_a_part_that_becomes_nothing_after_a_failure(store: Store) -> None:
     class Part(Sums):
         part: int | None = 1
 
-        def state(self) -> dict[str, Any]:
-            return {"part": self.part}
+        def parts(self) -> dict[str, Any]:
+            return {"other": 1} if self.part is None else {"other": 1, "part": self.part}
 
         def restore(self, state: dict[str, Any]) -> None:
-            self.part = state["part"]
+            self.part = state.get("part")
+            self.state()
 
     participant = Part()
     store.attach(participant)
@@ -217,7 +218,11 @@ def test_a_part_that_becomes_nothing_after_a_failure(store: Store) -> None:
     assert participant.part == 1
     with store.transaction():
         participant.part = None
-    assert store.load_exchange() == {"part": None}
+    assert store.load_exchange() == {"other": 1}
+    with suppress(RuntimeError), store.transaction():
+        participant.part = 2
+        raise RuntimeError
+    assert participant.part is None
 
 
 def test_a_decision_waits_for_the_disk_with_its_reward(store: Store) -> None:

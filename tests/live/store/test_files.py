@@ -34,6 +34,7 @@ class Total:
         self.count += 1
     def state(self):
         return {"total": self.total, "count": self.count}
+    changes = state
     def restore(self, state):
         self.total, self.count = state["total"], state["count"]
 

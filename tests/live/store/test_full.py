@@ -1,16 +1,18 @@
-"""A store on a full disk: nothing by halves, and on it goes once there is space."""
+"""A store on a disk that is full or fails: nothing by halves, and on it goes afterwards."""
 
 from __future__ import annotations
 
+import sqlite3
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from posse.live.store import DecisionRecord, Outcome, Store, StoreError
+from posse.live.store import DecisionRecord, Disk, Outcome, Store, StoreError
 
 
 class Total:
@@ -26,6 +28,8 @@ class Total:
 
     def state(self) -> dict[str, Any]:
         return {"total": self.total, "count": self.count}
+
+    changes = state
 
     def restore(self, state: dict[str, Any]) -> None:
         self.total, self.count = state["total"], state["count"]
@@ -100,3 +104,48 @@ def test_a_participant_that_cannot_be_saved_fails_the_batch(full: Store) -> None
         full.reward("d1", 1e308, 1)
     assert participant.total == 1e308
     assert participant.count == 1
+
+
+class Failing(Disk):
+    """A disk whose syncs fail while `broken`; that is all that SQLite tells."""
+
+    broken = False
+
+    def commit(self, connection: sqlite3.Connection, durable: bool) -> None:
+        if self.broken and durable:
+            error = sqlite3.OperationalError("disk I/O error")
+            error.sqlite_errorcode = sqlite3.SQLITE_IOERR_FSYNC
+            raise error
+        super().commit(connection, durable)
+
+
+def test_a_failed_sync_is_mended_before_anything_is_added(tmp_path: Path) -> None:
+    """What was in the log may be gone although the next sync succeeds: it is written again."""
+    disk, path = Failing(), tmp_path / "agent.db"
+    wal = path.with_name("agent.db-wal")
+    with Store.open(path, fingerprint="f", disk=disk) as store:
+        participant = Total()
+        store.attach(participant)
+        store.decide(DecisionRecord("d", "A", 0.5, 1))
+        disk.broken = True
+        with pytest.raises(StoreError, match="disk I/O error"):
+            store.reward("d", 1, 1)
+        assert (participant.count, store.load_exchange()) == (0, {"total": 0, "count": 0})
+        disk.broken = False
+        ran: list[str] = []
+        store._file.connection.set_trace_callback(ran.append)
+        with closing(sqlite3.connect(path)) as reader:
+            reader.execute("PRAGMA busy_timeout=0")
+            reader.execute("BEGIN")
+            reader.execute("SELECT count(*) FROM decision").fetchone()
+            store._file.connection.execute("PRAGMA busy_timeout=0")
+            with pytest.raises(StoreError, match="somebody still reads"):
+                store.reward("d", 1, 1)
+        assert "COMMIT" not in ran
+        ran.clear()
+        assert store.reward("d", 1, 1) is Outcome.NEW
+        assert ran[0] == "PRAGMA wal_checkpoint(TRUNCATE)"
+        assert wal.stat().st_size < 30_000  # nothing of before is in it
+        ran.clear()
+        store.reward("d", 1, 1)
+        assert ran[0] == "BEGIN IMMEDIATE"

@@ -87,23 +87,26 @@ def test_silence_may_mean_nothing(store: Store) -> None:
 
 
 def test_forgetting_keeps_the_numbers_and_what_is_open(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+    path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("posse.live.store.store.CHUNK", 3)
-    participant = Sums()
-    store.attach(participant)
-    for index in range(10):
-        store.decide(DecisionRecord(f"d{index}", "A", 0.5, index))
-        if index:
-            store.reward(f"d{index}", 1, index)
-    assert store.forget(8) == 7
-    assert participant.sums == {"A": 9}
-    assert store.load_exchange() == {"sums": {"A": 9}}
-    assert store.decision("d0") is not None
-    assert store.decision("d8") is not None
-    with pytest.raises(Unknown):
-        store.reward("d1", 1, 20)  # nothing that was counted counts again
-    assert store.expire(100, 10, 0.0) == 1
+    participant, steady = Sums(), [0.0]
+    with Store.open(path, fingerprint="f", monotonic=lambda: steady[0]) as store:
+        store.attach(participant)
+        for index in range(10):
+            store.decide(DecisionRecord(f"d{index}", "A", 0.5, index))
+            if index:
+                store.reward(f"d{index}", 1, index)
+        assert store.forget(10, 2) == 0
+        steady[0] += 2
+        assert store.forget(10, 2) == 7
+        assert participant.sums == {"A": 9}
+        assert store.load_exchange() == {"sums": {"A": 9}}
+        assert store.decision("d0") is not None
+        assert store.decision("d8") is not None
+        with pytest.raises(Unknown):
+            store.reward("d1", 1, 20)  # nothing that was counted counts again
+        assert store.expire(100, 10, 0.0) == 1
 
 
 def test_export_is_every_decision_in_the_order_of_time(store: Store, path: Path) -> None:

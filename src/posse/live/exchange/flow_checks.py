@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from posse.live.exchange.flow_records import MOST_KNOWN
-from posse.live.exchange.ledger import MOST_ARMS, Bounds, is_ledger, is_name, is_whole
+from posse.live.exchange.ledger import LARGEST_SUM, MOST_ARMS, Bounds, is_ledger, is_name, is_whole
 from posse.live.exchange.messages import FlowsMessage
 from posse.live.exchange.quanta import PER_UNIT
 
@@ -58,12 +58,28 @@ class FlowChecks:
 
     def is_possible(self, ledger: Mapping[str, Sequence[int]]) -> bool:
         """Whether the network can have so much evidence, of so many arms."""
+        return self._is_within(ledger, self._most)
+
+    def is_bearable(self, ledger: Mapping[str, Sequence[int]]) -> bool:
+        """Whether a neighbour may bring us to such a level.
+
+        With a margin: what is observed later must not have all others refuse us for what one said.
+        """
+        return self._is_within(ledger, self._half)
+
+    @staticmethod
+    def _is_within(ledger: Mapping[str, Sequence[int]], most: Sequence[int]) -> bool:
         return len(ledger) <= MOST_ARMS and all(
-            all(map(operator.le, map(abs, values), self._most)) for values in ledger.values()
+            all(map(operator.le, map(abs, values), most)) for values in ledger.values()
         )
 
     @cached_property
     def _most(self) -> tuple[int, ...]:
         return tuple(
-            math.ceil(bound * self.most_pulls) * PER_UNIT for bound in self.bounds.per_pull
+            min(LARGEST_SUM, math.ceil(bound * self.most_pulls) * PER_UNIT)
+            for bound in self.bounds.per_pull
         )
+
+    @cached_property
+    def _half(self) -> tuple[int, ...]:
+        return tuple(most // 2 for most in self._most)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from posse.live.exchange.ledger import Ledger, from_plain, minus, plain, plus
+from posse.live.exchange.ledger import LARGEST_SUM, Ledger, from_plain, minus, plain, plus
 
 MOST_IDENTITIES = 100  # of one name: every lost disk takes one
 MOST_KNOWN = 1000  # identities
 GOSSIPED = 32  # identities a message, in turns, so that its size does not grow with N
+LEARNED = 16  # identities a tick from one neighbour: no liar makes N jump
 
 
 @dataclass
@@ -18,6 +20,7 @@ class Record:
     """One edge ever used: its version, and what has flowed out over it."""
 
     name: str
+    rank: int  # of those with one name, the one heard last has the highest
     version: int = 0
     flow: Ledger = field(default_factory=dict)
 
@@ -28,27 +31,48 @@ class Records:
 
     own: Ledger = field(default_factory=dict)
     level: Ledger = field(default_factory=dict)
-    # by identity; of those with one name, the one heard last comes last
     by_identity: dict[str, Record] = field(default_factory=dict)
-    _plain: list[list[Any]] | None = None  # as in `state`, if unchanged
+    changed: set[str] = field(default_factory=set)  # identities, since they were last written
+    revision: int = 0  # of the level
+    _plain: dict[str, list[Any]] = field(default_factory=dict)  # as written, if unchanged
+    _plain_own: dict[str, list[int]] | None = None
 
-    def observe(self, evidence: Ledger) -> None:
+    def has_room(self, arm: str, values: tuple[int, ...]) -> bool:
+        """Whether the sums stay within what messages can carry."""
+        sums = (self.own.get(arm, values), self.level.get(arm, values))
+        return all(
+            abs(mine) + abs(value) <= LARGEST_SUM
+            for row in sums
+            for mine, value in zip(row, values, strict=True)
+        )
+
+    def observe(self, arm: str, values: tuple[int, ...]) -> None:
         """Add to one's own evidence."""
-        self.own = plus(self.own, evidence)
-        self.level = plus(self.level, evidence)
+        for ledger in (self.own, self.level):
+            mine = ledger.get(arm)
+            row = values if mine is None else tuple(map(operator.add, mine, values))
+            if any(row):
+                ledger[arm] = row
+            else:
+                ledger.pop(arm, None)
+        self.revision += 1
+        self._plain_own = None
 
     def of(self, identity: str, name: str) -> Record:
         """The record of an edge, new if it was never used."""
         if identity not in self.by_identity:
-            self.by_identity[identity] = Record(name)
-            self._plain = None
+            self.by_identity[identity] = Record(name, self._next_rank())
+            self._touch(identity)
         return self.by_identity[identity]
 
-    def set(self, record: Record, version: int, flow: Ledger) -> None:
+    def set(self, identity: str, version: int, flow: Ledger) -> None:
         """Replace what a record says."""
-        self._plain = None
-        self.level = self.level_with(record, flow)
+        record = self.by_identity[identity]
+        level = self.level_with(record, flow)
+        self.revision += level != self.level
+        self.level = level
         record.version, record.flow = version, flow
+        self._touch(identity)
 
     def level_with(self, record: Record, flow: Ledger) -> Ledger:
         """The level, if that had flowed out over an edge."""
@@ -56,14 +80,15 @@ class Records:
 
     def present(self) -> dict[str, str]:
         """The identity that each name now stands for."""
-        return {record.name: identity for identity, record in self.by_identity.items()}
+        ranked = sorted(self.by_identity.items(), key=lambda item: item[1].rank)
+        return {record.name: identity for identity, record in ranked}
 
     def make_present(self, identity: str) -> None:
         """Its name now stands for this identity."""
         record = self.by_identity[identity]
         if self.present()[record.name] != identity:
-            self.by_identity[identity] = self.by_identity.pop(identity)
-            self._plain = None
+            record.rank = self._next_rank()
+            self._touch(identity)
 
     def problem(self, name: str, identity: str) -> str | None:
         """An identity belongs to the name under which it was first heard, and never to two."""
@@ -73,20 +98,34 @@ class Records:
         identities = sum(record.name == name for record in self.by_identity.values())
         return "too many identities" if identities >= MOST_IDENTITIES else None
 
-    def state(self) -> list[list[Any]]:
-        """All records as plain values."""
-        if self._plain is None:
-            records = self.by_identity.items()
-            self._plain = [[i, r.name, r.version, plain(r.flow)] for i, r in records]
-        return self._plain
+    def written(self, identity: str) -> list[Any]:
+        """A record as plain values; the same object for as long as it does not change."""
+        if identity not in self._plain:
+            r = self.by_identity[identity]
+            self._plain[identity] = [identity, r.name, r.version, plain(r.flow), r.rank]
+        return self._plain[identity]
+
+    def written_own(self) -> dict[str, list[int]]:
+        """One's own evidence as plain values."""
+        if self._plain_own is None:
+            self._plain_own = plain(self.own)
+        return self._plain_own
 
     @classmethod
     def restored(cls, own: Mapping[str, Sequence[int]], state: Sequence[Sequence[Any]]) -> Records:
-        """The records that were saved."""
+        """The records that were written; those of 0.1 have no rank, but an order."""
         records = cls(from_plain(own), from_plain(own))
-        for identity, name, version, flow in state:
-            records.set(records.of(identity, name), version, from_plain(flow))
+        for nth, (identity, name, version, flow, *rank) in enumerate(state):
+            records.by_identity[identity] = Record(name, rank[0] if rank else nth)
+            records.set(identity, version, from_plain(flow))
         return records
+
+    def _next_rank(self) -> int:
+        return 1 + max((record.rank for record in self.by_identity.values()), default=-1)
+
+    def _touch(self, identity: str) -> None:
+        self.changed.add(identity)
+        self._plain.pop(identity, None)
 
 
 class Census:
@@ -97,12 +136,14 @@ class Census:
         self._next = 0
         self._plain: list[str] | None = None  # as in `state`, if unchanged
 
-    def learn(self, identities: Sequence[str]) -> None:
-        """Add them, up to the most that are counted."""
-        for identity in identities:
-            if identity not in self.known and len(self.known) < MOST_KNOWN:
-                self.known[identity] = None
-                self._plain = None
+    def learn(self, identities: Sequence[str], most: int = MOST_KNOWN) -> int:
+        """Add so many of them at most, up to the most that are counted; how many it were."""
+        fresh = [each for each in dict.fromkeys(identities) if each not in self.known]
+        fresh = fresh[: max(0, min(most, MOST_KNOWN - len(self.known)))]
+        if fresh:
+            self.known |= dict.fromkeys(fresh)
+            self._plain = None
+        return len(fresh)
 
     def state(self) -> list[str]:
         """All of them."""

@@ -39,8 +39,9 @@ from typing import Any
 
 from posse.live.exchange.boots import Boots
 from posse.live.exchange.flow_checks import FlowChecks
-from posse.live.exchange.flow_records import Census, Record, Records
-from posse.live.exchange.ledger import Bounds, Ledger, each, minus, negative, plain, plus
+from posse.live.exchange.flow_records import LEARNED, Census, Record, Records
+from posse.live.exchange.layouts import DEFAULT
+from posse.live.exchange.ledger import Bounds, Ledger, each, minus, negative, plus
 from posse.live.exchange.messages import FlowsMessage
 from posse.live.exchange.quanta import truncated
 from posse.live.exchange.seam import NeighbourStatus, Outgoing
@@ -55,6 +56,7 @@ class _Peer:
     boots: Boots = field(default_factory=Boots)
     version: int | None = None  # None until a message of its present process has been used
     credit: bool = False
+    learned: int = 0  # identities, since the last tick
     last_heard: float | None = None
 
 
@@ -68,6 +70,8 @@ class Flows:
         bounds: Sequence[float],
         equal: Sequence[str] = (),  # fingerprints that mean the same
         identity: str | None = None,
+        network: str = "",  # nothing is signed: the fingerprint keeps experiments apart
+        experiment: str = DEFAULT,
         network_size: int | None = None,
         most_pulls: int = 2**40,  # of the whole network, ever
         divide: Callable[[int, int], int] = truncated,
@@ -76,7 +80,6 @@ class Flows:
         """A new identity, no evidence; without `network_size`, N is the identities ever seen."""
         self.identity = identity or f"{draw(128):032x}"
         self.refusals: Counter[str] = Counter()
-        self.revision = 0
         self.fingerprint = fingerprint
         self._bounds = Bounds(tuple(bounds))
         self._network_size = network_size
@@ -92,11 +95,22 @@ class Flows:
         self._seq = 0
         self._peers: dict[str, _Peer] = {}
         self._ticks = 0
+        self._said: dict[str, Any] = {}  # the small parts, as last written
+        self._gone: set[str] = set()  # parts that 0.1 wrote
+        self._sizes = 0  # how often N changed
+
+    @property
+    def revision(self) -> int:
+        """A number that rises whenever the evidence changes."""
+        return self._records.revision + self._sizes
 
     def observe(self, arm: str, statistic: Sequence[int]) -> None:
         """Add one's own evidence."""
-        self.revision += 1
-        self._records.observe(self._bounds.observed(arm, statistic, self._checks.number))
+        values = self._bounds.observed(arm, statistic, self._checks.number)
+        if self._records.has_room(arm, values):
+            self._records.observe(arm, values)
+        else:  # no message could carry it; by then there is enough to know this arm by
+            self.refusals["no room for more evidence"] += 1
 
     def evidence(self) -> Ledger:
         """N times the level: an estimate of the whole network's evidence."""
@@ -150,9 +164,14 @@ class Flows:
         for name, identity in present.items():
             if name in self._active:
                 self._peer(identity).credit = True
+            self._peer(identity).learned = 0
             if name in self._active or remind or not self._settled(identity):
                 outgoing.append((name, self._message(identity)))
         return outgoing
+
+    def examine(self, message: object) -> object:
+        """Nothing of flows is signed."""
+        return message
 
     def receive(self, peer: str, message: object, now: float) -> Outgoing:
         """Rules 1 to 5 and 7."""
@@ -174,37 +193,68 @@ class Flows:
         if sender.version is not None and leads > (0 if owner else 1):
             return self._refuse("a version it cannot have")
         flow = negative(message.flow)
-        if leads > 0 and not self._checks.is_possible(self._records.level_with(record, flow)):
+        if leads > 0 and not self._checks.is_bearable(self._records.level_with(record, flow)):
             # adopted, it would have all others refuse us
             return self._refuse("more evidence than the network can have")
-        self.revision += 1
         self._records.make_present(src)
         sender.last_heard = now
-        self._census.learn((src, *message.known))
+        learned = self._census.learn((src, *message.known), LEARNED - sender.learned)
+        sender.learned += learned
+        self._sizes += learned
         if leads > 0:
-            self._records.set(record, message.version, flow)
+            self._records.set(src, message.version, flow)
         sender.version = message.version
         if owner and leads == 0 and self._advance(record, sender, message):
             return [(peer, self._message(src))]
         return [] if message.settled else [(peer, self._message(src))]
 
     def state(self) -> dict[str, Any]:
-        """Identity, own evidence, every record, the active edges, and the identities seen."""
+        """All durable parts: identity, own evidence, edges, identities seen, and each record."""
+        self._said, self._gone = self._small_parts(), set()
+        self._records.changed.clear()
+        records = {_part(each): self._records.written(each) for each in self._records.by_identity}
+        return {**self._said, **records}
+
+    def changes(self) -> dict[str, Any]:
+        """The parts that changed since they were last written; None: a part is gone."""
+        small = self._small_parts()
+        changed: dict[str, Any] = dict.fromkeys(self._gone)
+        # the same object is the same part: own evidence may be long
+        changed |= {
+            name: part
+            for name, part in small.items()
+            if part is not self._said.get(name) and part != self._said.get(name)
+        }
+        changed |= {_part(each): self._records.written(each) for each in self._records.changed}
+        self._said, self._gone = small, set()
+        self._records.changed.clear()
+        return changed
+
+    def restore(self, state: Mapping[str, Any], clean: bool = False) -> None:
+        """Continue with a new boot; a stop need not be clean, for the other ends know the flows.
+
+        What 0.1 wrote, one list of records, is understood and replaced.
+        """
+        self.identity = state["identity"]
+        revision, old = self.revision, state.get("records")
+        parts = [part for name, part in state.items() if name.startswith("record ")]
+        known = {part[0] for part in parts}
+        before = [part for part in old or () if part[0] not in known]
+        self._records = Records.restored(state["own"], [*before, *parts])
+        self._records.revision += revision + 1
+        self._records.changed = {part[0] for part in before}
+        self._active = set(state["active"])
+        self._census = Census([self.identity, *state["known"]])
+        self._said = self._small_parts()
+        self._gone = set() if old is None else {"records"}
+
+    def _small_parts(self) -> dict[str, Any]:
         return {
             "identity": self.identity,
-            "own": plain(self._records.own),
-            "records": self._records.state(),
+            "own": self._records.written_own(),
             "active": sorted(self._active),
             "known": self._census.state(),
         }
-
-    def restore(self, state: Mapping[str, Any], clean: bool = False) -> None:
-        """Continue with a new boot; a stop need not be clean, for the other ends know the flows."""
-        self.revision += 1
-        self.identity = state["identity"]
-        self._records = Records.restored(state["own"], state["records"])
-        self._active = set(state["active"])
-        self._census = Census([self.identity, *state["known"]])
 
     def _problem(self, peer: str, message: FlowsMessage) -> str | None:
         if problem := self._checks.problem(message):
@@ -220,7 +270,7 @@ class Flows:
     def _advance(self, record: Record, sender: _Peer, message: FlowsMessage) -> bool:
         """The owner's move when the mirror holds its version: repair a fork, or let flow."""
         if plus(record.flow, message.flow):
-            self._records.set(record, record.version + 1, record.flow)
+            self._records.set(message.src, record.version + 1, record.flow)
             return True
         if not (sender.credit and message.active and record.name in self._active):
             return False
@@ -228,14 +278,16 @@ class Flows:
         share = 1 + max(self._degree(), message.degree)
         gap = minus(self._records.level, message.level)
         step = each(gap, lambda value: self._divide(value, share))
-        if step:
-            self._records.set(record, record.version + 1, plus(record.flow, step))
-        return bool(step)
+        flow = plus(record.flow, step)
+        if not (step and self._checks.is_possible(flow)):  # the other end would refuse it
+            return False
+        self._records.set(message.src, record.version + 1, flow)
+        return True
 
     def _message(self, dst: str) -> FlowsMessage:
         """Our record of the edge to an identity, or a first greeting to one not known yet ("")."""
         self._seq += 1
-        record = self._records.by_identity.get(dst, Record(""))
+        record = self._records.by_identity.get(dst, Record("", 0))
         echo, heard = self._peer(dst).boots.last_heard() if dst else (0, 0)
         return FlowsMessage(
             fingerprint=self.fingerprint,
@@ -271,3 +323,7 @@ class Flows:
             last_heard=peer.last_heard,
             lag=None if peer.version is None else version - peer.version,
         )
+
+
+def _part(identity: str) -> str:
+    return f"record {identity}"

@@ -15,6 +15,7 @@ Ledger = dict[str, tuple[int, ...]]
 MOST_ARMS = 1000
 LONGEST_NAME = 200
 LARGEST = 2**63 - 1  # what the wire can carry
+LARGEST_SUM = 2**62  # of evidence as written now; 0.1 wrote more
 
 
 def plus(one: Mapping[str, Sequence[int]], other: Mapping[str, Sequence[int]]) -> Ledger:
@@ -50,6 +51,11 @@ def total(ledgers: Iterable[Mapping[str, Sequence[int]]]) -> Ledger:
     return result
 
 
+def dominates(one: Mapping[str, Sequence[int]], other: Mapping[str, Sequence[int]]) -> bool:
+    """Whether of no arm the other counts more pulls."""
+    return all(arm in one and one[arm][-1] >= values[-1] for arm, values in other.items())
+
+
 def plain(ledger: Mapping[str, Sequence[int]]) -> dict[str, list[int]]:
     """As JSON would give it back."""
     return {arm: list(values) for arm, values in ledger.items()}
@@ -79,12 +85,18 @@ class Bounds:
             for value, limit in zip(values, self._quanta, strict=True)
         )
 
-    def observed(self, arm: str, statistic: Sequence[int], number: type = int) -> Ledger:
+    def observed(self, arm: str, statistic: Sequence[int], number: type = int) -> tuple[int, ...]:
         """What one observation adds, checked."""
-        fresh = {arm: tuple(statistic)}
-        if not (is_ledger(fresh, self.dimension, number) and self.allow(fresh[arm])):
-            raise ValueError(f"no statistic within the bounds: {arm!r}, {fresh[arm]}")
-        return fresh
+        values = tuple(statistic)
+        if not (
+            is_name(arm)
+            and len(values) == len(self.per_pull)
+            and all(type(value) is int or type(value) is number for value in values)
+            and max(map(abs, values)) <= LARGEST_SUM
+            and self.allow(values)
+        ):
+            raise ValueError(f"no statistic within the bounds: {arm!r}, {values}")
+        return values
 
     @cached_property
     def _quanta(self) -> tuple[int, ...]:

@@ -5,20 +5,36 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, ClassVar
+
+from posse.live.exchange.layouts import DEFAULT
+
+Key = tuple[str, int]  # origin and incarnation
+FIRST: Key = ("", 0)  # before all keys, for no name is empty
+END: Key = ("", 0)  # as the last key: up to the end
 
 
 @dataclass(frozen=True)
 class Entry:
-    """All that one origin has seen in one incarnation; written and signed by it alone."""
+    """All that one origin has seen in one incarnation; written and signed by it alone.
+
+    It may absorb (fold) older incarnations of its origin: those named, up to the seq named with
+    each, and all others from `numbers.DATED` up to `floor`.
+    """
 
     origin: str
     incarnation: int
     seq: int
     evidence: Mapping[str, tuple[int, ...]]
     signature: bytes = b""
+    layout: int = 1  # how it was signed, and how it is read
+    experiment: str = DEFAULT
+    epoch: int = 0  # 0: none
+    folded: tuple[tuple[int, int], ...] = ()  # (incarnation, seq), rising
+    floor: int = 0
 
     @property
-    def key(self) -> tuple[str, int]:
+    def key(self) -> Key:
         """Of entries with the same one, that with the highest seq is right."""
         return self.origin, self.incarnation
 
@@ -26,7 +42,8 @@ class Entry:
     def size(self) -> int:
         """The most bytes it takes on the wire."""
         arms = (20 + wire_size(arm) + 10 * len(each) for arm, each in self.evidence.items())
-        return 300 + wire_size(self.origin) + len(self.signature) + sum(arms)
+        names = wire_size(self.origin) + wire_size(self.experiment)
+        return 400 + names + len(self.signature) + 19 * len(self.folded) + sum(arms)
 
 
 @dataclass(frozen=True)
@@ -36,7 +53,31 @@ class OriginsMessage:
     fingerprint: str
     entries: tuple[Entry, ...]
     holds: tuple[tuple[str, int, int], ...]  # (origin, incarnation, seq)
-    complete: bool  # whether `holds` is all the sender holds, or only an acknowledgement
+    complete: bool  # whether `holds` is all from `first` up to `last`, or acknowledges
+    first: Key = FIRST
+    last: Key = END
+
+    VERSION_1: ClassVar[int] = 4  # fields that wire version 1 has
+
+    def in_version_1(self) -> list[Any]:
+        """Its fields for neighbours of 0.1, without the entries that they could not read."""
+        entries = [
+            {
+                "origin": entry.origin,
+                "incarnation": entry.incarnation,
+                "seq": entry.seq,
+                "evidence": entry.evidence,
+                "signature": entry.signature,
+            }
+            for entry in self.entries
+            if entry.layout == 1
+        ]
+        whole = self.complete and self.first == FIRST and self.last == END
+        return [self.fingerprint, entries, self.holds, whole]
+
+    def left_out_of_version_1(self) -> int:
+        """How many of its entries need a newer Posse."""
+        return sum(entry.layout != 1 for entry in self.entries)
 
 
 @dataclass(frozen=True)
@@ -56,6 +97,20 @@ class FlowsMessage:
     flow: Mapping[str, tuple[int, ...]]
     level: Mapping[str, tuple[int, ...]]  # e, the sender's estimate of the average evidence
     known: tuple[str, ...]  # some identities of the network
+
+    VERSION_1: ClassVar[int] = 13
+
+    def in_version_1(self) -> list[Any]:
+        """Its fields, which are the same."""
+        return [
+            *(self.fingerprint, self.src, self.boot, self.echo, self.heard, self.seq),
+            *(self.settled, self.active, self.degree, self.version),
+            *(self.flow, self.level, self.known),
+        ]
+
+    def left_out_of_version_1(self) -> int:
+        """Nothing of it needs a newer Posse."""
+        return 0
 
 
 def wire_size(text: str) -> int:

@@ -1,11 +1,19 @@
-"""Validation of origin messages, and a rate limit on what one origin can have pulled."""
+"""Validation of origin messages and entries, and a rate limit on what one origin can have pulled.
+
+A message of another shape is refused as a whole; what is in it, entry by entry: one that cannot be
+used does not keep the others out.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from posse.live.exchange import layouts
 from posse.live.exchange.ledger import Bounds, is_ledger, is_name, is_whole
-from posse.live.exchange.messages import Entry, OriginsMessage
+from posse.live.exchange.messages import END, Entry, OriginsMessage
+
+MOST_FOLDED = 4096  # incarnations named by one entry
+LARGEST_ENTRY = 400_000  # bytes, so that one always fits into a message
 
 
 @dataclass(frozen=True)
@@ -22,17 +30,31 @@ class RateCap:
 
 @dataclass(frozen=True)
 class OriginChecks:
-    """Checks of one message by itself."""
+    """Checks of one message, and of one entry, by itself."""
 
     fingerprints: tuple[str, ...]  # all equal
     bounds: Bounds
     most_entries: int
+    experiment: str
 
     def problem(self, message: OriginsMessage) -> str | None:
         """Why a message cannot be used at all; never an exception."""
         if message.fingerprint not in self.fingerprints:
             return "another fingerprint"
         return None if self._has_shape(message) else "malformed"
+
+    def entry_problem(self, entry: object) -> str | None:
+        """Why an entry cannot be used; never an exception."""
+        if not self._is_entry(entry):
+            return "malformed"
+        assert isinstance(entry, Entry)
+        if problem := layouts.problem(entry, self.experiment):
+            return problem
+        if entry.size > LARGEST_ENTRY:
+            return "too large an entry"
+        if not all(self.bounds.allow(values) for values in entry.evidence.values()):
+            return "more evidence than its pulls allow"
+        return None
 
     def _has_shape(self, message: OriginsMessage) -> bool:
         return (
@@ -41,7 +63,8 @@ class OriginChecks:
             and isinstance(message.complete, bool)
             and max(len(message.holds), len(message.entries)) <= self.most_entries
             and all(map(_is_holding, message.holds))
-            and all(map(self._is_entry, message.entries))
+            and _is_key(message.first)
+            and _is_key(message.last)
         )
 
     def _is_entry(self, entry: object) -> bool:
@@ -50,7 +73,34 @@ class OriginChecks:
             and _is_holding((entry.origin, entry.incarnation, entry.seq))
             and is_ledger(entry.evidence, self.bounds.dimension)
             and isinstance(entry.signature, bytes)
+            and is_whole(entry.layout)
+            and entry.layout > 0
+            and isinstance(entry.experiment, str)
+            and is_whole(entry.epoch)
+            and is_whole(entry.floor, entry.incarnation)
+            and _are_folded(entry)
         )
+
+
+def _are_folded(entry: Entry) -> bool:
+    """Whether its names are pairs in their order, and it is not among them."""
+    folded = entry.folded
+    if not (isinstance(folded, tuple | list) and len(folded) <= MOST_FOLDED):
+        return False
+    before = -1
+    for each in folded:
+        if not (isinstance(each, tuple | list) and len(each) == 2 and all(map(is_whole, each))):
+            return False
+        if each[0] <= before or each[0] == entry.incarnation:
+            return False
+        before = each[0]
+    return True
+
+
+def _is_key(key: object) -> bool:
+    return key == END or (
+        isinstance(key, tuple | list) and len(key) == 2 and is_name(key[0]) and is_whole(key[1])
+    )
 
 
 def _is_holding(holding: object) -> bool:

@@ -1,52 +1,47 @@
 """Origins: a state-based CRDT of every origin's cumulative evidence; exact, whatever is lost.
 
 Entries only grow, and the one with the higher sequence number wins, so loss, repetition and order
-of messages do not matter.  An origin's evidence is the sum over its incarnations: after an unclean
-stop its disk may have forgotten sequence numbers that others have seen, and a new incarnation never
-uses one twice; what others hold of the old ones comes back to it.  With the agent's own name as
-identity even a lost disk costs only what it had not sent yet.
+of messages do not matter.  An origin's evidence is the sum over its incarnations: each process of
+it observes into a new one, for its disk may have forgotten sequence numbers that others have seen,
+and what others hold of the old ones comes back to it.  Old incarnations are folded into the present
+one (`own`).  With the agent's own name as identity even a lost disk costs only what it had not sent
+yet.
+
+A memory snapshot put back is another future of the same process.  An entry that counts less of some
+arm than the one held is refused, and the origin is shown what is held: it keeps that, and moves
+what it observed since the last version in common to a new incarnation.  A clock that jumps opens a
+new one at once.  What is lost then is at most what both futures observed of the same arm between
+two ticks, or what only one of them had sent when a third agent had heard of neither.
 """
 
 from __future__ import annotations
 
-import json
 import secrets
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, TypeVar
 
-from posse.live.exchange.ledger import (
-    MOST_ARMS,
-    Bounds,
-    Ledger,
-    from_plain,
-    minus,
-    plain,
-    plus,
-    total,
-)
-from posse.live.exchange.messages import Entry, OriginsMessage, wire_size
-from posse.live.exchange.origin_checks import OriginChecks, RateCap
+from posse.live.exchange.books import Absorbed, Books, entry_from_plain
+from posse.live.exchange.current import Current
+from posse.live.exchange.digests import Holding, Neighbour, Page, Pages
+from posse.live.exchange.examine import Examined, Examiner
+from posse.live.exchange.examine import Sign as Sign
+from posse.live.exchange.examine import Verify as Verify
+from posse.live.exchange.jumps import Jumps
+from posse.live.exchange.layouts import DEFAULT, read, signed_bytes
+from posse.live.exchange.ledger import Bounds, Ledger, dominates
+from posse.live.exchange.messages import Entry, OriginsMessage
+from posse.live.exchange.origin_checks import LARGEST_ENTRY, OriginChecks, RateCap
+from posse.live.exchange.own import Own
 from posse.live.exchange.quanta import PER_UNIT
 from posse.live.exchange.seam import NeighbourStatus, Outgoing
 
 T = TypeVar("T")
-Key = tuple[str, int]  # origin and incarnation
-Sign = Callable[[bytes], bytes]  # content -> signature
-Verify = Callable[[str, bytes, bytes], bool]  # origin, content, signature
 
 ROOM = 900_000  # bytes of a message
-LARGEST_ENTRY = 400_000  # bytes, so that one always fits into a message
 LARGEST_ORIGIN = 2_000_000  # bytes that the entries of one origin may take, however many
-
-
-@dataclass
-class _Neighbour:
-    """What one neighbour is known to hold; all volatile."""
-
-    holds: dict[Key, int] = field(default_factory=dict)  # -> seq
-    last_heard: float | None = None
 
 
 class Origins:
@@ -59,6 +54,8 @@ class Origins:
         bounds: Sequence[float],
         equal: Sequence[str] = (),  # fingerprints that mean the same
         identity: str | None = None,
+        network: str = "",
+        experiment: str = DEFAULT,
         sign: Sign | None = None,
         verify: Verify | None = None,
         rate_cap: RateCap | None = None,
@@ -66,54 +63,57 @@ class Origins:
         batch: int = 200,  # entries a message
         most_entries: int = 10_000,  # a stranger cannot fill the memory
         draw: Callable[[int], int] = secrets.randbits,
+        clock: Callable[[], float] = time.time,  # for the numbers of incarnations alone
     ) -> None:
         """Nothing observed yet; `bounds` are the most a pull adds to each coordinate."""
         self.identity = identity or f"{draw(128):032x}"
         self.refusals: Counter[str] = Counter()
-        self.revision = 0
         self.fingerprint = fingerprint
         self._fingerprints = (fingerprint, *equal)
-        self._patient = True  # no entry of this message had a bad signature
+        self._network, self._experiment = network, experiment
         self._bounds = Bounds(tuple(bounds))
-        self._checks = OriginChecks(self._fingerprints, self._bounds, most_entries)
-        self._sign, self._verify = sign, verify
+        checks = OriginChecks(self._fingerprints, self._bounds, most_entries, experiment)
+        self._examiner = Examiner(checks, verify, network, self._is_news, draw)
+        self._sign = sign
         self._rate_cap = rate_cap
         self._digest_every, self._batch, self._most_entries = digest_every, batch, most_entries
-        self._draw = draw
-        self._entries: dict[Key, Entry] = {}
-        self._total: Ledger = {}  # over all entries, kept up to date: every decision reads it
-        self._others: list[Any] | None = None  # their entries as in `state`, if unchanged
-        self._sizes: Counter[str] = Counter()  # bytes of all entries of an origin
-        self._incarnation: int | None = None  # None: the next observation opens a new one
-        self._neighbours: dict[str, _Neighbour] = {}
+        self._draw, self._clock = draw, clock
+        self._process = f"{draw(64):016x}"  # only this very process goes on in an incarnation
+        self._books, self._own = self._empty()
+        self._neighbours: dict[str, Neighbour] = {}
+        self._said: dict[str, Any] = {}  # the small parts, as last written
+        self._gone: set[str] = set()  # parts that 0.1 wrote
+        self._pages, self._jumps = Pages(), Jumps()
         self._ticks = 0
+
+    @property
+    def revision(self) -> int:
+        """A number that rises whenever the evidence changes."""
+        return self._books.revision
 
     def observe(self, arm: str, statistic: Sequence[int]) -> None:
         """Add one's own evidence to one's current entry."""
-        fresh = self._bounds.observed(arm, statistic)
-        if self._incarnation is None or self._is_full(arm):
-            # drawn at random, for a counter would roll back with the disk
-            self._incarnation = self._draw(62)
-        key = self.identity, self._incarnation
-        old = self._entries.get(key, Entry(*key, 0, {}))
-        # signed when it is sent: rewards come more often than ticks
-        self._keep(Entry(*key, old.seq + 1, plus(old.evidence, fresh)))
+        values = self._bounds.observed(arm, statistic)
+        if values[-1]:
+            self._own.observe(arm, values)
 
     def evidence(self) -> Ledger:
         """The sum over all origins."""
-        return dict(self._total)
+        return dict(self._books.total)
 
     def own(self) -> Ledger:
         """The sum over one's own incarnations."""
-        return total(e.evidence for e in self._entries.values() if e.origin == self.identity)
+        self._own.write()
+        return self._books.sum_of(self.identity)
 
     def known(self) -> frozenset[str]:
         """All origins with evidence, and oneself."""
-        return frozenset({self.identity, *(origin for origin, _ in self._entries)})
+        self._own.write()
+        return frozenset({self.identity, *self._books.origins()})
 
     def connect(self, peer: str) -> None:
         """Begin as if it held nothing, until it says what it holds."""
-        self._neighbours.setdefault(peer, _Neighbour())
+        self._neighbours.setdefault(peer, Neighbour())
 
     def disconnect(self, peer: str) -> None:
         """Send nothing more to it; what it says is still heard."""
@@ -121,6 +121,7 @@ class Origins:
 
     def neighbours(self) -> dict[str, NeighbourStatus]:
         """Every edge, with the number of entries the neighbour is not known to hold."""
+        self._own.write()
         return {
             name: NeighbourStatus(
                 identity=None,
@@ -133,173 +134,220 @@ class Origins:
 
     def tick(self, now: float) -> Outgoing:
         """To each neighbour the entries it has not acknowledged, and now and then a digest."""
+        if self._jumps.at(now):  # this may be a copy of a process that went on elsewhere
+            self._own.close()
+        self._own.write()
+        self._own.fold_if_many(all(map(self._has_shown_all, self._neighbours.values())))
+        if self._own.current is not None:
+            self._own.current.note_version()
         outgoing: Outgoing = []
-        digest_due = self._ticks % self._digest_every == 0
+        digest_due = self._ticks % self._digest_every == 0 or self._pages.open
         self._ticks += 1
-        holds = self._holdings(self._entries) if digest_due else ()
-        shown = _fitting(holds, _holding_bytes, ROOM - LARGEST_ENTRY)
-        complete = digest_due and len(shown) == len(holds)
-        left = ROOM - sum(map(_holding_bytes, shown))
+        page = Page()
+        if digest_due:
+            room = ROOM - LARGEST_ENTRY
+            page = self._pages.turn(self._books.order(), self._books.entries, room)
         for name, neighbour in self._neighbours.items():
             lacking = map(self._signed, self._next_batch(self._lacking(neighbour)))
-            entries = _fitting(lacking, lambda entry: entry.size, left)
+            entries = _fitting(lacking, lambda entry: entry.size, ROOM - page.size)
             if entries or digest_due:
-                message = OriginsMessage(self.fingerprint, entries, shown, complete)
-                outgoing.append((name, message))
+                told = (page.holds, digest_due, page.first, page.last)
+                outgoing.append((name, OriginsMessage(self.fingerprint, entries, *told)))
         return outgoing
 
-    def receive(self, peer: str, message: object, now: float) -> Outgoing:
-        """Keep what is newer, and acknowledge what came."""
+    def examine(self, message: object) -> object:
+        """Check shapes and signatures, which needs no lock: others may call anything meanwhile."""
         if not isinstance(message, OriginsMessage):
-            return self._refuse("no message of origins")
-        if problem := self._checks.problem(message):
-            return self._refuse(problem)
-        neighbour = self._neighbours.get(peer, _Neighbour())  # a removed edge is still heard
-        neighbour.last_heard = now
-        if message.complete:
-            # replaced, not merged: after a rolled-back disk it holds less than it acknowledged
-            neighbour.holds = {}
-        for origin, incarnation, seq in message.holds:
-            key = origin, incarnation
-            if key in neighbour.holds or len(neighbour.holds) < self._most_entries:
-                neighbour.holds[key] = max(seq, neighbour.holds.get(key, 0))
-        if not message.entries:
+            return message
+        ours_first = sorted(self._fingerprints, key=lambda each: each != self.fingerprint)
+        return self._examiner.examine(message, ours_first)
+
+    def receive(self, peer: str, message: object, now: float) -> Outgoing:
+        """Keep what is newer, and acknowledge what came; the message may have been examined."""
+        examined = message if isinstance(message, Examined) else self.examine(message)
+        if not isinstance(examined, Examined):
+            self.refusals["no message of origins"] += 1
             return []
-        self._patient = True
-        for entry in self._in_turns(message.entries):
-            self._take(entry, neighbour, now)
-        held = self._holdings(e.key for e in message.entries if e.key in self._entries)
-        return [(peer, OriginsMessage(self.fingerprint, (), held, False))]
+        self.refusals += examined.refused
+        if not examined.usable:
+            return []
+        self._own.write()
+        neighbour = self._neighbours.get(peer, Neighbour())  # a removed edge is still heard
+        neighbour.last_heard = now
+        neighbour.hear(examined.message, self._most_entries)
+        back: list[Entry] = []  # what the peer itself should see
+        for entry in examined.news:
+            if problem := self._take(entry, now):
+                self.refusals[problem] += 1
+            else:
+                neighbour.note(entry.key, entry.seq)
+        held: dict[Holding, None] = {}
+        for entry in (*examined.news, *examined.known):
+            mine = self._books.entries.get(entry.key)
+            if mine is not None and entry.seq <= mine.seq:
+                neighbour.note(entry.key, entry.seq)
+            if mine is not None:
+                held[*entry.key, mine.seq] = None
+                if entry.origin == peer and not dominates(mine.evidence, entry.evidence):
+                    back.append(self._signed(mine))
+            elif self._books.absorbed(entry.origin).covers(entry.incarnation, entry.seq):
+                neighbour.note(entry.key, entry.seq)
+                held[*entry.key, entry.seq] = None
+        if not (held or back):
+            return []
+        shown = _fitting(back, lambda entry: entry.size, LARGEST_ENTRY)
+        return [(peer, OriginsMessage(self.fingerprint, shown, tuple(held), False))]
 
     def state(self) -> dict[str, Any]:
-        """Identity, incarnation, all entries, and the edges."""
-        mine = [e for e in self._entries.values() if e.origin == self.identity]
-        if self._others is None:
-            theirs = (e for e in self._entries.values() if e.origin != self.identity)
-            self._others = list(map(_plain_entry, theirs))
+        """All durable parts: identity, incarnation, edges, and one for each entry."""
+        self._own.write()
+        self._said, self._gone = self._small_parts(), set()
+        self._books.changed.clear()
+        self._own.archive_changed.clear()
+        entries = {_part(key): self._books.written(key) for key in self._books.entries}
+        return {**self._said, **entries, **self._own.written()}
+
+    def changes(self) -> dict[str, Any]:
+        """The parts that changed since they were last written; None: a part is gone."""
+        self._own.write()
+        small = self._small_parts()
+        changed: dict[str, Any] = dict.fromkeys(self._gone)
+        changed |= {name: part for name, part in small.items() if part != self._said.get(name)}
+        for key in self._books.changed:
+            changed[_part(key)] = self._books.written(key) if key in self._books.entries else None
+        for each in self._own.archive_changed:
+            kept = each in self._own.archive
+            changed[f"archive {each}"] = self._own.written_archive(each) if kept else None
+        self._said, self._gone = small, set()
+        self._books.changed.clear()
+        self._own.archive_changed.clear()
+        return changed
+
+    def restore(self, state: Mapping[str, Any], clean: bool = False) -> None:
+        """Continue; unless this very process goes back, the next observation opens an incarnation.
+
+        What 0.1 wrote, lists of own and of others' entries, is understood and replaced.
+        """
+        self.identity = state["identity"]
+        before, revision = self._own.current, self._books.revision
+        self._books, self._own = self._empty()
+        old = [name for name in ("own", "others") if name in state]
+        for entry in (entry_from_plain(each) for name in old for each in state[name]):
+            self._restore_entry(entry)
+        from_0_1 = set(self._books.changed)
+        archive: dict[int, Sequence[Any]] = {}
+        for name, part in state.items():
+            if name.startswith("entry "):
+                self._restore_entry(entry_from_plain(part))
+            elif name.startswith("archive "):
+                archive[int(name.removeprefix("archive "))] = part
+        self._own.restore_archive(archive)
+        self._books.changed = from_0_1
+        self._books.revision = revision + 1
+        self._gone = set(old)
+        self._neighbours = {name: Neighbour() for name in state["neighbours"]}
+        written = state["incarnation"]
+        if clean and isinstance(written, list) and written[1] == self._process and written[0]:
+            mine = self._books.entries.get((self.identity, written[0]))
+            if mine is not None:
+                self._own.current = Current.resumed(mine, LARGEST_ENTRY // 2)
+                if before is not None and before.incarnation == mine.incarnation:
+                    self._own.current.forget_versions_after(mine.seq, before)
+        self._said = {} if old else self._small_parts()
+
+    def _empty(self) -> tuple[Books, Own]:
+        books = Books()
+        own = Own(
+            books,
+            identity=self.identity,
+            experiment=self._experiment,
+            largest_entry=LARGEST_ENTRY // 2,
+            largest_origin=LARGEST_ORIGIN,
+            clock=self._clock,
+            draw=self._draw,
+        )
+        return books, own
+
+    def _small_parts(self) -> dict[str, Any]:
+        current = self._own.current
         return {
             "identity": self.identity,
-            "incarnation": self._incarnation,
-            "own": list(map(_plain_entry, mine)),
-            "others": self._others,
+            "incarnation": [current and current.incarnation, self._process],
             "neighbours": list(self._neighbours),
         }
 
-    def restore(self, state: Mapping[str, Any], clean: bool = False) -> None:
-        """Continue; after an unclean stop the next observation opens a new incarnation."""
-        self.identity = state["identity"]
-        self._incarnation = state["incarnation"] if clean else None
-        self.revision += 1
-        self._entries, self._total, self._others, self._sizes = {}, {}, None, Counter()
-        for origin, incarnation, seq, evidence, signature in [*state["own"], *state["others"]]:
-            written = from_plain(evidence), bytes.fromhex(signature)
-            self._keep(Entry(origin, incarnation, seq, *written))
-        self._neighbours = {name: _Neighbour() for name in state["neighbours"]}
+    def _restore_entry(self, entry: Entry) -> None:
+        held = self._books.entries.get(entry.key)
+        covered = self._books.absorbed(entry.origin).covers(entry.incarnation, entry.seq)
+        if not covered and (held is None or entry.seq > held.seq):
+            self._books.keep(entry)
 
-    def _refuse(self, reason: str) -> Outgoing:
-        self.refusals[reason] += 1
-        return []
-
-    def _keep(self, entry: Entry) -> None:
-        old = self._entries.get(entry.key)
-        change = minus(entry.evidence, old.evidence if old else {})
-        # only what changes is touched: of others there may be much
-        ours = {arm: self._total.pop(arm) for arm in change if arm in self._total}
-        self._total |= plus(ours, change)
-        self._sizes[entry.origin] += entry.size - (old.size if old else 0)
-        self._entries[entry.key] = entry
-        self.revision += 1
-        if entry.origin != self.identity:
-            self._others = None
-
-    def _is_full(self, arm: str) -> bool:
-        """Whether our entry has no room for a new arm: over the years there may be many."""
-        mine = self._entries.get((self.identity, self._incarnation or 0))
-        if mine is None or arm in mine.evidence:
+    def _is_news(self, entry: Entry) -> bool:
+        if entry.origin == self.identity:
+            return self._own.is_news(entry)
+        if self._books.absorbed(entry.origin).covers(entry.incarnation, entry.seq):
             return False
-        return len(mine.evidence) >= MOST_ARMS or mine.size > LARGEST_ENTRY // 2
+        mine = self._books.entries.get(entry.key)
+        return mine is None or entry.seq > mine.seq
 
-    def _lacking(self, neighbour: _Neighbour) -> list[Entry]:
-        holds = neighbour.holds
-        return [entry for key, entry in self._entries.items() if entry.seq > holds.get(key, 0)]
+    def _take(self, entry: Entry, now: float) -> str | None:
+        """Keep an entry that is news, if nothing speaks against it."""
+        if not self._is_news(entry):  # any more
+            return None
+        mine = self._books.entries.get(entry.key)
+        if problem := self._room_problem(entry, mine, now):
+            return problem
+        if entry.origin == self.identity:
+            return self._own.take(entry)
+        if mine is not None and not dominates(entry.evidence, mine.evidence):
+            return "goes back"
+        self._books.keep(entry)
+        return None
+
+    def _room_problem(self, entry: Entry, mine: Entry | None, now: float) -> str | None:
+        books, origin = self._books, entry.origin
+        if self._rate_cap is not None:
+            by = Absorbed.by([*books.of(origin), entry])
+            others = (e for e in books.of(origin) if e.key != entry.key)
+            counting = (e for e in others if not by.holds(e.incarnation))
+            pulls = _pulls(entry) + sum(map(_pulls, counting))
+            if pulls > self._rate_cap.pulls(now) * PER_UNIT:
+                return "more pulls than the rate allows"
+        if mine is None and len(books.entries) >= self._most_entries and not entry.folded:
+            return "too many entries"
+        if books.sizes[origin] + entry.size - books.freed_by(entry) > LARGEST_ORIGIN:
+            return "too many entries of one origin"
+        return None
+
+    def _has_shown_all(self, neighbour: Neighbour) -> bool:
+        """Whether it has shown all it holds, and nothing of ours that we do not hold."""
+        absorbed, entries = self._books.absorbed(self.identity), self._books.entries
+        return neighbour.shown_all and all(
+            (key in entries and seq <= entries[key].seq) or absorbed.covers(key[1], seq)
+            for key, seq in neighbour.holds.items()
+            if key[0] == self.identity
+        )
+
+    def _lacking(self, neighbour: Neighbour) -> list[Entry]:
+        holds, entries = neighbour.holds, self._books.entries
+        return [entry for key, entry in entries.items() if entry.seq > holds.get(key, 0)]
 
     def _next_batch(self, lacking: list[Entry]) -> list[Entry]:
         """In turns, for entries that a neighbour refuses would else keep the others from it."""
         first = self._ticks * self._batch % max(1, len(lacking))
         return (lacking[first:] + lacking[:first])[: self._batch]
 
-    def _holdings(self, keys: Iterable[Key]) -> tuple[tuple[str, int, int], ...]:
-        return tuple((*key, self._entries[key].seq) for key in keys)
-
     def _signed(self, entry: Entry) -> Entry:
         if self._sign is None or entry.signature or entry.origin != self.identity:
             return entry
-        signed = replace(entry, signature=self._sign(signed_bytes(self.fingerprint, entry)))
-        self._keep(signed)
+        content = signed_bytes(self.fingerprint, entry, self._network)
+        signed = replace(entry, signature=self._sign(content))
+        self._books.keep(signed, counted=True)
         return signed
 
-    def _take(self, entry: Entry, neighbour: _Neighbour, now: float) -> None:
-        """Keep an entry if it is newer and nothing speaks against it."""
-        mine = self._entries.get(entry.key)
-        if mine is None or entry.seq > mine.seq:
-            if problem := self._entry_problem(entry, now):
-                self._refuse(problem)
-                return
-            if entry.key == (self.identity, self._incarnation):
-                # our own words, which we forgot: the disk rolled back after a stop called clean
-                self._incarnation = None
-            self._keep(entry)
-        neighbour.holds[entry.key] = max(entry.seq, neighbour.holds.get(entry.key, 0))
 
-    def _entry_problem(self, entry: Entry, now: float) -> str | None:
-        if not all(self._bounds.allow(values) for values in entry.evidence.values()):
-            return "more evidence than its pulls allow"
-        mine = self._entries.get(entry.key)
-        if self._rate_cap is not None:
-            entries = self._entries.items()
-            others = (e for k, e in entries if k[0] == entry.origin and k != entry.key)
-            pulls = _pulls(entry) + sum(map(_pulls, others))
-            if pulls > self._rate_cap.pulls(now) * PER_UNIT:
-                return "more pulls than the rate allows"
-        if mine is None and len(self._entries) >= self._most_entries:
-            return "too many entries"
-        if entry.size > LARGEST_ENTRY:
-            return "too large an entry"
-        if self._sizes[entry.origin] + entry.size - (mine.size if mine else 0) > LARGEST_ORIGIN:
-            return "too many entries of one origin"
-        return None if self._is_signed(entry) else "bad signature"
-
-    def _in_turns(self, entries: tuple[Entry, ...]) -> tuple[Entry, ...]:
-        """Begun anywhere, or one bad signature would always keep out what is signed otherwise."""
-        if self._verify is None or len(self._fingerprints) == 1:
-            return entries
-        first = self._draw(32) % len(entries)
-        return entries[first:] + entries[:first]
-
-    def _is_signed(self, entry: Entry) -> bool:
-        """Whether its origin signed it, under our fingerprint or, maybe, an equal one.
-
-        Equal ones are not tried after a bad signature in the same message: a liar would make us
-        work for each of them.
-        """
-        if self._verify is None:
-            return True
-        equal = (each for each in self._fingerprints if each != self.fingerprint)
-        for fingerprint in (self.fingerprint, *(equal if self._patient else ())):
-            if self._verify(entry.origin, signed_bytes(fingerprint, entry), entry.signature):
-                return True
-        self._patient = False
-        return False
-
-
-def signed_bytes(fingerprint: str, entry: Entry) -> bytes:
-    """What an origin signs: one spelling for equal content, whatever the order of the arms."""
-    content = [fingerprint, entry.origin, entry.incarnation, entry.seq, dict(entry.evidence)]
-    return json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
-
-
-def _plain_entry(e: Entry) -> list[Any]:
-    return [e.origin, e.incarnation, e.seq, plain(e.evidence), e.signature.hex()]
+def _part(key: tuple[str, int]) -> str:
+    return f"entry {key[0]} {key[1]}"
 
 
 def _fitting(items: Iterable[T], size: Callable[[T], int], room: int) -> tuple[T, ...]:
@@ -313,10 +361,5 @@ def _fitting(items: Iterable[T], size: Callable[[T], int], room: int) -> tuple[T
     return tuple(taken)
 
 
-def _holding_bytes(holding: tuple[str, int, int]) -> int:
-    """The most bytes it takes on the wire."""
-    return 30 + wire_size(holding[0])
-
-
 def _pulls(entry: Entry) -> int:
-    return sum(values[-1] for values in entry.evidence.values())
+    return sum(values[-1] for values in read(entry).evidence.values())

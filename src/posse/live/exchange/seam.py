@@ -27,8 +27,11 @@ class Exchange(Protocol):
 
     identity: str
     fingerprint: str  # in what is said from now on; equal ones are understood too
-    revision: int  # rises whenever `evidence` changes
     refusals: Counter[str]  # reason -> how many messages (or entries) were refused for it
+
+    @property
+    def revision(self) -> int:
+        """A number that rises whenever `evidence` changes, so that beliefs can be kept."""
 
     def observe(self, arm: str, statistic: Sequence[int]) -> None:
         """Add one's own evidence, in quanta, its last coordinate the count."""
@@ -48,14 +51,20 @@ class Exchange(Protocol):
     def tick(self, now: float) -> Outgoing:
         """What to send now; save the state first."""
 
+    def examine(self, message: object) -> object:
+        """The expensive checks of a message; needs no lock, whatever others do meanwhile."""
+
     def receive(self, peer: str, message: object, now: float) -> Outgoing:
-        """Take in a message of this neighbour; save the state before sending the answers."""
+        """Take in a neighbour's message, raw or examined; save the state before sending answers."""
 
     def state(self) -> dict[str, Any]:
-        """The durable state, in plain JSON parts; a part that changed is a new object."""
+        """All durable parts, flat, in plain JSON; a part that changed is a new object."""
+
+    def changes(self) -> dict[str, Any]:
+        """The parts that changed since the last `state`, `changes` or `restore`; None: gone."""
 
     def restore(self, state: Mapping[str, Any], clean: bool = False) -> None:
-        """Continue from a saved state; `clean` if nothing was observed after it was saved."""
+        """Continue from saved parts; `clean`: this very process goes back after a failed commit."""
 
     def known(self) -> frozenset[str]:
         """The identities of all agents ever heard of, its own included."""

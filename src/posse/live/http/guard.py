@@ -46,6 +46,11 @@ class Guard:
         token: str | None = None,
         operator_token: str | None = None,
     ) -> None:
+        for name, value in (("http_token", token), ("operator_token", operator_token)):
+            if value is not None and not (value.strip() and value.isprintable()):
+                raise ValueError(f"{name} must be one line that is not empty")
+        if token is not None and token == operator_token:
+            raise ValueError("operator_token must be another than http_token")
         names = None if hosts is None else (*LOOPBACK, *hosts)
         self._hosts = None if names is None else frozenset(name.lower() for name in names)
         self._known: set[bytes] = set()

@@ -132,7 +132,9 @@ class Server:
     def renew(self) -> None:
         """Take the certificate from its file anew, for the connections to come."""
         if self._config.ssl is not None:
-            _chain(self._config.ssl, self._certificate, self._key)
+            # first where a bad file does no harm
+            for context in (ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), self._config.ssl):
+                _chain(context, self._certificate, self._key)
 
     def stop(self) -> None:
         """End it: finish what is asked, close, remove a Unix socket's file."""

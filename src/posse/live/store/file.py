@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from posse.live.store import schema
+from posse.live.store.ages import Ages
 from posse.live.store.claim import Claim
 from posse.live.store.disk import Disk
 from posse.live.store.keeper import Keeper, Keepers
@@ -27,6 +28,7 @@ class StoreFile:
         self.path = place.path
         self.connection = connection
         self.keepers = Keepers()
+        self.ages: dict[int, Ages] = {}
         self.writer = Writer(connection, str(place.path), self.keepers, disk, place.check)
         self._place = place
         self._process = os.getpid()
@@ -104,6 +106,11 @@ class StoreFile:
         with suppress(sqlite3.Error):  # a full disk must not keep it open
             self.writer.close(self._close_reader)
         self._place.release()
+
+    def give_numbers_again(self) -> None:
+        """Note that the newest decision is deleted: the next of any experiment has its number."""
+        for ages in self.ages.values():
+            ages.begin_again()
 
     def check_place(self) -> None:
         """Raise if the file is not any more where it was opened."""

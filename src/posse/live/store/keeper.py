@@ -38,10 +38,8 @@ class Keeper:
         self._saved: dict[str, str] = {}  # part -> JSON, as on disk
         self._written: dict[str, str | None] = {}  # in the open transaction
 
-    def attach(self, participant: Any) -> None:
+    def attach(self, participant: Participant) -> None:
         """Keep a participant, and write its state as it is now; within a transaction."""
-        if not hasattr(participant, "changes"):
-            participant = _Compared(participant)
         saved = dump(participant.state())
         gone = [part for part, _ in self.read() if part not in saved]
         self.write({**saved, **dict.fromkeys(gone)})
@@ -76,7 +74,8 @@ class Keeper:
                 )
             else:
                 self._connection.execute(
-                    "REPLACE INTO exchange (experiment, part, value) VALUES (?, ?, ?)",
+                    "INSERT INTO exchange (experiment, part, value) VALUES (?, ?, ?) "
+                    "ON CONFLICT (experiment, part) DO UPDATE SET value = excluded.value",
                     (self._experiment, part, value),
                 )
 
@@ -84,8 +83,7 @@ class Keeper:
         """Add what changed in the participant to the commit."""
         if self._looked and self._participant is not None:
             for part, value in self._participant.changes().items():
-                gone = value is None and not isinstance(self._participant, _Compared)
-                self._written[part] = None if gone else encode(value)
+                self._written[part] = None if value is None else encode(value)
             self.write(self._written)
 
     def after(self, committed: bool) -> None:
@@ -103,29 +101,6 @@ class Keeper:
                     self._saved[part] = value
         elif moved or written or self._participant.changes():
             self._participant.restore({k: json.loads(v) for k, v in self._saved.items()})
-
-
-class _Compared:
-    """A participant that does not know what it changed: all of its state is looked at."""
-
-    def __init__(self, participant: Any) -> None:
-        self._participant, self._last = participant, dict(participant.state())
-        self.settle = participant.settle
-
-    def state(self) -> dict[str, Any]:
-        """Write all."""
-        self._last = dict(self._participant.state())
-        return self._last
-
-    def changes(self) -> dict[str, Any]:
-        """Write what is another object or another value."""
-        before, now = self._last, self.state()
-        return {k: v for k, v in now.items() if k not in before or encode(v) != encode(before[k])}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Go back."""
-        self._participant.restore(state)
-        self.state()
 
 
 class Keepers:

@@ -34,9 +34,10 @@ MIGRATIONS: list[tuple[str, ...]] = [
         "INSERT INTO agent SELECT NULL, flushed FROM agent_1",
         "DROP TABLE agent_1",
         "ALTER TABLE exchange RENAME TO exchange_1",
-        "CREATE TABLE exchange (experiment INTEGER NOT NULL, part TEXT NOT NULL, "
-        "value TEXT NOT NULL, PRIMARY KEY (experiment, part)) WITHOUT ROWID",
-        "INSERT INTO exchange SELECT 1, part, value FROM exchange_1",
+        # with rows, or all above 1 kB would overflow: a changed entry should write one page
+        "CREATE TABLE exchange (number INTEGER PRIMARY KEY, experiment INTEGER NOT NULL, "
+        "part TEXT NOT NULL, value TEXT NOT NULL, UNIQUE (experiment, part))",
+        "INSERT INTO exchange SELECT NULL, 1, part, value FROM exchange_1",
         "DROP TABLE exchange_1",
         "CREATE TABLE kept (experiment INTEGER NOT NULL, key TEXT NOT NULL, "
         "value BLOB NOT NULL, PRIMARY KEY (experiment, key)) WITHOUT ROWID",

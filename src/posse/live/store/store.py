@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import json
 import os
+import time as times
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
+from posse.live.store.ages import Ages
 from posse.live.store.claim import DEFAULT, Claim
 from posse.live.store.disk import Disk
 from posse.live.store.file import StoreFile
@@ -18,6 +20,7 @@ from posse.live.store.keeper import Participant, dump
 from posse.live.store.records import Conflict, DecisionRecord, Late, Outcome, Unknown, number, text
 
 COLUMNS = "id, arm, probability, time, reward, settled, silent"
+NEWEST = "SELECT coalesce(max(number), 0) FROM decision"
 CHUNK = 1000  # decisions that one commit expires or forgets, so that rewards need not wait long
 
 
@@ -27,10 +30,16 @@ class Store:
     Several experiments share a file (`beside`), and then its commits, its lock and its `close`.
     """
 
-    def __init__(self, file: StoreFile, claim: Claim) -> None:
+    def __init__(
+        self, file: StoreFile, claim: Claim, monotonic: Callable[[], float] = times.monotonic
+    ) -> None:
         self._file, self.experiment = file, claim.experiment
         self._number, self.fingerprint = file.enter(claim)
         self._keeper = file.keepers.each[self._number]
+        self._monotonic = monotonic
+        latest = "SELECT max(time) FROM decision WHERE experiment = ?"
+        (((newest,),), ((time,),)) = self._read(NEWEST), self._read(latest, (self._number,))
+        self._ages = file.ages.setdefault(self._number, Ages(newest, time, monotonic))
 
     @classmethod
     def open(
@@ -42,24 +51,26 @@ class Store:
         experiment: str = DEFAULT,
         owner: str | None = None,
         disk: Disk | None = None,
+        monotonic: Callable[[], float] = times.monotonic,
     ) -> Store:
         """Open the store of an agent, made if it is not there, and hold it until `close`.
 
         One with an equal fingerprint is as good, and keeps it. owner: the name of the agent; the
-        first that opens a file stays in it, and any other is refused. disk: one that fails, for
-        simulations.
+        first that opens a file stays in it, and any other is refused. disk, monotonic: a disk that
+        fails and another clock, for simulations.
         """
         claim = Claim(experiment, fingerprint, tuple(equal), owner)
         file = StoreFile.open(path, claim, disk or Disk())
         try:
-            return cls(file, claim)
+            return cls(file, claim, monotonic)
         except BaseException:
             file.close()
             raise
 
     def beside(self, experiment: str, fingerprint: str, equal: Sequence[str] = ()) -> Store:
         """Another experiment in the same file, made if it is not in it."""
-        return Store(self._file, Claim(experiment, fingerprint, tuple(equal)))
+        claim = Claim(experiment, fingerprint, tuple(equal))
+        return Store(self._file, claim, self._monotonic)
 
     def experiments(self) -> list[str]:
         """The names of all experiments that the file holds, in the order in which they came."""
@@ -163,16 +174,26 @@ class Store:
 
         return self._repeat(work)
 
-    def forget(self, before: float) -> int:
-        """Delete settled decisions from before a time; their evidence is in the exchange state."""
-        number("before", before)
+    def forget(self, now: float, remember: float) -> int:
+        """Delete settled decisions older than `remember` seconds; their evidence stays.
+
+        `now` is the time of the clock. If it jumps, ahead or back, none is deleted early for it.
+        """
+        now, remember = number("now", now), number("remember", remember)
 
         def work() -> int:
-            return self._file.connection.execute(
+            execute = self._file.connection.execute
+            (newest,) = execute(NEWEST).fetchone()
+            last, before = self._ages.older(remember, now, newest)
+            deleted = execute(
                 "DELETE FROM decision WHERE number IN (SELECT number FROM decision WHERE "
-                "experiment = ? AND time < ? AND settled IS NOT NULL ORDER BY time LIMIT ?)",
-                (self._number, before, CHUNK),
+                "experiment = ? AND time < ? AND number <= ? AND settled IS NOT NULL "
+                "ORDER BY time LIMIT ?)",
+                (self._number, before, last, CHUNK),
             ).rowcount
+            if deleted and execute(NEWEST).fetchone() != (newest,):
+                self._file.give_numbers_again()
+            return deleted
 
         return self._repeat(work)
 
@@ -202,7 +223,7 @@ class Store:
         rows = self._read(query, (self._number,))
         return {part: json.loads(value) for part, value in rows} if rows else None
 
-    def attach(self, participant: Participant | Any) -> None:
+    def attach(self, participant: Participant) -> None:
         """Restore a participant, then feed it every reward and save its state in the same commit.
 
         From here on, change it only within `transaction`; if a commit fails, it goes back.
@@ -228,11 +249,6 @@ class Store:
     def commits(self) -> int:
         """How many commits the rewards and all else took."""
         return self._file.writer.commits
-
-    @property
-    def clean(self) -> bool:
-        """No start is trusted to be where the last one stopped."""
-        return False
 
     def _settle(
         self, row: int, kept: DecisionRecord, reward: float | None, time: float, *, silent: bool

@@ -50,6 +50,7 @@ class Writer:
         self.commits = 0
         self.ahead = False  # of the disk: whether a power failure would undo the last commit
         self._durable = True  # how the connection commits now
+        self._suspect = False  # whether the disk failed, and may have dropped what was before
         self._name = name
         self._hooks, self._disk, self._place = hooks, disk, place
         self._turn = threading.Condition()
@@ -193,6 +194,7 @@ class Writer:
         before = self.connection.total_changes
         try:
             self._sync(durable)
+            self._mend()
             self._disk.begin(self.connection)
             yield
             self._place()
@@ -201,6 +203,9 @@ class Writer:
             if self.connection.total_changes != before:  # else nothing was synced, either
                 self.ahead = not durable
             self.commits += 1
+        except sqlite3.Error as error:
+            self._suspect |= _code(error) == sqlite3.SQLITE_IOERR
+            raise
         finally:
             if not committed:
                 with suppress(sqlite3.Error):  # SQLite may have rolled back by itself
@@ -212,6 +217,18 @@ class Writer:
         if durable != self._durable:
             self.connection.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
             self._durable = durable
+
+    def _mend(self) -> None:
+        """After a failed write or sync, write everything again before anything is added.
+
+        A system may drop what it could not write, and report no error the next time: then what
+        follows in the log would be unreadable after a power failure.
+        """
+        if self._suspect:
+            busy, _, _ = self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            if busy:
+                raise sqlite3.OperationalError("the disk failed, and somebody still reads")
+            self._suspect = False
 
     def _next(self, batch: list[_Job]) -> None:
         """Give the turn to those who wait, and their answers to those of the batch."""
@@ -226,6 +243,12 @@ class Writer:
         """Say in one line what went wrong and what to do."""
         if isinstance(error, Displaced):
             return StoreError(str(error))
-        full = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
+        full = _code(error) == sqlite3.SQLITE_FULL
         advice = "free some space and ask again" if full else "see to it and ask again"
         return StoreError(f"{self._name} could not be written ({error}): {advice}")
+
+
+def _code(error: BaseException) -> int | None:
+    """The kind of an error of SQLite."""
+    code = getattr(error, "sqlite_errorcode", None)
+    return None if code is None else int(code) & 0xFF

@@ -9,3 +9,4 @@ from posse.live.swarm.swarm import HALF_A_PULL as HALF_A_PULL
 from posse.live.swarm.swarm import Swarm as Swarm
 from posse.live.swarm.swarm import agent_settings as agent_settings
 from posse.live.swarm.swarm import apart as apart
+from posse.live.swarm.swarm import by_experiment as by_experiment

@@ -6,12 +6,13 @@ import shutil
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from posse.live.agent import Decision
 from posse.live.exchange.ledger import Ledger
+from posse.live.experiment import DEFAULT
 from posse.live.http.metrics import metrics
 from posse.live.making import Outside
 from posse.live.node import Node
@@ -34,7 +35,7 @@ class MemorySite(Site):
     def __init__(
         self, settings: Settings, folder: Path, network: MemoryNetwork, turn: threading.Lock
     ) -> None:
-        super().__init__(settings.name)
+        super().__init__(settings.name, list(settings.experiments))
         self._settings, self._folder = settings, folder
         self._network, self._turn = network, turn  # whose turn it is to use the network
         self._lives = 0
@@ -71,24 +72,25 @@ class MemorySite(Site):
             if node is not None:
                 node.stop()
 
-    def visitor(self) -> AbstractContextManager[Visitor]:
+    def visitor(self, experiment: str) -> AbstractContextManager[Visitor]:
         """Somebody in this process."""
-        return nullcontext(self)
+        return nullcontext(_Visitor(self, experiment))
 
-    def pull(self) -> Decision:
+    def pull(self, experiment: str = DEFAULT) -> Decision:
         """Ask for a decision."""
         node = self._alive()
-        decision = node.decide()
+        decision = node.experiment(experiment).decide()
         return self._answered(node, Decision(decision.id, decision.arm, decision.probability))
 
-    def update(self, decision: Decision, reward: float) -> bool:
+    def update(self, decision: Decision, reward: float, experiment: str = DEFAULT) -> bool:
         """Say how it went."""
         node = self._alive()
-        return self._answered(node, node.reward(decision.id, reward) is Outcome.NEW)
+        outcome = node.experiment(experiment).reward(decision.id, reward)
+        return self._answered(node, outcome is Outcome.NEW)
 
-    def evidence(self) -> dict[str, Ledger]:
+    def evidence(self, experiment: str = DEFAULT) -> dict[str, Ledger]:
         """As the node has it."""
-        return self._alive().evidence()
+        return self._alive().experiment(experiment).evidence()
 
     def metrics(self) -> str:
         """As the node counts."""
@@ -116,6 +118,22 @@ class MemorySite(Site):
                     return
                 node.tick()
                 self._network.step()
+
+
+@dataclass(frozen=True)
+class _Visitor:
+    """Somebody who visits one experiment."""
+
+    site: MemorySite
+    experiment: str
+
+    def pull(self) -> Decision:
+        """Ask which arm to play."""
+        return self.site.pull(self.experiment)
+
+    def update(self, decision: Decision, reward: float) -> bool:
+        """Say how it went."""
+        return self.site.update(decision, reward, self.experiment)
 
 
 def in_memory(

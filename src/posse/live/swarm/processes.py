@@ -16,6 +16,7 @@ from urllib.request import ProxyHandler, build_opener
 from posse.live import certificates
 from posse.live.client import Client
 from posse.live.exchange.ledger import Ledger
+from posse.live.experiment import DEFAULT
 from posse.live.swarm.site import Site, Visitor
 
 # a proxy of the environment does not know this machine's agents
@@ -27,11 +28,15 @@ Route = Callable[[str, str, int], int]
 class ProcessSite(Site):
     """A `posse agent`, reached over HTTP."""
 
-    def __init__(self, name: str, file: Path, url: str) -> None:
-        super().__init__(name)
+    def __init__(
+        self, name: str, file: Path, url: str, experiments: Sequence[str] = (DEFAULT,)
+    ) -> None:
+        super().__init__(name, experiments)
         self.file, self.url = file, url
         self.process: subprocess.Popen[bytes] | None = None
-        self._client = Client(url, timeout=30.0, attempts=1)
+        self._clients = {
+            each: Client(url, timeout=30.0, attempts=1, experiment=each) for each in experiments
+        }
 
     def start(self) -> None:
         """Start the process; what it says goes to its log."""
@@ -62,15 +67,17 @@ class ProcessSite(Site):
                 self.process.wait(15)
         except subprocess.TimeoutExpired:
             self.kill()
-        self._client.close()
+        for client in self._clients.values():
+            client.close()
 
-    def visitor(self) -> AbstractContextManager[Visitor]:
+    def visitor(self, experiment: str) -> AbstractContextManager[Visitor]:
         """Somebody who comes over HTTP."""
-        return Client(self.url, attempts=2, backoff=0.05)  # the swarm asks again for longer
+        # the swarm asks again for longer
+        return Client(self.url, attempts=2, backoff=0.05, experiment=experiment)
 
-    def evidence(self) -> dict[str, Ledger]:
+    def evidence(self, experiment: str = DEFAULT) -> dict[str, Ledger]:
         """As /v1/evidence says."""
-        return self._client.evidence()
+        return self._clients[experiment].evidence()
 
     def metrics(self) -> str:
         """As /metrics says."""
@@ -108,8 +115,14 @@ def in_processes(
             names[b]: f"127.0.0.1:{route(names[i], names[b], ports[b])}" for a, b in both if a == i
         }
         file = folder / f"{names[i]}.toml"
-        file.write_text(_toml({**agent, **places}) + "[neighbours]\n" + _toml(dials))
-        sites.append(ProcessSite(names[i], file, f"http://{http}"))
+        tables = {"neighbours": dials}
+        for name, table in agent.get("experiments", {}).items():
+            tables[f"experiments.{name}"] = table
+        top = {key: value for key, value in agent.items() if key != "experiments"}
+        text = "".join(f"[{name}]\n{_toml(table)}" for name, table in tables.items())
+        file.write_text(_toml({**top, **places}) + text)
+        experiments = list(agent.get("experiments", [DEFAULT]))
+        sites.append(ProcessSite(names[i], file, f"http://{http}", experiments))
     return sites
 
 

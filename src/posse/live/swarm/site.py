@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
@@ -12,6 +13,7 @@ from typing import Protocol
 from posse.live.agent import Decision
 from posse.live.exchange.ledger import Ledger
 from posse.live.exchange.quanta import PER_UNIT
+from posse.live.experiment import DEFAULT
 
 START_SECONDS = 60.0  # an agent that does not answer by then has failed
 
@@ -62,12 +64,13 @@ class Sample:
 
 @dataclass(frozen=True)
 class Count:
-    """What the visitors of an agent were told, what it has, and what it holds of all, in quanta."""
+    """What visitors of one experiment were told, what the agent has, and what it holds of all."""
 
     name: str
     acknowledged: dict[str, tuple[int, int]]  # by arm: the sum of rewards, how many
-    own: Ledger
+    own: Ledger  # in quanta
     held: Ledger
+    experiment: str = DEFAULT
 
     @property
     def lost(self) -> int:
@@ -89,13 +92,14 @@ def pulls(ledger: Ledger) -> int:
 class Site(ABC):
     """An agent that can be started, visited, killed and asked; and what its visitors did."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, name: str, experiments: Sequence[str] = (DEFAULT,)) -> None:
+        self.name, self.experiments = name, tuple(experiments)
         self.restarts = 0
         self.regret = 0.0
         self.visits: Counter[str] = Counter()  # by arm
-        self.rewards: Counter[str] = Counter()  # acknowledged, by arm: their sum
-        self.rewarded: Counter[str] = Counter()  # and their number
+        # acknowledged, by experiment and arm: their sum, and their number
+        self.rewards: Counter[tuple[str, str]] = Counter()
+        self.rewarded: Counter[tuple[str, str]] = Counter()
         self.sample = Sample()
         self.answers = False  # when it was last asked
 
@@ -115,12 +119,12 @@ class Site(ABC):
         """Let it begin to end, so that many end at the same time."""
 
     @abstractmethod
-    def visitor(self) -> AbstractContextManager[Visitor]:
-        """Somebody who visits."""
+    def visitor(self, experiment: str) -> AbstractContextManager[Visitor]:
+        """Somebody who visits an experiment."""
 
     @abstractmethod
-    def evidence(self) -> dict[str, Ledger]:
-        """In quanta: its own, and what it holds of all."""
+    def evidence(self, experiment: str) -> dict[str, Ledger]:
+        """In quanta, of an experiment: its own, and what it holds of all."""
 
     @abstractmethod
     def metrics(self) -> str:
@@ -135,10 +139,10 @@ class Site(ABC):
         """The rewards that visitors were told it has."""
         return self.rewarded.total()
 
-    def acknowledge(self, arm: str, reward: int) -> None:
+    def acknowledge(self, arm: str, reward: int, experiment: str = DEFAULT) -> None:
         """Note that a visitor was told so."""
-        self.rewards[arm] += reward
-        self.rewarded[arm] += 1
+        self.rewards[experiment, arm] += reward
+        self.rewarded[experiment, arm] += 1
 
     def look(self) -> bool:
         """Take a sample; whether it answers."""
@@ -157,8 +161,15 @@ class Site(ABC):
                 raise ValueError(f"{self.name} does not answer: {problem or 'it takes too long'}")
             time.sleep(0.05)
 
-    def count(self) -> Count:
-        """What was acknowledged, and what is there."""
-        told = {arm: (self.rewards[arm], n) for arm, n in self.rewarded.items()}
-        evidence = self.evidence()
-        return Count(self.name, told, evidence["own"], evidence["held"])
+    def counts(self) -> list[Count]:
+        """What was acknowledged, and what is there, of each experiment."""
+        return [self._count(experiment) for experiment in self.experiments]
+
+    def _count(self, experiment: str) -> Count:
+        told = {
+            arm: (self.rewards[each, arm], n)
+            for (each, arm), n in self.rewarded.items()
+            if each == experiment
+        }
+        evidence = self.evidence(experiment)
+        return Count(self.name, told, evidence["own"], evidence["held"], experiment)

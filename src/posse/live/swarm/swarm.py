@@ -6,6 +6,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from typing import Any, TypeVar
 
 from posse.live.exchange.ledger import minus, total
@@ -21,9 +22,13 @@ T = TypeVar("T")
 
 
 def agent_settings(
-    n_agents: int, arms: Sequence[str], exchange: str, tick_seconds: float = 0.1
+    n_agents: int,
+    arms: Sequence[str],
+    exchange: str,
+    tick_seconds: float = 0.1,
+    experiments: Sequence[str] = (),
 ) -> list[dict[str, Any]]:
-    """The settings of agents that differ in nothing but their names."""
+    """The settings of agents that differ in nothing but their names; of one experiment or some."""
     common: dict[str, Any] = {
         "arms": list(arms),
         "family": "bernoulli",
@@ -32,6 +37,8 @@ def agent_settings(
     }
     if exchange == "flows":
         common["network_size"] = n_agents
+    if experiments:
+        common["experiments"] = {name: {} for name in experiments}
     return [{"name": f"agent-{i}", **common} for i in range(n_agents)]
 
 
@@ -101,7 +108,7 @@ class Swarm:
         """What every agent acknowledged, has, and holds; all must answer."""
         for site in self.sites:
             site.wait()
-        return [site.count() for site in self.sites]
+        return [count for site in self.sites for count in site.counts()]
 
     def settle(self, near: int = 0, seconds: float = SETTLE_SECONDS) -> list[Count]:
         """Count when what each agent holds is near what all have, in quanta, or time is up."""
@@ -124,14 +131,18 @@ class Swarm:
 
     def _visit(self, site: Site, generator: random.Random) -> None:
         try:
-            with site.visitor() as visitor:
+            with ExitStack() as stack:
+                visitors = {e: stack.enter_context(site.visitor(e)) for e in site.experiments}
                 while not self._no_more.wait(self._pause):
-                    self._one_visit(site, visitor, generator)
+                    experiment = generator.choice(site.experiments)
+                    self._one_visit(site, experiment, visitors[experiment], generator)
         except Exception as error:
             if not self._over.is_set():
                 self.mistakes.append(f"a visitor of {site.name} failed: {error!r}")
 
-    def _one_visit(self, site: Site, visitor: Visitor, generator: random.Random) -> None:
+    def _one_visit(
+        self, site: Site, experiment: str, visitor: Visitor, generator: random.Random
+    ) -> None:
         decision = self._until_answered(visitor.pull)
         reward = int(generator.random() < self.means[decision.arm])
         with self._noting:
@@ -139,7 +150,7 @@ class Swarm:
             site.regret += max(self.means.values()) - self.means[decision.arm]
         self._until_answered(lambda: visitor.update(decision, reward))
         with self._noting:
-            site.acknowledge(decision.arm, reward)
+            site.acknowledge(decision.arm, reward, experiment)
 
     def _until_answered(self, ask: Callable[[], T]) -> T:
         """Ask again while the agent is down: requests are idempotent."""
@@ -156,7 +167,19 @@ class Swarm:
 
 
 def apart(counts: Sequence[Count]) -> int:
-    """The largest difference, in quanta, of what an agent holds to what all have."""
+    """The largest difference, in quanta, of what an agent holds to what all have of it."""
+    return max((_apart(each) for each in by_experiment(counts).values()), default=0)
+
+
+def by_experiment(counts: Sequence[Count]) -> dict[str, list[Count]]:
+    """The counts of each experiment."""
+    found: dict[str, list[Count]] = {}
+    for count in counts:
+        found.setdefault(count.experiment, []).append(count)
+    return found
+
+
+def _apart(counts: Sequence[Count]) -> int:
     everything = total(count.own for count in counts)
     gaps = [minus(count.held, everything) for count in counts]
     return max((abs(q) for gap in gaps for values in gap.values() for q in values), default=0)

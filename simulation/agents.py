@@ -1,0 +1,114 @@
+"""Agents for simulations: cheap policies and signatures, the same in every run."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, ClassVar
+
+import numpy as np
+
+from posse import families
+from posse.live.exchange import own
+from posse.live.experiment_settings import ExperimentSettings
+from posse.live.inbox import Limits
+from posse.live.settings import Settings
+from simulation.bits import RANGE
+
+LIAR = "z"
+PLENTY = Limits(1e9, 1e12)
+EAGER = {"FOLDED_ABOVE": 2, "MOST_NAMED": 2, "MOST_NAMED_EVER": 8}
+
+
+@dataclass(frozen=True)
+class Even:
+    """A policy that costs nothing: every arm alike."""
+
+    name: ClassVar[str] = "even"
+
+    def scores(self, belief: Any, *_: Any) -> Any:
+        """No arm is better."""
+        return np.zeros(belief.shape[1:])
+
+    def probabilities(self, belief: Any, *_: Any) -> Any:
+        """The same for all."""
+        return np.full(belief.shape[1], 1 / belief.shape[1])
+
+
+def signature(name: str, content: bytes) -> bytes:
+    """A signature that only `name` makes."""
+    return hmac.digest(name.encode(), content, "sha256")
+
+
+def verify(origin: str, content: bytes, signed: bytes) -> bool:
+    """Whether the origin signed it."""
+    return hmac.compare_digest(signature(origin, content), signed)
+
+
+class Seal:
+    """The keys of one agent."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.verify = verify
+
+    def sign(self, content: bytes) -> bytes:
+        """A signature of this agent."""
+        return signature(self.name, content)
+
+    def vouch(self, name: str, content: bytes, signed: bytes) -> tuple[float, float] | None:
+        """From when to when a signer may sign; None if it did not."""
+        return (-1e12, 1e12) if verify(name, content, signed) else None
+
+    def changed(self) -> None:
+        """They never do."""
+
+
+@lru_cache(1000)
+def settings_of(
+    name: str,
+    store: str,
+    neighbours: tuple[str, ...],
+    experiments: tuple[tuple[str, tuple[str, ...]], ...],
+    exchange: str,
+    window: float | None,
+    default_reward: float | None,
+    remember: float | None,
+) -> Settings:
+    """The settings of an agent, as its agent.toml would give them."""
+    made = {
+        each: ExperimentSettings(
+            arms=arms,
+            family=families.Gaussian(),
+            policy=Even(),
+            exchange=exchange,
+            reward_range=RANGE,
+            reward_window=window,
+            default_reward=default_reward,
+            remember=remember,
+        )
+        for each, arms in experiments
+    }
+    near = dict.fromkeys(neighbours, "")
+    return Settings(name, made, store=store, neighbours=near, limits=PLENTY)
+
+
+def hurry(exchange: Any, clock: Callable[[], float]) -> None:
+    """Let an exchange do often, and in small parts, what takes it many ticks."""
+    if hasattr(exchange, "_digest_every"):
+        exchange._digest_every, exchange._batch = 3, 3
+        exchange._clock = exchange._own._clock = clock
+
+
+@contextmanager
+def folding(eagerly: bool) -> Iterator[None]:
+    """Let origins fold after a few restarts, where it else takes dozens."""
+    before = {name: getattr(own, name) for name in EAGER}
+    vars(own).update(EAGER if eagerly else {})
+    try:
+        yield
+    finally:
+        vars(own).update(before)

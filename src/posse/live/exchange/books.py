@@ -1,0 +1,172 @@
+"""The entries an agent holds, and their sum, in which no incarnation counts twice.
+
+An entry counts unless another one of its origin has absorbed its incarnation. It is deleted once
+that one has absorbed it up to its seq; one with a higher seq is kept, though it does not count, so
+that its origin may hear of it and add the difference.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from posse.live.exchange.layouts import DEFAULT, read
+from posse.live.exchange.ledger import Ledger, from_plain, minus, plain, plus, total
+from posse.live.exchange.messages import Entry, Key
+from posse.live.exchange.numbers import DATED
+
+
+@dataclass
+class Absorbed:
+    """The incarnations of one origin that its other entries have absorbed."""
+
+    named: dict[int, int] = field(default_factory=dict)  # incarnation -> seq
+    floor: int = 0
+
+    @classmethod
+    def by(cls, entries: Iterable[Entry]) -> Absorbed:
+        """All that some entries of an origin absorb."""
+        absorbed = cls()
+        for entry in entries:
+            absorbed.add(entry)
+        return absorbed
+
+    def add(self, entry: Entry) -> None:
+        """What one more entry absorbs."""
+        self.floor = max(self.floor, entry.floor)
+        for incarnation, seq in entry.folded:
+            self.named[incarnation] = max(seq, self.named.get(incarnation, 0))
+
+    def holds(self, incarnation: int) -> bool:
+        """Whether it is part of another entry, up to some seq."""
+        return incarnation in self.named or DATED <= incarnation < self.floor
+
+    def covers(self, incarnation: int, seq: int) -> bool:
+        """Whether all of it up to this seq is part of another entry."""
+        if incarnation in self.named:
+            return seq <= self.named[incarnation]
+        return DATED <= incarnation < self.floor
+
+
+NOTHING = Absorbed()
+
+
+class Books:
+    """Entries by key, their sum, and which of them changed since they were last written down."""
+
+    def __init__(self) -> None:
+        self.entries: dict[Key, Entry] = {}
+        self.total: Ledger = {}  # kept up to date: every decision reads it
+        self.sizes: Counter[str] = Counter()  # bytes of all entries of an origin
+        self.changed: set[Key] = set()
+        self.revision = 0
+        self._incarnations: dict[str, dict[int, None]] = {}
+        self._absorbed: dict[str, Absorbed] = {}
+        self._plain: dict[Key, list[Any]] = {}  # as written down
+        self._order: list[Key] | None = None
+
+    def keep(self, entry: Entry, counted: bool = False) -> list[Entry]:
+        """Hold an entry in place of an older one; `counted`: its evidence is in the sum already.
+
+        The entries that it absorbed, and which are gone now, come back.
+        """
+        origin = entry.origin
+        old = self.entries.get(entry.key)
+        same = (entry.folded, entry.floor) == ((old.folded, old.floor) if old else ((), 0))
+        if counted or (same and not self.absorbed(origin).holds(entry.incarnation)):
+            if not counted:
+                self.add(minus(read(entry).evidence, read(old).evidence if old else {}))
+            self._put(entry, old)
+            return []
+        if same:  # it does not count, before or after
+            self._put(entry, old)
+            return []
+        before = self.sum_of(origin)
+        self._put(entry, old)
+        self._absorbed[origin] = Absorbed.by(self.of(origin))
+        gone = [e for e in self.of(origin) if self._absorbed[origin].covers(e.incarnation, e.seq)]
+        for each in gone:
+            self._remove(each)
+        self.add(minus(self.sum_of(origin), before))
+        return gone
+
+    def of(self, origin: str) -> list[Entry]:
+        """All entries of an origin."""
+        return [self.entries[origin, each] for each in self._incarnations.get(origin, ())]
+
+    def sum_of(self, origin: str) -> Ledger:
+        """The evidence of an origin, each incarnation once."""
+        absorbed = self.absorbed(origin)
+        counting = (e for e in self.of(origin) if not absorbed.holds(e.incarnation))
+        return total(read(entry).evidence for entry in counting)
+
+    def origins(self) -> Iterable[str]:
+        """All origins with entries."""
+        return self._incarnations
+
+    def absorbed(self, origin: str) -> Absorbed:
+        """What entries of an origin have absorbed."""
+        return self._absorbed.get(origin, NOTHING)
+
+    def freed_by(self, entry: Entry) -> int:
+        """The bytes that an entry makes unnecessary: its predecessor, and what it absorbs."""
+        by = Absorbed.by([entry])
+        old = (e for e in self.of(entry.origin) if e.key != entry.key) if entry.folded else ()
+        freed = sum(e.size for e in old if by.covers(e.incarnation, e.seq))
+        return freed + (self.entries[entry.key].size if entry.key in self.entries else 0)
+
+    def add(self, change: Mapping[str, Sequence[int]]) -> None:
+        """Change the sum; only what changes is touched, for of others there may be much."""
+        if change:
+            ours = {arm: self.total.pop(arm) for arm in change if arm in self.total}
+            self.total |= plus(ours, change)
+            self.revision += 1
+
+    def order(self) -> list[Key]:
+        """All keys in their order."""
+        if self._order is None:
+            self._order = sorted(self.entries)
+        return self._order
+
+    def written(self, key: Key) -> list[Any]:
+        """An entry as plain values; the same object for as long as it does not change."""
+        if key not in self._plain:
+            self._plain[key] = plain_entry(self.entries[key])
+        return self._plain[key]
+
+    def _put(self, entry: Entry, old: Entry | None) -> None:
+        key = entry.key
+        if old is None:
+            self._incarnations.setdefault(entry.origin, {})[entry.incarnation] = None
+            self._order = None
+        self.sizes[entry.origin] += entry.size - (old.size if old else 0)
+        self.entries[key] = entry
+        self.changed.add(key)
+        self._plain.pop(key, None)
+
+    def _remove(self, entry: Entry) -> None:
+        del self.entries[entry.key], self._incarnations[entry.origin][entry.incarnation]
+        self.sizes[entry.origin] -= entry.size
+        self.changed.add(entry.key)
+        self._plain.pop(entry.key, None)
+        self._order = None
+
+
+def plain_entry(e: Entry) -> list[Any]:
+    """An entry as JSON would give it back; what a 0.1 entry has not is left out."""
+    written = [e.origin, e.incarnation, e.seq, plain(e.evidence), e.signature.hex()]
+    if e.layout > 1:
+        written += [e.layout, e.experiment, e.epoch, [list(each) for each in e.folded], e.floor]
+    return written
+
+
+def entry_from_plain(values: Sequence[Any]) -> Entry:
+    """The entry that was written."""
+    origin, incarnation, seq, evidence, signature, *newer = values
+    layout, experiment, epoch, folded, floor = newer or (1, DEFAULT, 0, [], 0)
+    return Entry(
+        *(origin, incarnation, seq, from_plain(evidence), bytes.fromhex(signature)),
+        *(layout, experiment, epoch, tuple((i, s) for i, s in folded), floor),
+    )

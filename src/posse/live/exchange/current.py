@@ -1,0 +1,117 @@
+"""The incarnation an agent observes into: sums that are cheap to change, an entry when needed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from posse.live.exchange.layouts import needed
+from posse.live.exchange.ledger import LARGEST_SUM, MOST_ARMS, Ledger, dominates
+from posse.live.exchange.messages import Entry, wire_size
+
+MOST_VERSIONS = 64  # remembered: all of late, fewer and fewer of long ago
+
+
+class Current:
+    """One's own present incarnation; volatile, for the books hold what was made of it."""
+
+    def __init__(self, origin: str, incarnation: int, experiment: str, largest: int) -> None:
+        self.origin, self.incarnation, self.experiment = origin, incarnation, experiment
+        self.seq = 0
+        self.sums: dict[str, list[int]] = {}
+        self.folded: dict[int, int] = {}
+        self.floor = 0
+        self.dirty = False  # whether it has grown since its entry was made
+        self._largest, self._size = largest, 0
+        self._versions: list[tuple[int, Ledger, dict[int, int]]] = []  # that may have been sent
+
+    @classmethod
+    def resumed(cls, entry: Entry, largest: int) -> Current:
+        """Go on where an entry ends, in the process that made it."""
+        current = cls(entry.origin, entry.incarnation, entry.experiment, largest)
+        current.absorb(entry.evidence)
+        current.seq, current.folded, current.floor = entry.seq, dict(entry.folded), entry.floor
+        current.dirty = False
+        return current
+
+    def has_room(self, arm: str, values: Sequence[int]) -> bool:
+        """Whether it can take this in: over the years there may be many arms, and large sums."""
+        row = self.sums.get(arm)
+        if row is None:
+            return len(self.sums) < MOST_ARMS and self._size <= self._largest
+        # kept short: every reward comes here
+        for mine, value in zip(row, values, strict=True):
+            if not -LARGEST_SUM <= mine + value <= LARGEST_SUM:
+                return False
+        return True
+
+    def has_room_for(self, ledger: Mapping[str, Sequence[int]]) -> bool:
+        """Whether it can take in all of this."""
+        new = [arm for arm in ledger if arm not in self.sums]
+        size = self._size + sum(self._row_size(arm, ledger[arm]) for arm in new)
+        return (
+            len(self.sums) + len(new) <= MOST_ARMS
+            and size <= self._largest
+            and all(self.has_room(arm, values) for arm, values in ledger.items() if arm not in new)
+        )
+
+    def add(self, arm: str, values: Sequence[int]) -> None:
+        """Take in one observation."""
+        row = self.sums.get(arm)
+        if row is None:
+            self.sums[arm] = list(values)
+            self._size += self._row_size(arm, values)
+        else:
+            for nth, value in enumerate(values):
+                row[nth] += value
+        self.seq += 1
+        self.dirty = True
+
+    def absorb(self, ledger: Mapping[str, Sequence[int]]) -> None:
+        """Take in much at once."""
+        for arm, values in ledger.items():
+            self.add(arm, values)
+
+    def evidence(self) -> Ledger:
+        """Its sums."""
+        return {arm: tuple(row) for arm, row in self.sums.items()}
+
+    def entry(self) -> Entry:
+        """What it is now, not signed yet: rewards come more often than ticks."""
+        folded = tuple(sorted(self.folded.items()))
+        layout = needed(self.experiment, 0, folded, self.floor)
+        return Entry(
+            *(self.origin, self.incarnation, self.seq, self.evidence(), b""),
+            *(layout, self.experiment, 0, folded, self.floor),
+        )
+
+    def note_version(self) -> None:
+        """Remember what may be sent now: if others know another future, it is where we parted."""
+        if not self._versions or self._versions[-1][0] < self.seq:
+            self._versions.append((self.seq, self.evidence(), dict(self.folded)))
+            if len(self._versions) > MOST_VERSIONS:
+                half = MOST_VERSIONS // 2
+                self._versions = self._versions[:half:2] + self._versions[half:]
+
+    def forget_versions_after(self, seq: int, versions_of: Current) -> None:
+        """After a failed commit: what came later was never sent."""
+        self._versions = [each for each in versions_of._versions if each[0] <= seq]
+
+    @property
+    def last_version(self) -> int:
+        """The seq of the last version that may have been sent."""
+        return self._versions[-1][0] if self._versions else 0
+
+    def is_own_past(self, entry: Entry) -> bool:
+        """Whether an entry of this incarnation is what this process said itself."""
+        return entry.seq <= self.last_version and dominates(self.sums, entry.evidence)
+
+    def parted_at(self, theirs: Entry) -> tuple[int, Ledger, dict[int, int]]:
+        """The last version that another future of this incarnation has in it."""
+        for seq, evidence, folded in reversed(self._versions):
+            if seq <= theirs.seq and dominates(theirs.evidence, evidence):
+                return seq, evidence, folded
+        return 0, {}, {}
+
+    @staticmethod
+    def _row_size(arm: str, values: Sequence[int]) -> int:
+        return 20 + wire_size(arm) + 10 * len(values)

@@ -1,0 +1,196 @@
+"""Clients that send too much around their bodies, too slowly, or are too many."""
+
+import contextlib
+import json
+import resource
+import socket
+import time
+
+import pytest
+
+from posse.live.http import serve
+from posse.live.http import server as module
+from posse.live.http.protocol import LARGEST_HEAD, Limits
+from posse.live.http.traffic import traffic_of
+
+HEAD = b"POST /v1/decisions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
+HALVES = {
+    "no word": b"",
+    "half a head": HEAD,
+    "half a body": HEAD + b"Content-Length: 20\r\n\r\n{",
+    "half a chunk": CHUNKED + b"5\r\n{}",
+    "half trailers": CHUNKED + b"2\r\n{}\r\n0\r\nX: y\r\n",
+}
+
+
+def dial(server):
+    port = int(server.url.rpartition(":")[2])
+    return socket.create_connection(("127.0.0.1", port), timeout=20)
+
+
+def read_all(raw):
+    with contextlib.suppress(ConnectionResetError):
+        return b"".join(iter(lambda: raw.recv(65536), b""))
+    return b""
+
+
+def look(server, later):
+    """What the server does every second, as if it were later."""
+    for connection in list(server._server.server_state.connections):
+        loop = connection.loop
+        loop.call_soon_threadsafe(connection.look, loop.time() + later)
+
+
+def arrived(server, number):
+    deadline = time.monotonic() + 20
+    while server.connections() != number:
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def ask(raw):
+    raw.sendall(HEAD + b"Content-Length: 2\r\n\r\n{}")
+    answer = raw.recv(65536)
+    assert answer.startswith(b"HTTP/1.1 200 "), answer
+    return answer
+
+
+def refused(server, node, content, status, reason):
+    before = traffic_of(node).refused[reason]
+    with dial(server) as raw:
+        raw.sendall(content)
+        head, _, text = read_all(raw).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 %d " % status), head
+    assert list(json.loads(text)) == ["error"]
+    assert traffic_of(node).refused[reason] == before + 1
+
+
+def test_a_large_head_in_one_segment_is_refused(node, server):
+    """The limit was looked at after the parser had taken the segment, and the head with it."""
+    lines = b"X: " + b"x" * (LARGEST_HEAD - 100) + b"\r\n"
+    with dial(server) as raw:
+        raw.sendall(HEAD + lines + b"Content-Length: 2\r\n\r\n{}")
+        assert raw.recv(65536).startswith(b"HTTP/1.1 200 ")
+    for content in (HEAD + b"X: " + b"x" * 70_000, HEAD + b"X: y\r\n" * 12_000):
+        content += b"\r\nContent-Length: 2\r\n\r\n{}"
+        refused(server, node, content, 400, "too large a head")
+        good = HEAD + b"Content-Length: 2\r\n\r\n{}"
+        with dial(server) as raw:  # also behind another request
+            raw.sendall(good + content)
+            assert read_all(raw).count(b"HTTP/1.1 200 ") <= 1
+    assert node.counts["decisions"] <= 3
+
+
+@pytest.mark.parametrize(
+    "noise",
+    [b"X: y\r\n" * 10_000, b"X" * 60_000, b"1;" + b"x" * 60_000 + b"\r\n \r\n"],
+    ids=["trailers", "one trailer", "chunk extensions"],
+)
+def test_what_comes_around_a_body_has_a_limit(node, server, noise):
+    """Trailers were kept for ever: 10 MB of them took 135 MB, and seconds of all others' time."""
+    start = b"0\r\n" if noise[:1] == b"X" else b""
+    with dial(server) as raw, contextlib.suppress(ConnectionError):
+        raw.sendall(CHUNKED + b"2\r\n{}\r\n" + start)
+        for _ in range(1000):  # more than buffers hold; not if it has hung up
+            raw.sendall(noise)
+        pytest.fail("it took them all")
+    assert traffic_of(node).refused["too large a head"] == 1
+    assert node.counts["decisions"] == 0
+
+
+def test_a_body_of_many_small_chunks_is_taken(node, server):
+    body = b'{"allowed": ["red"' + b" " * 20_000 + b"]}"
+    chunks = b"".join(b"1\r\n%c\r\n" % byte for byte in body)
+    with dial(server) as raw:
+        raw.sendall(CHUNKED + chunks + b"0\r\n\r\n")
+        assert raw.recv(65536).startswith(b"HTTP/1.1 200 ")
+
+
+@pytest.fixture
+def patient(node):
+    with serve(node, "127.0.0.1:0", limits=Limits(request=1000.0)) as server:
+        yield server
+
+
+@pytest.mark.parametrize("half", HALVES.values(), ids=list(HALVES))
+def test_half_requests_are_closed_in_time(node, patient, half):
+    """They were kept for ever."""
+    with dial(patient) as raw:
+        ask(raw)
+        raw.sendall(half)  # after a request that was answered
+        with dial(patient) as other:  # when this is answered, that was heard
+            ask(other)
+        look(patient, 500)
+        with dial(patient) as other:
+            ask(other)
+        raw.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            raw.recv(1)  # not yet
+        raw.settimeout(20)
+        if half:
+            look(patient, 1001)
+            assert read_all(raw).startswith(b"HTTP/1.1 408 ")
+            assert traffic_of(node).refused["too slow"] == 1
+    with dial(patient) as raw:
+        raw.sendall(half)
+        with dial(patient) as other:
+            ask(other)
+        look(patient, 1001)
+        text = read_all(raw)
+        assert text.startswith(b"HTTP/1.1 408 ") if half else not text
+
+
+def test_the_server_looks_by_itself(node):
+    with serve(node, "127.0.0.1:0", limits=Limits(request=0.1)) as server, dial(server) as raw:
+        raw.sendall(HEAD)
+        assert read_all(raw).startswith(b"HTTP/1.1 408 ")
+
+
+def test_idle_connections_are_closed_in_time(node):
+    with serve(node, "127.0.0.1:0", limits=Limits(idle=1)) as server, dial(server) as raw:
+        ask(raw)
+        assert read_all(raw) == b""
+
+
+def test_connections_have_a_limit(node):
+    """Each took a descriptor, until none was left for neighbours and the store."""
+    with serve(node, "127.0.0.1:0", limits=Limits(connections=3)) as server:
+        kept = [dial(server) for _ in range(3)]
+        for raw in kept:
+            ask(raw)
+        for _ in range(5):
+            refused(server, node, b"", 503, "too many connections")
+        for raw in kept:  # who is in stays in
+            ask(raw)
+        kept.pop().close()
+        arrived(server, 2)
+        with dial(server) as raw:
+            ask(raw)
+        for raw in kept:
+            raw.close()
+    assert node.counts["decisions"] == 7
+
+
+@pytest.mark.parametrize(
+    ("allowed", "wanted"),
+    [(64, 16), (128, 32), (1024, 768), (65536, 1000), (resource.RLIM_INFINITY, 1000)],
+)
+def test_descriptors_are_left_for_others(monkeypatch, allowed, wanted):
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (allowed, allowed))
+    assert module.most_connections() == wanted
+
+
+def test_stopping_does_not_wait_for_half_bodies(node, caplog):
+    """200 of them held up the end for 6 seconds, and left 200 tracebacks."""
+    server = serve(node, "127.0.0.1:0")
+    with contextlib.ExitStack() as stack:
+        for _ in range(200):
+            raw = stack.enter_context(dial(server))
+            raw.sendall(HALVES["half a body"])
+        arrived(server, 200)
+        began = time.monotonic()
+        server.stop()
+        assert time.monotonic() - began < 4
+    assert not server.alive
+    assert not [record for record in caplog.records if record.exc_info]

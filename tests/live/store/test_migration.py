@@ -1,0 +1,138 @@
+"""Stores that Posse 0.1 wrote: a of two agents a and b, under origins with signatures, and flows.
+
+Each holds four rewards (0, 1, 0, 1), a decision closed by its window and one that is open; the
+neighbour gave four rewards of 1. `ca-0.1.pem` vouches for the signatures.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from posse import families
+from posse.live.agent import Agent
+from posse.live.node import Node
+from posse.live.store import Conflict, DecisionRecord, Outcome, Store, StoreError, export, schema
+from posse.live.transport.memory import MemoryNetwork
+
+DATA = Path(__file__).parent / "data"
+FILES = {"origins": "agent-0.1.db", "flows": "flows-0.1.db"}
+UNIT = 2**20  # quanta
+
+
+def start(path: Path, exchange: str, name: str = "a") -> Node:
+    options = {"identity": name} if exchange == "origins" else None
+    agent = Agent(
+        ["red", "green"], families.Bernoulli(), exchange=exchange, exchange_options=options
+    )
+    store = Store.open(
+        path, fingerprint=agent.fingerprint, equal=agent.equal_fingerprints, owner=name
+    )
+    try:
+        return Node(agent, store, MemoryNetwork([("a", "b")]).transport("a"), neighbours=["b"])
+    except BaseException:
+        store.close()
+        raise
+
+
+def rows(path: Path) -> list[Any]:
+    with closing(sqlite3.connect(path)) as connection:
+        columns = "id, arm, probability, time, reward, settled, silent"
+        return connection.execute(f"SELECT {columns} FROM decision ORDER BY number").fetchall()
+
+
+@pytest.fixture(params=FILES)
+def exchange(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def old(tmp_path: Path, exchange: str) -> Path:
+    return Path(shutil.copy(DATA / FILES[exchange], tmp_path / "agent.db"))
+
+
+def test_nothing_is_lost_in_an_upgrade(old: Path, exchange: str) -> None:
+    before = rows(old)
+    assert len(before) == 6
+    for _ in range(2):
+        node = start(old, exchange)
+        try:
+            assert node.store.experiments() == ["default"]
+            for row in before:
+                assert node.store.decision(row[0]) == DecisionRecord(*row[:6], bool(row[6]))
+            evidence = node.evidence()
+            assert sum(values[-1] for values in evidence["own"].values()) == 5 * UNIT
+            held = sum(values[-1] for values in evidence["held"].values())
+            assert held == 9 * UNIT or (exchange == "flows" and 0 < held <= 9 * UNIT)
+            assert node.reward("visit-1", 1.0) is Outcome.REPEATED
+            with pytest.raises(Conflict):
+                node.reward("visit-0", 1.0)
+            assert node.store.open_decisions() == 1
+        finally:
+            node.stop()
+    assert rows(old) == before
+
+
+def test_what_was_open_is_rewarded_once(old: Path, exchange: str) -> None:
+    for outcome in (Outcome.NEW, Outcome.REPEATED):
+        node = start(old, exchange)
+        try:
+            assert node.reward("open", 1.0) is outcome
+            assert sum(arm["pulls_here"] for arm in node.arms().values()) == 6
+        finally:
+            node.stop()
+
+
+def test_another_experiment_beside_it(old: Path, exchange: str) -> None:
+    node = start(old, exchange)
+    try:
+        other = node.store.beside("checkout", "f")
+        assert other.decision("open") is None
+        other.decide(DecisionRecord("open", "blue", 1.0, 5.0))
+        assert node.store.decision("open") != other.decision("open")
+        assert node.store.experiments() == ["default", "checkout"]
+    finally:
+        node.stop()
+
+
+def test_a_store_under_another_name_is_refused(old: Path, exchange: str) -> None:
+    """Seen in 0.1 under flows: it started, acknowledged, and no neighbour ever heard it.
+
+    Origins of 0.1 have the name in their evidence; flows take the first name that opens them.
+    """
+    if exchange == "flows":
+        start(old, exchange, "a").stop()
+    before = old.read_bytes()
+    with pytest.raises(ValueError, match=r"is the store of a: set name back to it, or give m a"):
+        start(old, exchange, "m")
+    assert old.read_bytes() == before
+    start(old, exchange, "a").stop()
+
+
+def test_a_migration_that_fails_leaves_the_old_file(
+    old: Path, exchange: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = old.read_bytes()
+    broken = [schema.MIGRATIONS[0], (*schema.MIGRATIONS[1], "CREATE TABLE agent (a)")]
+    with monkeypatch.context() as patch:
+        patch.setattr(schema, "MIGRATIONS", broken)
+        with pytest.raises(StoreError, match="already exists"):
+            start(old, exchange)
+    assert old.read_bytes() == before
+
+
+def test_export_reads_it_as_it_is(old: Path) -> None:
+    before = old.read_bytes()
+    file = io.StringIO()
+    assert export(old, file) == 6
+    lines = [json.loads(line) for line in file.getvalue().splitlines()]
+    assert {line["experiment"] for line in lines} == {"default"}
+    assert [line["id"] for line in lines if line["settled"] is None] == ["open"]
+    assert old.read_bytes() == before
