@@ -34,6 +34,12 @@ REASONS = (
     "another kind of message",
     "no message of origins",
     "no message of flows",
+    "no certificate",
+    "a certificate that is too large",
+    "a certificate that ended",
+    "not under its own key",
+    "too many messages",
+    "too many bytes",
 )
 HTTP_REASONS = (
     "another host",
