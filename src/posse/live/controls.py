@@ -46,6 +46,7 @@ class Controls:
         vouch: Vouch | None = None,
     ) -> None:
         self.network, self.experiment, self.agent = network, experiment, agent
+        self._log = logging.LoggerAdapter(log, {"experiment": experiment})
         self._record: Control | None = None  # the network's
         self._here: Control | None = None
         self._steps = Steps()  # to the highest version
@@ -57,7 +58,7 @@ class Controls:
         self.operators = frozenset(operators)
         self._sign, self._vouch = sign, vouch
         if self._record is not None and self._held is None:
-            log.warning(
+            self._log.warning(
                 "experiment %s: what %s pinned or paused is lifted: it is no operator any more",
                 self.experiment,
                 self._record.signer,
@@ -241,7 +242,7 @@ class Controls:
     def _make(self, control: Control) -> Control:
         if not self.operator:
             self._here = control
-            log.warning("%s", self._line(f"set by its operator, version {control.version}"))
+            self._log.warning("%s", self._line(f"set by its operator, version {control.version}"))
             return control
         held = self._held
         if held is not None and held.rank[1:] == control.rank[1:] and self._here is None:
@@ -259,7 +260,7 @@ class Controls:
         self._record = control
         self._steps.change(lambda each: control if each.rank == control.rank else each)
         if not anew:
-            log.warning("%s", self._line(f"version {control.version} of {control.signer}"))
+            self._log.warning("%s", self._line(f"version {control.version} of {control.signer}"))
 
     def _ends_before(self, end: float) -> bool:
         """Whether the certificate of the record held ends before this."""
