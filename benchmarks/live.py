@@ -63,6 +63,10 @@ TARGETS = (
     Target("8 p50_ms", "8 clients, half of the pairs within, ms"),
     Target("8 p99_ms", "8 clients, 99% of the pairs within, ms", 15, 8, at_most=True),
     Target("32 p99_ms", "32 clients, 99% of the pairs within, ms"),
+    Target("1 cpu_ms", "1 client, processor time of a pair, ms"),
+    Target("8 cpu_ms", "8 clients, processor time of a pair, ms"),
+    Target("32 cpu_ms", "32 clients, processor time of a pair, ms"),
+    Target("steps cpu_ms", "reward and next decision in one, processor time, ms"),
     Target("steps per_second", "8 clients, reward and next decision in one, /s", 2500, 4000),
     Target("rewards per_second", "rewards in batches of 100, /s", 15_000, 30_000),
     Target("idle", "an agent at rest, % of a core"),
@@ -288,12 +292,15 @@ def measure(folder: Path, pythons: dict[str, str], rounds: int, seconds: float) 
                             taken[who]["sqlite"].append(sqlite_rate)
                         if (who, name) in refused:
                             continue
+                        used = seconds_used(line.asked)
                         try:
                             figures = loaded(line.url, seconds, *options)
                         except RuntimeError as error:
                             print(f"({who}, {name}: {str(error)[-200:]})", file=sys.stderr)
                             refused.add((who, name))
                             continue
+                        used = seconds_used(line.asked) - used
+                        figures["cpu_ms"] = 1e3 * used / (figures["per_second"] * seconds)
                         for key, value in figures.items():
                             if round_:
                                 taken[who][f"{name} {key}"].append(value)

@@ -25,19 +25,34 @@ TROUBLE: dict[str, dict[str, int]] = {
     "changes": {"unlink": 2, "link": 3, "arms": 3},
     "liars": {"lie": 8},
 }
-# stories that chance alone seldom tells: steps at one site, some of which are left out
-SCENES: dict[str, list[tuple[str, ...]]] = {
+# stories that chance alone seldom tells: steps at one site (or, with +1, at the next one), some of
+# which are left out
+SCENES: dict[str, list[str]] = {
     "copies": [
-        ("pull", "gossip", "backup", "start", "pull", "gossip", "set_back", "pull", "pull"),
-        ("backup", "pull", "tick", "deliver", "set_back", "pull", "deliver", "gossip", "set_back"),
-        ("pull", "gossip", "backup", "start", "pull", "partition", "gossip", "set_back", "pull"),
+        "pull gossip backup start pull gossip set_back pull pull",
+        "backup pull tick deliver set_back pull deliver gossip set_back",
+        "pull gossip backup start pull partition gossip set_back pull",
+        "gossip backup backup+1 pull gossip set_back pull+1 gossip set_back+1 gossip",
+        "gossip backup pull gossip backup+1 start start+1 set_back pull gossip set_back+1 gossip",
+        "pull stop pull stop pull backup start gossip pull stop gossip set_back pull gossip",
     ],
     "kills": [
-        ("pull", "gossip", "bomb", "pull", "tick", "start", "pull", "gossip"),
-        ("bomb", "pull", "start", "bomb", "start", "pull", "start", "gossip"),
+        "pull gossip bomb pull tick start pull gossip",
+        "bomb pull start bomb start pull start gossip",
+        "gossip pull tick_all kill+1 start+1 tick+1 deliver deliver kill start replay replay",
+        "pull kill start pull kill start pull kill start pull gossip tick_all gossip",
     ],
-    "losses": [("pull", "gossip", "lose", "pull", "gossip"), ("pull", "tick", "lose", "deliver")],
-    "failures": [("pull", "failing", "pull", "pull", "tick", "gossip", "failing", "gossip")],
+    "stops": ["pull stop start pull stop start pull stop start pull gossip gossip pull stop start"],
+    "losses": [
+        "pull gossip lose pull gossip",
+        "pull tick lose deliver",
+        "pull gossip pull lose partition pull gossip heal gossip lose+1 gossip",
+    ],
+    "failures": [
+        "pull failing pull pull tick gossip failing gossip",
+        "gossip pull+1 tick_all failing deliver_to failing+1 deliver_to+1 failing gossip",
+    ],
+    "messages": ["gossip pull tick_all gossip tick_all replay replay deliver repeat replay gossip"],
 }
 FOCUS = 0.5  # how often a step is about the site that a schedule is about
 SHAPES: dict[int, list[tuple[tuple[int, int], ...]]] = {
@@ -88,9 +103,10 @@ def plan_of(seed: int, exchange: str) -> Plan:
     for kind in kinds:
         if kind in SCENES and draw.random() < 0.7:
             at = draw.randint(0, len(numbered))
+            scene = (what.partition("+") for what in draw.choice(SCENES[kind]).split())
             numbered[at:at] = [
-                (what, focus, draw.randrange(10_000))
-                for what in draw.choice(SCENES[kind])
+                (what, focus + int(next_ or 0), draw.randrange(10_000))
+                for what, _, next_ in scene
                 if draw.random() < 0.9
             ]
     return Plan(

@@ -57,7 +57,7 @@ def heal(world: World) -> None:
         site.disk.fault, site.disk.failing = "", 0
         near = [b if a == site.name else a for a, b in world.plan.links if site.name in (a, b)]
         running = () if site.node is None else site.node.experiments
-        if set(near) - set(site.neighbours) or set(world.plan.experiments) - set(running):
+        if set(near) != set(site.neighbours) or set(world.plan.experiments) - set(running):
             site.neighbours = near
             for name in world.plan.experiments:
                 site.experiments.setdefault(name, world.plan.arms)
@@ -84,7 +84,13 @@ def settle(world: World) -> None:
 
 
 def at_rest(world: World) -> bool:
-    """Whether no neighbour lacks anything, as far as agents know."""
+    """Whether no neighbour lacks anything, as far as agents know.
+
+    Of a liar that said two things under one number some keep the one and some the other.
+    """
+    lies = world.plan.exchange == "origins" and any(LIAR in link for link in world.plan.links)
+    if lies:
+        return len({str(site_ledgers(world, name)) for name in world.sites}) == 1
     for site in world.sites.values():
         assert site.node is not None
         for experiment in site.node.experiments.values():
@@ -92,6 +98,16 @@ def at_rest(world: World) -> bool:
                 if name != LIAR and status.active and status.lag != 0:
                     return False
     return not world.post.waiting
+
+
+def site_ledgers(world: World, name: str) -> list[object]:
+    """What a site holds, without a liar's own rewards."""
+    node = world.sites[name].node
+    assert node is not None
+    return [
+        sorted((arm, v) for arm, v in each.evidence()["held"].items() if arm != "lie")
+        for each in (node.experiments[name] for name in world.plan.experiments)
+    ]
 
 
 def judge(world: World) -> None:

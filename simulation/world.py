@@ -224,6 +224,9 @@ class World:
             site.memory.maybe.setdefault(key, []).append(reward)
         elif isinstance(got, StoreError):
             self.compare(site)
+            if known is not None and known.record.settled is None:
+                # nothing of it was kept, so that nobody may ever hold it
+                self.history.given.discard((key[0], known.record.arm, bit_of(reward)))
         return got
 
     def settled(self, site: Site, key: Key, reward: float) -> None:

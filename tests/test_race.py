@@ -68,8 +68,8 @@ def test_within_1e7_of_the_fine_rule(live):
 def test_along_a_path_of_rewards(live, monkeypatch):
     """Cells are kept for most beliefs, and the fine rule is never needed; yet all is exact."""
     laid, fines = [], []
-    lay = race._Cells.laid
-    monkeypatch.setattr(race._Cells, "laid", lambda *args: laid.append(0) or lay(*args))
+    lay = race._Cells
+    monkeypatch.setattr(race, "_Cells", lambda *args: laid.append(0) or lay(*args))
     monkeypatch.setattr(race, "fine", lambda *args: fines.append(0) or fine(*args))
     generator, one = np.random.default_rng(21), Race(live)
     means = np.array([0.3, 0.5, 0.55, 0.2])

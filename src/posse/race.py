@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from posse.families.abilities import ability
 from posse.families.family import Family
@@ -22,6 +23,7 @@ TAIL = 1e-9  # of all arms together, beyond the outermost edges
 STEEP = 4.0  # times as far from an end of the range as its near edge a cell may reach
 WITHIN = 5e-8  # what every density may lack to one, all arms together
 ROUGH = 1e-3  # and the last coefficient of its expansion in the cells, summed
+MOST_KEPT = 2_000_000  # numbers of one race: 16 MB, as a thousand arms need
 
 
 @dataclass(frozen=True)
@@ -124,65 +126,75 @@ class Race:
         return self._chances
 
     def _run(self, belief: FloatArray) -> FloatArray:
-        if self._cells is not None:
-            found = self._cells.chances(self.family, belief)
-            if found is not None:
-                return found
-        self._cells = _Cells.laid(self.family, belief)
-        found = self._cells.chances(self.family, belief)
+        found = None if self._cells is None else self._cells.chances(self.family, belief)
+        if found is None:
+            cells = _Cells(self.family, belief)
+            found = cells.chances(self.family, belief)
+            self._cells = cells if cells.size <= MOST_KEPT else None
         return fine(self.family, belief)[0] if found is None else found
 
 
-@dataclass(frozen=True)
 class _Cells:
-    """Cells for some of K arms, from a start on: below it nobody wins, nor do the other arms."""
+    """Cells for some of K arms, from a start on: below it nobody wins, nor do the other arms.
 
-    n_arms: int
-    arms: np.ndarray  # (A,), their indices
-    start: float
-    half: FloatArray  # (C,), half widths
-    x: FloatArray  # (NODES C,)
-    width: FloatArray  # (NODES C,)
+    What was integrated of an arm is kept, for a reward changes the belief about one arm only.
+    """
 
-    @classmethod
-    def laid(cls, family: Family, belief: FloatArray) -> _Cells:
+    def __init__(self, family: Family, belief: FloatArray) -> None:
         """Between quantiles of the arms that can win."""
         n_arms = belief.shape[-1]
         rule = _quick(n_arms)
         quantiles = family.mean_quantile(belief[:, None, :], rule.levels[:, None])
-        start = quantiles[0].max()
-        arms = np.flatnonzero(quantiles[-1] > start)
-        edges = _edges(family, quantiles[:, arms], start)
-        x, half = _nodes(family, edges, rule)
-        return cls(n_arms, arms, start, half, x, (rule.weights[:, None] * half).ravel())
+        self.start = quantiles[0].max()
+        self.arms = np.flatnonzero(quantiles[-1] > self.start)
+        edges = _edges(family, quantiles[:, self.arms], self.start)
+        self.x, self.half = _nodes(family, edges, rule)
+        self.width = (rule.weights[:, None] * self.half).ravel()
+        self._row = np.full(n_arms, -1)  # of each arm among those that can win
+        self._row[self.arms] = np.arange(len(self.arms))
+        self._belief = np.full(belief.shape, np.nan)  # that which the rest is of
+        self._below = np.zeros(n_arms)  # the start
+        self._found = np.zeros(n_arms)  # above it, by quadrature
+        self._rough = np.zeros(n_arms)
+        self._density = np.empty((len(self.arms), len(self.x)))
+        self._distribution = np.empty_like(self._density)
+
+    @property
+    def size(self) -> int:
+        """How many numbers are kept."""
+        return 2 * self._density.size
 
     def chances(self, family: Family, belief: FloatArray) -> FloatArray | None:
         """Of every arm to be the best; None if a density is not resolved by these cells."""
-        if belief.shape[-1] != self.n_arms or not self.half.size:
+        if belief.shape != self._belief.shape or not self.half.size:
             return None
-        below = family.mean_cdf(belief, self.start)  # (K,)
-        density = np.exp(family.log_density(belief[:, self.arms, None], self.x))  # (A, NODES C)
-        cells = density.reshape(len(self.arms), NODES, -1)
-        integrals = _integrals() @ cells  # (A, NODES + 2, C)
+        self._integrate(family, belief, np.flatnonzero((belief != self._belief).any(axis=0)))
+        lacking = np.abs(1.0 - self._below - self._found).sum()
+        if not (lacking < WITHIN and self._below.prod() < WITHIN and self._rough.sum() < ROUGH):
+            return None
+        first = (self._density * _product_of_others(self._distribution)) @ self.width
+        chances = np.zeros(len(self._row))
+        chances[self.arms] = np.maximum(first / first.sum(), 0.0)
+        return chances
+
+    def _integrate(self, family: Family, belief: FloatArray, changed: NDArray[np.intp]) -> None:
+        """Integrate the densities of the arms whose belief has changed."""
+        self._belief[:, changed] = belief[:, changed]
+        self._below[changed] = family.mean_cdf(belief[:, changed], self.start)
+        live = changed[self._row[changed] >= 0]
+        if not live.size:
+            return
+        rows = self._row[live]
+        density = np.exp(family.log_density(belief[:, live, None], self.x))  # (A, NODES C)
+        integrals = _integrals() @ density.reshape(len(live), NODES, -1)  # (A, NODES + 2, C)
         integrals *= self.half
         mass, last = integrals[:, -2], integrals[:, -1]
         up_to = mass.cumsum(axis=1)
-        lacking = 1.0 - below
-        lacking[self.arms] -= up_to[:, -1]
-        if not (
-            np.abs(lacking).sum() < WITHIN and below.prod() < WITHIN and np.abs(last).sum() < ROUGH
-        ):
-            return None
-        up_to += below[self.arms, None]
-        up_to -= mass
+        self._found[live], self._rough[live] = up_to[:, -1], np.abs(last).sum(axis=1)
         distribution = integrals[:, :-2]
-        distribution += up_to[:, None, :]
-        others = _product_of_others(distribution.reshape(density.shape))
-        others *= density
-        first = others @ self.width
-        chances = np.zeros(self.n_arms)
-        chances[self.arms] = np.maximum(first / first.sum(), 0.0)
-        return chances
+        distribution += (self._below[live, None] + up_to - mass)[:, None, :]
+        self._density[rows] = density
+        self._distribution[rows] = distribution.reshape(density.shape)
 
 
 def _edges(family: Family, quantiles: FloatArray, start: float = -np.inf) -> FloatArray:
@@ -244,7 +256,9 @@ def _thinned(edges: FloatArray, quantiles: FloatArray) -> FloatArray:
     return edges[[*kept, len(edges) - 1]]
 
 
-def _least(first: np.ndarray, end: np.ndarray, values: FloatArray, size: int) -> FloatArray:
+def _least(
+    first: NDArray[np.intp], end: NDArray[np.intp], values: FloatArray, size: int
+) -> FloatArray:
     """For each place the least of the values whose range [first, end) holds it: (size,)."""
     span = np.floor(np.log2(np.maximum(end - first, 1))).astype(int)
     levels = np.full((int(span.max()) + 1, size), np.inf)

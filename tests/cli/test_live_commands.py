@@ -82,9 +82,10 @@ class Told:
     """A client of an agent with one neighbour that is connected and one that is not."""
 
     url = "http://127.0.0.1:8700"
+    names = ("default",)
 
     def __init__(self, *arguments, **options):
-        pass
+        assert options["experiment"] in (None, *self.names)
 
     def __enter__(self):
         return self
@@ -92,21 +93,16 @@ class Told:
     def __exit__(self, *error):
         pass
 
-    def arms(self):
-        arm = {
-            "mean": 0.0123456,
-            "low": 0.00123456,
-            "high": 0.123456,
-            "probability_best": 0.99999,
-            "expected_loss": 0.000123456,
-            "pulls_here": 999_999,
-            "pulls_in_network": 1e8,
-        }
-        return {"a [long] name, much longer than there is room for": arm, "red": arm, "green": arm}
-
     def experiments(self):
-        holds = {"pinned": "green", "paused": ["red"]}
-        return {"experiments": {"checkout": holds, "banner": {"pinned": None, "paused": []}}}
+        return {"experiments": {name: {} for name in self.names}}
+
+    def controls(self):
+        return {"pinned": "green", "paused": ["red"]}
+
+    def arms(self):
+        numbers = ("mean", "low", "high", "probability_best", "expected_loss")
+        arm = {**dict.fromkeys(numbers, 0.5), "pulls_here": 1, "pulls_in_network": 2}
+        return dict.fromkeys(["red", "green", "blue"], arm)
 
     def network(self):
         status = {"identity": None, "active": True, "last_heard": None, "lag": None}
@@ -128,29 +124,56 @@ def test_status_says_who_is_connected(monkeypatch, capsys):
     assert " yes " not in rome
 
 
+def test_status_shows_pins_and_pauses(monkeypatch, capsys):
+    monkeypatch.setattr("posse.live.client.Client", Told)
+    assert posse("status", Told.url) == 0
+    shown = capsys.readouterr().out
+    assert "red (paused)" in shown
+    assert "green (pinned)" in shown
+    assert "blue (" not in shown
+    assert shown.count("arms, as http://127.0.0.1:8700 knows them") == 1
+
+
+def test_status_of_several_experiments_or_of_one(monkeypatch, capsys):
+    monkeypatch.setattr("posse.live.client.Client", Told)
+    monkeypatch.setattr(Told, "names", ("checkout", "banner"))
+    assert posse("status", Told.url) == 0
+    shown = capsys.readouterr().out
+    assert "checkout: arms" in shown
+    assert "banner: arms" in shown
+    assert posse("status", Told.url, "--experiment", "banner") == 0
+    assert capsys.readouterr().out.count("arms, as") == 1
+
+
 @pytest.mark.parametrize("width", [80, 120])
 def test_status_fits_the_terminal(monkeypatch, capsys, width):
     """Every arm is one line, in a terminal of 80 columns too; it was folded into several."""
+    numbers = {
+        "mean": 0.0123456,
+        "low": 0.00123456,
+        "high": 0.123456,
+        "probability_best": 0.99999,
+        "expected_loss": 0.000123456,
+        "pulls_here": 999_999,
+        "pulls_in_network": 1e8,
+    }
+    arms = dict.fromkeys(["a [long] name, much longer than there is room", "green"], numbers)
+    monkeypatch.setattr(Told, "arms", lambda client: arms)
     monkeypatch.setattr("posse.live.client.Client", Told)
     monkeypatch.setenv("COLUMNS", str(width))
     assert posse("status", Told.url, Told.url) == 0
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= width
-    assert sum("0.00123 to 0.123" in line for line in lines) == 2 * 2 * 3
-    (first, *_) = [line for line in lines if line.startswith("a [long]")]
+    assert sum("0.00123 to 0.123" in line for line in lines) == 2 * 2
+    (first, _) = [line for line in lines if line.startswith("a [long]")]
     assert first.split()[-2:] == ["999,999", "100.00M"]
     assert ("…" in first) == (width == 80)
-    assert len([line for line in lines if line.startswith("green pinned ")]) == 2
-    assert len([line for line in lines if line.startswith("red paused ")]) == 2
-    assert [line for line in lines if "knows it" in line] == [
-        f"{name}, as {Told.url} knows it" for name in ("checkout", "banner")
-    ] * 2
+    assert sum(line.startswith("green (pinned) ") for line in lines) == 2
 
 
-def test_status_of_one_experiment(monkeypatch, capsys):
+def test_status_of_an_experiment_that_is_not_there(monkeypatch, capsys):
     monkeypatch.setattr("posse.live.client.Client", Told)
-    assert posse("status", Told.url, "--experiment", "banner") == 0
-    assert "checkout" not in capsys.readouterr().out
+    monkeypatch.setattr(Told, "names", ("checkout", "banner"))
     assert posse("status", Told.url, "--experiment", "cart") == 2
     assert "has no experiment cart, but checkout, banner" in capsys.readouterr().err
 

@@ -374,6 +374,7 @@ def test_what_is_kept_is_given_up_when_evidence_changes(exchange):
                 assert probability == pytest.approx(expected, abs=1e-7)
 
     check()
+    empty = one.state()
     for arm, reward in (("red", 1.0), ("blue", 0.0), ("green", 1.0), ("red", 1.0)):
         one.learn(arm, reward)
         check()
@@ -389,6 +390,9 @@ def test_what_is_kept_is_given_up_when_evidence_changes(exchange):
     one.restore(before, clean=True)
     assert one.belief.sum() < held.sum()
     check()
+    one.restore(empty)
+    np.testing.assert_array_equal(one.belief, 1.0)
+    check()
 
 
 def test_few_subsets_are_kept():
@@ -399,3 +403,8 @@ def test_few_subsets_are_kept():
     assert all(one.choose(subset)[0] in subset for subset in subsets)
     assert len(one._beliefs._subsets) == MOST_SUBSETS
     assert one.choose(subsets[0]) == ("arm 0", 1.0)
+    many = [f"arm {k}" for k in range(1000)]
+    large = Agent(many, families.Gaussian(), reward_range=(0, 1), seed=3)
+    for first in range(4):
+        large.choose(many[first:])
+    assert len(large._beliefs._subsets) == 2

@@ -133,10 +133,15 @@ def test_an_operator_pins_pauses_and_resumes(kind, node):
         for command in (application.pin, application.pause, application.resume):
             with pytest.raises(ValueError, match="operator"):
                 command("green")
+        before = application.pull(["red"])
         assert operator.pin("green")["pinned"] == "green"
         assert {application.pull().arm for _ in range(5)} == {"green"}
         with pytest.raises(Conflict, match="no arm is left to play: 'green' is pinned at this"):
             application.pull(["red"])
+        assert [each.arm for each in application.pull_all(3)] == ["green"] * 3
+        with pytest.raises(Conflict, match="no arm is left"):
+            application.pull_all(2, allowed=["red"])
+        assert application.pull(decision=before.id) == before  # it was answered, and stays so
         assert operator.pause("red")["paused"] == ["red"]
         for command in (operator.pin, operator.pause, operator.resume):
             with pytest.raises(Conflict, match="no arm 'pink' here"):
@@ -612,3 +617,15 @@ def test_https_with_an_authority_of_ones_own(kind, tmp_path):
         ):
             client.pull()
     assert len(server.asked) == 1
+
+
+@both
+def test_an_agent_that_serves_https(kind, node, tmp_path):
+    folder = certified(tmp_path / "certs", "berlin")
+    files = {"certificate": folder / "berlin.pem", "key": folder / "berlin.key"}
+    with (
+        serve(node, "127.0.0.1:0", token="app", **files) as server,
+        kind(server.url, token="app", verify=folder / "ca.pem") as client,
+    ):
+        assert server.url.startswith("https://")
+        assert client.update(client.pull(), 1.0) is True

@@ -142,6 +142,19 @@ def test_an_operators_command_is_the_last_word_at_its_own_agent():
     assert made.status(ARMS)["here"] is None
 
 
+def test_every_change_is_logged_with_its_experiment(caplog):
+    made = controls("paris", experiment="banner")
+    made.take(signed(Control("shop", "banner", 1, "berlin", "green")), NOW)
+    made.take(signed(Control("shop", "banner", 1, "berlin", "green")), NOW)  # nothing new
+    made.pause("blue", ARMS)
+    made.configure(["rome"], sign_as("paris"), vouch)
+    assert [record.experiment for record in caplog.records] == ["banner"] * 3
+    taken, here, lifted = caplog.messages
+    assert taken == "'green' is pinned in the whole network by berlin (version 1 of berlin)"
+    assert "'blue' is paused at this agent alone" in here
+    assert lifted == "what berlin set is lifted: it is no operator any more"
+
+
 def test_a_repeated_request_makes_no_new_version():
     made = controls("berlin")
     assert made.pin("green", ARMS) is made.pin("green", ARMS)
@@ -294,6 +307,21 @@ def test_whoever_joins_late_reaches_a_high_version_by_steps():
     relayed = controls("paris")
     relayed.receive("oslo", later.message(), NOW)
     assert acting(relayed) == (None, ["red"])
+
+
+@given(st.lists(st.integers(1, AHEAD), max_size=60))
+def test_whatever_versions_there_were_a_newcomer_gets_to_the_last(jumps):
+    made, late = controls("rome"), controls("oslo")
+    version = 0
+    for jump in jumps:
+        version += jump
+        assert made.take(record(version), NOW) is None
+    message = made.message()
+    assert late.receive("rome", message, NOW) == []
+    assert late.version == made.version == version
+    # no more than needed: any two gaps in a row are longer than one may be
+    versions = [0, *(each.version for each in message.controls)]
+    assert all(b - a > AHEAD for a, b in zip(versions, versions[2:], strict=False))
 
 
 def test_an_operator_gone_mad_is_forgotten_when_it_is_no_longer_named():

@@ -105,6 +105,22 @@ def test_own_families_go_by_their_numbers():
         assert not {*base} & {*of("origins", other, (0, 50))}
 
 
+def test_experiments_and_networks_have_fingerprints_of_their_own():
+    evidence = Evidence.of(AS_INTS)
+    names = [("", "default"), ("", "a"), ("x", "a"), ("x a", "b"), ("x", "a b"), ("x", "b")]
+    made = [
+        fingerprints.spellings("origins", evidence, network=network, experiment=name)
+        for network, name in names
+    ]
+    assert len({each[0] for each in made}) == len(names)
+    assert [len(each) for each in made[1:]] == [1] * 5  # numbers have one spelling there
+    assert made[0] == of("origins", AS_INTS)
+    in_floats = fingerprints.spellings(
+        "origins", Evidence.of(AS_FLOATS), network="x", experiment="a"
+    )
+    assert in_floats == made[2]
+
+
 def test_a_store_of_0_1_with_whole_numbers_is_opened_and_goes_on_in_its_spelling(tmp_path):
     old = {case[1]: case[3] for case in OF_0_1}[AS_INTS]
     path = tmp_path / "agent.db"

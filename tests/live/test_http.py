@@ -177,9 +177,19 @@ def test_counters_begin_at_zero(http):
         assert f'posse_failures_total{{doing="{doing}"}} 0' in lines
     source = Path(posse.live.__file__).parent
     written = "".join(path.read_text() for path in source.glob("exchange/*.py"))
-    reasons = set(re.findall(r'(?:_refuse\(|return |else )"([a-z][a-z ]+)"', written))
+    reasons = set(re.findall(r'(?:_refuse\(|return |else |UNTOLD = )"([a-z][A-Za-z ]+)"', written))
     assert len(reasons) > 10
-    reasons |= {"malformed", *re.findall(r', "([a-z ]+)"\)', (source / "wire.py").read_text())}
+    for name, pattern in {
+        "wire.py": r'WireError\(.*, "([A-Za-z ]+)"\)',
+        "controls.py": r'(?:FORGED = |return )"(a [a-z ]*control[a-z ]*)"',
+        "node.py": r'refusals.add\("([A-Za-z ]+)"|NEWER = "([A-Za-z ]+)"',
+        "inbox.py": r'MESSAGES, BYTES = "([a-z ]+)", "([a-z ]+)"',
+        "transport/zenoh.py": r'return "([a-z ]+)"',
+    }.items():
+        found = re.findall(pattern, (source / name).read_text())
+        assert found, name
+        reasons |= {part for each in found for part in ([each] if isinstance(each, str) else each)}
+    reasons -= {""}
     assert {f'posse_refusals_total{{reason="{reason}"}} 0' for reason in reasons} <= set(lines)
 
 
@@ -199,6 +209,8 @@ def test_openapi(http):
             ask(http, path, example)
             ask(http, path.replace("/v1/", "/v1/experiments/default/"), example)
     assert shapes["DecisionRequest"]["additionalProperties"] is False
+    pattern = shapes["DecisionRequest"]["properties"]["decision"]["anyOf"][0]["pattern"]
+    assert pattern.endswith("{0,199}$")  # not all that read it know what Python adds
     assert shapes["StepsRequest"]["properties"]["rewards"]["maxItems"] == 1000
 
 

@@ -5,6 +5,8 @@ import threading
 
 import httpx
 
+from posse.live import agent
+
 from .asking import JSON, ask, refused
 
 
@@ -69,3 +71,37 @@ def test_many_at_once(server, node):
     assert errors == []
     assert sum(arm["pulls_here"] for arm in node.arms().values()) == 100
     assert (node.counts["decisions"], node.counts["rewards"]) == (100, 100)
+
+
+def test_slow_views_hold_up_no_decision(server, node, monkeypatch):
+    """What is known of a thousand arms takes long, and was computed under the agent's lock."""
+    begun, go_on = threading.Semaphore(0), threading.Event()
+    summarise = agent.summarise
+
+    def slow(*given):
+        begun.release()
+        assert go_on.wait(20)
+        return summarise(*given)
+
+    monkeypatch.setattr(agent, "summarise", slow)
+    answers = []
+
+    def look(path):
+        with httpx.Client(base_url=server.url, trust_env=False, timeout=20) as http:
+            answers.append(http.get(path).status_code)
+
+    threads = [threading.Thread(target=look, args=(p,)) for p in ("/v1/arms", "/metrics") * 2]
+    try:
+        for thread in threads:
+            thread.start()
+        assert begun.acquire(timeout=20)
+        with httpx.Client(base_url=server.url, trust_env=False, timeout=20) as http:
+            made = ask(http, "/v1/decisions", {})
+            ask(http, f"/v1/decisions/{made['decision']}/reward", {"reward": 1})
+            assert http.get("/readyz").status_code == http.get("/healthz").status_code == 200
+        assert answers == []
+    finally:
+        go_on.set()
+        for thread in threads:
+            thread.join(20)
+    assert answers == [200] * 4

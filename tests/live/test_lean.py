@@ -29,3 +29,20 @@ def test_an_agent_needs_the_special_functions_alone():
     """SciPy used to bring NumPy's Fortran compiler and test tools, 8 MB; all work afterwards."""
     done = subprocess.run([sys.executable, "-c", LEAN], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == ""
+
+
+COMMAND = """
+import sys
+from posse.cli import main
+try:
+    main(["agent", "nowhere.toml"])
+except SystemExit as end:
+    print(end.code, "pydantic" in sys.modules)
+"""
+
+
+def test_the_command_line_of_an_agent_stays_small():
+    """An agent lives for months with what its command line loaded: 9 MB of pydantic, once."""
+    done = subprocess.run([sys.executable, "-c", COMMAND], capture_output=True, text=True)
+    assert done.stdout.strip() == "2 False"
+    assert "there is no file nowhere.toml" in done.stderr

@@ -1,12 +1,15 @@
 """Where an agent serves, and where it refuses to."""
 
+import gc
 import socket
 import time
+from types import FunctionType, ModuleType
 
 import httpx
 import pytest
 
 from posse.live.http import serve
+from posse.live.http.traffic import traffic_of
 
 OTHERS = "0.0.0.0:80 [::]:80 192.0.2.1:80 example.org:80 :80 80 127.0.0.1 127.0.0.1:x [::1:80"
 OTHERS += " 127.0.0.1:99999 http://127.0.0.1:80 a@127.0.0.1:80 127.0.0.1:80/path 127.0.0.2:80"
@@ -69,3 +72,19 @@ def test_stopping_does_not_wait_for_idle_clients(node):
         server.stop()
         assert time.monotonic() - began < 3
     assert not server.alive
+
+
+def test_a_node_that_was_served_is_not_kept(node):
+    """What is counted of it goes with it."""
+    with serve(node, "127.0.0.1:0") as server:
+        assert httpx.get(f"{server.url}/v1/arms", trust_env=False).status_code == 200
+    traffic = traffic_of(node)
+    seen, waiting = set(), [traffic]
+    while waiting:
+        each = waiting.pop()
+        if id(each) in seen or isinstance(each, type | ModuleType):
+            continue
+        assert each is not node
+        seen.add(id(each))
+        function = isinstance(each, FunctionType)  # whose globals lead everywhere
+        waiting += (each.__closure__ or ()) if function else gc.get_referents(each)

@@ -13,6 +13,7 @@ from posse.live.certificates import create_authority, issue
 from posse.live.http import serve, serve_probe
 from posse.live.http.answers import Refusal
 from posse.live.http.guard import Guard
+from posse.live.http.protocol import Limits
 from posse.live.http.traffic import traffic_of
 
 from .asking import ask, refused
@@ -157,16 +158,28 @@ def test_tls(node, files):
     url = made.url.replace("127.0.0.1", "localhost")
     with made, httpx.Client(base_url=url, verify=context, headers=bearer(TOKEN)) as http:
         assert ask(http, "/v1/decisions", {})["arm"] in node.agent.arm_names
-        made.renew()
+        assert traffic_of(node).renew() is False
+        issue(certificate.parent, "a", force=True)
+        assert traffic_of(node).renew() is True
         assert http.get("/v1/arms").status_code == 200
         with pytest.raises(httpx.HTTPError):  # in the clear it says nothing
             httpx.get(url.replace("https", "http") + "/v1/arms", trust_env=False)
         key.write_text("no key")
         with pytest.raises(ValueError, match="http_certificate"):
-            made.renew()
+            traffic_of(node).renew()
         assert http.get("/v1/arms").status_code == 200
     with pytest.raises(ValueError, match=r"http_certificate .* PEM"):
         serve(node, "localhost:0", token=TOKEN, certificate=certificate, key=key)
+
+
+def test_who_does_not_shake_hands_is_let_go(node, files):
+    """It held a descriptor for a minute."""
+    _, certificate, key = files
+    tls = {"certificate": certificate, "key": key, "limits": Limits(request=0.2)}
+    with serve(node, "127.0.0.1:0", token=TOKEN, **tls) as server:
+        port = int(server.url.rpartition(":")[2])
+        with socket.create_connection(("127.0.0.1", port), timeout=20) as raw:
+            assert raw.recv(1) == b""
 
 
 def test_probes_have_an_address_of_their_own(node, server):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 
 class Mistake(Exception):
@@ -40,3 +41,11 @@ def live() -> Iterator[None]:
             f"live agents need {error.name}: install Posse with the extra live, "
             'as by pip install ".[live]" in a clone'
         ) from None
+
+
+def token_in(file: Path) -> str:
+    """The token in a file: it is never shown, and never an argument, which others could see."""
+    try:
+        return file.read_text(encoding="ascii").strip()
+    except UnicodeDecodeError:
+        raise ValueError(f"{file} is not a token: it must be one line of ASCII") from None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from posse.cli.errors import Mistake, live, mistakes
+from posse.cli.errors import Mistake, live, mistakes, token_in
 
 if TYPE_CHECKING:
     from posse.live.client import Client
@@ -126,7 +126,7 @@ def _ask(
     with mistakes(), live():
         from posse.live.client import Client
 
-        token = None if token_file is None else read_token(token_file)
+        token = None if token_file is None else token_in(token_file)
         # one more attempt, for an agent that is just starting again; nobody waits long at a prompt
         options: Any = {"experiment": experiment, "token": token, "verify": verify}
         with Client(url, attempts=2, **options) as client:
@@ -134,14 +134,6 @@ def _ask(
                 return ask(client)
             except RuntimeError as error:  # another server, or a store that fails
                 raise Mistake(str(error)[:500]) from None
-
-
-def read_token(file: Path) -> str:
-    """What is in the file; it is never shown, and never an argument, which others could see."""
-    try:
-        return file.read_text(encoding="ascii").strip()
-    except UnicodeDecodeError:
-        raise ValueError(f"{file} is not a token: it must be one line of ASCII") from None
 
 
 def _what_holds(status: dict[str, Any]) -> list[str]:

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from posse.cli.errors import Mistake, live, mistakes
-from posse.cli.operators import Verify, read_token
+from posse.cli.errors import Mistake, live, mistakes, token_in
+from posse.cli.operators import Verify
 
 EXAMPLES = """Examples:
 
@@ -39,7 +39,7 @@ def status(
     from rich.text import Text
 
     with mistakes(), live(), ExitStack() as open_:
-        token = None if token_file is None else read_token(token_file)
+        token = None if token_file is None else token_in(token_file)
         # one more attempt, for an agent that is just starting again
         options = {"timeout": 3.0, "attempts": 2, "token": token, "verify": verify}
         agents = [_Agent(url, experiment, options, open_) for url in urls]
@@ -83,22 +83,28 @@ class _Agent:
         """Its neighbours."""
         return dict(self._of(None).network())
 
-    def experiments(self) -> dict[str, tuple[dict[str, Any], dict[str, Any]]]:
-        """By name: what holds for its arms, and what is known of them."""
+    def experiments(self) -> dict[str | None, tuple[dict[str, Any], dict[str, Any]]]:
+        """By name, if there are several: what holds for the arms, and what is known of them."""
         from posse.live.store import Unknown
 
         try:
-            there = self._of(None).experiments()["experiments"]
+            there = list(self._of(None).experiments()["experiments"])
         except Unknown:  # an agent of 0.1 has one, and does not say so
-            there = {"default": {}}
-        if self._experiment is not None:
-            if self._experiment not in there:
-                known = ", ".join(map(str, there))
-                raise Mistake(f"{self.url} has no experiment {self._experiment}, but {known}")
-            there = {self._experiment: there[self._experiment]}
-        if list(there) == ["default"]:
-            return {"": (there["default"], self._of(None).arms())}
-        return {name: (holds, self._of(name).arms()) for name, holds in there.items()}
+            there = []
+        if self._experiment is not None and self._experiment not in there:
+            known = ", ".join(map(str, there))
+            raise Mistake(f"{self.url} has no experiment {self._experiment}, but {known}")
+        chosen = [self._experiment] if self._experiment else there if len(there) > 1 else [None]
+        return {name: (self._holds(name), self._of(name).arms()) for name in chosen}
+
+    def _holds(self, experiment: str | None) -> dict[str, Any]:
+        """What is pinned and paused; an agent of 0.1 knows no such thing."""
+        from posse.live.store import Unknown
+
+        try:
+            return dict(self._of(experiment).controls())
+        except Unknown:
+            return {"pinned": None, "paused": []}
 
 
 def _shown(agent: Any) -> Any:
@@ -114,13 +120,10 @@ def _shown(agent: Any) -> Any:
         reason = str(error) or type(error).__name__
         raise Mistake(f"no agent answers at {agent.url}: {reason[:200]}") from None
     try:
-        tables = []
+        tables: list[Any] = []
         for name, (holds, arms) in experiments.items():
-            tables += _arms(
-                arms,
-                holds,
-                f"{name}, as {agent.url} knows it" if name else f"arms, as {agent.url} knows them",
-            )
+            title = f"arms, as {agent.url} knows them"
+            tables += _arms(arms, holds, title if name is None else f"{name}: {title}")
         return Group(*tables, *_network(network))
     except (LookupError, TypeError, ValueError, AttributeError):
         raise Mistake(f"no agent answers at {agent.url}, but something else") from None
@@ -157,12 +160,12 @@ def _arms(arms: dict[str, dict[str, Any]], holds: dict[str, Any], title: str) ->
 
     table = _table(["arm", "mean", "95% interval", "best?", "expected\nloss", "pulls\nhere",
                     "in\nnetwork"])  # fmt: skip
-    paused, pinned = holds.get("paused") or (), holds.get("pinned")
     width = Console().width
     room = max(8, width - FIGURES - (12 if width >= WIDE else 6))
     for name, arm in arms.items():
         # Text, here and below: in a str Rich takes [brackets] for its markup
-        mark = " paused" if name in paused else " pinned" if name == pinned else ""
+        pinned, paused = name == holds["pinned"], name in holds["paused"]
+        mark = " (pinned)" if pinned else " (paused)" if paused else ""
         shown = Text(name)
         shown.truncate(room - len(mark), overflow="ellipsis")
         table.add_row(

@@ -6,6 +6,7 @@ import inspect
 import secrets
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -17,7 +18,7 @@ from posse.families.family import Family
 from posse.live.beliefs import Beliefs, Subset
 from posse.live.evidence import SIGNS, Evidence
 from posse.live.exchange import EXCHANGES, Exchange
-from posse.live.exchange.ledger import LONGEST_NAME, MOST_ARMS
+from posse.live.exchange.ledger import LONGEST_NAME, MOST_ARMS, Ledger
 from posse.live.exchange.seam import Outgoing
 from posse.live.fingerprints import spellings
 from posse.policies.policy import Policy, argmax
@@ -180,15 +181,27 @@ class Agent:
         """The posterior the agent acts on, (D, K): prior and evidence, tempered under flows."""
         return self._beliefs.now
 
-    def arms(self) -> dict[str, ArmStatus]:
-        """Every arm: mean, interval, chance of being the best, loss, pulls here and everywhere."""
-        if self._status[0] != self.exchange.revision:
-            self._status = self.exchange.revision, self._summary()
-        return dict(self._status[1])
+    def arms(self, lock: AbstractContextManager[Any] | None = None) -> dict[str, ArmStatus]:
+        """Every arm: mean, interval, chance of being the best, loss, pulls here and everywhere.
 
-    def _summary(self) -> dict[str, ArmStatus]:
-        summary = summarise(self.family, self._honest.now)
-        held, own = self.exchange.evidence(), self.exchange.own()
+        lock: held while the agent is read, but not while its belief is summed up, which takes long.
+        """
+        lock = nullcontext() if lock is None else lock
+        with lock:
+            revision, names = self.exchange.revision, self.arm_names
+            if self._status[0] == revision:
+                return dict(self._status[1])
+            belief, held, own = self._honest.now, self.exchange.evidence(), self.exchange.own()
+        status = self._summary(names, belief, held, own)
+        with lock:
+            if names is self.arm_names:  # none came or went meanwhile
+                self._status = revision, status
+        return dict(status)
+
+    def _summary(
+        self, names: list[str], belief: FloatArray, held: Ledger, own: Ledger
+    ) -> dict[str, ArmStatus]:
+        summary = summarise(self.family, belief)
         return {
             name: ArmStatus(
                 mean=float(summary.mean[k]),
@@ -199,7 +212,7 @@ class Agent:
                 pulls_here=self._evidence.count(own[name]) if name in own else 0.0,
                 pulls_in_network=self._evidence.count(held[name]) if name in held else 0.0,
             )
-            for k, name in enumerate(self.arm_names)
+            for k, name in enumerate(names)
         }
 
     def reward_sum(self, quanta: Sequence[int]) -> float:

@@ -14,7 +14,9 @@ from posse.live.exchange import Exchange
 from posse.race import Race
 from posse.randomness import FloatArray
 
-MOST_SUBSETS = 64  # of arms that decisions are asked from; the one not asked longest goes first
+# sets of arms that decisions are asked from, of which the one not asked longest goes first; fewer
+# where there are many arms, so that all of them take some 16 MB at most
+MOST_SUBSETS, MOST_PLACES = 64, 2000
 
 
 class Subset:
@@ -86,7 +88,7 @@ class Beliefs:
         """Keep the belief about the named arms under this key."""
         places = np.array([self._arms.index(name) for name in names])
         self._subsets[key] = subset = Subset(names, places, self._evidence.family)
-        if len(self._subsets) > MOST_SUBSETS:
+        if len(self._subsets) > min(MOST_SUBSETS, max(2, MOST_PLACES // len(self._arms))):
             self._subsets.popitem(last=False)
         return subset.follow(self.now)
 

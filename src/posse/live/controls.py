@@ -46,7 +46,6 @@ class Controls:
         vouch: Vouch | None = None,
     ) -> None:
         self.network, self.experiment, self.agent = network, experiment, agent
-        self._log = logging.LoggerAdapter(log, {"experiment": experiment})
         self._record: Control | None = None  # the network's
         self._here: Control | None = None
         self._steps = Steps()  # to the highest version
@@ -58,11 +57,7 @@ class Controls:
         self.operators = frozenset(operators)
         self._sign, self._vouch = sign, vouch
         if self._record is not None and self._held is None:
-            self._log.warning(
-                "experiment %s: what %s pinned or paused is lifted: it is no operator any more",
-                self.experiment,
-                self._record.signer,
-            )
+            self._log(f"what {self._record.signer} set is lifted: it is no operator any more")
         self._record = self._held
         self._steps.keep(self.operators)
         self._sign_anew()
@@ -242,7 +237,7 @@ class Controls:
     def _make(self, control: Control) -> Control:
         if not self.operator:
             self._here = control
-            self._log.warning("%s", self._line(f"set by its operator, version {control.version}"))
+            self._log(f"{self.sentence(self._named())} (version {control.version} of this agent)")
             return control
         held = self._held
         if held is not None and held.rank[1:] == control.rank[1:] and self._here is None:
@@ -260,7 +255,8 @@ class Controls:
         self._record = control
         self._steps.change(lambda each: control if each.rank == control.rank else each)
         if not anew:
-            self._log.warning("%s", self._line(f"version {control.version} of {control.signer}"))
+            said = self.sentence(self._named())  # whatever the arms here
+            self._log(f"{said} (version {control.version} of {control.signer})")
 
     def _ends_before(self, end: float) -> bool:
         """Whether the certificate of the record held ends before this."""
@@ -293,9 +289,8 @@ class Controls:
         assert held is not None
         return f"in the whole network by {held.signer}"
 
-    def _line(self, why: str) -> str:
-        """What holds, for the log, whatever the arms here."""
-        return f"experiment {self.experiment}: {self.sentence(self._named())} ({why})"
+    def _log(self, sentence: str) -> None:
+        log.warning("%s", sentence, extra={"experiment": self.experiment})
 
     def _named(self) -> list[str]:
         """The arms of the records, known here or not."""

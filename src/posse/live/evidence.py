@@ -12,6 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,10 @@ READ_BY = (  # what decisions and `posse status` read a family by, whatever the 
 # range. The first give the coefficients: short in binary, so that these come out exact, and of one
 # sign, so that no two powers look alike.
 PROBES = (0.0, 1.0, 2.0, 0.5, 0.25, 0.75, 3.0, -1.0, -2.0, -0.5)
+# eight random signs from a byte, in quanta
+SIGNS_OF = [
+    tuple(PER_UNIT if byte >> k & 1 else -PER_UNIT for k in range(8)) for byte in range(256)
+]
 
 
 @dataclass(frozen=True)
@@ -92,8 +97,8 @@ class Evidence:
         powers = to_quanta([y**power for power in self.powers])
         if not self.signs:
             return (*powers, PER_UNIT)
-        bits = int.from_bytes(generator.bytes(-(-self.signs // 8)), "little")
-        signs = [PER_UNIT if bits >> k & 1 else -PER_UNIT for k in range(self.signs)]
+        drawn = int(generator.integers(1 << self.signs)).to_bytes(8, "little")
+        signs = tuple(chain.from_iterable(SIGNS_OF[byte] for byte in drawn))[: self.signs]
         return (*powers, *signs, PER_UNIT)
 
     @cached_property

@@ -155,8 +155,7 @@ class Experiment:
 
     def arms(self) -> dict[str, dict[str, float]]:
         """What is known of every arm."""
-        with self._lock:
-            return {name: asdict(status) for name, status in self.agent.arms().items()}
+        return {name: asdict(status) for name, status in self.agent.arms(self._lock).items()}
 
     def evidence(self) -> dict[str, Ledger]:
         """In quanta: what this agent saw itself, and what it holds of all."""

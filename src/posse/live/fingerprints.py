@@ -7,8 +7,10 @@ such spellings are `equal`. Messages and stores in an equal spelling are accepte
 goes on in the spelling of its store, which its neighbours of 0.1 and all signatures know. (A new
 agent beside neighbours that still run 0.1 with numbers without a point is heard once they do not.)
 
-Any other family is spelled by its name and its belief's numbers: prior, statistic, range; and so is
-every experiment but the one of 0.1 (`DEFAULT`), after the names of its network and its own.
+Any other family is spelled by its name and its belief's numbers: prior, statistic, range.
+
+An experiment with a name of its own is spelled with it and with its network, so that nothing said
+in one is taken for another; `DEFAULT` is spelled as the one experiment of 0.1 was.
 """
 
 from __future__ import annotations
@@ -40,11 +42,13 @@ FAMILIES_OF_0_1: dict[str, tuple[str, tuple[str, ...]]] = {
 
 
 def spellings(
-    kind: str, evidence: Evidence, network: str = "", experiment: str = DEFAULT
+    kind: str, evidence: Evidence, *, network: str = "", experiment: str = DEFAULT
 ) -> tuple[str, ...]:
     """The fingerprint of an exchange of this kind, and after it all that are equal to it."""
-    if experiment != DEFAULT:  # so that nothing of one experiment can be said in another
-        return (_digest(f"{network} {experiment} {_in_numbers(kind, evidence)}"),)
+    if experiment != DEFAULT:
+        # lengths first: no two names run into each other
+        names = f"{len(network)} {network} {len(experiment)} {experiment}"
+        return (_digest(f"{names} {_in_numbers(kind, evidence)}"),)
     numbers = _numbers_of_0_1(evidence)
     if numbers is None:
         return (_digest(_in_numbers(kind, evidence)),)

@@ -27,7 +27,11 @@ PATIENCE = 10.0  # seconds for which an address that was just in use may stay so
 
 def reload_from(file: Path, node: Node) -> str:
     """Take in the settings of a file; one line that says what changed, or a ValueError why not."""
-    return node.reload(read_settings(file))
+    from posse.live.http.traffic import traffic_of
+
+    settings = read_settings(file)
+    renewed = ", a new HTTP certificate" if traffic_of(node).renew() else ""
+    return node.reload(settings) + renewed
 
 
 @dataclass

@@ -139,13 +139,14 @@ def test_numbers_that_are_given_again(store: Store, clocks: Clocks) -> None:
     """When the newest decision is deleted, SQLite gives its number to the next, maybe of another
     experiment, whose age is its own."""
     other = store.beside("other", "f")
-    visit(store, clocks, "d")
-    other.forget(clocks.now, REMEMBER)
-    clocks.steady += REMEMBER * 0.5
-    store.forget(clocks.now, REMEMBER * 0.1)  # a mark
-    clocks.steady += REMEMBER * 0.5
-    assert store.forget(clocks.now, REMEMBER * 0.1) == 1
     other.attach(Sums())
+    visit(store, clocks, "d")
+    clocks.steady += 1
+    for view, remember in ((other, REMEMBER), (store, REMEMBER / 10)):
+        view.forget(clocks.now, remember)
+    clocks.steady += REMEMBER
+    assert store.forget(clocks.now, REMEMBER / 10) == 1
+    clocks.ahead -= YEAR
     visit(other, clocks, "e")
     clocks.ahead += YEAR
     assert other.forget(clocks.now, REMEMBER) == 0

@@ -250,8 +250,14 @@ def test_a_decision_waits_for_the_disk_with_its_reward(store: Store) -> None:
     with store.transaction():
         store.decide(DecisionRecord("h", "A", 1.0, 0.0))
     assert commits()[-2:] == ["PRAGMA synchronous=FULL", "COMMIT"]
-    store.flush()
-    store.decide(DecisionRecord("i", "A", 1.0, 0.0))
+    with store.transaction(durable=False):
+        store.decide(DecisionRecord("i", "A", 1.0, 0.0))
+        assert store.decision("i") is not None
+    assert commits() == ["PRAGMA synchronous=NORMAL", "COMMIT"]
+    with store.transaction(durable=False):
+        store.reward("i", 1.0, 1.0)  # whatever was asked for: it is acknowledged
+    assert commits() == ["COMMIT", "PRAGMA synchronous=FULL", "COMMIT"]
+    store.decide(DecisionRecord("j", "A", 1.0, 0.0))
     written.clear()
     store.close()
     assert commits() == ["PRAGMA synchronous=FULL"]

@@ -77,6 +77,26 @@ def test_a_commit_that_fails_takes_all_of_them_back(store: Store) -> None:
     assert [each.sums for each in sums] == [{}, {"A": 2}, {"A": 3}]
 
 
+def test_a_transaction_is_of_all_experiments_whichever_began_it(store: Store) -> None:
+    other, sums = store.beside("other", "f"), Sums()
+    other.attach(sums)
+    with store.transaction():
+        sums.add("A", 1)  # as when a message arrives
+    assert other.load_exchange() == {"sums": {"A": 1}}
+
+    def interrupted() -> None:
+        with store.transaction():
+            sums.add("A", 1)
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        interrupted()
+    assert (sums.sums, sums.restored) == ({"A": 1}, 1)
+    with pytest.raises(KeyError), store.transaction():
+        raise KeyError
+    assert sums.restored == 1  # it had not moved
+
+
 def test_a_participant_that_fails_is_its_experiments_alone(store: Store) -> None:
     """A mistake in one experiment's evidence is an error of its callers only."""
 

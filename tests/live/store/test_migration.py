@@ -18,7 +18,9 @@ import pytest
 
 from posse import families
 from posse.live.agent import Agent
+from posse.live.certificates import Files
 from posse.live.node import Node
+from posse.live.signatures import verifier
 from posse.live.store import Conflict, DecisionRecord, Outcome, Store, StoreError, export, schema
 from posse.live.transport.memory import MemoryNetwork
 
@@ -65,6 +67,7 @@ def test_nothing_is_lost_in_an_upgrade(old: Path, exchange: str) -> None:
         node = start(old, exchange)
         try:
             assert node.store.experiments() == ["default"]
+            assert node.store.load_exchange() == json.loads(json.dumps(node.agent.exchange.state()))
             for row in before:
                 assert node.store.decision(row[0]) == DecisionRecord(*row[:6], bool(row[6]))
             evidence = node.evidence()
@@ -78,6 +81,29 @@ def test_nothing_is_lost_in_an_upgrade(old: Path, exchange: str) -> None:
         finally:
             node.stop()
     assert rows(old) == before
+
+
+def test_signatures_of_0_1_are_kept_as_they_were(tmp_path: Path) -> None:
+    """Nobody else could sign them anew, and the neighbour may be gone."""
+    old = Path(shutil.copy(DATA / FILES["origins"], tmp_path / "agent.db"))
+    with closing(sqlite3.connect(old)) as connection:
+        parts = dict(connection.execute("SELECT part, value FROM exchange"))
+    (before,) = json.loads(parts["others"])
+    node = start(old, "origins")
+    try:
+        state = node.store.load_exchange()
+        fingerprint = node.agent.fingerprint
+    finally:
+        node.stop()
+    assert state is not None
+    (kept,) = (part for name, part in state.items() if name.startswith("entry b "))
+    assert kept == before
+    origin, incarnation, seq, evidence, signature = kept
+    content = [fingerprint, origin, incarnation, seq, evidence]
+    signed = json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
+    verify = verifier(Files(DATA / "ca-0.1.pem", DATA / "none", DATA / "none"))
+    assert verify("b", signed, bytes.fromhex(signature))
+    assert not verify("a", signed, bytes.fromhex(signature))
 
 
 def test_what_was_open_is_rewarded_once(old: Path, exchange: str) -> None:

@@ -19,9 +19,11 @@ from posse.live.store import Conflict, DecisionRecord, Disk, Outcome, Store, Sto
 
 EXPERIMENTS = st.sampled_from(["default", "other"])
 NAMES = st.sampled_from("abcdef")
+ARMS = st.sampled_from("xy")
 TIMES = st.integers(0, 20)
 REWARDS = st.sampled_from([0.0, 0.1, 1.0]) | st.floats(-1e9, 1e9)
 REMEMBER = 1e6
+MEMORY = Path("/dev/shm")  # it is not the disk that is tested
 
 
 class History:
@@ -75,7 +77,7 @@ class Model(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.folder = tempfile.TemporaryDirectory()
+        self.folder = tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None)
         self.kept: dict[str, dict[str, DecisionRecord]] = {"default": {}, "other": {}}
         self.evidence: dict[str, dict[str, list[Any]]] = {"default": {}, "other": {}}
         self.disk, self.steady = Faulty(), 0.0
@@ -103,7 +105,7 @@ class Model(RuleBasedStateMachine):
             given = self.evidence[which].setdefault(decision.arm, [])
             given.append([decision.id, decision.reward])
 
-    @rule(which=EXPERIMENTS, name=NAMES, arm=NAMES, probability=st.floats(0, 1), time=TIMES)
+    @rule(which=EXPERIMENTS, name=NAMES, arm=ARMS, probability=st.floats(0, 1), time=TIMES)
     def decide(self, which: str, name: str, arm: str, probability: float, time: int) -> None:
         made = DecisionRecord(name, arm, probability, time)
         expected = self.kept[which].setdefault(name, made)
@@ -124,19 +126,25 @@ class Model(RuleBasedStateMachine):
             with pytest.raises(Conflict):
                 store.reward(name, reward, time)
 
-    @rule(which=EXPERIMENTS, arm=NAMES)
+    @rule(which=EXPERIMENTS, arm=ARMS)
     def drop(self, which: str, arm: str) -> None:
         """A part that is gone, in a transaction of the other experiment."""
         with self.stores["default"].transaction(durable=False):
             self.participants[which].drop(arm)
         self.evidence[which].pop(arm, None)
 
+    @rule(which=EXPERIMENTS, arm=ARMS)
+    def drop_in_vain(self, which: str, arm: str) -> None:
+        with suppress(ZeroDivisionError), self.stores["default"].transaction():
+            self.participants[which].drop(arm)
+            raise ZeroDivisionError
+
     def undone(self, name: str, reward: float) -> None:
         """Much, in both."""
         for which, store in self.stores.items():
-            store.decide(DecisionRecord(name, "A", 0.5, 1))
+            store.decide(DecisionRecord(name, "x", 0.5, 1))
             store.expire(100, 1, reward)
-            self.participants[which].drop("a")
+            self.participants[which].drop("y")
 
     @rule(which=EXPERIMENTS, name=NAMES, reward=REWARDS)
     def interrupted(self, which: str, name: str, reward: float) -> None:

@@ -2,32 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from posse.live.exchange.layouts import needed
 from posse.live.exchange.ledger import LARGEST_SUM, MOST_ARMS, Ledger, dominates
 from posse.live.exchange.messages import Entry, wire_size
 
 MOST_VERSIONS = 64  # remembered: all of late, fewer and fewer of long ago
+STRIDE_BITS = 16
+
+
+@dataclass
+class _Version:
+    """What may have been sent at a tick, and whether anybody said to hold it."""
+
+    seq: int
+    evidence: Ledger
+    folded: dict[int, int]
+    acknowledged: bool = False
 
 
 class Current:
     """One's own present incarnation; volatile, for the books hold what was made of it."""
 
-    def __init__(self, origin: str, incarnation: int, experiment: str, largest: int) -> None:
+    def __init__(
+        self,
+        origin: str,
+        incarnation: int,
+        experiment: str,
+        largest: int,
+        draw: Callable[[int], int],
+    ) -> None:
         self.origin, self.incarnation, self.experiment = origin, incarnation, experiment
         self.seq = 0
         self.sums: dict[str, list[int]] = {}
         self.folded: dict[int, int] = {}
         self.floor = 0
         self.dirty = False  # whether it has grown since its entry was made
-        self._largest, self._size = largest, 0
-        self._versions: list[tuple[int, Ledger, dict[int, int]]] = []  # that may have been sent
+        self._largest, self._size, self._draw = largest, 0, draw
+        self._versions: list[_Version] = []
+        self._noted = False  # whether nothing was added since the last version
 
     @classmethod
-    def resumed(cls, entry: Entry, largest: int) -> Current:
+    def resumed(cls, entry: Entry, largest: int, draw: Callable[[int], int]) -> Current:
         """Go on where an entry ends, in the process that made it."""
-        current = cls(entry.origin, entry.incarnation, entry.experiment, largest)
+        current = cls(entry.origin, entry.incarnation, entry.experiment, largest, draw)
         current.absorb(entry.evidence)
         current.seq, current.folded, current.floor = entry.seq, dict(entry.folded), entry.floor
         current.dirty = False
@@ -63,6 +83,10 @@ class Current:
         else:
             for nth, value in enumerate(values):
                 row[nth] += value
+        if self._noted:
+            # at random, so that two futures of one process seldom use the same number
+            self.seq += self._draw(STRIDE_BITS)
+            self._noted = False
         self.seq += 1
         self.dirty = True
 
@@ -86,31 +110,52 @@ class Current:
 
     def note_version(self) -> None:
         """Remember what may be sent now: if others know another future, it is where we parted."""
-        if not self._versions or self._versions[-1][0] < self.seq:
-            self._versions.append((self.seq, self.evidence(), dict(self.folded)))
+        if not self._versions or self._versions[-1].seq < self.seq:
+            self._versions.append(_Version(self.seq, self.evidence(), dict(self.folded)))
+            self._noted = True
             if len(self._versions) > MOST_VERSIONS:
                 half = MOST_VERSIONS // 2
                 self._versions = self._versions[:half:2] + self._versions[half:]
 
-    def forget_versions_after(self, seq: int, versions_of: Current) -> None:
+    def note_acknowledged(self, seq: int) -> None:
+        """Somebody holds a version of this number; if it is one of ours, it is this one."""
+        for version in reversed(self._versions):
+            if version.seq <= seq:
+                version.acknowledged |= version.seq == seq
+                return
+
+    def take_versions(self, before: Current) -> None:
         """After a failed commit: what came later was never sent."""
-        self._versions = [each for each in versions_of._versions if each[0] <= seq]
+        self._versions = [each for each in before._versions if each.seq <= self.seq]
+        self._noted = bool(self._versions)
 
     @property
     def last_version(self) -> int:
         """The seq of the last version that may have been sent."""
-        return self._versions[-1][0] if self._versions else 0
+        return self._versions[-1].seq if self._versions else 0
 
     def is_own_past(self, entry: Entry) -> bool:
         """Whether an entry of this incarnation is what this process said itself."""
-        return entry.seq <= self.last_version and dominates(self.sums, entry.evidence)
+        if entry.seq > self.last_version or not dominates(self.sums, entry.evidence):
+            return False
+        same = [version for version in self._versions if version.seq == entry.seq]
+        return not same or same[0].evidence == entry.evidence
 
     def parted_at(self, theirs: Entry) -> tuple[int, Ledger, dict[int, int]]:
-        """The last version that another future of this incarnation has in it."""
-        for seq, evidence, folded in reversed(self._versions):
-            if seq <= theirs.seq and dominates(theirs.evidence, evidence):
-                return seq, evidence, folded
-        return 0, {}, {}
+        """The last version that another future of this incarnation has in it.
+
+        Of those that somebody held, if there is one: others may only look as if.
+        """
+        common = [
+            version
+            for version in self._versions
+            if version.seq <= theirs.seq and dominates(theirs.evidence, version.evidence)
+        ]
+        held = [version for version in common if version.acknowledged]
+        if not common:
+            return 0, {}, {}
+        last = (held or common)[-1]
+        return last.seq, last.evidence, last.folded
 
     @staticmethod
     def _row_size(arm: str, values: Sequence[int]) -> int:

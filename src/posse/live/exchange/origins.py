@@ -175,6 +175,7 @@ class Origins:
         neighbour = self._neighbours.get(peer, Neighbour())  # a removed edge is still heard
         neighbour.last_heard = now
         neighbour.hear(examined.message, self._most_entries)
+        self._hear_of_own(examined.message.holds)
         back: list[Entry] = []  # what the peer itself should see
         for entry in examined.news:
             if problem := self._take(entry, now):
@@ -188,7 +189,7 @@ class Origins:
                 neighbour.note(entry.key, entry.seq)
             if mine is not None:
                 held[*entry.key, mine.seq] = None
-                if entry.origin == peer and not dominates(mine.evidence, entry.evidence):
+                if entry.origin == peer and _is_another_future(mine, entry):
                     back.append(self._signed(mine))
             elif self._books.absorbed(entry.origin).covers(entry.incarnation, entry.seq):
                 neighbour.note(entry.key, entry.seq)
@@ -250,9 +251,9 @@ class Origins:
         if clean and isinstance(written, list) and written[1] == self._process and written[0]:
             mine = self._books.entries.get((self.identity, written[0]))
             if mine is not None:
-                self._own.current = Current.resumed(mine, LARGEST_ENTRY // 2)
+                self._own.current = Current.resumed(mine, LARGEST_ENTRY // 2, self._draw)
                 if before is not None and before.incarnation == mine.incarnation:
-                    self._own.current.forget_versions_after(mine.seq, before)
+                    self._own.current.take_versions(before)
         self._said = {} if old else self._small_parts()
 
     def _empty(self) -> tuple[Books, Own]:
@@ -275,6 +276,13 @@ class Origins:
             "incarnation": [current and current.incarnation, self._process],
             "neighbours": list(self._neighbours),
         }
+
+    def _hear_of_own(self, holds: Iterable[Holding]) -> None:
+        current = self._own.current
+        if current is not None:
+            for origin, incarnation, seq in holds:
+                if incarnation == current.incarnation and origin == self.identity:
+                    current.note_acknowledged(seq)
 
     def _restore_entry(self, entry: Entry) -> None:
         held = self._books.entries.get(entry.key)
@@ -344,6 +352,13 @@ class Origins:
         signed = replace(entry, signature=self._sign(content))
         self._books.keep(signed, counted=True)
         return signed
+
+
+def _is_another_future(mine: Entry, said: Entry) -> bool:
+    """Whether an origin says what it cannot say after what we hold of it."""
+    if said.seq == mine.seq:
+        return said.evidence != mine.evidence
+    return said.seq < mine.seq or not dominates(said.evidence, mine.evidence)
 
 
 def _part(key: tuple[str, int]) -> str:

@@ -21,6 +21,7 @@ from posse.live.exchange.numbers import DATED, new_incarnation
 FOLDED_ABOVE = 64  # own entries
 MOST_NAMED = 256  # folded incarnations by name, where the others can be told by a floor
 MOST_NAMED_EVER = 1024
+MOST_ARCHIVED = 20_000  # arms, over all of the archive
 UNTOLD = "cannot be told from what is counted"
 
 
@@ -40,8 +41,9 @@ class Own:
     ) -> None:
         self.books, self.identity, self.experiment = books, identity, experiment
         self.current: Current | None = None  # None: the next observation opens one
-        # incarnation -> seq and what it was worth by itself; None: part of another one's
-        self.archive: dict[int, tuple[int, Ledger | None]] = {}
+        # incarnation -> seq and what it was worth by itself, or the incarnation with whose worth
+        # it is mixed, where we never saw it by itself
+        self.archive: dict[int, tuple[int, Ledger | int]] = {}
         self.archive_changed: set[int] = set()
         self._largest_entry, self._largest_origin = largest_entry, largest_origin
         self._clock, self._draw = clock, draw
@@ -63,7 +65,8 @@ class Own:
         own = [entry.incarnation for entry in self.books.of(self.identity)]
         above = max([DATED, *own, *self.archive, self.books.absorbed(self.identity).floor])
         number = new_incarnation(self._clock(), above, self._draw)
-        self.current = Current(self.identity, number, self.experiment, self._largest_entry)
+        made = self.identity, number, self.experiment, self._largest_entry
+        self.current = Current(*made, self._draw)
         return self.current
 
     def write(self) -> None:
@@ -98,8 +101,7 @@ class Own:
         held = self.books.entries.get(entry.key)
         if held is not None and not dominates(entry.evidence, held.evidence):
             return "goes back"
-        others = [e for e in self.books.of(self.identity) if e.key != entry.key]
-        if self._overlap(entry, others):
+        if self._overlap(entry):
             if held is not None:
                 self.fold([held])
                 return self._add_difference(entry)
@@ -141,7 +143,7 @@ class Own:
             room = current.has_room_for(entry.evidence)
             if not room or (len(more) > MOST_NAMED_EVER and not all_shown):
                 continue
-            self._archive(entry.incarnation, entry.seq, self._pure(entry))
+            self._archive(entry.incarnation, entry.seq, self._pure(entry), current.incarnation)
             self._archive_unknown(entry)
             current.absorb(entry.evidence)
             names = more
@@ -159,12 +161,12 @@ class Own:
     def written_archive(self, incarnation: int) -> list[Any]:
         """One part of it."""
         seq, worth = self.archive[incarnation]
-        return [seq, None if worth is None else plain(worth)]
+        return [seq, worth if isinstance(worth, int) else plain(worth)]
 
     def restore_archive(self, parts: Mapping[int, Sequence[Any]]) -> None:
         """The archive that was written."""
         self.archive = {
-            incarnation: (seq, None if worth is None else from_plain(worth))
+            incarnation: (seq, worth if isinstance(worth, int) else from_plain(worth))
             for incarnation, (seq, worth) in parts.items()
         }
         self.archive_changed = set()
@@ -182,17 +184,18 @@ class Own:
         for gone in self.books.keep(entry):
             seq = named.get(gone.incarnation, gone.seq)
             worth = pure[gone.incarnation] if seq == gone.seq else None
-            self._archive(gone.incarnation, seq, worth)
+            self._archive(gone.incarnation, seq, worth, entry.incarnation)
 
-    def _archive(self, incarnation: int, seq: int, worth: Ledger | None) -> None:
-        self.archive[incarnation] = seq, worth
+    def _archive(self, incarnation: int, seq: int, worth: Ledger | None, into: int) -> None:
+        """Note what was absorbed: what it was worth or, if that cannot be told, into what."""
+        self.archive[incarnation] = seq, into if worth is None else worth
         self.archive_changed.add(incarnation)
 
     def _archive_unknown(self, entry: Entry) -> None:
         """What an entry absorbed and we never saw by itself is part of that entry's worth."""
         for incarnation, seq in entry.folded:
             if incarnation not in self.archive:
-                self._archive(incarnation, seq, None)
+                self._archive(incarnation, seq, None, entry.incarnation)
 
     def _pure(self, entry: Entry) -> Ledger | None:
         """What an incarnation was worth without those it absorbed; None if it cannot be told."""
@@ -203,14 +206,22 @@ class Own:
             if incarnation not in self.archive:
                 continue  # nothing else counts it
             seq, part = self.archive[incarnation]
-            if part is None or (incarnation in named and seq != named[incarnation]):
+            if incarnation in named and seq != named[incarnation]:
                 return None
-            worth = minus(worth, part)
+            if isinstance(part, int):
+                if part != entry.incarnation and part not in named:
+                    return None
+            else:
+                worth = minus(worth, part)
         return worth if all(values[-1] >= 0 for values in worth.values()) else None
 
-    def _overlap(self, entry: Entry, others: Sequence[Entry]) -> bool:
-        """Whether an entry absorbed something that others absorbed as well."""
-        absorbed = Absorbed.by(others)
+    def _overlap(self, entry: Entry) -> bool:
+        """Whether an entry absorbed something that others, which it did not, absorbed as well."""
+        by = Absorbed.by([entry])
+        own = self.books.of(self.identity)
+        absorbed = Absorbed.by(
+            e for e in own if e.key != entry.key and not by.covers(e.incarnation, e.seq)
+        )
         below = [j for j in absorbed.named if DATED <= j < entry.floor]
         return bool(below) or any(absorbed.holds(each) for each, _ in entry.folded)
 
@@ -237,9 +248,9 @@ class Own:
     def _add_difference(self, entry: Entry) -> str | None:
         """Add what an absorbed incarnation has more than we knew of it."""
         self._gather(entry)
-        _, before = self.archive.get(entry.incarnation, (0, None))
+        _, before = self.archive.get(entry.incarnation, (0, 0))
         worth = self._pure(entry)
-        if before is None or worth is None:
+        if isinstance(before, int):
             return UNTOLD
         return self._absorb_worth(entry, worth, before)
 
@@ -258,7 +269,7 @@ class Own:
             current.folded[incarnation] = max(seq, current.folded.get(incarnation, 0))
         current.folded[entry.incarnation] = entry.seq
         current.floor = max(current.floor, entry.floor)
-        self._archive(entry.incarnation, entry.seq, worth)
+        self._archive(entry.incarnation, entry.seq, worth, current.incarnation)
         self._rewrite(current)
         return None
 
@@ -270,9 +281,9 @@ class Own:
         fresh = minus(ours.evidence(), evidence)
         named = {each for each, _ in theirs.folded}
         for incarnation in ours.folded.keys() - folded.keys():
-            _, worth = self.archive.get(incarnation, (0, None))
-            if incarnation in named and worth is not None:
-                fresh = minus(fresh, worth)  # they absorbed it as well
+            _, part = self.archive.get(incarnation, (0, 0))
+            if incarnation in named and not isinstance(part, int):
+                fresh = minus(fresh, part)  # they absorbed it as well
         said = ours.last_version > seq
         self.current = None
         if theirs.incarnation == ours.incarnation:
@@ -288,10 +299,11 @@ class Own:
             and current.has_room_for(theirs.evidence)
         ):
             # some may hold our future, others theirs: both are in what replaces it
-            self._archive(theirs.incarnation, max(theirs.seq, ours.seq), self._pure(theirs))
+            seq = max(theirs.seq, ours.seq)
+            self._archive(theirs.incarnation, seq, self._pure(theirs), current.incarnation)
             current.absorb(theirs.evidence)
             current.folded |= dict(theirs.folded)
-            current.folded[theirs.incarnation] = max(theirs.seq, ours.seq)
+            current.folded[theirs.incarnation] = seq
         self._rewrite(current)
 
     def _raise_floor(self, current: Current) -> None:
@@ -304,9 +316,13 @@ class Own:
             if e.incarnation not in current.folded and not known.holds(e.incarnation)
         ]
         lowest = min([current.incarnation, *free])
-        while len(current.folded) > MOST_NAMED and dated and dated[0] + 1 <= lowest:
+        arms = {i: len(worth) for i, (_, worth) in self.archive.items() if isinstance(worth, dict)}
+        while dated and dated[0] < lowest:
+            if len(current.folded) <= MOST_NAMED and sum(arms.values()) <= MOST_ARCHIVED:
+                break
             incarnation = dated.pop(0)
             current.floor = incarnation + 1
             del current.folded[incarnation]
+            arms.pop(incarnation, None)
             if self.archive.pop(incarnation, None) is not None:
                 self.archive_changed.add(incarnation)

@@ -38,14 +38,14 @@ NAMES = {
 NO_VALUE = object()  # in place of what strict JSON does not have: refused wherever it stands
 
 
-def read(kind: type[T], content: bytes) -> T:
-    """A body of a shape; items of a batch that are not well formed are errors in their places."""
+def read(kind: type[T], content: bytes) -> T | None:
+    """A body of a shape; None if it is not well formed: `read_slowly` says why."""
+    shape: Any = kind
     try:
-        shape: Any = kind
         made: T = _decoder(shape).decode(content)
-        return made
-    except (ValueError, RecursionError):  # see what it is
-        return _slowly(kind, content)
+    except (ValueError, RecursionError):
+        return None
+    return made
 
 
 @cache
@@ -53,7 +53,8 @@ def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(kind)
 
 
-def _slowly(kind: type[T], content: bytes) -> T:
+def read_slowly(kind: type[T], content: bytes) -> T:
+    """The same; items of a batch that are not well formed are errors in their places."""
     try:
         given = json.loads(content.decode(), parse_constant=_no_value, parse_float=_finite)
         given = _cleaned(given)

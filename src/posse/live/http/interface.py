@@ -21,6 +21,7 @@ from posse.live.store import StoreError
 
 FAILING = "the store fails, nothing was kept: ask again later"
 UNEXPECTED = "the agent has an error, which its log shows: please report it"
+LARGE = 10_000  # bytes of a body
 VIEWERS = 2  # threads for views: more would only fight for the interpreter with decisions
 
 log = logging.getLogger(__name__)
@@ -92,7 +93,7 @@ class Interface:
             assert route.body is not None
             if len(part) > 200:
                 raise ValueError("decision must have at most 200 characters")
-            given: Any = bodies.read(route.body, body)
+            given = await self._read(route.body, body)
             experiment = self._node.experiment(name)
             made = await route.question(self._turns, experiment, part, given)
             self._traffic.health.succeeded()
@@ -102,7 +103,7 @@ class Interface:
         if route.order is not None:
             self._guard.check_operator(scope)
             assert route.body is not None
-            given = bodies.read(route.body, body)
+            given = await self._read(route.body, body)
             about = self._node.experiment(name) if route.of_experiment else self._reload
             return await self._in_thread(self._viewers, route.order, about, given)
         assert route.view is not None
@@ -111,6 +112,16 @@ class Interface:
         whom = self._node.experiment(name) if route.of_experiment else self._node
         pool = self._prober if route.path == "/readyz" else self._viewers
         return await self._in_thread(pool, route.view, whom)
+
+    async def _read(self, kind: type, body: bytes) -> Any:
+        """What a body says; what is wrong with a large one takes long to find, elsewhere."""
+        given: Any = bodies.read(kind, body)
+        if given is not None:
+            return given
+        if len(body) < LARGE:
+            return bodies.read_slowly(kind, body)
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._viewers, bodies.read_slowly, kind, body)
 
     async def _in_thread(
         self, pool: ThreadPoolExecutor, work: Callable[..., Any], *given: Any

@@ -12,8 +12,8 @@ ID = "7f3c9a51d2e84b06"
 Probability = Annotated[float, Meta(description="with which the arm was chosen")]
 Id = Annotated[str, Meta(min_length=1, max_length=200, description="the decision's id")]
 # an id that fits into a path; made by the client it makes the request repeatable
-# (`$` alone would let a last line break pass)
-NewId = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9._~:@=+-]{0,199}$(?!\n)")]
+PATTERN = r"^[A-Za-z0-9_-][A-Za-z0-9._~:@=+-]{0,199}$"
+NewId = Annotated[str, Meta(pattern=PATTERN + r"(?!\n)")]  # `$` lets a last line break pass
 Arm = Annotated[str, Meta(min_length=1, max_length=1000)]
 Arms = Annotated[list[Arm], Meta(min_length=1, max_length=ITEMS)]
 

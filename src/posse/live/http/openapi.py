@@ -48,6 +48,9 @@ def document(routes: tuple[Route, ...]) -> dict[str, Any]:
     for (name, field), item in ITEMS.items():
         if name in components:
             components[name]["properties"][field]["items"] = _either(item)
+    if "DecisionRequest" in components:  # in JSON's regular expressions `$` is the very end
+        decision = components["DecisionRequest"]["properties"]["decision"]
+        decision["anyOf"][0]["pattern"] = models.PATTERN
     if "StepsAnswer" in components:
         components["StepsAnswer"]["properties"]["decision"] = _either("DecisionAnswer")
     paths: dict[str, dict[str, Any]] = {}

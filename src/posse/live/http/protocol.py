@@ -5,10 +5,14 @@ All that is taken from the inside of uvicorn is in this file; pyproject.toml bou
 
 from __future__ import annotations
 
+import asyncio
 import json
+import socket
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
+import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from posse.live.counts import Counts
@@ -148,6 +152,33 @@ class Protocol(HttpToolsProtocol):
             b"Connection: close\r\nContent-Length: %d\r\n\r\n%b" % (status, len(body), body)
         )
         self.transport.close()
+
+
+class LimitedServer(uvicorn.Server):
+    """uvicorn's server with a limit on the time of TLS handshakes; its own gives them a minute."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen on the sockets given."""
+        config, loop = self.config, asyncio.get_running_loop()
+        made = partial(
+            config.http_protocol_class,
+            config=config,  # type: ignore[call-arg]
+            server_state=self.server_state,
+            app_state={},
+        )
+        limits: Limits = config.http_protocol_class.limits  # type: ignore[attr-defined]
+        wait = limits.request if config.ssl is not None else None
+        self.servers = [
+            await loop.create_server(
+                made,
+                sock=each,
+                ssl=config.ssl,
+                backlog=config.backlog,
+                ssl_handshake_timeout=wait,
+            )
+            for each in sockets or ()
+        ]
+        self.started = True
 
 
 def limited(given: Limits) -> type[Protocol]:

@@ -6,7 +6,6 @@ import asyncio
 import os
 import resource
 import socket
-import ssl
 import stat
 import threading
 import time
@@ -18,9 +17,11 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import uvicorn
+from uvicorn.server import ServerState
 
+from posse.live.http.chain import Chain, PathLike
 from posse.live.http.interface import Interface, app, probe_app
-from posse.live.http.protocol import Limits, limited
+from posse.live.http.protocol import LimitedServer, Limits, limited
 from posse.live.http.traffic import traffic_of
 from posse.live.node import Node
 
@@ -37,8 +38,8 @@ def serve(
     token: str | None = None,
     operator_token: str | None = None,
     reload: Callable[[], Any] | None = None,
-    certificate: str | os.PathLike[str] | None = None,
-    key: str | os.PathLike[str] | None = None,
+    certificate: PathLike | None = None,
+    key: PathLike | None = None,
     insecure: bool = False,
     limits: Limits | None = None,
 ) -> Server:
@@ -48,16 +49,19 @@ def serve(
     """
     traffic = traffic_of(node)
     limits = replace(limits or Limits(most_connections()), refused=traffic.refused)
+    chain = None if certificate is None else Chain(certificate, key)
     made = app(node, hosts, token=token, operator_token=operator_token, reload=reload)
     server = Server(
         made,
         address,
         limits,
         anywhere=token is not None and (insecure or certificate is not None),
-        certificate=certificate,
-        key=key,
+        chain=chain,
     )
-    traffic.connections = server.connections
+    # neither keeps the server, or through it the node, alive
+    state = server.state
+    traffic.connections = lambda: len(state.connections)
+    traffic.renew = (lambda: False) if chain is None else chain.renew
     return server
 
 
@@ -84,10 +88,8 @@ class Server:
         limits: Limits,
         *,
         anywhere: bool = False,
-        certificate: str | os.PathLike[str] | None = None,
-        key: str | os.PathLike[str] | None = None,
+        chain: Chain | None = None,
     ) -> None:
-        self._certificate, self._key = certificate, key
         config = uvicorn.Config(
             app,
             http=limited(limits),
@@ -101,14 +103,15 @@ class Server:
             timeout_graceful_shutdown=5,
             callback_notify=self._look,
             timeout_notify=0,  # every second
-            ssl_certfile=certificate,
-            ssl_keyfile=key,
+            ssl_certfile=None if chain is None else chain.certificate,
+            ssl_keyfile=None if chain is None else chain.key,
         )
-        self._load(config)
-        self._config = config
-        self._socket, self.url = _bind(address, anywhere, certificate is not None)
+        config.load()
+        if chain is not None:
+            chain.serve(config.ssl)
+        self._socket, self.url = _bind(address, anywhere, chain is not None)
         self._path = Path(address.removeprefix("unix:")) if address.startswith("unix:") else None
-        self._server = uvicorn.Server(config)
+        self._server = LimitedServer(config)
         self._thread = threading.Thread(
             target=self._server.run, args=([self._socket],), name="posse-http", daemon=True
         )
@@ -125,16 +128,10 @@ class Server:
         """Whether it still serves."""
         return self._thread.is_alive()
 
-    def connections(self) -> int:
-        """How many clients are connected."""
-        return len(self._server.server_state.connections)
-
-    def renew(self) -> None:
-        """Take the certificate from its file anew, for the connections to come."""
-        if self._config.ssl is not None:
-            # first where a bad file does no harm
-            for context in (ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), self._config.ssl):
-                _chain(context, self._certificate, self._key)
+    @property
+    def state(self) -> ServerState:
+        """What uvicorn knows of its connections."""
+        return self._server.server_state
 
     def stop(self) -> None:
         """End it: finish what is asked, close, remove a Unix socket's file."""
@@ -150,27 +147,11 @@ class Server:
     def __exit__(self, *error: object) -> None:
         self.stop()
 
-    def _load(self, config: uvicorn.Config) -> None:
-        """Read the certificate here, where somebody sees the error."""
-        if self._certificate is not None:
-            _chain(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), self._certificate, self._key)
-        config.load()
-
     async def _look(self) -> None:
         """Hang up on clients that take too long."""
         now = asyncio.get_running_loop().time()
-        for connection in list(self._server.server_state.connections):
+        for connection in list(self.state.connections):
             connection.look(now)  # type: ignore[union-attr]
-
-
-def _chain(context: ssl.SSLContext, certificate: Any, key: Any) -> None:
-    try:
-        context.load_cert_chain(certificate, key)
-    except (OSError, ssl.SSLError) as error:
-        raise ValueError(
-            f"http_certificate {certificate} cannot be used ({error}): it must be a PEM file, with "
-            "its private key in it or in http_key"
-        ) from error
 
 
 def _bind(address: str, anywhere: bool, secure: bool) -> tuple[socket.socket, str]:

@@ -40,6 +40,9 @@ class Turns:
 
     async def ask(self, question: Question) -> None:
         """Have it answered at the end of this turn; its rewards are then on disk."""
+        if not self._asked and self._traffic.connections() == 1:  # nobody to share a commit with
+            self.commit([question])
+            return
         loop = asyncio.get_running_loop()
         if not self._asked:
             loop.call_soon(self._turn)

@@ -44,6 +44,7 @@ class Ages:
             marks.popleft()
         if steady - marks[0].steady >= seconds:
             self._found = None  # all that it stands for is older than the mark
+            # the number alone would do; the time keeps who looks for them to the oldest
             return marks[0].number, min(now - seconds, marks[0].now)
         if self._found is not None:
             latest = min(now, self._found.now + steady - self._found.steady)

@@ -16,7 +16,7 @@ from posse.live.store.claim import Claim
 from posse.live.store.disk import Disk
 from posse.live.store.keeper import Keeper, Keepers
 from posse.live.store.place import Place
-from posse.live.store.writer import StoreError, Writer
+from posse.live.store.writer import FLUSH, StoreError, Writer
 
 T = TypeVar("T")
 
@@ -85,7 +85,7 @@ class StoreFile:
     def read(self, query: str, values: tuple[Any, ...] = ()) -> list[Any]:
         """Read what is on disk, or what this thread's transaction wrote."""
         if self.writer.mine:
-            return self.run(lambda: self.connection.execute(query, values).fetchall())
+            return self.run(lambda: self.connection.execute(query, values).fetchall(), False)
         self.check_process()
         with self._reading:
             try:
@@ -96,9 +96,7 @@ class StoreFile:
     def flush(self) -> None:
         """Wait until all that was committed is on disk."""
         if self.writer.ahead:
-            # SQLite syncs nothing for a commit that changes no byte
-            new = "UPDATE agent SET flushed = flushed + 1"
-            self.run(lambda: self.connection.execute(new))
+            self.run(lambda: self.connection.execute(FLUSH))
 
     def close(self) -> None:
         """Wait for those who write, and let go of the file."""

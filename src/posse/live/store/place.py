@@ -118,6 +118,8 @@ _registry = threading.RLock()
 
 def _let_go() -> None:
     """Close what a forked child inherits, or the locks would outlive their process in it."""
+    global _registry
+    _registry = threading.RLock()  # a thread that is not in the child may have held it
     for place in list(_held):
         place.release()
 

@@ -20,6 +20,8 @@ from posse.live.store.place import Displaced
 
 T = TypeVar("T")
 
+FLUSH = "UPDATE agent SET flushed = flushed + 1"  # SQLite syncs no commit that changes no byte
+
 
 class StoreError(RuntimeError):
     """The store could not write; nothing of what was asked was kept, and it may be asked again."""
@@ -58,6 +60,7 @@ class Writer:
         self._closed = False
         self._owner: int | None = None  # the thread that is inside `transaction`
         self._failed: Exception | None = None  # why that transaction can only be rolled back
+        self._waits = False  # whether some work in it must be on disk when it ends
         self._queue: list[_Job] = []
         self._line: deque[_Job] = deque()  # who waits for the turn: of the queue, or to be alone
 
@@ -74,6 +77,7 @@ class Writer:
         commit is on disk.
         """
         if self.mine:
+            self._waits |= durable
             return self._joined(work)
         job = _Job(work, durable)
         with self._turn:
@@ -95,7 +99,10 @@ class Writer:
 
     @contextmanager
     def transaction(self, durable: bool = True) -> Iterator[None]:
-        """Commit what this thread writes within as one, or nothing of it."""
+        """Commit what this thread writes within as one, or nothing of it.
+
+        If it is not `durable` but some work in it is, a second commit waits for the disk.
+        """
         with self._turn:
             self._wait(_Job())
             self._check()
@@ -103,7 +110,7 @@ class Writer:
         try:
             with self._attempt(durable):
                 self._hooks.look()
-                self._owner, self._failed = threading.get_ident(), None
+                self._owner, self._failed, self._waits = threading.get_ident(), None, False
                 try:
                     yield
                     if self._failed is not None:
@@ -111,6 +118,9 @@ class Writer:
                     self._hooks.before_commit()
                 finally:
                     self._owner = None
+            if self._waits and self.ahead:
+                with self._attempt(durable=True):
+                    self.connection.execute(FLUSH)
         except (sqlite3.Error, Displaced) as error:
             raise self._explain(error) from error
         finally:

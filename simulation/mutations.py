@@ -1,0 +1,169 @@
+"""Rules taken away one at a time: the simulation must notice each, or a named test does.
+
+`python -m simulation --mutations 300` plays so many schedules without each rule, and says how many
+of them fail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from posse.live.agent import Agent
+from posse.live.exchange import boots, digests, examine, flows, origins, own
+from posse.live.experiment import Experiment
+from posse.live.store import Outcome, Store, StoreError, claim, file, keeper
+from simulation import agents
+
+Patch = tuple[Any, str, Any]
+
+
+@contextmanager
+def without(rule: str) -> Iterator[None]:
+    """Play without a rule."""
+    patches = RULES[rule]
+    before = [(owner, name, owner.__dict__[name]) for owner, name, _ in patches]
+    try:
+        for owner, name, value in patches:
+            setattr(owner, name, value)
+        yield
+    finally:
+        for owner, name, value in before:
+            setattr(owner, name, value)
+
+
+_restore = origins.Origins.restore
+_is_signed = examine.Examiner._is_signed
+_take = origins.Origins._take
+_receive_flows = flows.Flows.receive
+_hear = digests.Neighbour.hear
+_after = keeper.Keeper.after
+_run = file.StoreFile.run
+_reward = Store.reward
+_receive = Experiment.receive
+_receive_agent = Agent.receive
+_fold_if_many = own.Own.fold_if_many
+_advance = flows.Flows._advance
+
+
+def _resume(self: Any, state: Any, clean: bool = False) -> None:
+    number, _ = state["incarnation"]
+    _restore(self, {**state, "incarnation": [number, self._process]}, True)
+
+
+def _never_clean(self: Any, state: Any, clean: bool = False) -> None:
+    _restore(self, state, False)
+
+
+def _any_order(self: Any, entry: Any, now: float) -> str | None:
+    if entry.origin == self.identity:
+        return _take(self, entry, now)
+    self._books.keep(entry)
+    return None
+
+
+def _echoed(self: Any, peer: str, message: Any, now: float) -> Any:
+    if isinstance(message, flows.FlowsMessage):
+        message = replace(message, echo=self._boot)
+    return _receive_flows(self, peer, message, now)
+
+
+def _merged(self: Any, message: Any, most: int) -> None:
+    before = dict(self.holds)
+    _hear(self, message, most)
+    for key, seq in before.items():
+        self.note(key, seq)
+
+
+def _taken_back(self: Any, committed: bool) -> None:
+    _after(self, True)
+
+
+def _acknowledged(self: Any, decision_id: str, reward: float, time: float) -> Outcome:
+    try:
+        return _reward(self, decision_id, reward, time)
+    except StoreError:
+        return Outcome.NEW
+
+
+def _noted(self: Any, peer: str, message: Any, now: float) -> Any:
+    self.said = _receive_agent(self, peer, message, now)
+    return self.said
+
+
+def _sent_anyway(self: Any, peer: str, message: Any, now: float) -> Any:
+    try:
+        return _receive(self, peer, message, now)
+    except StoreError:
+        return getattr(self.agent, "said", [])
+
+
+def _counted_again(self: Any, decision_id: str, reward: float, time: float) -> Outcome:
+    outcome = _reward(self, decision_id, reward, time)
+    if outcome is Outcome.REPEATED:
+        with self.transaction():
+            kept = self.decision(decision_id)
+            self._keeper.settle(kept)
+    return outcome
+
+
+def _any_version(self: Any, record: Any, sender: Any, message: Any) -> bool:
+    return _advance(self, record, sender, replace(message, flow=flows.negative(record.flow)))
+
+
+def _lazily(self: Any, work: Callable[[], Any], durable: bool = True) -> Any:
+    return _run(self, work, False)
+
+
+RULES: dict[str, list[Patch]] = {
+    "origins: an incarnation is never resumed": [(origins.Origins, "restore", _resume)],
+    "origins: the higher seq wins": [
+        (origins.Origins, "_is_news", lambda self, entry: True),
+        (origins.Origins, "_take", _any_order),
+    ],
+    "origins: own words said by others are taken": [
+        (own.Own, "take", lambda self, entry: None),
+    ],
+    "origins: what a fold absorbs counts once": [
+        (own.Own, "_overlap", lambda self, entry, others: False),
+    ],
+    "origins: incarnations without a name fold only when all was shown": [
+        (own.Own, "fold_if_many", lambda self, all_shown: _fold_if_many(self, True)),
+    ],
+    "origins: what comes late of a folded one is added": [
+        (own.Own, "_add_difference", lambda self, entry: None),
+    ],
+    "origins: a digest replaces what was held": [(digests.Neighbour, "hear", _merged)],
+    "origins: signatures": [(examine.Examiner, "_is_signed", lambda *_: True)],
+    "flows: only who heard us counts (echo)": [(flows.Flows, "receive", _echoed)],
+    "flows: only a live boot counts": [(boots.Boots, "is_alive", lambda self, heard: True)],
+    "flows: repeated messages are dropped": [
+        (boots.Boots, "is_repeated", lambda self, boot, seq: False),
+    ],
+    "flows: forks are repaired": [(flows.Flows, "_advance", _any_version)],
+    "store: memory goes back when a commit fails": [(keeper.Keeper, "after", _taken_back)],
+    "store: evidence is in the same commit": [(keeper.Keeper, "before_commit", lambda self: None)],
+    "store: acknowledged means committed": [(Store, "reward", _acknowledged)],
+    "store: a reward counts once": [(Store, "reward", _counted_again)],
+    "store: a reward waits for the disk": [(file.StoreFile, "run", _lazily)],
+    "store: a tick flushes decisions": [(file.StoreFile, "flush", lambda self: None)],
+    "store: it belongs to one name": [(claim.Claim, "check", lambda self, connection, path: None)],
+    "node: nothing is sent before its commit": [
+        (Experiment, "receive", _sent_anyway),
+        (Agent, "receive", _noted),
+    ],
+}
+
+
+def table(schedules: int, run: Callable[[int, str], bool]) -> Iterator[tuple[str, dict[str, int]]]:
+    """For each rule, how many schedules of each exchange fail without it."""
+    for rule in RULES:
+        only = {"origins": ("origins",), "flows": ("flows",)}
+        exchanges = only.get(rule.partition(":")[0], ("origins", "flows"))
+        with without(rule):
+            yield rule, {x: sum(run(seed, x) for seed in range(schedules)) for x in exchanges}
+
+
+__all__ = ["RULES", "agents", "table", "without"]
