@@ -92,6 +92,22 @@ def test_commits_wait_for_the_disk(reopen: Callable[[], Store]) -> None:
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 
+def test_what_is_found_at_a_start_is_put_on_disk(reopen: Callable[[], Store], path: Path) -> None:
+    """Killed while a commit waits for the disk, a process leaves it in the system's memory: the
+    next one finds the reward, and says so to who asks again. (Found by `make simulate`.)"""
+    wal = path.with_name("agent.db-wal")
+    with reopen() as store:
+        store.decide(DecisionRecord("d", "A", 0.5, 1))
+        left = {each: each.read_bytes() for each in (path, wal)}
+    for each, content in left.items():
+        each.write_bytes(content)
+    before = wal.stat().st_size
+    with reopen() as store:
+        assert store.decision("d") is not None
+        assert wal.stat().st_size > before  # SQLite syncs all of the log when it appends to it
+        assert not store._file.writer.ahead
+
+
 def test_one_process_holds_a_store(path: Path, reopen: Callable[[], Store]) -> None:
     with start(path) as agent:
         assert agent.stdout is not None

@@ -62,7 +62,9 @@ class Store:
         claim = Claim(experiment, fingerprint, tuple(equal), owner)
         file = StoreFile.open(path, claim, disk or Disk())
         try:
-            return cls(file, claim, monotonic)
+            store = cls(file, claim, monotonic)
+            store.flush()  # what is found there is acknowledged when somebody asks again
+            return store
         except BaseException:
             file.close()
             raise

@@ -50,7 +50,9 @@ class Writer:
     ) -> None:
         self.connection = connection
         self.commits = 0
-        self.ahead = False  # of the disk: whether a power failure would undo the last commit
+        # of the disk: whether a power failure would undo the last commit. At first it may be so:
+        # a process that was killed while it waited for the disk left what it had not acknowledged
+        self.ahead = True
         self._durable = True  # how the connection commits now
         self._suspect = False  # whether the disk failed, and may have dropped what was before
         self._name = name
