@@ -356,7 +356,8 @@ class Node:
 
     def _bug(self, doing: str, experiment: Experiment) -> None:
         """Note a fault of ours in one experiment, which must not end the others."""
-        log.exception("experiment %s: %s failed", experiment.name, doing)
+        named = {"experiment": experiment.name}
+        log.exception("experiment %s: %s failed", experiment.name, doing, extra=named)
         self.failures.add(doing)
 
 
