@@ -5,7 +5,7 @@ import time
 import pytest
 
 from posse.live.certificates import Files
-from posse.live.controls import REPEAT
+from posse.live.control.controls import REPEAT
 from posse.live.making import Keys, Outside
 from posse.live.process import assemble
 from posse.live.settings import from_data
