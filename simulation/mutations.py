@@ -17,7 +17,6 @@ from posse.live.exchange.ledger import negative
 from posse.live.exchange.messages import FlowsMessage
 from posse.live.experiment import Experiment
 from posse.live.store import Outcome, Store, StoreError, claim, file, keeper
-from simulation import agents
 
 Patch = tuple[Any, str, Any]
 
@@ -166,6 +165,3 @@ def table(schedules: int, run: Callable[[int, str], bool]) -> Iterator[tuple[str
         exchanges = only.get(rule.partition(":")[0], ("origins", "flows"))
         with without(rule):
             yield rule, {x: sum(run(seed, x) for seed in range(schedules)) for x in exchanges}
-
-
-__all__ = ["RULES", "agents", "table", "without"]
