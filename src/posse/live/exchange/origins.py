@@ -69,6 +69,7 @@ class Origins:
         self.identity = identity or f"{draw(128):032x}"
         self.refusals: Counter[str] = Counter()
         self.fingerprint = fingerprint
+        self.older: frozenset[str] = frozenset()  # neighbours that cannot read folds
         self._fingerprints = (fingerprint, *equal)
         self._network, self._experiment = network, experiment
         self._bounds = Bounds(tuple(bounds))
@@ -137,7 +138,10 @@ class Origins:
         if self._jumps.at(now):  # this may be a copy of a process that went on elsewhere
             self._own.close()
         self._own.write()
-        self._own.fold_if_many(all(map(self._has_shown_all, self._neighbours.values())))
+        # a neighbour of 0.1 would learn nothing more of us: it can wait, while there is room
+        readable = self.older.isdisjoint(self._neighbours)
+        shown = readable and all(map(self._has_shown_all, self._neighbours.values()))
+        self._own.fold_if_many(shown)
         if self._own.current is not None:
             self._own.current.note_version()
         outgoing: Outgoing = []

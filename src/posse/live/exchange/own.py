@@ -119,8 +119,9 @@ class Own:
     def fold_if_many(self, all_shown: bool) -> None:
         """Absorb old incarnations, once there are many.
 
-        `all_shown`: every neighbour has shown that it holds nothing of ours that we do not. Only
-        then are incarnations absorbed that have no name; and only if they take much room, others.
+        `all_shown`: every neighbour can read it, and has shown that it holds nothing of ours that
+        we do not. Only then are incarnations absorbed that have no name; and only if they take
+        much room, others.
         """
         current, entries = self.current, self.books.of(self.identity)
         size = self.books.sizes[self.identity]
