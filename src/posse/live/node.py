@@ -31,8 +31,8 @@ from posse.live.transport import Receive, Transport
 from posse.live.wire import Codec, WireError
 
 if TYPE_CHECKING:
-    from posse.live.reloading import Reloading
-    from posse.live.settings import Settings
+    from posse.live.setup.reloading import Reloading
+    from posse.live.setup.settings import Settings
 
 log = logging.getLogger(__name__)
 
