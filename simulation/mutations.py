@@ -128,7 +128,7 @@ RULES: dict[str, list[Patch]] = {
         (own.Own, "take", lambda self, entry: None),
     ],
     "origins: what a fold absorbs counts once": [
-        (own.Own, "_overlap", lambda self, entry, others: False),
+        (own.Own, "_overlap", lambda self, entry: False),
     ],
     "origins: incarnations without a name fold only when all was shown": [
         (own.Own, "fold_if_many", lambda self, all_shown: _fold_if_many(self, True)),
