@@ -131,6 +131,7 @@ class Connection(sqlite3.Connection):
 
     disk: Disk
     writes = False
+    changes_before = 0  # the last commit
 
     def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
         """Do a statement, if the disk lets it."""
@@ -156,16 +157,18 @@ class Connection(sqlite3.Connection):
             return work()
         disk.event(sql, before=True)
         size = disk.log_size() if sql == "COMMIT" else 0
+        changed = self.total_changes != self.changes_before
         cursor = work()
         if sql.startswith("PRAGMA synchronous="):
             disk.full_sync = sql.endswith("FULL")
         if sql == "COMMIT":
             grown = disk.log_size()
             if disk.fault == "torn" and disk.countdown < 0 and grown > size:
-                # in the middle of the log's last pages: SQLite must find the commit unfinished
-                disk.end(torn=size + (grown - size) * (2 - disk.countdown) // 4)
+                # cut in the log's last pages, or whole and not synced yet
+                disk.end(torn=size + (grown - size) * (1 + disk.countdown % 4) // 4)
                 raise Killed
-            if disk.full_sync and grown != size:
+            self.changes_before = self.total_changes
+            if disk.full_sync and changed:  # SQLite syncs nothing for a commit without a change
                 disk.synced = grown
         disk.event(sql, before=False)
         return cursor

@@ -75,6 +75,7 @@ class History:
     given: set[Mark] = field(default_factory=set)  # acknowledged or not
     lost: set[Mark] = field(default_factory=set)  # at some moment no disk held it
     held: dict[str, frozenset[Mark]] = field(default_factory=dict)  # by agent
+    excused: set[Mark] = field(default_factory=set)  # of futures that a memory put back parted
     bits: dict[tuple[str, str], int] = field(default_factory=dict)
     disks_lost: bool = False  # whether any disk was set back or lost
 
@@ -91,7 +92,7 @@ class History:
         before = self.held.get(name, frozenset())
         if before is marks:
             return
-        if not set_back and (missing := before - marks):
+        if not set_back and (missing := before - marks - self.excused):
             raise Violation(f"{name} held rewards that it no longer holds: {sorted(missing)}")
         self.held[name] = marks
         if set_back:
@@ -99,4 +100,4 @@ class History:
 
     def must_hold(self) -> set[Mark]:
         """What every agent holds in the end."""
-        return self.acknowledged - self.lost
+        return self.acknowledged - self.lost - self.excused

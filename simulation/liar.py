@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from posse.live.exchange.layouts import signed_bytes
 from posse.live.exchange.messages import Entry, FlowsMessage, OriginsMessage
 from posse.live.exchange.quanta import PER_UNIT
+from posse.live.experiment import Experiment
 from posse.live.wire import Codec
 from simulation.agents import LIAR, signature
 from simulation.world import Site, World
@@ -45,19 +47,26 @@ def relayed(world: World, site: Site, b: int) -> list[bytes]:
     return [letter.payload for letter in world.post.seen[b % 7 :: 7][-10:]]
 
 
-def entries(world: World, site: Site, made: list[Entry], holds: bool = False) -> list[bytes]:
-    """A message of these entries."""
+def target(site: Site) -> Experiment:
+    """The experiment that is lied to."""
     assert site.node is not None
-    shown = tuple((e.origin, e.incarnation, e.seq) for e in made) if holds else ()
-    fingerprint = site.node.agent.fingerprint
-    return [CODEC.encode(OriginsMessage(fingerprint, tuple(made), shown, holds))]
+    return next(iter(site.node.experiments.values()))
+
+
+def entries(site: Site, made: list[Entry]) -> list[bytes]:
+    """A message of these entries."""
+    victim = target(site)
+    message = OriginsMessage(victim.agent.fingerprint, tuple(made), (), False)
+    return [CODEC.encode(message, victim.name)]
 
 
 def signed(site: Site, entry: Entry, name: str) -> Entry:
     """The entry with the liar's signature, which is not `name`'s."""
-    assert site.node is not None
-    content = signed_bytes(site.node.agent.fingerprint, entry)
-    return Entry(*entry.key, entry.seq, entry.evidence, signature(name, content))
+    victim = target(site)
+    if victim.name != "default":
+        entry = replace(entry, layout=2, experiment=victim.name)
+    content = signed_bytes(victim.agent.fingerprint, entry, "default")
+    return replace(entry, signature=signature(name, content))
 
 
 def forged(world: World, site: Site, b: int) -> list[bytes]:
@@ -68,13 +77,13 @@ def forged(world: World, site: Site, b: int) -> list[bytes]:
     known = [i for o, i, *_ in holdings(site) if o == name] or [5]
     evidence = {"red": (1 << b % 40, PER_UNIT)}
     entry = Entry(name, known[b % len(known)], 1000 + b, evidence)
-    return entries(world, site, [signed(site, entry, LIAR)])
+    return entries(site, [signed(site, entry, LIAR)])
 
 
 def holdings(site: Site) -> list[tuple[str, int, int]]:
     """What a site's entries are."""
     assert site.node is not None
-    exchange = site.node.agent.exchange
+    exchange = target(site).agent.exchange
     books = exchange._books  # type: ignore[attr-defined]
     return [(*key, entry.seq) for key, entry in books.entries.items()]
 
@@ -85,7 +94,7 @@ def own(world: World, site: Site, b: int) -> list[bytes]:
         return []
     fine = Entry(LIAR, b % 3, 1 + b % 5, {"lie": (b % 1000, PER_UNIT * (1 + b % 9))})
     absurd = Entry(LIAR, 7, 1, {"lie": (2**62, 1)})
-    return entries(world, site, [signed(site, fine, LIAR), signed(site, absurd, LIAR)])
+    return entries(site, [signed(site, fine, LIAR), signed(site, absurd, LIAR)])
 
 
 def boast(world: World, site: Site, b: int) -> list[bytes]:
@@ -93,8 +102,9 @@ def boast(world: World, site: Site, b: int) -> list[bytes]:
     if site.node is None:
         return []
     shown = tuple((o, i, seq + b % 3 * 100) for o, i, seq in holdings(site))
-    message = OriginsMessage(site.node.agent.fingerprint, (), shown, bool(b % 2))
-    return [CODEC.encode(message)]
+    victim = target(site)
+    message = OriginsMessage(victim.agent.fingerprint, (), shown, bool(b % 2))
+    return [CODEC.encode(message, victim.name)]
 
 
 Lie = Callable[[World, Site, int], list[bytes]]

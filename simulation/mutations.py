@@ -13,9 +13,10 @@ from typing import Any
 
 from posse.live.agent import Agent
 from posse.live.exchange import boots, digests, examine, flows, origins, own
+from posse.live.exchange.ledger import negative
+from posse.live.exchange.messages import FlowsMessage
 from posse.live.experiment import Experiment
 from posse.live.store import Outcome, Store, StoreError, claim, file, keeper
-from simulation import agents
 
 Patch = tuple[Any, str, Any]
 
@@ -65,7 +66,7 @@ def _any_order(self: Any, entry: Any, now: float) -> str | None:
 
 
 def _echoed(self: Any, peer: str, message: Any, now: float) -> Any:
-    if isinstance(message, flows.FlowsMessage):
+    if isinstance(message, FlowsMessage):
         message = replace(message, echo=self._boot)
     return _receive_flows(self, peer, message, now)
 
@@ -110,7 +111,7 @@ def _counted_again(self: Any, decision_id: str, reward: float, time: float) -> O
 
 
 def _any_version(self: Any, record: Any, sender: Any, message: Any) -> bool:
-    return _advance(self, record, sender, replace(message, flow=flows.negative(record.flow)))
+    return _advance(self, record, sender, replace(message, flow=negative(record.flow)))
 
 
 def _lazily(self: Any, work: Callable[[], Any], durable: bool = True) -> Any:
@@ -127,7 +128,7 @@ RULES: dict[str, list[Patch]] = {
         (own.Own, "take", lambda self, entry: None),
     ],
     "origins: what a fold absorbs counts once": [
-        (own.Own, "_overlap", lambda self, entry, others: False),
+        (own.Own, "_overlap", lambda self, entry: False),
     ],
     "origins: incarnations without a name fold only when all was shown": [
         (own.Own, "fold_if_many", lambda self, all_shown: _fold_if_many(self, True)),
@@ -164,6 +165,3 @@ def table(schedules: int, run: Callable[[int, str], bool]) -> Iterator[tuple[str
         exchanges = only.get(rule.partition(":")[0], ("origins", "flows"))
         with without(rule):
             yield rule, {x: sum(run(seed, x) for seed in range(schedules)) for x in exchanges}
-
-
-__all__ = ["RULES", "agents", "table", "without"]

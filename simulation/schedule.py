@@ -15,14 +15,23 @@ Step = tuple[str, int, int]
 WORK = {"pull": 8, "decide": 3, "settle": 4, "again": 2, "unknown": 1, "batch": 2}
 TALK = {"tick": 5, "tick_all": 3, "gossip": 5, "deliver": 8, "deliver_to": 4}
 TROUBLE: dict[str, dict[str, int]] = {
-    "messages": {"drop": 4, "repeat": 4, "shuffle": 2, "replay": 3, "partition": 2, "heal": 2},
+    "messages": {
+        "drop": 4,
+        "repeat": 4,
+        "shuffle": 2,
+        "replay": 3,
+        "partition": 2,
+        "heal": 2,
+        "cut": 1,
+    },
     "kills": {"kill": 3, "bomb": 6, "power": 2, "start": 4},
     "failures": {"failing": 5, "bomb": 1, "start": 2},
     "stops": {"stop": 4, "start": 5, "rename": 1},
     "copies": {"backup": 5, "set_back": 4, "start": 3},
+    "memories": {"snapshot": 5, "rewind": 4, "start": 2},
     "losses": {"lose": 2, "start": 2},
     "clocks": {"clock": 4},
-    "changes": {"unlink": 2, "link": 3, "arms": 3},
+    "changes": {"unlink": 2, "link": 3, "arms": 3, "experiments": 3},
     "liars": {"lie": 8},
 }
 # stories that chance alone seldom tells: steps at one site (or, with +1, at the next one), some of
@@ -35,12 +44,24 @@ SCENES: dict[str, list[str]] = {
         "gossip backup backup+1 pull gossip set_back pull+1 gossip set_back+1 gossip",
         "gossip backup pull gossip backup+1 start start+1 set_back pull gossip set_back+1 gossip",
         "pull stop pull stop pull backup start gossip pull stop gossip set_back pull gossip",
+        "pull gossip backup start pull pull gossip set_back pull kill start pull kill start pull "
+        "kill start pull tick tick tick mingle",
+        "pull gossip backup backup+1 start start+1 pull mingle cut+2 set_back set_back+1 start "
+        "start+1 pull kill start pull kill start pull kill start pull mingle mingle heal mingle",
+        "pull pull+1 mingle backup start pull mingle set_back tick tick+1 repeat replay deliver "
+        "replay set_back tick tick+1 deliver replay replay mingle",
+    ],
+    "memories": [
+        "pull gossip snapshot pull gossip rewind pull pull gossip",
+        "pull gossip snapshot pull tick deliver rewind pull tick deliver gossip rewind",
+        "pull mingle snapshot pull pull mingle cut rewind pull tick pull tick heal mingle",
     ],
     "kills": [
         "pull gossip bomb pull tick start pull gossip",
         "bomb pull start bomb start pull start gossip",
         "gossip pull tick_all kill+1 start+1 tick+1 deliver deliver kill start replay replay",
         "pull kill start pull kill start pull kill start pull gossip tick_all gossip",
+        "pull pull+1 mingle tick tick+1 kill start tick replay replay deliver tick+1 replay mingle",
     ],
     "stops": ["pull stop start pull stop start pull stop start pull gossip gossip pull stop start"],
     "losses": [
@@ -54,6 +75,7 @@ SCENES: dict[str, list[str]] = {
     ],
     "messages": ["gossip pull tick_all gossip tick_all replay replay deliver repeat replay gossip"],
 }
+OLD = "pull kill start pull kill start pull kill start pull mingle"  # a site with a past
 FOCUS = 0.5  # how often a step is about the site that a schedule is about
 SHAPES: dict[int, list[tuple[tuple[int, int], ...]]] = {
     2: [((0, 1),)],
@@ -61,6 +83,8 @@ SHAPES: dict[int, list[tuple[tuple[int, int], ...]]] = {
     4: [((0, 1), (1, 2), (2, 3)), ((0, 1), (1, 2), (2, 3), (0, 3)), ((0, 1), (0, 2), (0, 3))],
 }
 LONGEST = 60
+WITH_SCENES = 75
+EXPERIMENTS = (("default",), ("default",), ("default", "banner"), ("banner", "checkout"))
 ARMS = ("red", "green", "blue")
 
 
@@ -79,14 +103,16 @@ class Plan:
     default_reward: float | None = None
     remember: float | None = None
     eager: bool = False  # whether origins fold after a few restarts
+    old: tuple[str, ...] = ()  # agents that speak the wire format of Posse 0.1 only
 
 
-def plan_of(seed: int, exchange: str) -> Plan:
-    """The schedule of a seed."""
-    draw = random.Random(f"{seed} {exchange}")
+def plan_of(seed: int, exchange: str, memories: bool = False) -> Plan:
+    """The schedule of a seed; `memories`: machines are put back with their memory, too."""
+    draw = random.Random(f"{seed} {exchange} {memories}")
     names = tuple("abcd"[: draw.choice((2, 2, 3, 3, 4))])
     links = tuple((names[a], names[b]) for a, b in draw.choice(SHAPES[len(names)]))
-    kinds = draw.sample(sorted(TROUBLE), draw.randint(1, 4))
+    usual = [kind for kind in sorted(TROUBLE) if kind != "memories"]
+    kinds = draw.sample(usual, draw.randint(1, 4)) + ["memories"] * memories
     if "liars" in kinds:
         links = (*links, *((name, "z") for name in names if draw.random() < 0.7))
     weights = WORK | TALK
@@ -101,22 +127,30 @@ def plan_of(seed: int, exchange: str) -> Plan:
         for what in steps
     ]
     for kind in kinds:
-        if kind in SCENES and draw.random() < 0.7:
+        if kind in SCENES and draw.random() < 0.8:
             at = draw.randint(0, len(numbered))
             scene = (what.partition("+") for what in draw.choice(SCENES[kind]).split())
             numbered[at:at] = [
                 (what, focus + int(next_ or 0), draw.randrange(10_000))
                 for what, _, next_ in scene
-                if draw.random() < 0.9
+                if draw.random() < 0.93
             ]
+    eager = exchange == "origins" and draw.random() < 0.6
+    if eager and draw.random() < 0.6:
+        numbered[:0] = [(what, focus, draw.randrange(10_000)) for what in OLD.split()]
+    experiments = draw.choice(EXPERIMENTS)
+    plain = not eager and experiments == EXPERIMENTS[0] and "memories" not in kinds
+    may_be_old = plain and draw.random() < 0.25  # 0.1 cannot hear of what was folded
     return Plan(
         seed,
         exchange,
         names,
         links,
-        tuple(numbered[:LONGEST]),
+        tuple(numbered[:WITH_SCENES]),
+        experiments,
+        old=tuple(name for name in names if may_be_old and draw.random() < 0.4),
         window=window,
         default_reward=None if window is None else draw.choice((None, 0.0)),
-        eager=draw.random() < 0.7,
+        eager=eager,
         remember=None if window is None else draw.choice((None, None, 50.0)),
     )

@@ -9,10 +9,11 @@ from posse.live.store import Conflict, Outcome, Unknown
 from simulation.agents import LIAR
 from simulation.bits import MOST_BITS, reward_of
 from simulation.disk import Volume
+from simulation.freeze import Frozen
 from simulation.history import Key, Memory, Violation
 from simulation.liar import lie
 from simulation.post import Letter
-from simulation.world import Backup, Site, World
+from simulation.world import Backup, Site, Snapshot, World
 
 ALLOWED = (["red"], ["red", "blue"], None, None)
 
@@ -138,6 +139,12 @@ def gossip(world: World, a: int, b: int) -> None:
     world.deliver_all()
 
 
+def mingle(world: World, a: int, b: int) -> None:
+    """Seconds in which nothing goes wrong."""
+    for _ in range(4):
+        gossip(world, a, b)
+
+
 def deliver(world: World, a: int, b: int) -> None:
     """Deliver one message, the oldest or any other."""
     world.deliver(world.post.take(a if b % 2 else 0))
@@ -177,6 +184,11 @@ def shuffle(world: World, a: int, b: int) -> None:
 def partition(world: World, a: int, b: int) -> None:
     """Cut the network in two."""
     world.post.groups = {name: a >> i & 1 for i, name in enumerate(world.sites)}
+
+
+def cut(world: World, a: int, b: int) -> None:
+    """Cut one site off."""
+    world.post.groups = {site_of(world, a).name: 1}
 
 
 def heal(world: World, a: int, b: int) -> None:
@@ -236,6 +248,46 @@ def backup(world: World, a: int, b: int) -> None:
         world.start(site)
 
 
+def snapshot(world: World, a: int, b: int) -> None:
+    """Set a machine aside, with its memory, when its neighbours hold what it observed.
+
+    What it observed in the ticks before can count twice, or not, when the memory is put back.
+    """
+    site = site_of(world, a)
+    mingle(world, a, b)
+    if site.node is not None and settled_at(site):
+        held = world.history.held.get(site.name, frozenset())
+        backup = Backup(site.disk.copy(), site.memory.copy(), held)
+        site.snapshots.append(Snapshot(backup, Frozen(site.node), site.clock))
+
+
+def settled_at(site: Site) -> bool:
+    """Whether all neighbours hold what a running site has."""
+    assert site.node is not None
+    for experiment in site.node.experiments.values():
+        for name, status in experiment.neighbours().items():
+            if name != LIAR and status.active and status.lag != 0:
+                return False
+    return True
+
+
+def rewind(world: World, a: int, b: int) -> None:
+    """Put a machine back, with its memory: its process goes on as if nothing had happened.
+
+    What both futures observe may be lost, and nothing else.
+    """
+    site = site_of(world, a)
+    if site.snapshots:
+        world.end(site)
+        world.look()
+        put_back = site.snapshots[b // 2 % len(site.snapshots)]
+        before = site.memory.marks(world.plan.experiments)
+        restore_disk(world, site, put_back.backup)
+        world.history.excused |= before - site.memory.marks(world.plan.experiments)
+        site.node, site.rewound = put_back.frozen.thaw(site.disk), True
+        site.clock = put_back.clock if b % 2 else site.clock
+
+
 def set_back(world: World, a: int, b: int) -> None:
     """Put an old copy of a volume back."""
     site = site_of(world, a)
@@ -255,11 +307,16 @@ def lose(world: World, a: int, b: int) -> None:
 
 def replace_disk(world: World, site: Site, backup: Backup) -> None:
     """Another disk in the place of the old one."""
+    restore_disk(world, site, backup)
+    world.start(site)
+
+
+def restore_disk(world: World, site: Site, backup: Backup) -> None:
+    """Put the files of a backup back, and what must be on them."""
     site.disk.put_back(backup.volume)
     site.memory = backup.memory.copy()
     world.history.held[site.name] = backup.held
     site.set_back = world.history.disks_lost = True
-    world.start(site)
 
 
 def clock(world: World, a: int, b: int) -> None:
@@ -357,7 +414,8 @@ def tell_lies(world: World, a: int, b: int) -> None:
 _PLAIN: tuple[Callable[[World, int, int], None], ...] = (
     *(decide, settle, pull, batch, again, unknown),
     *(tick, tick_all, gossip, deliver, deliver_to, drop, replay, shuffle, partition, heal),
-    *(start, stop, kill, power, bomb, failing, backup, set_back, lose, clock),
+    *(mingle, cut),
+    *(start, stop, kill, power, bomb, failing, backup, set_back, lose, clock, snapshot, rewind),
     *(link, unlink, arms, experiments, rename),
 )
 STEPS = {each.__name__: each for each in _PLAIN} | {"repeat": repeat_message, "lie": tell_lies}

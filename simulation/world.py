@@ -11,16 +11,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from posse.live.making import Outside
 from posse.live.node import Node
-from posse.live.process import assemble
-from posse.live.settings import Settings
+from posse.live.setup.making import Outside
+from posse.live.setup.process import assemble
+from posse.live.setup.settings import Settings
 from posse.live.store import DecisionRecord, StoreError, schema
 from posse.live.store.place import _held
 from simulation import disk as disks
 from simulation.agents import Seal, hurry, settings_of
 from simulation.bits import Garbled, Mark, bit_of, marks_of
 from simulation.disk import Disk, Killed, Volume
+from simulation.freeze import Frozen
 from simulation.history import History, Key, Known, Memory, Violation
 from simulation.post import Letter, Mailbox, Post
 from simulation.schedule import Plan
@@ -37,6 +38,15 @@ class Backup:
     held: frozenset[Mark]
 
 
+@dataclass(frozen=True)
+class Snapshot:
+    """A copy of a machine with its memory."""
+
+    backup: Backup
+    frozen: Frozen
+    clock: float
+
+
 @dataclass
 class Site:
     """One agent's machine: its disk, its clock, its settings, and the process if it runs."""
@@ -49,7 +59,9 @@ class Site:
     node: Node | None = None
     memory: Memory = field(default_factory=Memory)
     backups: list[Backup] = field(default_factory=list)
+    snapshots: list[Snapshot] = field(default_factory=list)
     set_back: bool = False  # since it was last looked at
+    rewound: bool = False  # whether the process is another future of one that went on
 
 
 class World:
@@ -98,6 +110,7 @@ class World:
             if site.disk.failed == failed:
                 raise Violation(f"{site.name} did not start: {error}") from error
             return False
+        site.rewound = False
         self.compare(site)
         return True
 
@@ -105,7 +118,8 @@ class World:
         """A process of these settings on the disk of a site."""
 
         def mailbox(_: Settings) -> Mailbox:
-            return Mailbox(site.name, self.post, lambda: site.disk.event("send", before=False))
+            old = site.name in self.plan.old
+            return Mailbox(site.name, self.post, lambda: site.disk.event("send", before=False), old)
 
         node = assemble(
             settings,
@@ -233,6 +247,8 @@ class World:
         """Note that a reward was acknowledged."""
         known = site.memory.decisions[key]
         record = replace(known.record, reward=reward, settled=site.clock)
+        if site.rewound:
+            self.history.excused.add((key[0], record.arm, bit_of(reward)))
         site.memory.decisions[key] = Known(record)
         site.memory.flush()
         self.history.acknowledged.add((key[0], record.arm, bit_of(reward)))
@@ -262,6 +278,8 @@ class World:
         if node is None or self.post.groups.get(letter.sender, 0) != self.post.groups.get(
             site.name, 0
         ):
+            return
+        if site.name in self.plan.old and letter.payload[:1] != b"\x01":
             return
         failed, failures = site.disk.failed, node.failures["receive"]
         self.attempt(site, lambda: node.receive(letter.sender, letter.payload))
@@ -351,7 +369,7 @@ class World:
                         raise Violation(f"{site.name} counts {differing(own, here)} of its own")
                     held |= own
                 else:
-                    if missing := here - own:
+                    if missing := here - own - self.history.excused:
                         raise Violation(f"{site.name} has rewards on disk only: {sorted(missing)}")
                     held |= marks_at(site, name, evidence["held"])[0]
             self.history.hold(site.name, frozenset(held), site.set_back)

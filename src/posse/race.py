@@ -168,11 +168,14 @@ class _Cells:
         """Of every arm to be the best; None if a density is not resolved by these cells."""
         if belief.shape != self._belief.shape or not self.half.size:
             return None
-        self._integrate(family, belief, np.flatnonzero((belief != self._belief).any(axis=0)))
-        lacking = np.abs(1.0 - self._below - self._found).sum()
-        if not (lacking < WITHIN and self._below.prod() < WITHIN and self._rough.sum() < ROUGH):
+        self._integrate(family, belief, np.logical_or.reduce(belief != self._belief).nonzero()[0])
+        lacking = np.add.reduce(np.abs(1.0 - self._below - self._found))
+        lost, rough = np.multiply.reduce(self._below), np.add.reduce(self._rough)
+        if not (lacking < WITHIN and lost < WITHIN and rough < ROUGH):
             return None
-        first = (self._density * _product_of_others(self._distribution)) @ self.width
+        others = _product_of_others(self._distribution)
+        others *= self._density
+        first = others @ self.width
         chances = np.zeros(len(self._row))
         chances[self.arms] = np.maximum(first / first.sum(), 0.0)
         return chances
@@ -190,7 +193,7 @@ class _Cells:
         integrals *= self.half
         mass, last = integrals[:, -2], integrals[:, -1]
         up_to = mass.cumsum(axis=1)
-        self._found[live], self._rough[live] = up_to[:, -1], np.abs(last).sum(axis=1)
+        self._found[live], self._rough[live] = up_to[:, -1], np.add.reduce(np.abs(last), axis=1)
         distribution = integrals[:, :-2]
         distribution += (self._below[live, None] + up_to - mass)[:, None, :]
         self._density[rows] = density
@@ -273,8 +276,9 @@ def _least(
 
 def _product_of_others(factors: FloatArray) -> FloatArray:
     """For each arm the product over all other arms, without dividing: (K, nodes) -> (K, nodes)."""
-    others, after = np.ones_like(factors), np.ones_like(factors)
-    np.cumprod(factors[:-1], axis=0, out=others[1:])
-    np.cumprod(factors[:0:-1], axis=0, out=after[1:])
+    others, after = np.empty_like(factors), np.empty_like(factors)
+    others[0] = after[0] = 1.0
+    np.multiply.accumulate(factors[:-1], axis=0, out=others[1:])
+    np.multiply.accumulate(factors[:0:-1], axis=0, out=after[1:])
     others *= after[::-1]
     return others

@@ -3,9 +3,10 @@
 import random
 from itertools import pairwise
 
-from posse.live.making import Outside
-from posse.live.process import assemble
-from posse.live.settings import from_data
+from posse.live.certificates import Files
+from posse.live.setup.making import Keys, Outside
+from posse.live.setup.process import assemble
+from posse.live.setup.settings import from_data
 from posse.live.transport.memory import MemoryNetwork
 
 ARMS = ["red", "green"]
@@ -41,10 +42,13 @@ class Several:
         return from_data({"neighbours": self.near(name), **data})
 
     def open(self, name, data):
+        return self._open(name, data, Outside(lambda _: self.network.transport(name)))
+
+    def _open(self, name, data, outside):
         node = assemble(
             self.settings(name, data),
             self.folder,
-            Outside(lambda _: self.network.transport(name)),
+            outside,
             clock=lambda: self.now,
             draw=random.Random(f"{self.seed} {name}").getrandbits,
         )
@@ -72,3 +76,12 @@ class Several:
     def close(self):
         for node in self.nodes.values():
             node.stop()
+
+
+class Certified(Several):
+    """The same with certificates: what they say is signed, also that of operators."""
+
+    def open(self, name, data):
+        files = Files.of(self.folder / "certs", name)
+        outside = Outside(lambda _: self.network.transport(name), Keys(name, files))
+        return self._open(name, data, outside)

@@ -21,8 +21,11 @@ def agent(exchange="origins", seed=0, **options):
 
 
 def linked(n_agents, exchange, **options):
-    """Agents on a cycle, by name."""
-    agents = {str(i): agent(exchange, seed=i, **options) for i in range(n_agents)}
+    """Agents on a cycle, by name; who owns an edge is the same each time, so that all else is."""
+    agents = {
+        str(i): agent(exchange, seed=i, exchange_options={"identity": f"agent {i}"}, **options)
+        for i in range(n_agents)
+    }
     for i in range(n_agents):
         for j in {(i - 1) % n_agents, (i + 1) % n_agents} - {i}:
             agents[str(i)].connect(str(j))

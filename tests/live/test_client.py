@@ -13,9 +13,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from posse.live import AsyncClient, Client, Conflict, StoreError, Unknown
-from posse.live.connection import Answer
+from posse.live.client.connection import Answer
+from posse.live.client.retries import Attempts, Patience
 from posse.live.http import serve
-from posse.live.retries import Attempts, Patience
 
 from .loopback import certified, free_addresses, wait_until
 
@@ -81,7 +81,7 @@ def test_a_client(kind, place, node, tmp_path):
 
 @both
 def test_many_at_once(kind, server, node, monkeypatch):
-    monkeypatch.setattr("posse.live.calls.BATCH", 3)
+    monkeypatch.setattr("posse.live.client.calls.BATCH", 3)
     with kind(server.url) as client:
         decisions = client.pull_all(7, allowed=["green"])
         assert [decision.arm for decision in decisions] == ["green"] * 7
@@ -261,7 +261,7 @@ def test_an_agent_that_comes_back(kind, node):
 
 def test_a_connection_that_the_agent_closed_is_not_used_again(server, monkeypatch):
     """No request fails for it, not even one that may not be repeated."""
-    monkeypatch.setattr("posse.live.connection.IDLE", 0.0)
+    monkeypatch.setattr("posse.live.client.connection.IDLE", 0.0)
     with Client(server.url, attempts=1) as client:
         client.pull()
         for connection in list(server._server.server_state.connections):
@@ -272,7 +272,7 @@ def test_a_connection_that_the_agent_closed_is_not_used_again(server, monkeypatc
 
 @pytest.mark.skipif(os.name != "posix", reason="select() has other limits elsewhere")
 def test_a_connection_that_is_the_1100th_open_file(server, monkeypatch):
-    monkeypatch.setattr("posse.live.connection.IDLE", 0.0)
+    monkeypatch.setattr("posse.live.client.connection.IDLE", 0.0)
     import resource
 
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -448,7 +448,7 @@ def test_an_experiment_and_a_token(kind):
 
 @both
 def test_rewards_and_the_next_decision_in_one_request(kind, monkeypatch):
-    monkeypatch.setattr("posse.live.calls.BATCH", 3)
+    monkeypatch.setattr("posse.live.client.calls.BATCH", 3)
     with scripted(agent_like) as server, kind(server.url) as client:
         decision, told = client.step([("a", 1.0), ("nobody", 0.0)], allowed=["red"], decision="b")
         assert (decision.id, decision.arm, decision.recorded) == ("b", "red", True)

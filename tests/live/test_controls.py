@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posse.live.certificates import Files
-from posse.live.control_steps import AHEAD, MOST
-from posse.live.controls import REPEAT, Control, ControlMessage, Controls
+from posse.live.control.controls import REPEAT, Control, ControlMessage, Controls
+from posse.live.control.steps import AHEAD, MOST
+from posse.live.control.vouching import voucher
 from posse.live.signatures import signer
 from posse.live.store import Conflict
-from posse.live.vouching import voucher
 from posse.live.wire import Codec
 
 from .loopback import certified, issue_for

@@ -189,3 +189,52 @@ def test_a_run_is_a_function_of_its_seed(tmp_path):
         return said, decisions
 
     assert run(tmp_path / "one") == run(tmp_path / "two")
+
+
+class Only1:
+    """The dialects of a node of 0.1: it speaks version 1, whatever it hears."""
+
+    def heard(self, *_):
+        pass
+
+    def spoken_to(self, *_):
+        return (1,)
+
+    def shown(self, *_):
+        return None
+
+
+def age(w, name):
+    """Make a node one of 0.1: it says and takes version 1 alone."""
+    node = w.nodes[name]
+    node._dialects, handle = Only1(), node._handle
+    node._handle = lambda peer, payload: handle(
+        peer, payload if payload[0] == 1 else b"\x63" + payload[1:]
+    )
+
+
+@pytest.mark.parametrize("exchange", ["origins", "flows"])
+def test_new_old_new_on_a_line(several, exchange):
+    """The one experiment of 0.1 goes through; another needs a newer neighbour, which is counted."""
+    both, old = ["default", "banner"], ["default"]
+    w = several().start(
+        **{n: table(n, old if n == "b" else both, exchange=exchange) for n in "abc"}
+    )
+    age(w, "b")
+    for _ in range(5):
+        for name in "abc":
+            w.visit(name, "default")
+        w.visit("a", "banner")
+        w.tick()
+    w.tick(100)  # more than it takes to know that b is old
+    for name in "abc":
+        assert w.pulls(name, "default") == pytest.approx(15, abs=1e-3)
+    for name in "ac":
+        shown = w.nodes[name].network()
+        assert shown["neighbours"]["b"]["version"] == 1
+        assert shown["refused"].keys() == {"needs a newer Posse"}
+    old_refusals = w.nodes["b"].network()["refused"]
+    assert old_refusals.keys() == {"another version"}
+    w.tick(20)
+    assert w.nodes["b"].network()["refused"] == old_refusals  # it is spoken to in its version
+    assert w.pulls("c", "banner") == 0

@@ -15,7 +15,7 @@ from posse.live import fingerprints
 from posse.live.agent import Agent
 from posse.live.evidence import SIGNS, Evidence
 from posse.live.exchange.messages import OriginsMessage
-from posse.live.experiment_settings import experiment_from_data
+from posse.live.setup.experiments import experiment_from_data
 from posse.live.store import Store
 
 # What Posse 0.1 wrote into stores and messages: of its source, of numbers as they were given.

@@ -11,6 +11,7 @@ import pytest
 
 from posse import families
 from posse.live.agent import Agent
+from posse.live.inbox import Limits
 from posse.live.node import Node, Silence
 from posse.live.store import Conflict, Outcome, Store, StoreError, Unknown
 from posse.live.transport.memory import MemoryNetwork
@@ -266,3 +267,74 @@ def test_a_neighbour_that_is_no_longer_in_the_settings(tmp_path, exchange):
     assert active(["b", "d"]) == {"b", "d"}
     assert active(["d"]) == {"d"}
     assert active(["b"]) == {"b"}
+
+
+def test_whatever_fails_at_the_end_the_store_is_closed(tmp_path, caplog):
+    """Seen: no thread was left to close zenoh in, and the store stayed open."""
+    agent = Agent(ARMS, families.Bernoulli(), seed=1)
+    store = Store.open(tmp_path / "a.db", fingerprint=agent.fingerprint)
+    node = Node(agent, store, MemoryNetwork(CYCLE).transport("a"), neighbours=["b"])
+    node.start()
+
+    def fails():
+        raise RuntimeError("can't start new thread")
+
+    close, node.transport.close = node.transport.close, fails
+    node.stop()
+    close()
+    assert "could not be closed" in caplog.text
+    Store.open(tmp_path / "a.db", fingerprint=agent.fingerprint).close()
+
+
+def test_a_message_is_examined_while_others_write(world, monkeypatch):
+    """Signatures take long: neither the store's transaction nor the lock is held meanwhile."""
+    w = world()
+    w.visit("a")
+    node, answered = w.nodes["b"], []
+    really = node.agent.exchange.examine
+
+    def examine(message):
+        asking = threading.Thread(target=node.decide, daemon=True)
+        asking.start()
+        asking.join(10)
+        answered.append(not asking.is_alive())
+        return really(message)
+
+    monkeypatch.setattr(node.agent.exchange, "examine", examine)
+    w.tick(3)
+    assert answered
+    assert all(answered)
+
+
+def test_a_neighbour_that_floods_keeps_nobody_out(tmp_path):
+    """With threads: what one says too much is dropped and counted, the other's evidence comes."""
+    network = MemoryNetwork([("a", "b"), ("a", "d")])
+
+    def node(name, near, **options):
+        agent = Agent(ARMS, families.Bernoulli(), seed=1, exchange_options={"identity": name})
+        store = Store.open(tmp_path / f"{name}.db", fingerprint=agent.fingerprint)
+        return Node(agent, store, network.transport(name), neighbours=near, **options)
+
+    limits = Limits(messages_per_second=10.0)
+    nodes = node("a", ["b", "d"], limits=limits), node("d", ["a"])
+    a, d = nodes
+    a.start()
+    d.transport.start(d.receive)
+    flooder = network.transport("b")
+    flooder.start(lambda *_: None)
+    try:
+        d.reward(d.decide().id, 1.0)
+        deadline = time.monotonic() + 30
+        while not a.evidence()["held"]:
+            assert time.monotonic() < deadline
+            for _ in range(20):
+                flooder.send("a", b"\x02garbage")
+            d.tick()
+            network.step()
+        for _ in range(200):
+            flooder.send("a", b"\x02garbage")
+        network.step()
+        assert a.network()["refused"]["too many messages"] > 100
+    finally:
+        for each in nodes:
+            each.stop()

@@ -4,10 +4,13 @@ import threading
 
 import pytest
 
+from posse.live import certificates
 from posse.live.inbox import Limits
-from posse.live.settings import from_data
+from posse.live.setup.process import make_node
+from posse.live.setup.settings import from_data
 from posse.live.store import Unknown
 
+from .loopback import certified, free_addresses, wait_until
 from .several import Several, table
 
 
@@ -175,3 +178,43 @@ def test_ten_experiments_are_added_while_others_are_asked(pair):
 def test_a_node_made_by_hand_says_so(node):
     with pytest.raises(ValueError, match="not made of settings"):
         node.reload(from_data(table("a")))
+
+
+def test_neighbours_and_certificates_over_real_tls(tmp_path):
+    """The session is opened anew for both, at the same address, and neither agent stops."""
+    certified(tmp_path / "certs", "a", "b")
+    at = dict(zip("ab", free_addresses(2), strict=True))
+
+    def settings(name, **changes):
+        return from_data(table(name, ["checkout"], listen=at[name], tick_seconds=0.05, **changes))
+
+    nodes = {
+        "a": make_node(settings("a"), tmp_path),
+        "b": make_node(settings("b", neighbours={"a": at["a"]}), tmp_path),
+    }
+    try:
+        for node in nodes.values():
+            node.start()
+        nodes["b"].reward(nodes["b"].decide().id, 1.0)
+        joined = settings("a", neighbours={"b": at["b"]})
+        assert nodes["a"].reload(joined) == "neighbours: +b"
+
+        def holds(name, pulls):
+            arms = nodes[name].arms().values()
+            return sum(arm["pulls_in_network"] for arm in arms) == pulls
+
+        wait_until(lambda: holds("a", 1), "the new neighbour is heard")
+        before = nodes["a"].transport
+        assert nodes["a"].reload(joined) == "nothing changed"
+        assert nodes["a"].transport is before
+        (tmp_path / "certs" / "a.key").write_text("spoilt")
+        with pytest.raises(ValueError, match="not a private key"):
+            nodes["a"].reload(joined)
+        certificates.issue(tmp_path / "certs", "a", force=True)
+        assert nodes["a"].reload(joined) == "certificates read anew"
+        nodes["a"].reward(nodes["a"].decide().id, 1.0)
+        wait_until(lambda: holds("b", 2), "it is heard with its new certificate")
+        assert nodes["b"].network()["refused"] == {}
+    finally:
+        for node in nodes.values():
+            node.stop()

@@ -43,6 +43,17 @@ def test_a_turn_is_one_commit(node):
     assert sum(arm["pulls_here"] for arm in node.arms().values()) == 10
 
 
+def test_a_turn_has_a_limit(node):
+    """Else a hundred large batches would hold up everybody for seconds."""
+    before = node.store.commits
+    large = [wish(node, *[f"{k}-{n}" for n in range(600)]) for k in range(5)]
+    small = wish(node, "small")
+    assert ask(node, *large, small) == [None] * 6
+    assert node.store.commits == before + 3
+    assert [len(one.decisions) for one in (*large, small)] == [600] * 5 + [1]
+    assert node.counts["decisions"] == 3001
+
+
 def test_rewards_come_before_decisions_and_their_own_after(node):
     """All decisions of a turn are of one belief, and none of them is unknown to its reward."""
     ask(node, wish(node, "old"))

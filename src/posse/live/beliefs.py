@@ -22,7 +22,10 @@ MOST_SUBSETS, MOST_PLACES = 64, 2000
 class Subset:
     """Some of the arms: the belief about them, and the race between them."""
 
-    def __init__(self, names: Sequence[str], places: NDArray[np.intp], family: Family) -> None:
+    def __init__(
+        self, names: Sequence[str], places: NDArray[np.intp] | None, family: Family
+    ) -> None:
+        """The arms at these places, None if it is all of them."""
         self.names, self.race = list(names), Race(family)
         self._places = places
         self._whole = self.belief = np.empty((0, 0))
@@ -31,6 +34,9 @@ class Subset:
         """Take over the belief about all arms, (D, K), if it is a new one."""
         if whole is not self._whole:
             self._whole = whole
+            if self._places is None:
+                self.belief = whole
+                return self
             belief = whole[:, self._places]
             if not np.array_equal(belief, self.belief):  # else the race was run already
                 belief.setflags(write=False)
@@ -84,9 +90,11 @@ class Beliefs:
             subset.follow(self.now)
         return subset
 
-    def add(self, key: tuple[str, ...], names: Sequence[str]) -> Subset:
+    def add(self, key: tuple[str, ...], names: list[str]) -> Subset:
         """Keep the belief about the named arms under this key."""
-        places = np.array([self._arms.index(name) for name in names])
+        places = None
+        if names != self._arms:
+            places = np.array([self._arms.index(name) for name in names])
         self._subsets[key] = subset = Subset(names, places, self._evidence.family)
         if len(self._subsets) > min(MOST_SUBSETS, max(2, MOST_PLACES // len(self._arms))):
             self._subsets.popitem(last=False)

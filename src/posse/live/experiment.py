@@ -15,14 +15,14 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from posse.live.agent import Agent
-from posse.live.controls import FORGED, Control, ControlMessage, Controls
+from posse.live.control.controls import FORGED, Control, ControlMessage, Controls
+from posse.live.control.vouching import Vouch
 from posse.live.counts import Counts
 from posse.live.exchange.examine import Sign
 from posse.live.exchange.layouts import DEFAULT as DEFAULT
 from posse.live.exchange.ledger import Ledger
 from posse.live.exchange.seam import NeighbourStatus, Outgoing
 from posse.live.store import DecisionRecord, Outcome, Store
-from posse.live.vouching import Vouch
 
 CONTROLS = "controls"  # under which the store keeps them
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from posse.live.absences import Absences
 from posse.live.agent import Agent
-from posse.live.controls import Control, ControlMessage
+from posse.live.control.controls import Control, ControlMessage
 from posse.live.counts import Counts
 from posse.live.dialects import Dialects
 from posse.live.exchange.ledger import Ledger
@@ -31,8 +31,8 @@ from posse.live.transport import Receive, Transport
 from posse.live.wire import Codec, WireError
 
 if TYPE_CHECKING:
-    from posse.live.reloading import Reloading
-    from posse.live.settings import Settings
+    from posse.live.setup.reloading import Reloading
+    from posse.live.setup.settings import Settings
 
 log = logging.getLogger(__name__)
 
@@ -356,7 +356,8 @@ class Node:
 
     def _bug(self, doing: str, experiment: Experiment) -> None:
         """Note a fault of ours in one experiment, which must not end the others."""
-        log.exception("experiment %s: %s failed", experiment.name, doing)
+        named = {"experiment": experiment.name}
+        log.exception("experiment %s: %s failed", experiment.name, doing, extra=named)
         self.failures.add(doing)
 
 

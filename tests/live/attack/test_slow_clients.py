@@ -101,6 +101,21 @@ def test_what_comes_around_a_body_has_a_limit(node, server, noise):
     assert node.counts["decisions"] == 0
 
 
+def test_trailers_are_no_headers(node, server):
+    """They were added to them, if they came in time."""
+    body = b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n"
+    start = b"POST /v1/decisions HTTP/1.1\r\nHost: localhost\r\n"
+    kind = b"Content-Type: application/json\r\n"
+    for head, trailer, status in [
+        (start + kind, b"Host: evil.example\r\n", 200),
+        (start, kind, 415),
+        (b"POST /v1/decisions HTTP/1.1\r\n" + kind, b"Host: localhost\r\n", 403),
+    ]:
+        with dial(server) as raw:
+            raw.sendall(head + body + trailer + b"\r\n")
+            assert raw.recv(65536).startswith(b"HTTP/1.1 %d " % status)
+
+
 def test_a_body_of_many_small_chunks_is_taken(node, server):
     body = b'{"allowed": ["red"' + b" " * 100_000 + b"]}"
     chunks = b"".join(b"1\r\n%c\r\n" % byte for byte in body)

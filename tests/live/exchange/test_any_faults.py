@@ -17,6 +17,12 @@ class OriginsFaults(Faults):
     options = {"digest_every": 3, "batch": 3}  # noqa: RUF012
 
     def teardown(self):
+        try:
+            self.check()
+        finally:
+            self.patch.undo()
+
+    def check(self):
         world = self.world
         held = [agent.evidence() for agent in world.agents.values()]
         names = list(world.agents)
@@ -52,6 +58,7 @@ class FlowsFaults(Faults):
                     assert version != other or not plus(flow, opposite)
 
     def teardown(self):
+        self.patch.undo()
         world = self.world
         world.settle(rounds=12)
         self.check()
@@ -74,7 +81,7 @@ def test_evidence_survives_any_faults(machine):
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=150,
+            max_examples=120,
             stateful_step_count=50,
             deadline=None,
             derandomize=True,

@@ -11,7 +11,7 @@ from posse.live.exchange.quanta import PER_UNIT
 from posse.live.wire import Codec, WireError
 
 from .origins import ONE, agent, entry, message, signatures
-from .world import World, settled_pair
+from .world import BOUNDS, FINGERPRINT, World, settled_pair
 
 CODEC = Codec(OriginsMessage, FlowsMessage)
 
@@ -111,23 +111,27 @@ def test_a_neighbour_set_back_is_healed_though_its_digest_takes_several_messages
 
 def test_a_liars_flow_does_not_have_the_honest_refuse_its_victim():
     """Seen: one flow of 2^40 pulls, and the victim's next reward made all others refuse it."""
-    world = World(Flows, 3)
+    world = World(Flows, 0)
+    for name in ("liar", "victim", "with honest"):  # the first of an edge by identity owns it
+        world.agents[name] = Flows(fingerprint=FINGERPRINT, bounds=BOUNDS, identity=name)
+    victim, honest = world.agents["victim"], world.agents["with honest"]
+    world.link("liar", "victim")
+    world.link("victim", "with honest")
     world.settle(rounds=4)
-    victim, liar, honest = world.agents
-    for pulls in (2**40, 2**39, 2**39 - 2**20):
-        record = world.agents[victim].records()[world.agents[liar].identity]
-        world.tick(liar)
-        said = [m for source, to, m in world.network if (source, to) == (liar, victim)][-1]
+    for nth, pulls in enumerate((2**40, 2**40 - 1, 2**39 - 2)):
+        world.tick("liar")
+        ((_, _, said),) = world.network
         world.network.clear()
-        flow = {"a": (0, -pulls * PER_UNIT)}
-        owner = world.agents[liar].identity < world.agents[victim].identity
-        version = record[0] + (1 if owner else 0)
-        world.agents[victim].receive(liar, replace(said, version=version, flow=flow), 1.0)
-    world.depart(liar)
-    world.observe(victim, 10)
+        lie = replace(said, version=said.version + 1, flow={"a": (0, pulls * PER_UNIT)})
+        victim.receive("liar", lie, 1.0)
+        assert victim.refusals.total() == min(nth + 1, 2)
+    assert victim.level()
+    for _ in range(10):
+        victim.observe("a", ONE)
+    world.agents.pop("liar")
     world.settle(rounds=10)
-    assert "more evidence than the network can have" not in world.agents[honest].refusals
-    assert victim in world.agents[honest].level()
+    assert not honest.refusals
+    assert honest.level()
 
 
 def test_flows_never_say_what_no_message_can_carry():

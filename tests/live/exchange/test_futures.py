@@ -52,6 +52,21 @@ def test_futures_that_meet_late_agree_and_erase_nothing(again):
     assert one == world.truth
 
 
+def test_two_futures_that_see_the_same_are_two():
+    """Numbers of versions are drawn, so that they differ though all else is equal."""
+    world = World(Origins, 3, digest_every=2)
+    world.observe("agent0", 1)
+    world.settle(rounds=4)
+    snapshot = copy.deepcopy(world.agents["agent0"])
+    for _ in range(2):
+        world.observe("agent0", 1)
+        world.settle(rounds=4)
+        world.agents["agent0"] = copy.deepcopy(snapshot)
+    world.settle(rounds=4)
+    for each in world.agents.values():
+        assert each.evidence() == world.truth
+
+
 def test_an_entry_that_goes_back_is_refused_and_its_origin_is_shown_what_is_held():
     mine = agent()
     mine.receive("other", message(entry(seq=3, pulls=5)), 0.0)

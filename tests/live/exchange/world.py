@@ -6,10 +6,12 @@ import json
 import random
 from collections import Counter
 
-from posse.live.exchange import Flows, Origins
+from posse.live.exchange import Flows, FlowsMessage, Origins, OriginsMessage
 from posse.live.exchange.ledger import plus, total
 from posse.live.exchange.quanta import PER_UNIT
+from posse.live.wire import Codec
 
+CODEC = Codec(OriginsMessage, FlowsMessage)
 BOUNDS = (1.0, 1.0)
 FINGERPRINT = "bernoulli"
 
@@ -25,6 +27,8 @@ class World:
         self.lives = Counter()  # restarts, by name
         self.network = []  # (from, to, message)
         self.cut = set()  # names on one side of a partition
+        self.disks = {}  # agent -> its parts
+        self.old = set()  # names of those that speak as 0.1 did
         self.truth = {}
         self.refusals = Counter()
         self.now = 0.0
@@ -78,6 +82,8 @@ class World:
         index %= len(self.network)
         source, to, message = self.network[index] if repeat else self.network.pop(index)
         if to in self.agents and (source in self.cut) == (to in self.cut):
+            if {source, to} & self.old:
+                message = CODEC.decode(CODEC.encode(message, version=1)).message
             self.send(to, self.agents[to].receive(source, message, self.now))
 
     def deliver_all(self, order="first"):
@@ -87,12 +93,22 @@ class World:
             self.deliver(0 if order == "first" else self.random.randrange(len(self.network)))
         raise AssertionError("the network does not come to rest")
 
+    def saved(self, name):
+        """The disk of an agent, to which only its changes are written."""
+        agent = self.agents[name]
+        disk = self.disks.setdefault(agent, {})
+        changes = agent.changes() if disk else agent.state()
+        for part, value in changes.items():
+            disk[part] = json.dumps(value)
+            if value is None:
+                del disk[part]
+        return {part: json.loads(value) for part, value in disk.items()}
+
     def back_up(self, name):
-        self.backups[name].append(json.loads(json.dumps(self.agents[name].state())))
+        self.backups[name].append(self.saved(name))
 
     def restart(self, name, backup=None, clean=False, keep_own=False):
-        old = self.agents[name]
-        state = json.loads(json.dumps(old.state()))
+        state = self.saved(name)
         if backup is not None:
             own = {part: v for part, v in state.items() if self.is_own(name, part)}
             state = self.backups[name][backup % len(self.backups[name])]
@@ -109,7 +125,7 @@ class World:
     def restored(self, name):
         """What another process would make of its disk."""
         agent = self.exchange(fingerprint=FINGERPRINT, bounds=BOUNDS)
-        agent.restore(json.loads(json.dumps(self.agents[name].state())))
+        agent.restore(self.saved(name))
         return agent
 
     def lose_disk(self, name):

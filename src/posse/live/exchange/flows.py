@@ -23,6 +23,8 @@ and only when it knows that the other end, the mirror, holds the last one.  The 
    answered.  Acknowledgements, and a mirror's answer to an owner whose disk has rolled back, are
    nothing but this.
 8. Removing an edge only makes it inactive; its record stays, and is resumed.
+9. A process that is told of messages it never sent, or of a version that cannot be, may be a memory
+   snapshot put back: it goes on under a new boot, as after a restart.
 
 An identity that never returns takes with it its share of the evidence and the last step of its
 edges, if that was not settled; a disk that rolls back loses what its own agent observed since.
@@ -92,10 +94,9 @@ class Flows:
         self._records = Records()
         self._active: set[str] = set()  # names
         self._census = Census([self.identity])
-        self._boot = 1 + draw(62)  # 0 means none
-        self._seq = 0
-        self._peers: dict[str, _Peer] = {}
+        self._draw = draw
         self._ticks = 0
+        self._begin()
         self._said: dict[str, Any] = {}  # the small parts, as last written
         self._gone: set[str] = set()  # parts that 0.1 wrote
         self._sizes = 0  # how often N changed
@@ -104,6 +105,18 @@ class Flows:
     def revision(self) -> int:
         """A number that rises whenever the evidence changes."""
         return self._records.revision + self._sizes
+
+    def _begin(self) -> None:
+        """A new boot: nothing is known yet of what others heard of it."""
+        self._boot = 1 + self._draw(62)  # 0 means none
+        self._seq = 0
+        self._peers: dict[str, _Peer] = {}
+        self._begun = self._ticks
+
+    def _begin_anew(self) -> None:
+        """A new boot, now and then only: a liar must not keep us from ever settling."""
+        if self._ticks - self._begun >= REMIND_EVERY:
+            self._begin()
 
     def observe(self, arm: str, statistic: Sequence[int]) -> None:
         """Add one's own evidence."""
@@ -181,6 +194,8 @@ class Flows:
         if problem := self._problem(peer, message):
             return self._refuse(problem)
         src = message.src
+        if message.echo == self._boot and message.heard > self._seq:
+            self._begin_anew()
         sender = self._peer(src)
         if sender.boots.is_repeated(message.boot, message.seq):
             return []
@@ -192,6 +207,7 @@ class Flows:
         owner = self.identity < src
         leads = message.version - record.version
         if sender.version is not None and leads > (0 if owner else 1):
+            self._begin_anew()
             return self._refuse("a version it cannot have")
         flow = negative(message.flow)
         if leads > 0 and not self._checks.is_bearable(self._records.level_with(record, flow)):

@@ -56,6 +56,15 @@ def dominates(one: Mapping[str, Sequence[int]], other: Mapping[str, Sequence[int
     return all(arm in one and one[arm][-1] >= values[-1] for arm, values in other.items())
 
 
+def larger(one: Mapping[str, Sequence[int]], other: Mapping[str, Sequence[int]]) -> Ledger:
+    """Of each arm that which counts more pulls."""
+    both = {arm: tuple(values) for arm, values in one.items()}
+    for arm, values in other.items():
+        if arm not in both or values[-1] > both[arm][-1]:
+            both[arm] = tuple(values)
+    return both
+
+
 def plain(ledger: Mapping[str, Sequence[int]]) -> dict[str, list[int]]:
     """As JSON would give it back."""
     return {arm: list(values) for arm, values in ledger.items()}

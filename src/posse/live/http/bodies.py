@@ -149,7 +149,8 @@ def sentence(message: str) -> str:
             "digit, _ or -"
         )
     if size := _SIZE.match(what):
-        thing = "items" if size[1] == "array" else "characters"
+        thing = "item" if size[1] == "array" else "character"
+        thing += "" if size[3] == "1" else "s"
         return f"{named} must have at {'least' if size[2] == '>' else 'most'} {size[3]} {thing}"
     if kind := _KIND.match(what):
         wanted = [NAMES.get(name, name) for name in kind[1].split(" | ")]

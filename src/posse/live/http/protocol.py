@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -70,6 +71,7 @@ class Protocol(HttpToolsProtocol):
                 self._sentence = HEAD_TOO_LARGE
                 raise ValueError(HEAD_TOO_LARGE)  # the parser stops
         super().on_headers_complete()
+        self.headers = []  # trailers are none of the request's headers
 
     def on_chunk_header(self) -> None:
         """A chunk begins."""
@@ -155,11 +157,33 @@ class Protocol(HttpToolsProtocol):
 
 
 class LimitedServer(uvicorn.Server):
-    """uvicorn's server with a limit on the time of TLS handshakes; its own gives them a minute."""
+    """uvicorn's server with a limit on the time of TLS handshakes; its own gives them a minute.
+
+    It looks at its clients every second, and ends at once when it is told to.
+    """
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._told = asyncio.Event()
+
+    def end(self) -> None:
+        """Tell it to, from any thread."""
+        self.should_exit = True
+        if self._loop is not None:
+            with suppress(RuntimeError):  # it has ended
+                self._loop.call_soon_threadsafe(self._told.set)
+
+    async def main_loop(self) -> None:
+        """Do what is to be done every second, until the end."""
+        while not await self.on_tick(0):
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._told.wait(), 1.0)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen on the sockets given."""
-        config, loop = self.config, asyncio.get_running_loop()
+        self._loop = loop = asyncio.get_running_loop()
+        config = self.config
         made = partial(
             config.http_protocol_class,
             config=config,  # type: ignore[call-arg]

@@ -135,7 +135,7 @@ class Server:
 
     def stop(self) -> None:
         """End it: finish what is asked, close, remove a Unix socket's file."""
-        self._server.should_exit = True
+        self._server.end()
         self._thread.join(STOP)
         self._socket.close()
         if self._path is not None:

@@ -9,12 +9,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 from posse.live.experiment import Experiment, Wish
 from posse.live.http.traffic import Traffic
 from posse.live.node import Node
 from posse.live.store import Conflict, DecisionRecord, Late, Outcome, Store, StoreError, Unknown
 
+MOST = 1000  # rewards and decisions after which a commit takes no further question
 Given = tuple[str, float]  # a decision and its reward
 
 
@@ -51,8 +53,15 @@ class Turns:
         await question.answered
 
     def _turn(self) -> None:
-        """Answer all that was asked."""
-        asked, self._asked = self._asked, []
+        """Answer what was asked; if that is very much, the first of it, then let others ask."""
+        items = accumulate(len(each.rewards) + len(each.wishes) for each in self._asked)
+        enough = next((place for place, n in enumerate(items, 1) if n >= MOST), len(self._asked))
+        asked, self._asked = self._asked[:enough], self._asked[enough:]
+        if self._asked:
+            asyncio.get_running_loop().call_soon(self._turn)
+        self._answer(asked)
+
+    def _answer(self, asked: Sequence[Question]) -> None:
         try:
             self.commit(asked)
         except StoreError as error:  # nothing of it was kept
@@ -62,8 +71,7 @@ class Turns:
                 _tell(asked, error)
             else:  # a bug of ours: who did not cause it should not see it
                 for question in asked:
-                    self._asked = [question]
-                    self._turn()
+                    self._answer([question])
         else:
             _tell(asked, None)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container
 from typing import Any
 
-from posse.live.control_records import Control
+from posse.live.control.records import Control
 
 AHEAD = 1000  # versions
 MOST = 100

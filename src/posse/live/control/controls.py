@@ -15,13 +15,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from posse.live.control_records import Control as Control
-from posse.live.control_records import ControlMessage as ControlMessage
-from posse.live.control_records import is_control
-from posse.live.control_steps import MOST, Steps
+from posse.live.control.records import Control as Control
+from posse.live.control.records import ControlMessage as ControlMessage
+from posse.live.control.records import is_control
+from posse.live.control.steps import MOST, Steps
+from posse.live.control.vouching import Vouch
 from posse.live.exchange.origins import Sign
 from posse.live.store.records import Conflict
-from posse.live.vouching import Vouch
 
 FORGED = "a control with a bad signature"
 REPEAT = 10.0  # seconds until a neighbour is told again what it was told

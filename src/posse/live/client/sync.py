@@ -9,12 +9,12 @@ from http.client import HTTPException
 from pathlib import Path
 from typing import Any, TypeVar
 
-from posse.live import calls
 from posse.live.agent import Decision
-from posse.live.calls import Call, Quanta, Reward, Told
-from posse.live.connection import Address, Answer, Connection
-from posse.live.fallback import Fallback
-from posse.live.retries import AWAY, Attempts, Patience, understood
+from posse.live.client import calls
+from posse.live.client.calls import Call, Quanta, Reward, Told
+from posse.live.client.connection import Address, Answer, Connection
+from posse.live.client.fallback import Fallback
+from posse.live.client.retries import AWAY, Attempts, Patience, understood
 
 T = TypeVar("T")
 

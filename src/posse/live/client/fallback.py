@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from posse import checks
 from posse.live.agent import Decision
-from posse.live.calls import Call, Reward
+from posse.live.client.calls import Call, Reward
 from posse.live.store.records import text
 
 REMEMBERED = 100_000  # ids of decisions, of which the oldest is forgotten first

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from posse import checks
-from posse.live.calls import refusal
-from posse.live.connection import Answer
+from posse.live.client.calls import refusal
+from posse.live.client.connection import Answer
 from posse.live.store import StoreError
 
 AWAY = (502, 503, 504)  # a store that fails, or a proxy before an agent that is starting again

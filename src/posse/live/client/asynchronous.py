@@ -7,12 +7,12 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from posse.live import calls
 from posse.live.agent import Decision
-from posse.live.calls import Call, Quanta, Reward, Told
-from posse.live.connection import Address, Answer
-from posse.live.fallback import Fallback
-from posse.live.retries import AWAY, Attempts, Patience, understood
+from posse.live.client import calls
+from posse.live.client.calls import Call, Quanta, Reward, Told
+from posse.live.client.connection import Address, Answer
+from posse.live.client.fallback import Fallback
+from posse.live.client.retries import AWAY, Attempts, Patience, understood
 
 if TYPE_CHECKING:
     import httpcore
