@@ -8,9 +8,9 @@ from posse.live.certificates import Files
 from posse.live.dialects import LONG
 from posse.live.exchange import FlowsMessage, OriginsMessage, own
 from posse.live.exchange.quanta import PER_UNIT
-from posse.live.making import Keys, Outside
-from posse.live.process import assemble
-from posse.live.settings import from_data
+from posse.live.setup.making import Keys, Outside
+from posse.live.setup.process import assemble
+from posse.live.setup.settings import from_data
 from posse.live.transport.memory import MemoryNetwork
 from posse.live.wire import Codec
 
