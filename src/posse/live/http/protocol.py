@@ -65,6 +65,7 @@ class Protocol(HttpToolsProtocol):
         self._rested = 0.0  # since when there is no request
         self._bodies = 0  # bytes of bodies that are not answered yet
         self._refusal = (b"400 Bad Request", NO_HTTP, "no HTTP")  # if the parser stops
+        self._deaf = False  # refused: what still comes is not heard
 
     def connection_made(self, transport: Any) -> None:
         """Let it in, in place of who keeps us waiting longest; refuse it if all are at work."""
@@ -127,11 +128,13 @@ class Protocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Take in what came, up to the largest head."""
+        if self._deaf:
+            return
         self._segment = len(data)
         self._overhead += self._segment
         super().data_received(data)
         self._overhead = max(0, self._overhead)
-        if self.transport.is_closing():
+        if self._deaf or self.transport.is_closing():
             return
         if self._overhead > LARGEST_HEAD:
             self._refusal = (b"400 Bad Request", HEAD_TOO_LARGE, "too large a head")
@@ -142,6 +145,7 @@ class Protocol(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """Refuse it in one sentence, and hang up; answers that are under way go out first."""
+        self._deaf = True
         if not self._leave(self._refusal[2]):
             self._refuse(*self._refusal)
 
