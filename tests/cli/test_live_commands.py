@@ -228,8 +228,8 @@ def test_a_swarm_that_lost_a_reward_says_where(monkeypatch, tmp_path, capsys):
 
     update = MemorySite.update
 
-    def forgetful(self, decision, reward):
-        return self.name == "agent-1" or update(self, decision, reward)
+    def forgetful(self, decision, reward, experiment):
+        return self.name == "agent-1" or update(self, decision, reward, experiment)
 
     monkeypatch.setattr(MemorySite, "update", forgetful)
     folder = tmp_path / "kept"

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from posse.live.http.metrics import metrics
-from posse.live.settings import read_settings
+from posse.live.setup.settings import read_settings
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"

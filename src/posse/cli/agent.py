@@ -17,7 +17,7 @@ from posse.cli.supervision import Supervisor
 
 if TYPE_CHECKING:
     from posse.live.node import Node
-    from posse.live.settings import Settings
+    from posse.live.setup.settings import Settings
 
 EXAMPLES = """Examples:
 
@@ -59,8 +59,8 @@ def _run(file: Path) -> None:
 
         import_special()
         from posse.live import logs
-        from posse.live.process import make_node
-        from posse.live.settings import read_settings
+        from posse.live.setup.process import make_node
+        from posse.live.setup.settings import read_settings
 
         settings = read_settings(file)
         logs.set_up(settings.name, settings.log)
@@ -82,9 +82,9 @@ def _run(file: Path) -> None:
 
 def _serve(node: Node, settings: Settings, file: Path, open_: ExitStack) -> str:
     """Open the addresses that the settings name; the one where the application asks."""
-    from posse.live.doors import door
     from posse.live.http import serve, serve_probe
-    from posse.live.reloading import reload_from
+    from posse.live.setup.doors import door
+    from posse.live.setup.reloading import reload_from
 
     front = door(settings, file.resolve().parent)
     server = serve(
@@ -106,7 +106,7 @@ def _serve(node: Node, settings: Settings, file: Path, open_: ExitStack) -> str:
 
 def _reload(file: Path, node: Node) -> None:
     """Take in what has changed in a file; a bad one changes nothing, and the log says why."""
-    from posse.live.reloading import reload_from
+    from posse.live.setup.reloading import reload_from
 
     try:
         reload_from(file, node)
@@ -146,7 +146,7 @@ def _run_all(files: list[Path]) -> None:
     """Look after some agents until told to stop, or until all were stopped."""
     with mistakes(), live():
         from posse.live import logs
-        from posse.live.settings import read_settings
+        from posse.live.setup.settings import read_settings
 
         for file in files:  # what is wrong from the start is said, before any is started
             read_settings(file)

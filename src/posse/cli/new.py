@@ -44,7 +44,7 @@ def new(
     """
     with mistakes(), live():
         from posse.live import certificates
-        from posse.live.settings import read_settings
+        from posse.live.setup.settings import read_settings
 
         tables = _split(experiments)
         for name in (*names, *tables):

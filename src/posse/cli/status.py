@@ -72,7 +72,7 @@ class _Agent:
 
     def _of(self, experiment: str | None) -> Any:
         """A client of an experiment, or of the only one."""
-        from posse.live.client.sync import Client
+        from posse.live.client import Client
 
         if experiment not in self._clients:
             client = Client(self._url, experiment=experiment, **self._options)
