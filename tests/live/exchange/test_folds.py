@@ -104,6 +104,27 @@ def test_a_floor_absorbs_all_dated_incarnations_below_it_and_no_others():
     assert not mine.refusals
 
 
+def test_an_older_fold_of_what_has_no_name_any_more_is_not_counted_twice(few):
+    """Seen: where a neighbour's disk was set back as well, its third agent's word came too late."""
+    past = [entry("me", DATED + nth) for nth in range(1, 7)]
+    older = entry(
+        *("me", DATED + 50, 1, 3), layout=2, folded=((past[0].key[1], 1), (past[1].key[1], 1))
+    )
+    mine, third = agent("me"), agent("third")
+    mine.connect("friend")
+    mine.receive("friend", message(*past, complete=True), 0.0)
+    mine.observe("a", ONE)
+    mine.tick(0.0)
+    assert len(entries_of(mine, "me")) == 1
+    mine.receive("friend", message(older), 1.0)
+    assert mine.own() == {"a": (PER_UNIT, 7 * PER_UNIT)}
+    assert mine.refusals == {own.UNTOLD: 1}
+    third.receive("friend", message(older), 1.0)
+    ((_, told),) = mine.tick(2.0)
+    third.receive("me", told, 2.0)
+    assert third.evidence() == mine.own()
+
+
 def test_what_was_forgotten_when_it_was_folded_is_added_exactly(few):
     """A disk rolled back, and folded away what a third agent held more of."""
     world = World(Origins, 3, digest_every=2)

@@ -155,7 +155,7 @@ class Own:
             if not room or (len(more) > MOST_NAMED_EVER and not all_shown):
                 continue
             self.archive.note(
-                entry.incarnation, entry.seq, self.archive.pure(entry), current.incarnation
+                entry.incarnation, entry.seq, self._pure(entry), current.incarnation
             )
             self.archive.note_unknown(entry)
             current.absorb(entry.evidence)
@@ -169,6 +169,10 @@ class Own:
         self._rewrite(current)
         return True
 
+    def _pure(self, entry: Entry) -> Ledger | None:
+        """What an entry is worth without all that it absorbed, if that can be told."""
+        return self.archive.pure(entry, self.books.absorbed(self.identity).floor)
+
     def _rewrite(self, current: Current) -> None:
         """Enter an incarnation that absorbed others, or parts of them."""
         current.seq += 1
@@ -177,7 +181,7 @@ class Own:
 
     def _keep(self, entry: Entry) -> None:
         """Hold one's own words, and archive what they have absorbed."""
-        pure = {e.incarnation: self.archive.pure(e) for e in self.books.of(self.identity)}
+        pure = {e.incarnation: self._pure(e) for e in self.books.of(self.identity)}
         named = dict(entry.folded)
         for gone in self.books.keep(entry):
             seq = named.get(gone.incarnation, gone.seq)
@@ -220,26 +224,25 @@ class Own:
 
     def _absorb(self, entry: Entry) -> str | None:
         """Absorb one's own words that count, in part, what is counted elsewhere."""
-        if not self._gather(entry):
-            return UNTOLD
-        return self._absorb_worth(entry, self.archive.pure(entry), {})
+        return self._absorb_worth(entry, {})
 
     def _add_difference(self, entry: Entry) -> str | None:
         """Add what an absorbed incarnation has more than we knew of it."""
-        if not self._gather(entry):
-            return UNTOLD
-        before, worth = self.archive.worth(entry.incarnation), self.archive.pure(entry)
-        if before is None:
-            return UNTOLD
-        return self._absorb_worth(entry, worth, before)
+        return self._absorb_worth(entry, self.archive.worth(entry.incarnation))
 
-    def _absorb_worth(self, entry: Entry, worth: Ledger | None, before: Ledger) -> str | None:
-        if worth is None:
-            return UNTOLD
+    def _absorb_worth(self, entry: Entry, before: Ledger | None) -> str | None:
+        if not self._gather(entry):
+            return "no room"
         current = self.current or self.open()
-        # of two futures of a past process the larger count of each arm, for all to agree on
-        worth = larger(before, worth)
-        fresh = minus(worth, before)
+        worth, problem = self._pure(entry), None
+        if worth is None or before is None:
+            # nothing twice, then: of each arm the larger count of it and of all that is counted
+            worth, problem, counted = None, UNTOLD, self.books.sum_of(self.identity)
+            fresh = minus(larger(counted, entry.evidence), counted)
+        else:
+            # of two futures of a past process the larger count of each arm, for all to agree on
+            worth = larger(before, worth)
+            fresh = minus(worth, before)
         if not current.has_room_for(fresh):
             return "no room"
         current.absorb(fresh)
@@ -251,7 +254,7 @@ class Own:
         current.floor = max(current.floor, entry.floor)
         self.archive.note(entry.incarnation, seq, worth, current.incarnation)
         self._rewrite(current)
-        return None
+        return problem
 
     def _part(self, theirs: Entry) -> None:
         """Another future of the present incarnation: keep theirs, move ours to a new one."""
@@ -281,7 +284,7 @@ class Own:
             # some may hold our future, others theirs: both are in what replaces it
             seq = max(theirs.seq, ours.seq)
             self.archive.note(
-                theirs.incarnation, seq, self.archive.pure(theirs), current.incarnation
+                theirs.incarnation, seq, self._pure(theirs), current.incarnation
             )
             current.absorb(theirs.evidence)
             current.folded |= dict(theirs.folded)
