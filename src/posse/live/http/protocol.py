@@ -11,7 +11,7 @@ import socket
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -194,7 +194,8 @@ class Protocol(HttpToolsProtocol):
 
         Else 1000 connections without a word, opened again when closed, would keep all others out.
         """
-        waiting = ((each.keeps_waiting, each) for each in self.connections)  # type: ignore[union-attr]
+        ours = cast("set[Protocol]", self.connections)
+        waiting = ((each.keeps_waiting, each) for each in ours)
         longest = min(
             ((since, each) for since, each in waiting if since is not None),
             key=lambda found: found[0],
