@@ -138,7 +138,9 @@ def main() -> None:
         raise SystemExit("nothing was answered")
     half, most = (1e3 * taken[int(level * (len(taken) - 1))] for level in (0.5, 0.99))
     per_second = BATCH * len(taken) / sum(taken) if a.mode == "rewards" else len(taken) / a.seconds
-    print(json.dumps({"per_second": per_second, "p50_ms": half, "p99_ms": most}))
+    count = len(taken) * (BATCH if a.mode == "rewards" else 1)
+    figures = {"per_second": per_second, "p50_ms": half, "p99_ms": most, "count": count}
+    print(json.dumps(figures))
 
 
 if __name__ == "__main__":

@@ -55,7 +55,7 @@ def _run(file: Path) -> None:
             _reload(file, node)
 
     with mistakes(), live(), told(reload) as stopped:
-        from posse.live.lean import import_special
+        from posse.live.lean import code, give_back, import_special
 
         import_special()
         from posse.live import logs
@@ -67,6 +67,7 @@ def _run(file: Path) -> None:
         raise_descriptors()
         with _of(file):
             made = make_node(settings, file.resolve().parent)
+        loaded = code()
         try:
             with ExitStack() as open_:
                 with _of(file):
@@ -74,6 +75,7 @@ def _run(file: Path) -> None:
                     url = _serve(made, settings, file, open_)
                 node = made  # from now on it can be reloaded
                 _tell(settings, f"{settings.name} answers at {url}")
+                give_back(loaded)
                 stopped()
         finally:
             made.stop()
