@@ -161,9 +161,13 @@ def memory(process: int) -> float:
 
 
 def seconds_used(process: int) -> float:
-    """The seconds of processor that a process has taken (Linux)."""
-    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    """The seconds of processor that the threads of a process have taken (Linux).
+
+    To the nanosecond, as its scheduler has it: /proc/PID/stat counts hundredths of seconds, and on
+    many systems only by who happens to run when the clock ticks.
+    """
+    threads = Path(f"/proc/{process}/task").iterdir()
+    return sum(int((each / "schedstat").read_text().split()[0]) for each in threads) / 1e9
 
 
 @contextmanager
@@ -300,7 +304,7 @@ def measure(folder: Path, pythons: dict[str, str], rounds: int, seconds: float) 
                             refused.add((who, name))
                             continue
                         used = seconds_used(line.asked) - used
-                        figures["cpu_ms"] = 1e3 * used / (figures["per_second"] * seconds)
+                        figures["cpu_ms"] = 1e3 * used / figures.pop("count")
                         for key, value in figures.items():
                             if round_:
                                 taken[who][f"{name} {key}"].append(value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import signal
 from collections.abc import Iterator
@@ -76,6 +77,7 @@ def _run(file: Path) -> None:
                 node = made  # from now on it can be reloaded
                 _tell(settings, f"{settings.name} answers at {url}")
                 give_back(loaded)
+                gc.freeze()  # what is here stays, and a look through all of it takes long
                 stopped()
         finally:
             made.stop()

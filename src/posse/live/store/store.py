@@ -9,7 +9,8 @@ import json
 import os
 import time as times
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cache
 from typing import Any
 
 from posse.live.store.ages import Ages
@@ -21,6 +22,12 @@ from posse.live.store.records import Conflict, DecisionRecord, Late, Outcome, Un
 
 COLUMNS = "id, arm, probability, time, reward, settled, silent"
 NEWEST = "SELECT coalesce(max(number), 0) FROM decision"
+INSERT = (
+    "INSERT INTO decision (experiment, id, arm, probability, time) VALUES (?, ?, ?, ?, ?) "
+    "ON CONFLICT (experiment, id) DO NOTHING"
+)
+SETTLE = "UPDATE decision SET reward = ?, settled = ?, silent = ? WHERE number = ?"
+AT_ONCE = 512  # ids in a query
 CHUNK = 1000  # decisions that one commit expires or forgets, so that rewards need not wait long
 
 
@@ -93,51 +100,36 @@ class Store:
 
         It survives this process at once, and a power failure with the next reward or `flush`.
         """
-        row = (
-            self._number,
-            text("id", decision.id),
-            text("arm", decision.arm),
-            number("probability", decision.probability),
-            number("time", decision.time),
-        )
-        if not 0 <= row[3] <= 1:
-            raise ValueError(f"probability must be between 0 and 1, got {decision.probability}")
+        return self.decide_many([decision])[0]
 
-        def work() -> DecisionRecord:
-            made = self._file.connection.execute(
-                "INSERT INTO decision (experiment, id, arm, probability, time) "
-                "VALUES (?, ?, ?, ?, ?) ON CONFLICT (experiment, id) DO NOTHING",
-                row,
-            )
-            return decision if made.rowcount else self._find(decision.id)[1]
+    def decide_many(self, decisions: Sequence[DecisionRecord]) -> list[DecisionRecord]:
+        """Keep new decisions, of which one may have the id of another; see `decide`."""
+        rows = [(decision, self._checked(decision)) for decision in decisions]
+
+        def work() -> list[DecisionRecord]:
+            execute = self._file.connection.execute
+            return [
+                decision if execute(INSERT, row).rowcount else self._find([decision.id])[row[1]][1]
+                for decision, row in rows
+            ]
 
         # who asks should not wait for the disk: its reward will, and then both are there
         return self._file.run(work, durable=False)
 
     def reward(self, decision_id: str, reward: float, time: float) -> Outcome:
         """Settle a decision; the same reward again changes nothing, another one is a Conflict."""
-        decision_id, time = text("decision_id", decision_id), number("time", time)
-        reward = number("reward", reward)
+        (outcome,) = self.reward_many([(decision_id, reward)], time)
+        if isinstance(outcome, ValueError):
+            raise outcome
+        return outcome
 
-        def work() -> Outcome:
-            row, kept = self._find(decision_id)
-            if kept.settled is None:
-                self._settle(row, kept, reward, time, silent=False)
-                return Outcome.NEW
-            if kept.reward == reward:
-                return Outcome.REPEATED
-            if kept.reward is None:
-                raise Late(
-                    f"decision {decision_id!r} was discarded when its window closed: the reward "
-                    f"{reward} comes too late"
-                )
-            silence = " by default, when its window closed" if kept.silent else ""
-            raise (Late if kept.silent else Conflict)(
-                f"decision {decision_id!r} has the reward {kept.reward}{silence}: "
-                f"the reward {reward} is refused"
-            )
-
-        return self._file.run(work)
+    def reward_many(
+        self, rewards: Sequence[tuple[str, float]], time: float
+    ) -> list[Outcome | ValueError]:
+        """Settle decisions, each or not: what came of it, or why it is refused; see `reward`."""
+        time = number("time", time)
+        items = [_given(*each) for each in rewards]
+        return self._file.run(lambda: self._reward(items, time))
 
     def flush(self) -> None:
         """Wait until all decisions are on disk."""
@@ -171,7 +163,8 @@ class Store:
                 (self._number, last, CHUNK),
             ).fetchall()
             for row, *columns in rows:
-                self._settle(row, _decision(columns), default_reward, now, silent=True)
+                self._keeper.settle(_settled(_decision(columns), default_reward, now, True))
+                self._file.connection.execute(SETTLE, (default_reward, now, True, row))
             return len(rows)
 
         return self._repeat(work)
@@ -247,34 +240,74 @@ class Store:
             self._keeper.expect()
             yield
 
+    def answering(self, durable: bool = True) -> AbstractContextManager[None]:
+        """As `transaction`, in which participants change by rewards alone: no other is asked."""
+        self._file.check_process()
+        return self._file.writer.transaction(durable, look=False)
+
     @property
     def commits(self) -> int:
         """How many commits the rewards and all else took."""
         return self._file.writer.commits
 
-    def _settle(
-        self, row: int, kept: DecisionRecord, reward: float | None, time: float, *, silent: bool
-    ) -> None:
-        """Give a settled decision to the participant, which may refuse it, then write it."""
-        settled = DecisionRecord(
-            kept.id, kept.arm, kept.probability, kept.time, reward, time, silent
+    def _checked(self, decision: DecisionRecord) -> tuple[int, str, str, float, float]:
+        """The row of a new decision."""
+        row = (
+            self._number,
+            text("id", decision.id),
+            text("arm", decision.arm),
+            number("probability", decision.probability),
+            number("time", decision.time),
         )
-        self._keeper.settle(settled)
-        self._file.connection.execute(
-            "UPDATE decision SET reward = ?, settled = ?, silent = ? WHERE number = ?",
-            (reward, time, silent, row),
-        )
+        if not 0 <= row[3] <= 1:
+            raise ValueError(f"probability must be between 0 and 1, got {decision.probability}")
+        return row
 
-    def _find(self, id: str) -> tuple[int, DecisionRecord]:
-        """Look up a decision and its row within the open transaction."""
-        found = self._file.connection.execute(
-            f"SELECT number, {COLUMNS} FROM decision WHERE experiment = ? AND id = ?",
-            (self._number, id),
-        ).fetchone()
-        if found is None:
-            raise Unknown(f"there is no decision {id!r}: check the id, or its age")
-        row, *columns = found
-        return row, _decision(columns)
+    def _reward(
+        self, items: Sequence[tuple[str, float] | ValueError], time: float
+    ) -> list[Outcome | ValueError]:
+        """Settle what can be, within the open transaction."""
+        kept = self._find([item[0] for item in items if not isinstance(item, ValueError)])
+        outcomes: list[Outcome | ValueError] = []
+        settled: list[tuple[float | None, float, bool, int]] = []
+        try:
+            for item in items:
+                if isinstance(item, ValueError):
+                    outcomes.append(item)
+                    continue
+                id, reward = item
+                found = kept.get(id)
+                if found is None:
+                    error = f"there is no decision {id!r}: check the id, or its age"
+                    outcomes.append(Unknown(error))
+                elif found[1].settled is not None:
+                    outcomes.append(_again(found[1], reward))
+                else:
+                    row, decision = found
+                    now = _settled(decision, reward, time, False)
+                    try:
+                        self._keeper.settle(now)
+                    except ValueError as refused:
+                        outcomes.append(refused)
+                        continue
+                    kept[id] = row, now
+                    settled.append((reward, time, False, row))
+                    outcomes.append(Outcome.NEW)
+        finally:  # whatever happens, what the participant took in is written
+            if settled:
+                self._file.connection.executemany(SETTLE, settled)
+        return outcomes
+
+    def _find(self, ids: Sequence[str]) -> dict[str, tuple[int, DecisionRecord]]:
+        """Look up decisions and their rows within the open transaction."""
+        execute, found = self._file.connection.execute, {}
+        for first in range(0, len(ids), AT_ONCE):
+            some = ids[first : first + AT_ONCE]
+            places = 1 << (len(some) - 1).bit_length()  # few different queries are prepared
+            asked = (*some, *[some[0]] * (places - len(some)))
+            for row, *columns in execute(_query(places), (self._number, *asked)):
+                found[columns[0]] = row, _decision(columns)
+        return found
 
     def _write(self, statement: str, values: tuple[Any, ...]) -> None:
         self._file.run(lambda: self._file.connection.execute(statement, values))
@@ -297,3 +330,42 @@ def _decision(columns: Sequence[Any]) -> DecisionRecord:
     """Make a decision of the COLUMNS."""
     id, arm, probability, time, reward, settled, silent = columns
     return DecisionRecord(id, arm, probability, time, reward, settled, bool(silent))
+
+
+@cache
+def _query(places: int) -> str:
+    """What looks for so many ids."""
+    marks = ", ".join("?" * places)
+    return f"SELECT number, {COLUMNS} FROM decision WHERE experiment = ? AND id IN ({marks})"
+
+
+def _given(id: str, reward: float) -> tuple[str, float] | ValueError:
+    """A reward, or why it is none."""
+    try:
+        return text("decision_id", id), number("reward", reward)
+    except ValueError as error:
+        return error
+
+
+def _settled(
+    decision: DecisionRecord, reward: float | None, time: float, silent: bool
+) -> DecisionRecord:
+    """What becomes of it with its reward."""
+    d = decision
+    return DecisionRecord(d.id, d.arm, d.probability, d.time, reward, time, silent)
+
+
+def _again(kept: DecisionRecord, reward: float) -> Outcome | Conflict:
+    """What another reward of a settled decision is."""
+    if kept.reward == reward:
+        return Outcome.REPEATED
+    if kept.reward is None:
+        return Late(
+            f"decision {kept.id!r} was discarded when its window closed: the reward {reward} comes "
+            "too late"
+        )
+    silence = " by default, when its window closed" if kept.silent else ""
+    return (Late if kept.silent else Conflict)(
+        f"decision {kept.id!r} has the reward {kept.reward}{silence}: the reward {reward} is "
+        "refused"
+    )
