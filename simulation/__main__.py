@@ -5,9 +5,15 @@ from __future__ import annotations
 import argparse
 import sys
 
-from simulation.campaign import campaign, report
+from simulation.campaign import campaign, report, verdict
+from simulation.mutations import table
 from simulation.schedule import plan_of
 from simulation.verdict import run
+
+
+def fails(seed: int, exchange: str) -> bool:
+    """Whether a schedule fails."""
+    return verdict(plan_of(seed, exchange)) is not None
 
 
 def main() -> int:
@@ -19,12 +25,21 @@ def main() -> int:
     parser.add_argument("--exchange", choices=("origins", "flows"), help="only this one")
     parser.add_argument("--processes", type=int, help="how many; all cores if not given")
     parser.add_argument("--failures", type=int, default=5, help="stop after so many")
+    parser.add_argument(
+        "--memories", action="store_true", help="of one seed: with memory snapshots put back"
+    )
+    parser.add_argument("--mutations", type=int, help="so many schedules without each rule")
     asked = parser.parse_args()
     exchanges = (asked.exchange,) if asked.exchange else ("origins", "flows")
+    if asked.mutations is not None:
+        for rule, found in table(asked.mutations, fails):
+            said = ", ".join(f"{exchange} {count}" for exchange, count in found.items())
+            print(f"{rule:70} {said}", flush=True)
+        return 0
     if asked.seed is not None:
         failed = 0
         for exchange in exchanges:
-            plan = plan_of(asked.seed, exchange)
+            plan = plan_of(asked.seed, exchange, asked.memories)
             if run(plan) is None:
                 print(f"seed {asked.seed}, {exchange}: {len(plan.steps)} steps, all promises kept")
             else:

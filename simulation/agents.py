@@ -13,9 +13,9 @@ import numpy as np
 
 from posse import families
 from posse.live.exchange import own
-from posse.live.experiment_settings import ExperimentSettings
 from posse.live.inbox import Limits
-from posse.live.settings import Settings
+from posse.live.setup.experiments import ExperimentSettings
+from posse.live.setup.settings import Settings
 from simulation.bits import RANGE
 
 LIAR = "z"

@@ -164,8 +164,8 @@ class Connection(sqlite3.Connection):
         if sql == "COMMIT":
             grown = disk.log_size()
             if disk.fault == "torn" and disk.countdown < 0 and grown > size:
-                # in the middle of the log's last pages: SQLite must find the commit unfinished
-                disk.end(torn=size + (grown - size) * (1 + disk.countdown % 3) // 4)
+                # cut in the log's last pages, or whole and not synced yet
+                disk.end(torn=size + (grown - size) * (1 + disk.countdown % 4) // 4)
                 raise Killed
             self.changes_before = self.total_changes
             if disk.full_sync and changed:  # SQLite syncs nothing for a commit without a change

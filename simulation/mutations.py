@@ -17,7 +17,6 @@ from posse.live.exchange.ledger import negative
 from posse.live.exchange.messages import FlowsMessage
 from posse.live.experiment import Experiment
 from posse.live.store import Outcome, Store, StoreError, claim, file, keeper
-from simulation import agents
 
 Patch = tuple[Any, str, Any]
 
@@ -129,7 +128,7 @@ RULES: dict[str, list[Patch]] = {
         (own.Own, "take", lambda self, entry: None),
     ],
     "origins: what a fold absorbs counts once": [
-        (own.Own, "_overlap", lambda self, entry, others: False),
+        (own.Own, "_overlap", lambda self, entry: False),
     ],
     "origins: incarnations without a name fold only when all was shown": [
         (own.Own, "fold_if_many", lambda self, all_shown: _fold_if_many(self, True)),
@@ -166,6 +165,3 @@ def table(schedules: int, run: Callable[[int, str], bool]) -> Iterator[tuple[str
         exchanges = only.get(rule.partition(":")[0], ("origins", "flows"))
         with without(rule):
             yield rule, {x: sum(run(seed, x) for seed in range(schedules)) for x in exchanges}
-
-
-__all__ = ["RULES", "agents", "table", "without"]

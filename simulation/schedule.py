@@ -106,12 +106,13 @@ class Plan:
     old: tuple[str, ...] = ()  # agents that speak the wire format of Posse 0.1 only
 
 
-def plan_of(seed: int, exchange: str) -> Plan:
-    """The schedule of a seed."""
-    draw = random.Random(f"{seed} {exchange}")
+def plan_of(seed: int, exchange: str, memories: bool = False) -> Plan:
+    """The schedule of a seed; `memories`: machines are put back with their memory, too."""
+    draw = random.Random(f"{seed} {exchange} {memories}")
     names = tuple("abcd"[: draw.choice((2, 2, 3, 3, 4))])
     links = tuple((names[a], names[b]) for a, b in draw.choice(SHAPES[len(names)]))
-    kinds = draw.sample(sorted(TROUBLE), draw.randint(1, 4))
+    usual = [kind for kind in sorted(TROUBLE) if kind != "memories"]
+    kinds = draw.sample(usual, draw.randint(1, 4)) + ["memories"] * memories
     if "liars" in kinds:
         links = (*links, *((name, "z") for name in names if draw.random() < 0.7))
     weights = WORK | TALK
@@ -138,7 +139,8 @@ def plan_of(seed: int, exchange: str) -> Plan:
     if eager and draw.random() < 0.6:
         numbered[:0] = [(what, focus, draw.randrange(10_000)) for what in OLD.split()]
     experiments = draw.choice(EXPERIMENTS)
-    may_be_old = not eager and experiments == EXPERIMENTS[0] and draw.random() < 0.25
+    plain = not eager and experiments == EXPERIMENTS[0] and "memories" not in kinds
+    may_be_old = plain and draw.random() < 0.25  # 0.1 cannot hear of what was folded
     return Plan(
         seed,
         exchange,

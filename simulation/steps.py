@@ -249,12 +249,26 @@ def backup(world: World, a: int, b: int) -> None:
 
 
 def snapshot(world: World, a: int, b: int) -> None:
-    """Set a machine aside, with its memory."""
+    """Set a machine aside, with its memory, when its neighbours hold what it observed.
+
+    What it observed in the ticks before can count twice, or not, when the memory is put back.
+    """
     site = site_of(world, a)
-    if site.node is not None:
+    mingle(world, a, b)
+    if site.node is not None and settled_at(site):
         held = world.history.held.get(site.name, frozenset())
         backup = Backup(site.disk.copy(), site.memory.copy(), held)
         site.snapshots.append(Snapshot(backup, Frozen(site.node), site.clock))
+
+
+def settled_at(site: Site) -> bool:
+    """Whether all neighbours hold what a running site has."""
+    assert site.node is not None
+    for experiment in site.node.experiments.values():
+        for name, status in experiment.neighbours().items():
+            if name != LIAR and status.active and status.lag != 0:
+                return False
+    return True
 
 
 def rewind(world: World, a: int, b: int) -> None:

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from posse.live.making import Outside
 from posse.live.node import Node
-from posse.live.process import assemble
-from posse.live.settings import Settings
+from posse.live.setup.making import Outside
+from posse.live.setup.process import assemble
+from posse.live.setup.settings import Settings
 from posse.live.store import DecisionRecord, StoreError, schema
 from posse.live.store.place import _held
 from simulation import disk as disks

@@ -16,8 +16,8 @@ import httpx
 import pytest
 
 from posse.families import FAMILIES, ability
-from posse.live.experiment_settings import KEYS
-from posse.live.settings import Settings, from_data
+from posse.live.setup.experiments import KEYS
+from posse.live.setup.settings import Settings, from_data
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "live.md").read_text()

@@ -145,6 +145,39 @@ def test_status_of_several_experiments_or_of_one(monkeypatch, capsys):
     assert capsys.readouterr().out.count("arms, as") == 1
 
 
+@pytest.mark.parametrize("width", [80, 120])
+def test_status_fits_the_terminal(monkeypatch, capsys, width):
+    """Every arm is one line, in a terminal of 80 columns too; it was folded into several."""
+    numbers = {
+        "mean": 0.0123456,
+        "low": 0.00123456,
+        "high": 0.123456,
+        "probability_best": 0.99999,
+        "expected_loss": 0.000123456,
+        "pulls_here": 999_999,
+        "pulls_in_network": 1e8,
+    }
+    arms = dict.fromkeys(["a [long] name, much longer than there is room", "green"], numbers)
+    monkeypatch.setattr(Told, "arms", lambda client: arms)
+    monkeypatch.setattr("posse.live.client.Client", Told)
+    monkeypatch.setenv("COLUMNS", str(width))
+    assert posse("status", Told.url, Told.url) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= width
+    assert sum("0.00123 to 0.123" in line for line in lines) == 2 * 2
+    (first, _) = [line for line in lines if line.startswith("a [long]")]
+    assert first.split()[-2:] == ["999,999", "100.00M"]
+    assert ("…" in first) == (width == 80)
+    assert sum(line.startswith("green (pinned) ") for line in lines) == 2
+
+
+def test_status_of_an_experiment_that_is_not_there(monkeypatch, capsys):
+    monkeypatch.setattr("posse.live.client.Client", Told)
+    monkeypatch.setattr(Told, "names", ("checkout", "banner"))
+    assert posse("status", Told.url, "--experiment", "cart") == 2
+    assert "has no experiment cart, but checkout, banner" in capsys.readouterr().err
+
+
 def test_status_of_nobody(capsys):
     assert posse("status", "http://127.0.0.1:9") == 2
     (line,) = capsys.readouterr().err.splitlines()
@@ -195,8 +228,8 @@ def test_a_swarm_that_lost_a_reward_says_where(monkeypatch, tmp_path, capsys):
 
     update = MemorySite.update
 
-    def forgetful(self, decision, reward):
-        return self.name == "agent-1" or update(self, decision, reward)
+    def forgetful(self, decision, reward, experiment):
+        return self.name == "agent-1" or update(self, decision, reward, experiment)
 
     monkeypatch.setattr(MemorySite, "update", forgetful)
     folder = tmp_path / "kept"

@@ -76,7 +76,8 @@ def test_the_help_leads_researchers_and_operators_to_their_first_command():
     )
     words = " ".join(introduction.split())
     assert "Researchers simulate. First: posse paper fig3, then posse run FILE.toml." in words
-    assert "First: posse new berlin paris, then posse agent." in words
+    assert "First: posse new berlin paris, then posse agent berlin.toml paris.toml;" in words
+    assert "docs/live.md" in words
     listed = [re.findall(r"^│ (\w+)  ", group, re.MULTILINE) for group in (lab, live)]
     assert listed[0] == ["paper", "run", "inspect"]
     assert set(listed[1]) == {command.split()[0] for command in COMMANDS} - set(listed[0])

@@ -1,8 +1,9 @@
 """`posse new`: files that agents can be started with."""
 
 import pytest
+import scipy.stats
 
-from posse.live.settings import read_settings
+from posse.live.setup.settings import read_settings
 
 from .calling import said
 
@@ -18,7 +19,12 @@ def _elsewhere(tmp_path, monkeypatch):
 
 def test_neighbours_of_each_other(capsys, tmp_path):
     code, out, err = run(capsys, "a", "b", "c", "--arms", "short, long")
-    assert (code, out.split(), err) == (0, ["a.toml", "b.toml", "c.toml", "certs"], "")
+    assert (code, out.split()) == (0, ["a.toml", "b.toml", "c.toml", "certs"])
+    start, ask, look = err.splitlines()  # what to do next
+    assert "posse agent a.toml b.toml c.toml" in start
+    assert "curl http://127.0.0.1:8700/v1/decisions" in ask
+    assert "posse status http://127.0.0.1:8700" in look
+    assert "docs/live.md" in look
     made = {name: read_settings(tmp_path / f"{name}.toml") for name in "abc"}
     assert made["a"].experiments["default"].arms == ("short", "long")
     assert len({settings.http for settings in made.values()}) == 3
@@ -28,12 +34,38 @@ def test_neighbours_of_each_other(capsys, tmp_path):
         assert (tmp_path / "certs" / f"{name}.key").stat().st_mode & 0o777 == 0o600
 
 
+def test_several_experiments(capsys, tmp_path):
+    code, _, err = run(capsys, "a", "b", "--experiments", "checkout, banner", "--arms", "x,y")
+    assert code == 0
+    assert "/v1/experiments/checkout/decisions" in err
+    made = read_settings(tmp_path / "a.toml")
+    assert list(made.experiments) == ["checkout", "banner"]
+    assert all(each.arms == ("x", "y") for each in made.experiments.values())
+    assert made.experiments["banner"].default_reward == 0
+    assert list(made.neighbours) == ["b"]
+
+
+@pytest.mark.parametrize("rate", [0.0005, 0.03, 0.2])
+def test_a_prior_for_rare_rewards(capsys, tmp_path, rate):
+    """A flat prior's 95% interval leaves out 2%: it begins at 2.5%."""
+    assert run(capsys, "a", "--rate", rate)[0] == 0
+    family = read_settings(tmp_path / "a.toml").experiments["default"].family
+    prior = scipy.stats.beta(family.alpha, family.beta)
+    assert prior.mean() == pytest.approx(rate, rel=1e-3)
+    low, high = prior.ppf([0.025, 0.975])
+    assert low < rate / 10
+    assert high > 3 * rate
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
         (["a", "a"], "every agent needs a name of its own, got a a"),
         (["a b"], "a name has 1 to 64 letters"),
         (["a", "b", "--arms", "one,one"], "a.toml: arms must be one or more different names"),
+        (["a", "--experiments", "b,b"], "every experiment needs a name of its own"),
+        (["a", "--experiments", "b c"], "a name has 1 to 64 letters"),
+        (["a", "--rate", "0.9"], "--rate must be 0.0001 to 0.5, got 0.9"),
         ([], "Missing argument 'NAME'."),
     ],
 )

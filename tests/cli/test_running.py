@@ -84,3 +84,16 @@ def test_a_terminal_that_was_closed_ends_it():
             assert process.communicate(timeout=60)[0] == b"True 1\nTrue 1\n"
         finally:
             process.kill()
+
+
+def test_as_many_descriptors_as_are_allowed():
+    """Systems begin with 1,024, which idle strangers use up; they allow more to who asks."""
+    resource = pytest.importorskip("resource")
+    code = (
+        "import resource; from posse.cli.running import raise_descriptors; "
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (128, 512)); raise_descriptors(); "
+        "print(resource.getrlimit(resource.RLIMIT_NOFILE)); raise_descriptors(300)"
+    )
+    assert resource.getrlimit(resource.RLIMIT_NOFILE)[1] != 0
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60)
+    assert (ended.stdout, ended.stderr) == (b"(512, 512)\n", b"")

@@ -4,9 +4,9 @@ import random
 from itertools import pairwise
 
 from posse.live.certificates import Files
-from posse.live.making import Keys, Outside
-from posse.live.process import assemble
-from posse.live.settings import from_data
+from posse.live.setup.making import Keys, Outside
+from posse.live.setup.process import assemble
+from posse.live.setup.settings import from_data
 from posse.live.transport.memory import MemoryNetwork
 
 ARMS = ["red", "green"]

@@ -6,9 +6,9 @@ import pytest
 
 from posse.live.certificates import Files
 from posse.live.control.controls import REPEAT
-from posse.live.making import Keys, Outside
-from posse.live.process import assemble
-from posse.live.settings import from_data
+from posse.live.setup.making import Keys, Outside
+from posse.live.setup.process import assemble
+from posse.live.setup.settings import from_data
 from posse.live.store import Conflict
 from posse.live.transport.memory import MemoryNetwork
 

@@ -1,6 +1,6 @@
 """Which versions of the wire format a neighbour is spoken to in."""
 
-from posse.live.dialects import AGAIN, LONG, Dialects
+from posse.live.dialects import AGAIN, LONG, SOON, Dialects
 
 
 def test_a_neighbour_is_spoken_to_as_it_speaks():
@@ -20,7 +20,9 @@ def test_a_neighbour_is_spoken_to_as_it_speaks():
     dialects.heard("b", 1, 2001.0)  # it says both until it has heard us
     assert dialects.spoken_to("b", 2002.0) == (2,)
     assert dialects.shown("b") == 2
-    dialects.heard("b", 1, 2001.0 + LONG)  # it went back to 0.1
+    # it went back to 0.1; seen: it was told nothing that it understands for a minute
+    assert dialects.spoken_to("b", 2001.0 + SOON) == (2, 1)
+    dialects.heard("b", 1, 2001.0 + LONG)
     assert dialects.spoken_to("b", 2002.0 + LONG) == (1,)
     assert dialects.shown("b") == 1
     assert dialects.spoken_to("c", 0.0) == (2, 1)

@@ -181,7 +181,7 @@ def test_counters_begin_at_zero(http):
     assert len(reasons) > 10
     for name, pattern in {
         "wire.py": r'WireError\(.*, "([A-Za-z ]+)"\)',
-        "controls.py": r'(?:FORGED = |return )"(a [a-z ]*control[a-z ]*)"',
+        "control/controls.py": r'(?:FORGED = |return )"(a [a-z ]*control[a-z ]*)"',
         "node.py": r'refusals.add\("([A-Za-z ]+)"|NEWER = "([A-Za-z ]+)"',
         "inbox.py": r'MESSAGES, BYTES = "([a-z ]+)", "([a-z ]+)"',
         "transport/zenoh.py": r'return "([a-z ]+)"',

@@ -6,8 +6,8 @@ import pytest
 
 from posse.live import certificates
 from posse.live.inbox import Limits
-from posse.live.process import make_node
-from posse.live.settings import from_data
+from posse.live.setup.process import make_node
+from posse.live.setup.settings import from_data
 from posse.live.store import Unknown
 
 from .loopback import certified, free_addresses, wait_until

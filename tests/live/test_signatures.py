@@ -7,7 +7,7 @@ import pytest
 from posse import families
 from posse.live import certificates
 from posse.live.certificates import Files
-from posse.live.settings import from_data
+from posse.live.setup.settings import from_data
 from posse.live.signatures import signer, verifier
 
 from .loopback import certified

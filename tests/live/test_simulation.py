@@ -5,7 +5,9 @@ import itertools
 import pytest
 
 from simulation.campaign import report, verdict
-from simulation.schedule import plan_of
+from simulation.mutations import without
+from simulation.schedule import Plan, plan_of
+from simulation.shrink import shrink
 
 SCHEDULES = range(150)
 PART = 25
@@ -24,3 +26,70 @@ def test_a_seed_is_one_schedule():
     plans = [plan_of(seed, "origins") for seed in range(20)]
     assert plans == [plan_of(seed, "origins") for seed in range(20)]
     assert all(one.steps != other.steps for one, other in itertools.pairwise(plans))
+
+
+A1 = (  # a volume set back: rewards that neighbours hold, and others before it hears of them
+    *(("pull", 0, 2), ("mingle", 0, 0), ("backup", 0, 3), ("pull", 0, 2), ("pull", 0, 2)),
+    *(("mingle", 0, 0), ("set_back", 0, 0)),
+)
+
+
+@pytest.mark.parametrize("fresh", [2, 6, 8])
+def test_the_checker_sees_a_volume_set_back_where_incarnations_are_resumed(fresh):
+    """Fewer, as many and more rewards than were set back: lost, in disagreement, erased."""
+    triangle = (("a", "b"), ("b", "c"), ("a", "c"))
+    steps = (*A1, *[("pull", 0, 0)] * fresh)
+    plan = Plan(1, "origins", ("a", "b", "c"), triangle, steps)
+    assert verdict(plan) is None
+    with without("origins: an incarnation is never resumed"):
+        assert verdict(plan) is not None
+
+
+@pytest.mark.parametrize(
+    ("rule", "fault"),
+    [
+        ("store: memory goes back when a commit fails", "failing"),
+        ("store: acknowledged means committed", "failing"),
+        ("store: a reward waits for the disk", "power"),
+        ("origins: signatures", "lie"),
+        ("origins: a digest replaces what was held", "lose"),
+    ],
+)
+def test_a_rule_taken_away_is_noticed(rule, fault):
+    plans = (plan_of(seed, "origins") for seed in itertools.count())
+    often = (plan for plan in plans if sum(what == fault for what, _, _ in plan.steps) > 4)
+    with without(rule):
+        assert any(verdict(plan) is not None for plan in itertools.islice(often, 40))
+
+
+def test_a_failure_is_repeated_by_its_seed_with_fewer_steps():
+    with without("store: evidence is in the same commit"):
+        plan = plan_of(1, "origins")
+        said = report(plan)
+        assert said == report(plan)
+        assert "python -m simulation --seed 1 --exchange origins" in said
+        short = shrink(plan, lambda fewer: verdict(fewer) is not None)
+        assert len(short.steps) < 5
+        assert verdict(short) is not None
+
+
+@pytest.mark.parametrize("fault", range(1, 4), ids=["kill", "power", "torn"])
+@pytest.mark.parametrize("exchange", ["origins", "flows"])
+def test_a_process_that_ends_at_any_of_its_statements_and_messages(exchange, fault):
+    """In the middle of a commit, too, and again when the power fails after the next start."""
+    for events in range(0, 30, 2):
+        steps = (("bomb", 0, 4 * events + fault), ("pull", 0, 1), ("start", 0, 0), ("power", 0, 1))
+        plan = Plan(events, exchange, ("a", "b"), (("a", "b"),), steps)
+        assert verdict(plan) is None
+
+
+@pytest.mark.parametrize("exchange", ["origins", "flows"])
+@pytest.mark.parametrize("fresh", [1, 3, 6])
+def test_a_machine_put_back_with_its_memory(exchange, fresh):
+    """Under flows its edges stood still for ever: its neighbours had versions that cannot be."""
+    steps = (
+        *(("pull", 0, 2), ("mingle", 0, 0), ("snapshot", 0, 0), ("pull", 0, 2), ("pull", 0, 2)),
+        *(("mingle", 0, 0), ("rewind", 0, 0), *[("pull", 0, 0)] * fresh, ("mingle", 0, 0)),
+    )
+    triangle = (("a", "b"), ("b", "c"), ("a", "c"))
+    assert verdict(Plan(1, exchange, ("a", "b", "c"), triangle, steps)) is None

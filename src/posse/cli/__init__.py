@@ -36,8 +36,8 @@ app = typer.Typer(
 
 Researchers simulate. First: [bold]posse paper fig3[/bold], then [bold]posse run FILE.toml[/bold].
 
-Operators run agents that learn from real rewards. First: [bold]posse new berlin paris[/bold],
-then [bold]posse agent[/bold].""",
+Operators run agents that learn. First: [bold]posse new berlin paris[/bold], then
+[bold]posse agent berlin.toml paris.toml[/bold]; docs/live.md goes on from there.""",
     epilog="posse COMMAND --help shows examples of each.",
     add_completion=False,
     pretty_exceptions_enable=False,

@@ -8,7 +8,7 @@ import signal
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,7 +18,7 @@ from posse.cli.supervision import Supervisor
 
 if TYPE_CHECKING:
     from posse.live.node import Node
-    from posse.live.settings import Settings
+    from posse.live.setup.settings import Settings
 
 EXAMPLES = """Examples:
 
@@ -60,8 +60,8 @@ def _run(file: Path) -> None:
 
         import_special()
         from posse.live import logs
-        from posse.live.process import make_node
-        from posse.live.settings import read_settings
+        from posse.live.setup.process import make_node
+        from posse.live.setup.settings import read_settings
 
         settings = read_settings(file)
         logs.set_up(settings.name, settings.log)
@@ -86,62 +86,31 @@ def _run(file: Path) -> None:
 
 def _serve(node: Node, settings: Settings, file: Path, open_: ExitStack) -> str:
     """Open the addresses that the settings name; the one where the application asks."""
-    from posse.live.certificates import check_private
     from posse.live.http import serve, serve_probe
-    from posse.live.reloading import reload_from
+    from posse.live.setup.doors import door
+    from posse.live.setup.reloading import reload_from
 
-    folder = file.resolve().parent
-    tls: dict[str, Any] = {}
-    if settings.http_certificate:
-        certificate = folder / settings.http_certificate
-        key = folder / settings.http_key if settings.http_key else certificate.with_suffix(".key")
-        for path in (certificate, key):
-            if not path.exists():
-                raise ValueError(f"http_certificate: there is no file {path}")
-        check_private(key)
-        tls = {"certificate": certificate, "key": key}
-    server = open_.enter_context(
-        serve(
-            node,
-            settings.http,
-            settings.http_hosts,
-            token=_token("http_token", folder, settings.http_token),
-            operator_token=_token("operator_token", folder, settings.operator_token),
-            reload=lambda: reload_from(file, node),
-            insecure=settings.insecure_http,
-            **tls,
-        )
+    front = door(settings, file.resolve().parent)
+    server = serve(
+        node,
+        front.address,
+        front.hosts,
+        token=front.token,
+        operator_token=front.operator_token,
+        reload=lambda: reload_from(file, node),
+        certificate=front.certificate,
+        key=front.key,
+        insecure=settings.insecure_http,
     )
+    open_.enter_context(server)
     if settings.probe:
         open_.enter_context(serve_probe(node, settings.probe))
     return server.url
 
 
-def _token(key: str, folder: Path, name: str) -> str | None:
-    """What a file of a token holds, one line; None where the settings name none."""
-    from posse.live.certificates import check_private
-
-    if not name:
-        return None
-    path = folder / name
-    try:
-        content = path.read_text(encoding="ascii").strip()
-    except OSError as error:
-        raise ValueError(f"{key}: {path} cannot be read ({error.strerror})") from None
-    except ValueError:
-        content = ""
-    if not content or len(content.split()) > 1 or not content.isprintable():
-        raise ValueError(
-            f"{key}: {path} must have one line of letters, digits and signs, such as "
-            "openssl rand -hex 32 writes"
-        )
-    check_private(path)
-    return content
-
-
 def _reload(file: Path, node: Node) -> None:
     """Take in what has changed in a file; a bad one changes nothing, and the log says why."""
-    from posse.live.reloading import reload_from
+    from posse.live.setup.reloading import reload_from
 
     try:
         reload_from(file, node)
@@ -181,7 +150,7 @@ def _run_all(files: list[Path]) -> None:
     """Look after some agents until told to stop, or until all were stopped."""
     with mistakes(), live():
         from posse.live import logs
-        from posse.live.settings import read_settings
+        from posse.live.setup.settings import read_settings
 
         for file in files:  # what is wrong from the start is said, before any is started
             read_settings(file)

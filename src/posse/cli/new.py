@@ -13,9 +13,14 @@ EXAMPLES = """Examples:
 
 posse new berlin paris rome
 
-posse new north south --arms short,long --folder trial"""
+posse new north south --arms short,long --rate 0.03 --folder trial
+
+posse new berlin paris --experiments checkout,banner"""
 
 HTTP, LISTEN = 8700, 7447  # ports of the first agent; the others have the next ones
+# rewards that a prior of a rate is worth: of one success, so that the data soon outweigh it, and a
+# 95% interval still reaches from a fortieth of the rate to 3.7 times it
+SUCCESSES = 1.0
 
 
 def new(
@@ -23,27 +28,40 @@ def new(
     arms: Annotated[
         str, typer.Option(help="Options to choose from, with commas between them.")
     ] = "red,green,blue",
+    experiments: Annotated[
+        str, typer.Option(help="Names of experiments, with commas: one table for each.")
+    ] = "",
+    rate: Annotated[
+        float | None,
+        typer.Option(help="How often rewards are 1, roughly, as 0.03: a prior that suits it."),
+    ] = None,
     folder: Annotated[Path, typer.Option(help="Where to write.")] = Path(),
 ) -> None:
     """Write an agent.toml and a certificate for each of some neighbours on this machine.
 
-    Then start them with posse agent; for agents on several machines, change the addresses.
+    Then start them with posse agent; for agents on several machines, change the addresses
+    (docs/live-three-machines.md).
     """
     with mistakes(), live():
         from posse.live import certificates
-        from posse.live.settings import read_settings
+        from posse.live.setup.settings import read_settings
 
-        for name in names:
+        tables = _split(experiments)
+        for name in (*names, *tables):
             certificates.checked_name(name)
         if len(set(names)) < len(names):
             raise Mistake(f"every agent needs a name of its own, got {' '.join(names)}")
+        if len(set(tables)) < len(tables):
+            raise Mistake(f"every experiment needs a name of its own, got {experiments}")
+        if rate is not None and not 0.0001 <= rate <= 0.5:
+            raise Mistake(f"--rate must be 0.0001 to 0.5, got {rate}")
         files = {name: folder / f"{name}.toml" for name in names}
         certs = folder / "certs"
         if taken := [path for path in (*files.values(), certs) if path.exists()]:
             raise Mistake(f"{taken[0]} exists: name another with --folder")
         folder.mkdir(parents=True, exist_ok=True)
         for name, file in files.items():
-            file.write_text(_toml(name, names, arms.split(",")), encoding="utf-8")
+            file.write_text(_toml(name, names, _split(arms), tables, rate), encoding="utf-8")
             try:
                 read_settings(file)
             except ValueError:
@@ -52,12 +70,36 @@ def new(
         certificates.create_authority(certs)
         for name in names:
             certificates.issue(certs, name)
-    for file in files.values():
-        typer.echo(file)
-    typer.echo(certs)
+    for path in (*files.values(), certs):
+        typer.echo(path)
+    _say_what_next(list(files.values()), tables)
 
 
-def _toml(name: str, names: list[str], arms: list[str]) -> str:
+def _say_what_next(files: list[Path], tables: list[str]) -> None:
+    one = f"/experiments/{tables[0]}" if len(tables) > 1 else ""
+    url = f"http://127.0.0.1:{HTTP}"
+    ask = f"curl {url}/v1{one}/decisions -H 'Content-Type: application/json' -d '{{}}'"
+    typer.echo(f"Start:  posse agent {' '.join(map(str, files))}", err=True)
+    typer.echo(f"Ask:    {ask}", err=True)
+    typer.echo(f"Look:   posse status {url}    (and read docs/live.md)", err=True)
+
+
+def _split(text: str) -> list[str]:
+    return [each.strip() for each in text.split(",")] if text.strip() else []
+
+
+def _family(rate: float | None) -> str:
+    """The family of rewards 0 or 1, as TOML, with a prior of the weight of one success."""
+    if rate is None:
+        return """family = "bernoulli"            # rewards are 0 or 1"""
+    beta = round(SUCCESSES * (1 - rate) / rate, 3)
+    return f"""# rewards are 0 or 1, some {rate * 100:g}% of them 1: a prior that weighs one success
+family = {{name = "bernoulli", alpha = {SUCCESSES:g}, beta = {beta:g}}}"""
+
+
+def _toml(
+    name: str, names: list[str], arms: list[str], tables: list[str], rate: float | None
+) -> str:
     """The settings of one of some agents, all of them neighbours."""
     import json
 
@@ -65,16 +107,22 @@ def _toml(name: str, names: list[str], arms: list[str]) -> str:
     others = "\n".join(
         f'{other} = "127.0.0.1:{LISTEN + i}"' for i, other in enumerate(names) if other != name
     )
+    options = f"arms = {json.dumps(arms, ensure_ascii=False)}"
+    above = f"{options}\n" if not tables else "# what follows holds for every experiment below\n"
+    below = "".join(
+        f"\n[experiments.{table}]    # at /v1/experiments/{table}/decisions\n{options}\n"
+        for table in tables
+    )
     return f"""name = "{name}"
-arms = {json.dumps([arm.strip() for arm in arms], ensure_ascii=False)}
-family = "bernoulli"            # rewards are 0 or 1
+{above}{_family(rate)}
 http = "127.0.0.1:{HTTP + place}"         # where the application asks
 listen = "127.0.0.1:{LISTEN + place}"       # where neighbours call
 store = "{name}.db"
 certificates = "certs"
 reward_window = 3600            # seconds to wait for a reward ...
 default_reward = 0              # ... and what silence then means
+remember = 7776000              # seconds for which decisions are kept: 90 days
 
 [neighbours]                    # where they listen
 {others}
-"""
+{below}"""

@@ -11,7 +11,7 @@ import typer
 from posse.cli.errors import Mistake, live, mistakes, token_in
 
 if TYPE_CHECKING:
-    from posse.live.client.sync import Client
+    from posse.live.client import Client
 
 PIN_EXAMPLES = """Examples:
 
@@ -124,7 +124,7 @@ def _ask(
     verify: Path | None,
 ) -> dict[str, Any]:
     with mistakes(), live():
-        from posse.live.client.sync import Client
+        from posse.live.client import Client
 
         token = None if token_file is None else token_in(token_file)
         # one more attempt, for an agent that is just starting again; nobody waits long at a prompt

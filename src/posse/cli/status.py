@@ -1,9 +1,8 @@
-"""`posse status`: what a live agent knows, and how its neighbours are."""
+"""`posse status`: what live agents know, and how their neighbours are."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,102 +10,123 @@ from typing import Annotated, Any
 import typer
 
 from posse.cli.errors import Mistake, live, mistakes, token_in
+from posse.cli.operators import Verify
 
 EXAMPLES = """Examples:
 
 posse status http://127.0.0.1:8700
 
-posse status http://127.0.0.1:8700 --watch
+posse status http://127.0.0.1:8700 http://127.0.0.1:8701 --experiment checkout
 
-posse status http://127.0.0.1:8700 --experiment checkout"""
+posse status https://berlin.example.org:8700 --token-file token --watch"""
+
+FIGURES = 58  # columns that all but the names of arms may take, without what is between them
+WIDE = 100  # columns from which on there is more between them
 
 
 def status(
-    url: Annotated[str, typer.Argument(metavar="URL", help="Where the agent answers.")],
+    urls: Annotated[list[str], typer.Argument(metavar="URL", help="Where an agent answers.")],
     watch: Annotated[bool, typer.Option("--watch", help="Every second, until Ctrl-C.")] = False,
-    experiment: Annotated[
-        str | None, typer.Option("--experiment", help="This one alone, of several.")
-    ] = None,
+    experiment: Annotated[str | None, typer.Option(help="This one alone, of several.")] = None,
     token_file: Annotated[
-        Path | None, typer.Option("--token-file", help="The file that is the agent's http_token.")
+        Path | None, typer.Option("--token-file", help="The file that agent.toml calls http_token.")
     ] = None,
-    verify: Annotated[
-        Path | None,
-        typer.Option("--verify", help="For https: a file of authorities, such as certs/ca.pem."),
-    ] = None,
+    verify: Verify = None,
 ) -> None:
-    """Show an agent's arms and neighbours as tables."""
-    from rich.console import Console
+    """Show agents' arms, experiment by experiment, and neighbours as tables."""
+    from rich.console import Console, Group
     from rich.live import Live
     from rich.text import Text
 
-    with mistakes(), live(), ExitStack() as open_clients:
-        from posse.live.client.sync import Client
-
-        def client(experiment: str | None) -> Any:
-            # one more attempt, for an agent that is just starting again
-            options: Any = {"token": token, "verify": verify, "experiment": experiment}
-            return open_clients.enter_context(Client(url, timeout=3.0, attempts=2, **options))
-
+    with mistakes(), live(), ExitStack() as open_:
         token = None if token_file is None else token_in(token_file)
-        whole = client(experiment)
-        names: list[str | None] = [] if experiment else [*_experiments(whole)]
-        clients = {name: client(name) for name in names} or {experiment: whole}
+        # one more attempt, for an agent that is just starting again
+        options = {"timeout": 3.0, "attempts": 2, "token": token, "verify": verify}
+        agents = [_Agent(url, experiment, options, open_) for url in urls]
         if not watch:
-            Console().print(_shown(clients))
+            for each in agents:
+                Console().print(_shown(each))
             return
-        with Live(_shown(clients), console=Console(), auto_refresh=False) as shown:
+        begun = Group(*map(_shown, agents))
+        with Live(begun, console=Console(), auto_refresh=False) as shown:
             while True:
                 time.sleep(1)
-                try:
-                    now = _shown(clients)
-                except Mistake as error:  # it may be starting again
-                    now = Text(str(error))
-                shown.update(now, refresh=True)
+                now = []
+                for each in agents:
+                    try:
+                        now.append(_shown(each))
+                    except Mistake as error:  # it may be starting again
+                        now.append(Text(str(error)))
+                shown.update(Group(*now), refresh=True)
 
 
-def _experiments(client: Any) -> list[str]:
-    """The experiments of an agent; none of one of Posse 0.1, or of something else."""
-    try:
-        return list(client.experiments()["experiments"])
-    except ConnectionError as error:
-        raise Mistake(str(error)) from None
-    except Exception:  # what it is will be seen when it is asked for more
-        return []
+class _Agent:
+    """An agent's answers, of one of its experiments or of all."""
+
+    def __init__(
+        self, url: str, experiment: str | None, options: dict[str, Any], open_: ExitStack
+    ) -> None:
+        self._url, self._experiment, self._options, self._open = url, experiment, options, open_
+        self._clients: dict[str | None, Any] = {}
+        self.url = self._of(None).url
+
+    def _of(self, experiment: str | None) -> Any:
+        """A client of an experiment, or of the only one."""
+        from posse.live.client import Client
+
+        if experiment not in self._clients:
+            client = Client(self._url, experiment=experiment, **self._options)
+            self._clients[experiment] = self._open.enter_context(client)
+        return self._clients[experiment]
+
+    def network(self) -> dict[str, Any]:
+        """Its neighbours."""
+        return dict(self._of(None).network())
+
+    def experiments(self) -> dict[str | None, tuple[dict[str, Any], dict[str, Any]]]:
+        """By name, if there are several: what holds for the arms, and what is known of them."""
+        from posse.live.store import Unknown
+
+        try:
+            there = list(self._of(None).experiments()["experiments"])
+        except Unknown:  # an agent of 0.1 has one, and does not say so
+            there = []
+        if self._experiment is not None and self._experiment not in there:
+            known = ", ".join(map(str, there))
+            raise Mistake(f"{self.url} has no experiment {self._experiment}, but {known}")
+        chosen = [self._experiment] if self._experiment else there if len(there) > 1 else [None]
+        return {name: (self._holds(name), self._of(name).arms()) for name in chosen}
+
+    def _holds(self, experiment: str | None) -> dict[str, Any]:
+        """What is pinned and paused; an agent of 0.1 knows no such thing."""
+        from posse.live.store import Unknown
+
+        try:
+            return dict(self._of(experiment).controls())
+        except Unknown:
+            return {"pinned": None, "paused": []}
 
 
-def _shown(clients: Mapping[Any, Any]) -> Any:
+def _shown(agent: Any) -> Any:
     from rich.console import Group
 
-    url = next(iter(clients.values())).url
     try:
-        arms = {name: client.arms() for name, client in clients.items()}
-        controls = {name: _controls(client) for name, client in clients.items()}
-        network = next(iter(clients.values())).network()
+        network, experiments = agent.network(), agent.experiments()
     except ConnectionError as error:
         raise Mistake(str(error)) from None
+    except Mistake:
+        raise
     except Exception as error:
         reason = str(error) or type(error).__name__
-        raise Mistake(f"no agent answers at {url}: {reason[:200]}") from None
-    several = len(clients) > 1
+        raise Mistake(f"no agent answers at {agent.url}: {reason[:200]}") from None
     try:
-        tables = [
-            _arms(arms[name], controls[name], f"{name}: " * several + f"arms, as {url} knows them")
-            for name in clients
-        ]
-        return Group(*tables, _network(network))
+        tables: list[Any] = []
+        for name, (holds, arms) in experiments.items():
+            title = f"arms, as {agent.url} knows them"
+            tables += _arms(arms, holds, title if name is None else f"{name}: {title}")
+        return Group(*tables, *_network(network))
     except (LookupError, TypeError, ValueError, AttributeError):
-        raise Mistake(f"no agent answers at {url}, but something else") from None
-
-
-def _controls(client: Any) -> dict[str, Any]:
-    """What is pinned and paused; an agent of Posse 0.1 knows no such thing."""
-    from posse.live.store import Unknown
-
-    try:
-        return dict(client.controls())
-    except Unknown:
-        return {"pinned": None, "paused": []}
+        raise Mistake(f"no agent answers at {agent.url}, but something else") from None
 
 
 def _number(value: float | None, spelling: str) -> str:
@@ -114,48 +134,64 @@ def _number(value: float | None, spelling: str) -> str:
     return "-" if value is None else format(value, spelling)
 
 
-def _arms(arms: dict[str, dict[str, Any]], controls: dict[str, Any], title: str) -> Any:
+def _count(value: float) -> str:
+    """A count in seven characters at most."""
+    for unit, size in (("G", 1e9), ("M", 1e6)):
+        if value >= size:
+            return f"{value / size:.2f}{unit}"[-7:]
+    return f"{value:,.0f}"
+
+
+def _table(columns: list[str], left: int = 1) -> Any:
+    """A table without lines that no terminal of 80 columns need fold."""
+    from rich.console import Console
     from rich.table import Table
+
+    between = 2 if Console().width >= WIDE else 1
+    table = Table(box=None, pad_edge=False, padding=(0, between, 0, 0), header_style="bold")
+    for number, column in enumerate(columns):
+        table.add_column(column, justify="left" if number < left else "right", no_wrap=True)
+    return table
+
+
+def _arms(arms: dict[str, dict[str, Any]], holds: dict[str, Any], title: str) -> list[Any]:
+    from rich.console import Console
     from rich.text import Text
 
-    # Text, here and below: in a str Rich takes [brackets] for its markup
-    table = Table(title=Text(title, "italic"), title_justify="left")
-    table.add_column("arm")
-    for column in ("mean", "95% interval", "best?", "expected\nloss", "pulls\nhere", "in\nnetwork"):
-        table.add_column(column, justify="right")
+    table = _table(["arm", "mean", "95% interval", "best?", "expected\nloss", "pulls\nhere",
+                    "in\nnetwork"])  # fmt: skip
+    width = Console().width
+    room = max(8, width - FIGURES - (12 if width >= WIDE else 6))
     for name, arm in arms.items():
+        # Text, here and below: in a str Rich takes [brackets] for its markup
+        pinned, paused = name == holds["pinned"], name in holds["paused"]
+        mark = " (pinned)" if pinned else " (paused)" if paused else ""
+        shown = Text(name)
+        shown.truncate(room - len(mark), overflow="ellipsis")
         table.add_row(
-            Text(name + _mark(name, controls)),
+            shown.append(mark, "bold"),
             _number(arm["mean"], ".3g"),
             f"{_number(arm['low'], '.3g')} to {_number(arm['high'], '.3g')}",
             _number(arm["probability_best"], ".1%"),
             _number(arm["expected_loss"], ".3g"),
-            f"{arm['pulls_here']:,.0f}",
-            f"{arm['pulls_in_network']:,.0f}",
+            _count(arm["pulls_here"]),
+            _count(arm["pulls_in_network"]),
         )
-    return table
+    return [Text(title, "italic"), table, Text("")]
 
 
-def _mark(arm: str, controls: dict[str, Any]) -> str:
-    if arm == controls["pinned"]:
-        return " (pinned)"
-    return " (paused)" if arm in controls["paused"] else ""
-
-
-def _network(network: dict[str, Any]) -> Any:
-    from rich.table import Table
+def _network(network: dict[str, Any]) -> list[Any]:
     from rich.text import Text
 
     known = network["agents_known"]
     title = f"neighbours, and evidence of {known} agent{'' if known == 1 else 's'}"
-    table = Table(title=Text(title, "italic"), title_justify="left")
-    for column in ("neighbour", "connected", "last heard", "lag"):
-        table.add_column(column)
+    table = _table(["neighbour", "connected", "last heard", "lag"], left=4)
     for name, neighbour in network["neighbours"].items():
         heard = neighbour["last_heard"]
         ago = "never" if heard is None else f"{max(0.0, time.time() - heard):.1f} s ago"
         lag = "" if neighbour["lag"] is None else str(neighbour["lag"])
         table.add_row(Text(name), "yes" if neighbour["connected"] else "no", ago, Text(lag))
-    for reason, count in network["refused"].items():
-        table.add_row(Text(f"refused: {reason}"), "", "", Text(str(count)))
-    return table
+    refused = [
+        Text(f"refused: {reason}  {count}") for reason, count in network["refused"].items() if count
+    ]
+    return [Text(title, "italic"), table, *refused, Text("")]

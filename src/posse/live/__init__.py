@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from posse.live.agent import Agent as Agent
     from posse.live.agent import Decision as Decision
+    from posse.live.client import Client as Client
     from posse.live.client.asynchronous import AsyncClient as AsyncClient
-    from posse.live.client.sync import Client as Client
     from posse.live.node import Node as Node
     from posse.live.store import Conflict as Conflict
     from posse.live.store import Store as Store

@@ -2,7 +2,8 @@
 
 An agent that has not heard a neighbour yet says everything in both versions; each message may be
 repeated, so that who understands both takes no harm. Who has said something in version 2 is spoken
-to in version 2. Who says nothing but version 1 for long is a Posse 0.1, and is spoken to in it; now
+to in version 2; after some seconds of nothing but version 1 in both again, for it may have gone
+back to Posse 0.1. Who says nothing but version 1 for long has done so, and is spoken to in it; now
 and then in both again, for it may have become newer while its words were lost.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+SOON = 5.0  # seconds of nothing but version 1, after version 2
 LONG = 60.0  # seconds of nothing but version 1
 AGAIN = 600.0  # seconds after which both are tried once more, for a time of LONG
 
@@ -48,7 +50,7 @@ class Dialects:
         passed = max(0.0, now - heard.only_older)
         if passed >= LONG and passed % AGAIN >= LONG:
             return (1,)
-        return (2, 1) if heard.newer is None or passed >= LONG else (2,)
+        return (2, 1) if heard.newer is None or passed >= SOON else (2,)
 
     def shown(self, peer: str) -> int | None:
         """The newest version heard of late, for people; None before anything was heard."""

@@ -195,9 +195,10 @@ class Experiment:
         if self.remember is not None:
             self.store.forget(now, self.remember)
 
-    def tick(self, now: float) -> Outgoing:
-        """The messages that are due, once what they say is on disk."""
+    def tick(self, now: float, older: Iterable[str] = ()) -> Outgoing:
+        """The messages that are due, once what they say is on disk; older: neighbours of 0.1."""
         with self.store.transaction(), self._lock:
+            self.agent.exchange.older = frozenset(older)
             return self.agent.tick(now)
 
     def tick_controls(

@@ -1,11 +1,11 @@
 """Fingerprints: agents whose evidence means the same have equal ones, and only they exchange.
 
 Posse 0.1 hashed the `repr` of a family, so that `sigma = 1` and `sigma = 1.0` differed. Its
-spelling is kept for the families and fields that it had, with every number written as a float, so
-that stores and neighbours of 0.1 still fit. Whole numbers may have been written without a point:
-such spellings are `equal`. Messages and stores in an equal spelling are accepted, and an agent
-goes on in the spelling of its store, which its neighbours of 0.1 and all signatures know. (A new
-agent beside neighbours that still run 0.1 with numbers without a point is heard once they do not.)
+spelling is kept for the families and fields that it had, with numbers as they are given, so that
+stores and neighbours of 0.1 with the same settings still fit, also beside an agent on a new disk.
+The other ways to write whole numbers, with and without a point, are `equal`: messages and stores in
+such a spelling are accepted, and an agent goes on in the spelling of its store, which its
+neighbours of 0.1 and all signatures know.
 
 Any other family is spelled by its name and its belief's numbers: prior, statistic, range.
 
@@ -80,12 +80,16 @@ def _numbers_of_0_1(evidence: Evidence) -> dict[str, float] | None:
     for field in dataclasses.fields(FAMILIES[name]):
         if field.name not in names and getattr(family, field.name) != field.default:
             return None
-    return {name: float(getattr(family, name)) for name in names}
+    return {name: getattr(family, name) for name in names}
 
 
 def _ways(value: float) -> Sequence[str]:
-    """How a number may have been written, as a float first."""
-    return [repr(value), repr(int(value))] if value.is_integer() else [repr(value)]
+    """How a number may have been written, as it was given first."""
+    exact = float(value)
+    if not exact.is_integer():
+        return [repr(exact)]
+    ways = [repr(exact), repr(int(exact))]
+    return ways[::-1] if isinstance(value, int) else ways
 
 
 def _in_numbers(kind: str, evidence: Evidence) -> str:

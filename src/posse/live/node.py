@@ -31,8 +31,8 @@ from posse.live.transport import Receive, Transport
 from posse.live.wire import Codec, WireError
 
 if TYPE_CHECKING:
-    from posse.live.reloading import Reloading
-    from posse.live.settings import Settings
+    from posse.live.setup.reloading import Reloading
+    from posse.live.setup.settings import Settings
 
 log = logging.getLogger(__name__)
 
@@ -227,9 +227,10 @@ class Node:
                 self._bug("tick", each)
         self.store.check_place()
         self.store.flush()
+        older = [n for n in self.neighbours if self._dialects.shown(n) == 1]
         for each in experiments:
             try:
-                self._send(each.name, each.tick(now), now)
+                self._send(each.name, each.tick(now, older), now)
                 newer = [n for n in self.neighbours if 2 in self._dialects.spoken_to(n, now)]
                 self._send(each.name, each.tick_controls(newer, now), now)
             except StoreError as error:
@@ -356,7 +357,8 @@ class Node:
 
     def _bug(self, doing: str, experiment: Experiment) -> None:
         """Note a fault of ours in one experiment, which must not end the others."""
-        log.exception("experiment %s: %s failed", experiment.name, doing)
+        named = {"experiment": experiment.name}
+        log.exception("experiment %s: %s failed", experiment.name, doing, extra=named)
         self.failures.add(doing)
 
 

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from posse.live.http import serve
-from posse.live.settings import from_data
+from posse.live.setup.settings import from_data
 
 OURS = ["127.0.0.1", "localhost", "LOCALHOST:80", "127.0.0.1:8700", "[::1]", "[::1]:99"]
 THEIRS = [

@@ -201,7 +201,7 @@ def test_an_address_for_others_its_token_and_its_probe(agents):
     """The application's address has TLS and a token, the probe's tells of health alone."""
     certificates.create_authority(agents.folder)
     web = certificates.issue(agents.folder, "web")
-    (agents.folder / "token").write_text("s3cret-s3cret\n")
+    (agents.folder / "token").write_text("s3cret-s3cret-s3cret\n")
     (agents.folder / "token").chmod(0o600)
     probe, http = free_addresses(2)
     path = agents.folder / "agent.toml"
@@ -224,7 +224,7 @@ def test_an_address_for_others_its_token_and_its_probe(agents):
     verify = ssl.create_default_context(cafile=web.authority)
     with httpx.Client(base_url=url, verify=verify, trust_env=False, timeout=10) as client:
         assert client.post("/v1/decisions", json={}).status_code == 401
-        client.headers["Authorization"] = "Bearer s3cret-s3cret"
+        client.headers["Authorization"] = "Bearer s3cret-s3cret-s3cret"
         assert client.post("/v1/decisions", json={}).status_code == 200
     seen = httpx.get(f"http://{probe}/healthz", headers={"Host": "any"}, trust_env=False)
     assert seen.status_code == 200

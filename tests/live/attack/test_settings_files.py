@@ -10,8 +10,8 @@ import pytest
 
 from posse.cli import main
 from posse.live import certificates
-from posse.live.process import make_node
-from posse.live.settings import read_settings
+from posse.live.setup.process import make_node
+from posse.live.setup.settings import read_settings
 
 from ..loopback import certified  # noqa: TID252 (no package to name)
 

@@ -147,6 +147,30 @@ def test_a_line_new_old_new_of_origins():
     assert line.dialects["a"].spoken_to("b", line.now) == (1,)
 
 
+def test_many_restarts_beside_0_1_are_not_folded_while_there_is_room():
+    """Seen: after 65 crashes nothing more of an agent reached its neighbour of 0.1, nor beyond."""
+    line = Line(lambda name: agent(name, digest_every=1, **signatures(name)))
+    disk = line.agents["a"].state()
+    for _ in range(70):
+        mine = line.agents["a"] = agent("a", digest_every=1, **signatures("a"))
+        mine.restore(disk)
+        mine.observe("a", ONE)
+        for _ in range(3):
+            line.round()
+            shown = {name: line.dialects[name].shown("b") for name in "ac"}
+            assert shown in ({"a": None, "c": None}, {"a": 1, "c": 1})
+            mine.older = frozenset("b") if shown["a"] == 1 else frozenset()
+        disk = mine.state()
+    for each in line.agents.values():
+        assert each.evidence() == {"a": (70 * PER_UNIT, 70 * PER_UNIT)}
+        assert not each.refusals
+    assert len([part for part in disk if part.startswith("entry a ")]) == 70
+    mine.older = frozenset()  # it was upgraded
+    line.round()
+    disk = mine.state()
+    assert len([part for part in disk if part.startswith("entry a ")]) == 1
+
+
 def test_a_line_new_old_new_of_flows():
     line = Line(lambda name: Flows(fingerprint=FINGERPRINT, bounds=BOUNDS))
     for _ in range(64):

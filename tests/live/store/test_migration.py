@@ -1,11 +1,13 @@
 """Stores that Posse 0.1 wrote: a of two agents a and b, under origins with signatures, and flows.
 
 Each holds four rewards (0, 1, 0, 1), a decision closed by its window and one that is open; the
-neighbour gave four rewards of 1. `ca-0.1.pem` vouches for the signatures.
+neighbour gave four rewards of 1. `ca-0.1.pem` vouches for the signatures. `killed-0.1` was left by
+kill -9: three rewards and an open decision that are in its log (WAL) only.
 """
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import shutil
@@ -114,6 +116,25 @@ def test_what_was_open_is_rewarded_once(old: Path, exchange: str) -> None:
             assert sum(arm["pulls_here"] for arm in node.arms().values()) == 6
         finally:
             node.stop()
+
+
+def test_what_0_1_left_in_the_log_when_it_was_killed_is_there(tmp_path: Path) -> None:
+    path = tmp_path / "agent.db"
+    for end in ("", "-wal"):
+        packed = (DATA / f"killed-0.1.db{end}.gz").read_bytes()
+        Path(f"{path}{end}").write_bytes(gzip.decompress(packed))
+    alone = Path(shutil.copy(path, tmp_path / "alone.db"))
+    assert rows(alone) == []
+    for outcome in (Outcome.NEW, Outcome.REPEATED):
+        node = start(path, "origins")
+        try:
+            pulls = sum(values[-1] for values in node.evidence()["own"].values())
+            assert pulls == (3 if outcome is Outcome.NEW else 4) * UNIT
+            assert node.reward("open", 1.0) is outcome
+            assert node.store.open_decisions() == 0
+        finally:
+            node.stop()
+    assert len(rows(path)) == 4
 
 
 def test_another_experiment_beside_it(old: Path, exchange: str) -> None:

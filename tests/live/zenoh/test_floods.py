@@ -7,6 +7,7 @@ import sys
 import threading
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 
 import zenoh
 
@@ -53,15 +54,15 @@ def test_few_certificates_of_a_neighbour_are_kept(world):
     publisher = world.stranger().declare_publisher(
         "posse/default/b/a", congestion_control=zenoh.CongestionControl.BLOCK
     )
+
+    def heard(payload, certificate):
+        publisher.put(payload, attachment=certificate)
+        return ("b", payload) in world.heard["a"]
+
     for number in range(3 * CERTIFICATES):
         issue_for(world.folder, "b", timedelta(hours=1), f"b{number}")
-        certificate, payload = proof(world.folder, f"b{number}"), b"%d" % number
-        wait_until(
-            lambda: (
-                publisher.put(payload, attachment=certificate)  # noqa: B023 (called here)
-                or ("b", payload) in world.heard["a"]
-            )
-        )
+        said = partial(heard, b"%d" % number, proof(world.folder, f"b{number}"))
+        wait_until(said)
     assert len(a._seen["b"]) <= CERTIFICATES
     issue_for(world.folder, "b", timedelta(seconds=-5), "ended")
     publisher.put(b"late", attachment=proof(world.folder, "ended"))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import add
 
 from posse.live.exchange.layouts import needed
 from posse.live.exchange.ledger import LARGEST_SUM, MOST_ARMS, Ledger, dominates
 from posse.live.exchange.messages import Entry, wire_size
 
 MOST_VERSIONS = 64  # remembered: all of late, fewer and fewer of long ago
+MOST_SINCE = 10_000  # observations remembered one by one, from tick to tick
 STRIDE_BITS = 16
 
 
@@ -43,6 +45,7 @@ class Current:
         self._largest, self._size, self._draw = largest, 0, draw
         self._versions: list[_Version] = []
         self._noted = False  # whether nothing was added since the last version
+        self._since: list[tuple[str, tuple[int, ...]]] = []  # what was, in its order
 
     @classmethod
     def resumed(cls, entry: Entry, largest: int, draw: Callable[[int], int]) -> Current:
@@ -83,6 +86,8 @@ class Current:
         else:
             for nth, value in enumerate(values):
                 row[nth] += value
+        if len(self._since) < MOST_SINCE:
+            self._since.append((arm, tuple(values)))
         if self._noted:
             # at random, so that two futures of one process seldom use the same number
             self.seq += self._draw(STRIDE_BITS)
@@ -113,6 +118,7 @@ class Current:
         if not self._versions or self._versions[-1].seq < self.seq:
             self._versions.append(_Version(self.seq, self.evidence(), dict(self.folded)))
             self._noted = True
+            self._since = []
             if len(self._versions) > MOST_VERSIONS:
                 half = MOST_VERSIONS // 2
                 self._versions = self._versions[:half:2] + self._versions[half:]
@@ -152,10 +158,25 @@ class Current:
             if version.seq <= theirs.seq and dominates(theirs.evidence, version.evidence)
         ]
         held = [version for version in common if version.acknowledged]
-        if not common:
-            return 0, {}, {}
-        last = (held or common)[-1]
+        last = (held or common)[-1] if common else _Version(0, {}, {})
+        if not self._versions or last is self._versions[-1]:
+            # what was added before they parted is in both, and would be counted twice
+            return last.seq, self._common_with(theirs, last.evidence), last.folded
         return last.seq, last.evidence, last.folded
+
+    def _common_with(self, theirs: Entry, evidence: Ledger) -> Ledger:
+        """What was added since the last version, as far as another future has it as well."""
+        common = {arm: list(values) for arm, values in evidence.items()}
+        for arm, values in self._since:
+            before = common.get(arm)
+            common[arm] = list(values if before is None else map(add, before, values))
+            if not dominates(theirs.evidence, {arm: tuple(common[arm])}):
+                if before is None:
+                    del common[arm]
+                else:
+                    common[arm] = before
+                break
+        return {arm: tuple(values) for arm, values in common.items()}
 
     @staticmethod
     def _row_size(arm: str, values: Sequence[int]) -> int:

@@ -83,6 +83,7 @@ class Flows:
         self.identity = identity or f"{draw(128):032x}"
         self.refusals: Counter[str] = Counter()
         self.fingerprint = fingerprint
+        self.older: frozenset[str] = frozenset()  # they read all that there is
         self._bounds = Bounds(tuple(bounds))
         self._network_size = network_size
         self._divide = divide

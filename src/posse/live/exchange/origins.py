@@ -23,25 +23,25 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from posse.live.exchange.books import Absorbed, Books, entry_from_plain
+from posse.live.exchange.books import Books, entry_from_plain
 from posse.live.exchange.current import Current
 from posse.live.exchange.digests import Holding, Neighbour, Page, Pages
 from posse.live.exchange.examine import Examined, Examiner
 from posse.live.exchange.examine import Sign as Sign
 from posse.live.exchange.examine import Verify as Verify
 from posse.live.exchange.jumps import Jumps
-from posse.live.exchange.layouts import DEFAULT, read, signed_bytes
+from posse.live.exchange.layouts import DEFAULT, signed_bytes
 from posse.live.exchange.ledger import Bounds, Ledger, dominates
 from posse.live.exchange.messages import Entry, OriginsMessage
 from posse.live.exchange.origin_checks import LARGEST_ENTRY, OriginChecks, RateCap
 from posse.live.exchange.own import Own
-from posse.live.exchange.quanta import PER_UNIT
+from posse.live.exchange.rooms import LARGEST_ORIGIN as LARGEST_ORIGIN
+from posse.live.exchange.rooms import Rooms
 from posse.live.exchange.seam import NeighbourStatus, Outgoing
 
 T = TypeVar("T")
 
 ROOM = 900_000  # bytes of a message
-LARGEST_ORIGIN = 2_000_000  # bytes that the entries of one origin may take, however many
 
 
 class Origins:
@@ -69,13 +69,14 @@ class Origins:
         self.identity = identity or f"{draw(128):032x}"
         self.refusals: Counter[str] = Counter()
         self.fingerprint = fingerprint
+        self.older: frozenset[str] = frozenset()  # neighbours that cannot read folds
         self._fingerprints = (fingerprint, *equal)
         self._network, self._experiment = network, experiment
         self._bounds = Bounds(tuple(bounds))
         checks = OriginChecks(self._fingerprints, self._bounds, most_entries, experiment)
         self._examiner = Examiner(checks, verify, network, self._is_news, draw)
         self._sign = sign
-        self._rate_cap = rate_cap
+        self._rooms = Rooms(most_entries, rate_cap)
         self._digest_every, self._batch, self._most_entries = digest_every, batch, most_entries
         self._draw, self._clock = draw, clock
         self._process = f"{draw(64):016x}"  # only this very process goes on in an incarnation
@@ -137,7 +138,10 @@ class Origins:
         if self._jumps.at(now):  # this may be a copy of a process that went on elsewhere
             self._own.close()
         self._own.write()
-        self._own.fold_if_many(all(map(self._has_shown_all, self._neighbours.values())))
+        # a neighbour of 0.1 would learn nothing more of us: it can wait, while there is room
+        readable = self.older.isdisjoint(self._neighbours)
+        shown = readable and all(map(self._has_shown_all, self._neighbours.values()))
+        self._own.fold_if_many(shown)
         if self._own.current is not None:
             self._own.current.note_version()
         outgoing: Outgoing = []
@@ -204,9 +208,8 @@ class Origins:
         self._own.write()
         self._said, self._gone = self._small_parts(), set()
         self._books.changed.clear()
-        self._own.archive_changed.clear()
         entries = {_part(key): self._books.written(key) for key in self._books.entries}
-        return {**self._said, **entries, **self._own.written()}
+        return {**self._said, **entries, **self._own.archive.state()}
 
     def changes(self) -> dict[str, Any]:
         """The parts that changed since they were last written; None: a part is gone."""
@@ -216,13 +219,9 @@ class Origins:
         changed |= {name: part for name, part in small.items() if part != self._said.get(name)}
         for key in self._books.changed:
             changed[_part(key)] = self._books.written(key) if key in self._books.entries else None
-        for each in self._own.archive_changed:
-            kept = each in self._own.archive
-            changed[f"archive {each}"] = self._own.written_archive(each) if kept else None
         self._said, self._gone = small, set()
         self._books.changed.clear()
-        self._own.archive_changed.clear()
-        return changed
+        return changed | self._own.archive.changes()
 
     def restore(self, state: Mapping[str, Any], clean: bool = False) -> None:
         """Continue; unless this very process goes back, the next observation opens an incarnation.
@@ -236,13 +235,10 @@ class Origins:
         for entry in (entry_from_plain(each) for name in old for each in state[name]):
             self._restore_entry(entry)
         from_0_1 = set(self._books.changed)
-        archive: dict[int, Sequence[Any]] = {}
         for name, part in state.items():
             if name.startswith("entry "):
                 self._restore_entry(entry_from_plain(part))
-            elif name.startswith("archive "):
-                archive[int(name.removeprefix("archive "))] = part
-        self._own.restore_archive(archive)
+        self._own.archive.restore(state)
         self._books.changed = from_0_1
         self._books.revision = revision + 1
         self._gone = set(old)
@@ -302,29 +298,14 @@ class Origins:
         """Keep an entry that is news, if nothing speaks against it."""
         if not self._is_news(entry):  # any more
             return None
-        mine = self._books.entries.get(entry.key)
-        if problem := self._room_problem(entry, mine, now):
+        if problem := self._rooms.problem(self._books, entry, now):
             return problem
         if entry.origin == self.identity:
             return self._own.take(entry)
+        mine = self._books.entries.get(entry.key)
         if mine is not None and not dominates(entry.evidence, mine.evidence):
             return "goes back"
         self._books.keep(entry)
-        return None
-
-    def _room_problem(self, entry: Entry, mine: Entry | None, now: float) -> str | None:
-        books, origin = self._books, entry.origin
-        if self._rate_cap is not None:
-            by = Absorbed.by([*books.of(origin), entry])
-            others = (e for e in books.of(origin) if e.key != entry.key)
-            counting = (e for e in others if not by.holds(e.incarnation))
-            pulls = _pulls(entry) + sum(map(_pulls, counting))
-            if pulls > self._rate_cap.pulls(now) * PER_UNIT:
-                return "more pulls than the rate allows"
-        if mine is None and len(books.entries) >= self._most_entries and not entry.folded:
-            return "too many entries"
-        if books.sizes[origin] + entry.size - books.freed_by(entry) > LARGEST_ORIGIN:
-            return "too many entries of one origin"
         return None
 
     def _has_shown_all(self, neighbour: Neighbour) -> bool:
@@ -374,7 +355,3 @@ def _fitting(items: Iterable[T], size: Callable[[T], int], room: int) -> tuple[T
             break
         taken.append(item)
     return tuple(taken)
-
-
-def _pulls(entry: Entry) -> int:
-    return sum(values[-1] for values in read(entry).evidence.values())

@@ -8,13 +8,13 @@ archive: if a neighbour comes with more of one than we knew, exactly the differe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from operator import add
-from typing import Any
 
+from posse.live.exchange.archive import Archive
 from posse.live.exchange.books import Absorbed, Books
 from posse.live.exchange.current import Current
-from posse.live.exchange.ledger import Ledger, dominates, from_plain, larger, minus, plain
+from posse.live.exchange.ledger import Ledger, dominates, larger, minus
 from posse.live.exchange.messages import Entry
 from posse.live.exchange.numbers import DATED, new_incarnation
 
@@ -41,10 +41,7 @@ class Own:
     ) -> None:
         self.books, self.identity, self.experiment = books, identity, experiment
         self.current: Current | None = None  # None: the next observation opens one
-        # incarnation -> seq and what it was worth by itself, or the incarnation with whose worth
-        # it is mixed, where we never saw it by itself
-        self.archive: dict[int, tuple[int, Ledger | int]] = {}
-        self.archive_changed: set[int] = set()
+        self.archive = Archive()
         self._largest_entry, self._largest_origin = largest_entry, largest_origin
         self._clock, self._draw = clock, draw
 
@@ -63,7 +60,7 @@ class Own:
         """A new incarnation, above all that are known."""
         self.write()
         own = [entry.incarnation for entry in self.books.of(self.identity)]
-        above = max([DATED, *own, *self.archive, self.books.absorbed(self.identity).floor])
+        above = max([DATED, *own, *self.archive.kept, self.books.absorbed(self.identity).floor])
         number = new_incarnation(self._clock(), above, self._draw)
         made = self.identity, number, self.experiment, self._largest_entry
         self.current = Current(*made, self._draw)
@@ -122,8 +119,9 @@ class Own:
     def fold_if_many(self, all_shown: bool) -> None:
         """Absorb old incarnations, once there are many.
 
-        `all_shown`: every neighbour has shown that it holds nothing of ours that we do not. Only
-        then are incarnations absorbed that have no name; and only if they take much room, others.
+        `all_shown`: every neighbour can read it, and has shown that it holds nothing of ours that
+        we do not. Only then are incarnations absorbed that have no name; and only if they take
+        much room, others.
         """
         current, entries = self.current, self.books.of(self.identity)
         size = self.books.sizes[self.identity]
@@ -150,8 +148,10 @@ class Own:
             room = current.has_room_for(entry.evidence)
             if not room or (len(more) > MOST_NAMED_EVER and not all_shown):
                 continue
-            self._archive(entry.incarnation, entry.seq, self._pure(entry), current.incarnation)
-            self._archive_unknown(entry)
+            self.archive.note(
+                entry.incarnation, entry.seq, self.archive.pure(entry), current.incarnation
+            )
+            self.archive.note_unknown(entry)
             current.absorb(entry.evidence)
             names = more
             current.floor = max(current.floor, entry.floor)
@@ -161,23 +161,6 @@ class Own:
                 self._raise_floor(current)
             self._rewrite(current)
 
-    def written(self) -> dict[str, Any]:
-        """The archive as plain parts."""
-        return {f"archive {each}": self.written_archive(each) for each in self.archive}
-
-    def written_archive(self, incarnation: int) -> list[Any]:
-        """One part of it."""
-        seq, worth = self.archive[incarnation]
-        return [seq, worth if isinstance(worth, int) else plain(worth)]
-
-    def restore_archive(self, parts: Mapping[int, Sequence[Any]]) -> None:
-        """The archive that was written."""
-        self.archive = {
-            incarnation: (seq, worth if isinstance(worth, int) else from_plain(worth))
-            for incarnation, (seq, worth) in parts.items()
-        }
-        self.archive_changed = set()
-
     def _rewrite(self, current: Current) -> None:
         """Enter an incarnation that absorbed others, or parts of them."""
         current.seq += 1
@@ -186,41 +169,12 @@ class Own:
 
     def _keep(self, entry: Entry) -> None:
         """Hold one's own words, and archive what they have absorbed."""
-        pure = {e.incarnation: self._pure(e) for e in self.books.of(self.identity)}
+        pure = {e.incarnation: self.archive.pure(e) for e in self.books.of(self.identity)}
         named = dict(entry.folded)
         for gone in self.books.keep(entry):
             seq = named.get(gone.incarnation, gone.seq)
             worth = pure[gone.incarnation] if seq == gone.seq else None
-            self._archive(gone.incarnation, seq, worth, entry.incarnation)
-
-    def _archive(self, incarnation: int, seq: int, worth: Ledger | None, into: int) -> None:
-        """Note what was absorbed: what it was worth or, if that cannot be told, into what."""
-        self.archive[incarnation] = seq, into if worth is None else worth
-        self.archive_changed.add(incarnation)
-
-    def _archive_unknown(self, entry: Entry) -> None:
-        """What an entry absorbed and we never saw by itself is part of that entry's worth."""
-        for incarnation, seq in entry.folded:
-            if incarnation not in self.archive:
-                self._archive(incarnation, seq, None, entry.incarnation)
-
-    def _pure(self, entry: Entry) -> Ledger | None:
-        """What an incarnation was worth without those it absorbed; None if it cannot be told."""
-        worth: Ledger = dict(entry.evidence)
-        named = dict(entry.folded)
-        below = {j for j in self.archive if DATED <= j < entry.floor and j not in named}
-        for incarnation in [*named, *below]:
-            if incarnation not in self.archive:
-                continue  # nothing else counts it
-            seq, part = self.archive[incarnation]
-            if incarnation in named and seq != named[incarnation]:
-                return None
-            if isinstance(part, int):
-                if part != entry.incarnation and part not in named:
-                    return None
-            else:
-                worth = minus(worth, part)
-        return worth if all(values[-1] >= 0 for values in worth.values()) else None
+            self.archive.note(gone.incarnation, seq, worth, entry.incarnation)
 
     def _overlap(self, entry: Entry) -> bool:
         """Whether an entry absorbed something that others, which it did not, absorbed as well."""
@@ -260,15 +214,14 @@ class Own:
         """Absorb one's own words that count, in part, what is counted elsewhere."""
         if not self._gather(entry):
             return UNTOLD
-        return self._absorb_worth(entry, self._pure(entry), {})
+        return self._absorb_worth(entry, self.archive.pure(entry), {})
 
     def _add_difference(self, entry: Entry) -> str | None:
         """Add what an absorbed incarnation has more than we knew of it."""
         if not self._gather(entry):
             return UNTOLD
-        _, before = self.archive.get(entry.incarnation, (0, 0))
-        worth = self._pure(entry)
-        if isinstance(before, int):
+        before, worth = self.archive.worth(entry.incarnation), self.archive.pure(entry)
+        if before is None:
             return UNTOLD
         return self._absorb_worth(entry, worth, before)
 
@@ -282,13 +235,13 @@ class Own:
         if not current.has_room_for(fresh):
             return "no room"
         current.absorb(fresh)
-        self._archive_unknown(entry)
+        self.archive.note_unknown(entry)
         for incarnation, seq in entry.folded:
             current.folded[incarnation] = max(seq, current.folded.get(incarnation, 0))
         seq = max(entry.seq, current.folded.get(entry.incarnation, 0))
         current.folded[entry.incarnation] = seq
         current.floor = max(current.floor, entry.floor)
-        self._archive(entry.incarnation, seq, worth, current.incarnation)
+        self.archive.note(entry.incarnation, seq, worth, current.incarnation)
         self._rewrite(current)
         return None
 
@@ -300,8 +253,8 @@ class Own:
         fresh = minus(ours.evidence(), evidence)
         named = {each for each, _ in theirs.folded}
         for incarnation in ours.folded.keys() - folded.keys():
-            _, part = self.archive.get(incarnation, (0, 0))
-            if incarnation in named and not isinstance(part, int):
+            part = self.archive.worth(incarnation)
+            if incarnation in named and part is not None:
                 fresh = minus(fresh, part)  # they absorbed it as well
         said = ours.last_version > seq
         self.current = None
@@ -319,7 +272,9 @@ class Own:
         ):
             # some may hold our future, others theirs: both are in what replaces it
             seq = max(theirs.seq, ours.seq)
-            self._archive(theirs.incarnation, seq, self._pure(theirs), current.incarnation)
+            self.archive.note(
+                theirs.incarnation, seq, self.archive.pure(theirs), current.incarnation
+            )
             current.absorb(theirs.evidence)
             current.folded |= dict(theirs.folded)
             current.folded[theirs.incarnation] = seq
@@ -335,7 +290,7 @@ class Own:
             if e.incarnation not in current.folded and not known.holds(e.incarnation)
         ]
         lowest = min([current.incarnation, *free])
-        arms = {i: len(worth) for i, (_, worth) in self.archive.items() if isinstance(worth, dict)}
+        arms = self.archive.arms()
         while dated and dated[0] < lowest:
             if len(current.folded) <= MOST_NAMED and sum(arms.values()) <= MOST_ARCHIVED:
                 break
@@ -343,5 +298,4 @@ class Own:
             current.floor = incarnation + 1
             del current.folded[incarnation]
             arms.pop(incarnation, None)
-            if self.archive.pop(incarnation, None) is not None:
-                self.archive_changed.add(incarnation)
+            self.archive.forget(incarnation)

@@ -36,6 +36,7 @@ REASONS = (
     "no message of flows",
     "goes back",
     "no room",
+    "no room for more evidence",
     "cannot be told from what is counted",
     "another experiment",
     "an experiment not run here",

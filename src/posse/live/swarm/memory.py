@@ -14,10 +14,10 @@ from posse.live.agent import Decision
 from posse.live.exchange.ledger import Ledger
 from posse.live.experiment import DEFAULT
 from posse.live.http.metrics import metrics
-from posse.live.making import Outside
 from posse.live.node import Node
-from posse.live.process import assemble
-from posse.live.settings import Settings, from_data
+from posse.live.setup.making import Outside
+from posse.live.setup.process import assemble
+from posse.live.setup.settings import Settings, from_data
 from posse.live.store import Outcome
 from posse.live.swarm.site import Site, Visitor
 from posse.live.transport.memory import MemoryNetwork

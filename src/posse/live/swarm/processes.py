@@ -14,7 +14,7 @@ from typing import Any
 from urllib.request import ProxyHandler, build_opener
 
 from posse.live import certificates
-from posse.live.client.sync import Client
+from posse.live.client import Client
 from posse.live.exchange.ledger import Ledger
 from posse.live.experiment import DEFAULT
 from posse.live.swarm.site import Site, Visitor

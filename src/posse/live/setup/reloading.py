@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 from posse.live.experiment import Experiment, Silence
-from posse.live.experiment_settings import ExperimentSettings
-from posse.live.making import Maker, Outside
 from posse.live.node import Node
-from posse.live.settings import Settings, read_settings
+from posse.live.setup.experiments import ExperimentSettings
+from posse.live.setup.making import Maker, Outside
+from posse.live.setup.settings import Settings, read_settings
 from posse.live.transport import Transport
 
 # what a running process cannot change: its identity, its files and where it answers

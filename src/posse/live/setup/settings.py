@@ -15,8 +15,8 @@ from posse import checks
 from posse.live.agent import Agent
 from posse.live.exchange.examine import Sign, Verify
 from posse.live.experiment import DEFAULT
-from posse.live.experiment_settings import KEYS, ExperimentSettings, experiment_from_data
 from posse.live.inbox import Limits
+from posse.live.setup.experiments import KEYS, ExperimentSettings, experiment_from_data
 
 LOGS = "text", "json"
 MOST_EXPERIMENTS = 1000

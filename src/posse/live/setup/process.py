@@ -9,10 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from posse.live.certificates import Files
-from posse.live.making import Keys, Maker, Outside
 from posse.live.node import Node
-from posse.live.reloading import Reloading
-from posse.live.settings import Settings
+from posse.live.setup.making import Keys, Maker, Outside
+from posse.live.setup.reloading import Reloading
+from posse.live.setup.settings import Settings
 from posse.live.store import StoreError
 from posse.live.transport.zenoh import ZenohTransport
 

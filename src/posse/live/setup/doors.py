@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from posse.live.certificates import check_private
-from posse.live.settings import Settings
+from posse.live.setup.settings import Settings
 
 SHORTEST_TOKEN, LONGEST_TOKEN = 16, 4096  # characters
 

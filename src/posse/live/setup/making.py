@@ -12,7 +12,7 @@ from posse.live.control.controls import Controls
 from posse.live.control.vouching import Vouch, voucher
 from posse.live.exchange.examine import Sign, Verify
 from posse.live.experiment import Experiment, Silence
-from posse.live.settings import Settings
+from posse.live.setup.settings import Settings
 from posse.live.signatures import signer, verifier
 from posse.live.store import Store
 from posse.live.transport import Transport

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime, time
 from typing import Any
 
@@ -94,7 +94,7 @@ def experiment_from_data(
     for key in ("arms", "family"):
         if key not in values:
             raise ValueError(f"{key} is missing")
-    values["family"] = _entry("family", FAMILIES, values["family"])
+    values["family"] = _as_written(_entry("family", FAMILIES, values["family"]), values["family"])
     if "policy" in values:
         values["policy"] = _entry("policy", POLICIES, values["policy"])
     if not isinstance(values["arms"], list):
@@ -125,6 +125,13 @@ def _rate_cap(data: Any) -> RateCap:
     if moment > datetime.now(UTC):
         raise ValueError(f"rate_cap: since lies in the future: {moment}")
     return RateCap(per_second, moment.timestamp())
+
+
+def _as_written(family: Any, data: Any) -> Any:
+    """With whole numbers as the file has them: neighbours of 0.1 tell 1 from 1.0 (fingerprints)."""
+    if not (isinstance(data, Mapping) and FAMILIES.get(data["name"]) is type(family)):
+        return family
+    return replace(family, **{key: value for key, value in data.items() if type(value) is int})
 
 
 def _entry(key: str, registry: Mapping[str, Any], data: Any) -> Any:
