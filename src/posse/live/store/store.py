@@ -10,24 +10,17 @@ import os
 import time as times
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import cache
 from typing import Any
 
 from posse.live.store.ages import Ages
 from posse.live.store.claim import DEFAULT, Claim
+from posse.live.store.decisions import COLUMNS, Decisions, check, given, of_columns
 from posse.live.store.disk import Disk
 from posse.live.store.file import StoreFile
 from posse.live.store.keeper import Participant, dump
-from posse.live.store.records import Conflict, DecisionRecord, Late, Outcome, Unknown, number, text
+from posse.live.store.records import DecisionRecord, Outcome, number, text
 
-COLUMNS = "id, arm, probability, time, reward, settled, silent"
 NEWEST = "SELECT coalesce(max(number), 0) FROM decision"
-INSERT = (
-    "INSERT INTO decision (experiment, id, arm, probability, time) VALUES (?, ?, ?, ?, ?) "
-    "ON CONFLICT (experiment, id) DO NOTHING"
-)
-SETTLE = "UPDATE decision SET reward = ?, settled = ?, silent = ? WHERE number = ?"
-AT_ONCE = 512  # ids in a query
 CHUNK = 1000  # decisions that one commit expires or forgets, so that rewards need not wait long
 
 
@@ -43,6 +36,7 @@ class Store:
         self._file, self.experiment = file, claim.experiment
         self._number, self.fingerprint = file.enter(claim)
         self._keeper = file.keepers.each[self._number]
+        self._decisions = Decisions(file.connection, self._number, self._keeper)
         self._monotonic = monotonic
         latest = "SELECT max(time) FROM decision WHERE experiment = ?"
         (((newest,),), ((time,),)) = self._read(NEWEST), self._read(latest, (self._number,))
@@ -104,17 +98,10 @@ class Store:
 
     def decide_many(self, decisions: Sequence[DecisionRecord]) -> list[DecisionRecord]:
         """Keep new decisions, of which one may have the id of another; see `decide`."""
-        rows = [(decision, self._checked(decision)) for decision in decisions]
-
-        def work() -> list[DecisionRecord]:
-            execute = self._file.connection.execute
-            return [
-                decision if execute(INSERT, row).rowcount else self._find([decision.id])[row[1]][1]
-                for decision, row in rows
-            ]
-
+        for decision in decisions:
+            check(decision)
         # who asks should not wait for the disk: its reward will, and then both are there
-        return self._file.run(work, durable=False)
+        return self._file.run(lambda: self._decisions.add(decisions), durable=False)
 
     def reward(self, decision_id: str, reward: float, time: float) -> Outcome:
         """Settle a decision; the same reward again changes nothing, another one is a Conflict."""
@@ -128,8 +115,8 @@ class Store:
     ) -> list[Outcome | ValueError]:
         """Settle decisions, each or not: what came of it, or why it is refused; see `reward`."""
         time = number("time", time)
-        items = [_given(*each) for each in rewards]
-        return self._file.run(lambda: self._reward(items, time))
+        items = [given(*each) for each in rewards]
+        return self._file.run(lambda: self._decisions.reward(items, time))
 
     def flush(self) -> None:
         """Wait until all decisions are on disk."""
@@ -143,7 +130,7 @@ class Store:
         """Look up a decision."""
         query = f"SELECT {COLUMNS} FROM decision WHERE experiment = ? AND id = ?"
         rows = self._read(query, (self._number, text("id", id)))
-        return _decision(rows[0]) if rows else None
+        return of_columns(rows[0]) if rows else None
 
     def open_decisions(self) -> int:
         """How many decisions have neither a reward nor a window that closed."""
@@ -156,18 +143,7 @@ class Store:
         if default_reward is not None:
             default_reward = number("default_reward", default_reward)
 
-        def work() -> int:
-            rows = self._file.connection.execute(
-                f"SELECT number, {COLUMNS} FROM decision WHERE experiment = ? "
-                "AND settled IS NULL AND time <= ? ORDER BY time, number LIMIT ?",
-                (self._number, last, CHUNK),
-            ).fetchall()
-            for row, *columns in rows:
-                self._keeper.settle(_settled(_decision(columns), default_reward, now, True))
-                self._file.connection.execute(SETTLE, (default_reward, now, True, row))
-            return len(rows)
-
-        return self._repeat(work)
+        return self._repeat(lambda: self._decisions.expire(last, default_reward, now, CHUNK))
 
     def forget(self, now: float, remember: float) -> int:
         """Delete settled decisions older than `remember` seconds; their evidence stays.
@@ -250,65 +226,6 @@ class Store:
         """How many commits the rewards and all else took."""
         return self._file.writer.commits
 
-    def _checked(self, decision: DecisionRecord) -> tuple[int, str, str, float, float]:
-        """The row of a new decision."""
-        row = (
-            self._number,
-            text("id", decision.id),
-            text("arm", decision.arm),
-            number("probability", decision.probability),
-            number("time", decision.time),
-        )
-        if not 0 <= row[3] <= 1:
-            raise ValueError(f"probability must be between 0 and 1, got {decision.probability}")
-        return row
-
-    def _reward(
-        self, items: Sequence[tuple[str, float] | ValueError], time: float
-    ) -> list[Outcome | ValueError]:
-        """Settle what can be, within the open transaction."""
-        kept = self._find([item[0] for item in items if not isinstance(item, ValueError)])
-        outcomes: list[Outcome | ValueError] = []
-        settled: list[tuple[float | None, float, bool, int]] = []
-        try:
-            for item in items:
-                if isinstance(item, ValueError):
-                    outcomes.append(item)
-                    continue
-                id, reward = item
-                found = kept.get(id)
-                if found is None:
-                    error = f"there is no decision {id!r}: check the id, or its age"
-                    outcomes.append(Unknown(error))
-                elif found[1].settled is not None:
-                    outcomes.append(_again(found[1], reward))
-                else:
-                    row, decision = found
-                    now = _settled(decision, reward, time, False)
-                    try:
-                        self._keeper.settle(now)
-                    except ValueError as refused:
-                        outcomes.append(refused)
-                        continue
-                    kept[id] = row, now
-                    settled.append((reward, time, False, row))
-                    outcomes.append(Outcome.NEW)
-        finally:  # whatever happens, what the participant took in is written
-            if settled:
-                self._file.connection.executemany(SETTLE, settled)
-        return outcomes
-
-    def _find(self, ids: Sequence[str]) -> dict[str, tuple[int, DecisionRecord]]:
-        """Look up decisions and their rows within the open transaction."""
-        execute, found = self._file.connection.execute, {}
-        for first in range(0, len(ids), AT_ONCE):
-            some = ids[first : first + AT_ONCE]
-            places = 1 << (len(some) - 1).bit_length()  # few different queries are prepared
-            asked = (*some, *[some[0]] * (places - len(some)))
-            for row, *columns in execute(_query(places), (self._number, *asked)):
-                found[columns[0]] = row, _decision(columns)
-        return found
-
     def _write(self, statement: str, values: tuple[Any, ...]) -> None:
         self._file.run(lambda: self._file.connection.execute(statement, values))
 
@@ -324,48 +241,3 @@ class Store:
                 done = self._file.run(work)
             total += done
         return total
-
-
-def _decision(columns: Sequence[Any]) -> DecisionRecord:
-    """Make a decision of the COLUMNS."""
-    id, arm, probability, time, reward, settled, silent = columns
-    return DecisionRecord(id, arm, probability, time, reward, settled, bool(silent))
-
-
-@cache
-def _query(places: int) -> str:
-    """What looks for so many ids."""
-    marks = ", ".join("?" * places)
-    return f"SELECT number, {COLUMNS} FROM decision WHERE experiment = ? AND id IN ({marks})"
-
-
-def _given(id: str, reward: float) -> tuple[str, float] | ValueError:
-    """A reward, or why it is none."""
-    try:
-        return text("decision_id", id), number("reward", reward)
-    except ValueError as error:
-        return error
-
-
-def _settled(
-    decision: DecisionRecord, reward: float | None, time: float, silent: bool
-) -> DecisionRecord:
-    """What becomes of it with its reward."""
-    d = decision
-    return DecisionRecord(d.id, d.arm, d.probability, d.time, reward, time, silent)
-
-
-def _again(kept: DecisionRecord, reward: float) -> Outcome | Conflict:
-    """What another reward of a settled decision is."""
-    if kept.reward == reward:
-        return Outcome.REPEATED
-    if kept.reward is None:
-        return Late(
-            f"decision {kept.id!r} was discarded when its window closed: the reward {reward} comes "
-            "too late"
-        )
-    silence = " by default, when its window closed" if kept.silent else ""
-    return (Late if kept.silent else Conflict)(
-        f"decision {kept.id!r} has the reward {kept.reward}{silence}: the reward {reward} is "
-        "refused"
-    )
