@@ -75,7 +75,9 @@ class History:
     given: set[Mark] = field(default_factory=set)  # acknowledged or not
     lost: set[Mark] = field(default_factory=set)  # at some moment no disk held it
     held: dict[str, frozenset[Mark]] = field(default_factory=dict)  # by agent
-    excused: set[Mark] = field(default_factory=set)  # of futures that a memory put back parted
+    # of futures that a memory put back parted, or when an origin cannot tell its words apart
+    excused: set[Mark] = field(default_factory=set)
+    untold: bool = False  # whether the latter ever was
     bits: dict[tuple[str, str], int] = field(default_factory=dict)
     disks_lost: bool = False  # whether any disk was set back or lost
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 
-from posse.live.store import Conflict, Outcome, Unknown
+from posse.live.store import Conflict, Outcome, StoreError, Unknown
 from simulation.agents import LIAR
 from simulation.bits import MOST_BITS, reward_of
 from simulation.disk import Volume
@@ -382,7 +382,8 @@ def change(world: World, site: Site, b: int) -> None:
         return
     if b // 5 % 3:
         node, settings = site.node, world.settings(site)
-        world.attempt(site, lambda: node.reload(settings))
+        got = world.attempt(site, lambda: node.reload(settings))
+        site.stale = isinstance(got, StoreError)
         if site.node is not None:
             world.hurry(site, node)
             world.compare(site)

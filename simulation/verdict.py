@@ -56,11 +56,10 @@ def heal(world: World) -> None:
     for site in world.sites.values():
         site.disk.fault, site.disk.failing = "", 0
         near = [b if a == site.name else a for a, b in world.plan.links if site.name in (a, b)]
-        running = () if site.node is None else site.node.experiments
-        if set(near) != set(site.neighbours) or set(world.plan.experiments) - set(running):
+        added = set(world.plan.experiments) - set(site.experiments)
+        if set(near) != set(site.neighbours) or added or site.stale:
             site.neighbours = near
-            for name in world.plan.experiments:
-                site.experiments.setdefault(name, world.plan.arms)
+            site.experiments |= dict.fromkeys(added, world.plan.arms)
             world.stop(site)
         world.start(site)
         if site.node is None:
@@ -112,6 +111,8 @@ def site_ledgers(world: World, name: str) -> list[object]:
 
 def judge(world: World) -> None:
     """See that nothing was lost or doubled, and that all agree."""
+    world.strict = True
+    world.look()
     if not at_rest(world):
         raise Violation("the network does not come to rest: some neighbour lacks something")
     for name in world.plan.experiments:

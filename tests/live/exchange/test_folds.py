@@ -103,6 +103,27 @@ def test_a_floor_absorbs_all_dated_incarnations_below_it_and_no_others():
     assert not mine.refusals
 
 
+def test_an_older_fold_of_what_has_no_name_any_more_is_not_counted_twice(few):
+    """Seen: where a neighbour's disk was set back as well, its third agent's word came too late."""
+    past = [entry("me", DATED + nth) for nth in range(1, 7)]
+    older = entry(
+        *("me", DATED + 50, 1, 3), layout=2, folded=((past[0].key[1], 1), (past[1].key[1], 1))
+    )
+    mine, third = agent("me"), agent("third")
+    mine.connect("friend")
+    mine.receive("friend", message(*past, complete=True), 0.0)
+    mine.observe("a", ONE)
+    mine.tick(0.0)
+    assert len(entries_of(mine, "me")) == 1
+    mine.receive("friend", message(older), 1.0)
+    assert mine.own() == {"a": (PER_UNIT, 7 * PER_UNIT)}
+    assert mine.refusals == {own.UNTOLD: 1}
+    third.receive("friend", message(older), 1.0)
+    ((_, told),) = mine.tick(2.0)
+    third.receive("me", told, 2.0)
+    assert third.evidence() == mine.own()
+
+
 def test_what_was_forgotten_when_it_was_folded_is_added_exactly(few):
     """A disk rolled back, and folded away what a third agent held more of."""
     world = World(Origins, 3, digest_every=2)
@@ -240,7 +261,9 @@ class Chaos:
 
     def step(self, chance, roll_back):
         world, name = self.world, chance.choice(list(self.world.agents))
-        match chance.choice(["observe", "tick", "lose", "crash", "crash", "back up", "cut"]):
+        match chance.choice(
+            ["observe", "tick", "lose", "crash", "crash", "back up", "cut", "older"]
+        ):
             case "observe":
                 world.observe(name, chance.randint(1, 5))
             case "tick":
@@ -260,6 +283,9 @@ class Chaos:
                 world.back_up(name)
             case "cut":
                 world.cut = set() if world.cut else {name}
+            case "older":  # or so it seems
+                agent = world.agents[name]
+                agent.older = frozenset() if agent.older else frozenset(world.agents)
 
 
 @settings(derandomize=True, deadline=None, max_examples=120)
@@ -267,6 +293,7 @@ class Chaos:
 def test_folds_under_any_faults(seed, roll_back):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(own, "FOLDED_ABOVE", 2)
+        patch.setattr(own, "FOLDED_AT_ONCE_ABOVE", 16 if roll_back else 5)
         patch.setattr(own, "MOST_NAMED", 12)
         chaos = Chaos(seed, roll_back)
     world = chaos.world

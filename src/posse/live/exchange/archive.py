@@ -43,13 +43,18 @@ class Archive:
         _, worth = self.kept.get(incarnation, (0, 0))
         return None if isinstance(worth, int) else worth
 
-    def pure(self, entry: Entry) -> Ledger | None:
-        """What an entry is worth without all that it absorbed; None if it cannot be told."""
+    def pure(self, entry: Entry, floor: int) -> Ledger | None:
+        """What an entry is worth without all that it absorbed; None if it cannot be told.
+
+        Below `floor` there is what we count and have no name for any more.
+        """
         worth: Ledger = dict(entry.evidence)
         named = dict(entry.folded)
         below = {j for j in self.kept if DATED <= j < entry.floor and j not in named}
         for incarnation in [*named, *below]:
             if incarnation not in self.kept:
+                if DATED <= incarnation < floor:
+                    return None
                 continue  # nothing else counts it
             seq, part = self.kept[incarnation]
             if incarnation in named and seq != named[incarnation]:

@@ -19,6 +19,7 @@ from posse.live.exchange.messages import Entry
 from posse.live.exchange.numbers import DATED, new_incarnation
 
 FOLDED_ABOVE = 64  # own entries
+FOLDED_AT_ONCE_ABOVE = 512  # whatever neighbours have shown, and can read
 MOST_NAMED = 256  # folded incarnations by name, where the others can be told by a floor
 MOST_NAMED_EVER = 1024
 MOST_ARCHIVED = 20_000  # arms, over all of the archive
@@ -116,19 +117,20 @@ class Own:
             self._part(entry)
         return None
 
-    def fold_if_many(self, all_shown: bool) -> None:
+    def fold_if_many(self, all_shown: bool, apart: bool = False) -> None:
         """Absorb old incarnations, once there are many.
 
-        `all_shown`: every neighbour can read it, and has shown that it holds nothing of ours that
-        we do not. Only then are incarnations absorbed that have no name; and only if they take
-        much room, others.
+        `all_shown`: every neighbour has shown that it holds nothing of ours that we do not. Only
+        then are incarnations absorbed that have no name; and only if they take much room, others.
+        `apart`: a neighbour may not read folds. It keeps what it has of the old ones; so it is done
+        only if they take much room, and in an incarnation of its own, for it shall read the rest.
         """
         current, entries = self.current, self.books.of(self.identity)
         size = self.books.sizes[self.identity]
         if current is None or not (len(entries) > FOLDED_ABOVE or 4 * size > self._largest_origin):
             return
-        pressing = 2 * size > self._largest_origin or len(entries) > 8 * FOLDED_ABOVE
-        if not (all_shown or pressing):
+        pressing = 2 * size > self._largest_origin or len(entries) > FOLDED_AT_ONCE_ABOVE
+        if not (pressing or (all_shown and not apart)):
             return
         absorbed = self.books.absorbed(self.identity)
         old = [
@@ -136,10 +138,14 @@ class Own:
             for e in sorted(entries, key=lambda entry: entry.incarnation)
             if e.incarnation != current.incarnation and not absorbed.holds(e.incarnation)
         ]
-        self.fold(old, all_shown)
+        if apart:
+            self.open()
+        folded = self.fold(old, all_shown)
+        if apart:
+            self.current = None if folded else current
 
-    def fold(self, entries: Sequence[Entry], all_shown: bool = False) -> None:
-        """Absorb entries, as far as there is room, into the present incarnation."""
+    def fold(self, entries: Sequence[Entry], all_shown: bool = False) -> bool:
+        """Absorb entries, as far as there is room, into the present incarnation; whether any."""
         current = self.current or self.open()
         self.write()
         names = dict(current.folded)
@@ -149,17 +155,23 @@ class Own:
             if not room or (len(more) > MOST_NAMED_EVER and not all_shown):
                 continue
             self.archive.note(
-                entry.incarnation, entry.seq, self.archive.pure(entry), current.incarnation
+                entry.incarnation, entry.seq, self._pure(entry), current.incarnation
             )
             self.archive.note_unknown(entry)
             current.absorb(entry.evidence)
             names = more
             current.floor = max(current.floor, entry.floor)
-        if names != current.folded:
-            current.folded = names
-            if all_shown:
-                self._raise_floor(current)
-            self._rewrite(current)
+        if names == current.folded:
+            return False
+        current.folded = names
+        if all_shown:
+            self._raise_floor(current)
+        self._rewrite(current)
+        return True
+
+    def _pure(self, entry: Entry) -> Ledger | None:
+        """What an entry is worth without all that it absorbed, if that can be told."""
+        return self.archive.pure(entry, self.books.absorbed(self.identity).floor)
 
     def _rewrite(self, current: Current) -> None:
         """Enter an incarnation that absorbed others, or parts of them."""
@@ -169,7 +181,7 @@ class Own:
 
     def _keep(self, entry: Entry) -> None:
         """Hold one's own words, and archive what they have absorbed."""
-        pure = {e.incarnation: self.archive.pure(e) for e in self.books.of(self.identity)}
+        pure = {e.incarnation: self._pure(e) for e in self.books.of(self.identity)}
         named = dict(entry.folded)
         for gone in self.books.keep(entry):
             seq = named.get(gone.incarnation, gone.seq)
@@ -212,26 +224,25 @@ class Own:
 
     def _absorb(self, entry: Entry) -> str | None:
         """Absorb one's own words that count, in part, what is counted elsewhere."""
-        if not self._gather(entry):
-            return UNTOLD
-        return self._absorb_worth(entry, self.archive.pure(entry), {})
+        return self._absorb_worth(entry, {})
 
     def _add_difference(self, entry: Entry) -> str | None:
         """Add what an absorbed incarnation has more than we knew of it."""
-        if not self._gather(entry):
-            return UNTOLD
-        before, worth = self.archive.worth(entry.incarnation), self.archive.pure(entry)
-        if before is None:
-            return UNTOLD
-        return self._absorb_worth(entry, worth, before)
+        return self._absorb_worth(entry, self.archive.worth(entry.incarnation))
 
-    def _absorb_worth(self, entry: Entry, worth: Ledger | None, before: Ledger) -> str | None:
-        if worth is None:
-            return UNTOLD
+    def _absorb_worth(self, entry: Entry, before: Ledger | None) -> str | None:
+        if not self._gather(entry):
+            return "no room"
         current = self.current or self.open()
-        # of two futures of a past process the larger count of each arm, for all to agree on
-        worth = larger(before, worth)
-        fresh = minus(worth, before)
+        worth, problem = self._pure(entry), None
+        if worth is None or before is None:
+            # nothing twice, then: of each arm the larger count of it and of all that is counted
+            worth, problem, counted = None, UNTOLD, self.books.sum_of(self.identity)
+            fresh = minus(larger(counted, entry.evidence), counted)
+        else:
+            # of two futures of a past process the larger count of each arm, for all to agree on
+            worth = larger(before, worth)
+            fresh = minus(worth, before)
         if not current.has_room_for(fresh):
             return "no room"
         current.absorb(fresh)
@@ -243,7 +254,7 @@ class Own:
         current.floor = max(current.floor, entry.floor)
         self.archive.note(entry.incarnation, seq, worth, current.incarnation)
         self._rewrite(current)
-        return None
+        return problem
 
     def _part(self, theirs: Entry) -> None:
         """Another future of the present incarnation: keep theirs, move ours to a new one."""
@@ -273,7 +284,7 @@ class Own:
             # some may hold our future, others theirs: both are in what replaces it
             seq = max(theirs.seq, ours.seq)
             self.archive.note(
-                theirs.incarnation, seq, self.archive.pure(theirs), current.incarnation
+                theirs.incarnation, seq, self._pure(theirs), current.incarnation
             )
             current.absorb(theirs.evidence)
             current.folded |= dict(theirs.folded)
