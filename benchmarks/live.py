@@ -66,6 +66,7 @@ TARGETS = (
     Target("1 cpu_ms", "1 client, processor time of a pair, ms"),
     Target("8 cpu_ms", "8 clients, processor time of a pair, ms"),
     Target("32 cpu_ms", "32 clients, processor time of a pair, ms"),
+    Target("32 busy", "32 clients, what they take themselves, % of a core"),
     Target("steps cpu_ms", "reward and next decision in one, processor time, ms"),
     Target("steps per_second", "8 clients, reward and next decision in one, /s", 2500, 4000),
     Target("rewards per_second", "rewards in batches of 100, /s", 15_000, 30_000),
@@ -359,6 +360,8 @@ def main() -> None:
         measured = measure(Path(name).resolve(), pythons, rounds, seconds)
     show(measured)
     a.output.parent.mkdir(exist_ok=True)
+    measured["load"] = dict(zip(("1 min", "5 min"), os.getloadavg(), strict=False))
+    print(f"(load average {measured['load']['1 min']:.1f})")
     a.output.write_text(json.dumps(measured, indent=2) + "\n")
     print(f"(written to {a.output})")
 
