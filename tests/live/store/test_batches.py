@@ -42,7 +42,8 @@ def test_each_of_a_batch_has_its_outcome(store: Store, choosy: Choosy) -> None:
     given = [("d0", 1.0), ("e", 1.0), ("d0", 1.0), ("d1", -1.0), ("d0", 2.0), ("d1", bad)]
     new, unknown, twin, refused, conflict, wrong = store.reward_many([*given], 2)
     assert (new, twin) == (Outcome.NEW, Outcome.REPEATED)
-    assert isinstance(unknown, Unknown) and isinstance(conflict, Conflict)
+    assert isinstance(unknown, Unknown)
+    assert isinstance(conflict, Conflict)
     assert str(refused) == "reward must be at least 0"
     assert "must be a finite number" in str(wrong)
     assert choosy.sums == {"A": 1.0}
