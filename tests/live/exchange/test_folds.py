@@ -21,6 +21,7 @@ from .world import World, two
 def few(monkeypatch):
     """Folds begin with few incarnations, and few have names."""
     monkeypatch.setattr(own, "FOLDED_ABOVE", 2)
+    monkeypatch.setattr(own, "FOLDED_AT_ONCE_ABOVE", 16)
     monkeypatch.setattr(own, "MOST_NAMED", 4)
 
 
