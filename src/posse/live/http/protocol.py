@@ -234,7 +234,7 @@ class Protocol(HttpToolsProtocol):
         if longest is None:
             return False
         self.limits.refused.add("too many connections")
-        longest[1]._stuck = None  # type: ignore[union-attr]  # not twice
+        longest[1]._stuck = None
         longest[1].transport.abort()
         return True
 
