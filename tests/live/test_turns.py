@@ -84,11 +84,11 @@ def test_an_id_asked_twice_in_one_turn_is_one_decision(node):
 
 def test_only_rewards_wait_for_the_disk(node, monkeypatch):
     asked = []
-    transaction = node.store.transaction
+    answering = node.store.answering
     monkeypatch.setattr(
         node.store,
-        "transaction",
-        lambda durable=True: asked.append(durable) or transaction(durable),
+        "answering",
+        lambda durable=True: asked.append(durable) or answering(durable),
     )
     ask(node, wish(node, "x"))
     ask(node, wish(node, "y"), reward(node, "x"))
