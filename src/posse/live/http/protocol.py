@@ -194,7 +194,8 @@ class Protocol(HttpToolsProtocol):
 
         Else 1000 connections without a word, opened again when closed, would keep all others out.
         """
-        waiting = ((each.keeps_waiting, each) for each in self.connections)  # type: ignore[union-attr]
+        everybody: Any = self.connections
+        waiting = ((each.keeps_waiting, each) for each in everybody)
         longest = min(
             ((since, each) for since, each in waiting if since is not None),
             key=lambda found: found[0],
