@@ -82,6 +82,7 @@ def settings_of(
     window: float | None,
     default_reward: float | None,
     remember: float | None,
+    operators: tuple[str, ...] = (),
 ) -> Settings:
     """The settings of an agent, as its agent.toml would give them."""
     made = {
@@ -98,7 +99,7 @@ def settings_of(
         for each, arms in experiments
     }
     near = dict.fromkeys(neighbours, "")
-    return Settings(name, made, store=store, neighbours=near, limits=PLENTY)
+    return Settings(name, made, store=store, neighbours=near, limits=PLENTY, operators=operators)
 
 
 def hurry(exchange: Any, clock: Callable[[], float]) -> None:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Container
 from dataclasses import dataclass, field, replace
+from typing import Any
 
+from posse.live.control.controls import Controls
 from posse.live.store import DecisionRecord
 from simulation.bits import Mark, bit_of
 
@@ -23,6 +25,7 @@ class Known:
 
     record: DecisionRecord
     flushed: bool = False  # whether a power failure leaves it
+    made: float = 0.0  # by the clock that never jumps
 
 
 Key = tuple[str, str]  # experiment and id of a decision
@@ -37,11 +40,21 @@ class Memory:
     maybe: dict[Key, list[float | None]] = field(default_factory=dict)
     forgotten: frozenset[Mark] = frozenset()  # rewards whose decisions are no longer kept
     power_failed: bool = False  # since it was last seen what the disk remembers
+    # of each commit in which a process ended, its decisions (None) and rewards: all or nothing
+    turns: list[list[tuple[Key, float | None]]] = field(default_factory=list)
+    controls: dict[str, Any] = field(default_factory=dict)  # ranks of what was acknowledged
+
+    def note_control(self, experiment: str, controls: Controls) -> None:
+        """What is pinned and paused is on disk: nothing older comes back."""
+        if controls._held is not None:
+            self.controls[experiment] = controls._held.rank
 
     def copy(self) -> Memory:
         """As it is now, for a copy of the disk."""
         maybe = {key: list(what) for key, what in self.maybe.items()}
-        return Memory(dict(self.decisions), maybe, self.forgotten, self.power_failed)
+        forgotten, turns = self.forgotten, list(self.turns)
+        kept = dict(self.decisions), maybe, forgotten, self.power_failed, turns
+        return Memory(*kept, dict(self.controls))
 
     def flush(self) -> None:
         """All of it is on disk."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 Step = tuple[str, int, int]
 
 # what -> how often, by the kind of trouble; every schedule draws some kinds
-WORK = {"pull": 8, "decide": 3, "settle": 4, "again": 2, "unknown": 1, "batch": 2}
+WORK = {"pull": 8, "decide": 3, "settle": 4, "again": 2, "unknown": 1, "turn": 4}
 TALK = {"tick": 5, "tick_all": 3, "gossip": 5, "deliver": 8, "deliver_to": 4}
 TROUBLE: dict[str, dict[str, int]] = {
     "messages": {
@@ -33,6 +33,7 @@ TROUBLE: dict[str, dict[str, int]] = {
     "clocks": {"clock": 4},
     "changes": {"unlink": 2, "link": 3, "arms": 3, "experiments": 3},
     "liars": {"lie": 8},
+    "controls": {"control": 6, "kill": 1, "start": 1},
 }
 # stories that chance alone seldom tells: steps at one site (or, with +1, at the next one), some of
 # which are left out
@@ -84,7 +85,8 @@ SHAPES: dict[int, list[tuple[tuple[int, int], ...]]] = {
 }
 LONGEST = 60
 WITH_SCENES = 75
-EXPERIMENTS = (("default",), ("default",), ("default", "banner"), ("banner", "checkout"))
+ONE, TWO = ("default",), ("default", "banner")
+EXPERIMENTS = (ONE, ONE, ONE, TWO, TWO, ("banner", "checkout"), (*TWO, "checkout"))
 ARMS = ("red", "green", "blue")
 
 
@@ -103,6 +105,7 @@ class Plan:
     default_reward: float | None = None
     remember: float | None = None
     eager: bool = False  # whether origins fold after a few restarts
+    operators: tuple[str, ...] = ()  # agents whose pins and pauses hold everywhere
     old: tuple[str, ...] = ()  # agents that speak the wire format of Posse 0.1 only
 
 
@@ -139,7 +142,7 @@ def plan_of(seed: int, exchange: str, memories: bool = False) -> Plan:
     if eager and draw.random() < 0.6:
         numbered[:0] = [(what, focus, draw.randrange(10_000)) for what in OLD.split()]
     experiments = draw.choice(EXPERIMENTS)
-    plain = not eager and experiments == EXPERIMENTS[0] and "memories" not in kinds
+    plain = not eager and experiments == ONE and not {"memories", "controls"} & set(kinds)
     may_be_old = plain and draw.random() < 0.25  # 0.1 cannot hear of what was folded
     return Plan(
         seed,
@@ -152,5 +155,6 @@ def plan_of(seed: int, exchange: str, memories: bool = False) -> Plan:
         window=window,
         default_reward=None if window is None else draw.choice((None, 0.0)),
         eager=eager,
-        remember=None if window is None else draw.choice((None, None, 50.0)),
+        remember=None if window is None else draw.choice((None, window, 30.0)),
+        operators=names[: draw.randint(1, 2)] if "controls" in kinds else (),
     )

@@ -1,123 +1,19 @@
-"""The steps of schedules: what applications, networks, machines, operators and liars do."""
+"""The steps of schedules: what networks, machines and liars do, and all steps by their names."""
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
 
-from posse.live.store import Conflict, Outcome, StoreError, Unknown
+from simulation import applications, operators
 from simulation.agents import LIAR
-from simulation.bits import MOST_BITS, reward_of
+from simulation.applications import site_of
 from simulation.disk import Volume
 from simulation.freeze import Frozen
-from simulation.history import Key, Memory, Violation
+from simulation.history import Memory
 from simulation.liar import lie
 from simulation.post import Letter
+from simulation.turns import turn
 from simulation.world import Backup, Site, Snapshot, World
-
-ALLOWED = (["red"], ["red", "blue"], None, None)
-
-
-def site_of(world: World, number: int) -> Site:
-    """The site that a number means."""
-    sites = list(world.sites.values())
-    return sites[number % len(sites)]
-
-
-def experiment_of(site: Site, number: int) -> str:
-    """The experiment that a number means."""
-    names = list(site.experiments)
-    return names[number // 7 % len(names)]
-
-
-# applications
-
-
-def decide(world: World, a: int, b: int) -> None:
-    """Ask what to play, perhaps of some arms only."""
-    site = site_of(world, a)
-    allowed, name = ALLOWED[b % len(ALLOWED)], experiment_of(site, b)
-    if allowed is not None and not set(allowed) <= set(site.experiments[name]):
-        allowed = None
-    world.decide(site, world.new_key(site, name), allowed)
-
-
-def settle(world: World, a: int, b: int) -> None:
-    """Reward a decision that is open."""
-    site = site_of(world, a)
-    if site.node is None:
-        return
-    known = site.memory.decisions.items()
-    here = [(key, each) for key, each in known if key[0] in site.node.experiments]
-    if open_ := [key for key, each in here if each.record.settled is None]:
-        give(world, site, open_[b % len(open_)])
-
-
-def give(world: World, site: Site, key: Key) -> None:
-    """Give an open decision a reward that nobody gave before; it must be new."""
-    arm = site.memory.decisions[key].record.arm
-    if world.history.bits.get((key[0], arm), 0) >= MOST_BITS:
-        return
-    reward = reward_of(world.history.next_bit(key[0], arm))
-    got = world.reward(site, key, reward)
-    if got is Outcome.NEW:
-        world.settled(site, key, reward)
-    elif isinstance(got, Outcome | ValueError):
-        raise Violation(f"{site.name} answered {got!r} to the first reward of {key}")
-
-
-def pull(world: World, a: int, b: int) -> None:
-    """Decide and reward, some times."""
-    site = site_of(world, a)
-    for _ in range(1 + b % 3):
-        key = world.new_key(site, experiment_of(site, b))
-        world.decide(site, key)
-        if site.node is not None and key in site.memory.decisions:
-            give(world, site, key)
-
-
-def batch(world: World, a: int, b: int) -> None:
-    """Many rewards and decisions in one commit: all of them, or none."""
-    for _ in range(1 + b % 4):
-        decide(world, a, 3)
-    settle(world, a, b)
-
-
-def again(world: World, a: int, b: int) -> None:
-    """Repeat what was asked before, or contradict it."""
-    site = site_of(world, a)
-    if site.node is None or not site.memory.decisions:
-        return
-    keys = list(site.memory.decisions)
-    repeat(world, site, keys[b % len(keys)])
-
-
-def repeat(world: World, site: Site, key: Key) -> None:
-    """Every acknowledged request may be repeated, and another reward is a conflict."""
-    known = site.memory.decisions[key].record
-    world.decide(site, key)
-    if site.node is None or known.settled is None or key[0] not in site.node.experiments:
-        return
-    if known.reward is not None:
-        got = world.reward(site, key, known.reward)
-        if isinstance(got, Outcome | ValueError) and got is not Outcome.REPEATED:
-            raise Violation(f"{site.name} answered {got!r} to a repeated reward of {known}")
-    if not world.runs(site):
-        return
-    got = world.reward(site, key, 12345.0)
-    if isinstance(got, Outcome | ValueError) and not isinstance(got, Conflict):
-        raise Violation(f"{site.name} answered {got!r} to another reward of {known}")
-
-
-def unknown(world: World, a: int, b: int) -> None:
-    """Reward what was never decided, or what a disk has forgotten."""
-    site = site_of(world, a)
-    if site.node is not None:
-        name = list(site.node.experiments)[b % len(site.node.experiments)]
-        got = world.reward(site, (name, f"nobody{b}"), 1.0)
-        if isinstance(got, Outcome | ValueError) and not isinstance(got, Unknown):
-            raise Violation(f"{site.name} answered {got!r} to a reward of no decision")
-
 
 # the network
 
@@ -325,82 +221,7 @@ def clock(world: World, a: int, b: int) -> None:
     site.clock += (-1, 1)[b % 2] * (3, 30, 3600, 1e8)[b // 2 % 4]
 
 
-# operators
-
-
-def link(world: World, a: int, b: int) -> None:
-    """Make two agents neighbours, at one end or at both."""
-    one, other = site_of(world, a), site_of(world, b)
-    if one is not other:
-        connect(world, one, other.name, b)
-        if b % 3:
-            connect(world, other, one.name, b)
-
-
-def connect(world: World, site: Site, name: str, b: int) -> None:
-    """Add a neighbour."""
-    if name not in site.neighbours:
-        site.neighbours.append(name)
-        change(world, site, b)
-
-
-def unlink(world: World, a: int, b: int) -> None:
-    """Remove a neighbour at one end."""
-    site = site_of(world, a)
-    if site.neighbours:
-        site.neighbours.pop(b % len(site.neighbours))
-        change(world, site, b)
-
-
-def arms(world: World, a: int, b: int) -> None:
-    """Add an arm, or remove one."""
-    site = site_of(world, a)
-    experiment = experiment_of(site, b)
-    before = site.experiments[experiment]
-    arm = ("red", "green", "blue", "grey", "black")[b % 5]
-    if arm not in before:
-        site.experiments[experiment] = (*before, arm)
-    elif len(before) > 1:
-        site.experiments[experiment] = tuple(each for each in before if each != arm)
-    change(world, site, b)
-
-
-def experiments(world: World, a: int, b: int) -> None:
-    """Add an experiment, or remove one; what it knew must be there when it comes back."""
-    site = site_of(world, a)
-    name = world.plan.experiments[b % len(world.plan.experiments)]
-    if name not in site.experiments:
-        site.experiments[name] = world.plan.arms
-    elif len(site.experiments) > 1:
-        del site.experiments[name]
-    change(world, site, b)
-
-
-def change(world: World, site: Site, b: int) -> None:
-    """Let a running process take in its new settings, by reload or by restart."""
-    if site.node is None:
-        return
-    if b // 5 % 3:
-        node, settings = site.node, world.settings(site)
-        got = world.attempt(site, lambda: node.reload(settings))
-        site.stale = isinstance(got, StoreError)
-        if site.node is not None:
-            world.hurry(site, node)
-            world.compare(site)
-    else:
-        world.stop(site)
-        world.start(site)
-
-
-def rename(world: World, a: int, b: int) -> None:
-    """Start a store under another name: it must be refused, with nothing changed."""
-    site = site_of(world, a)
-    world.stop(site)
-    if site.node is not None or site.disk.fault or site.disk.failing or not site.memory.decisions:
-        return
-    with contextlib.suppress(ValueError):
-        world.make(site, world.settings(site, "renamed"))
-        raise Violation(f"the store of {site.name} was taken by another name")
+# liars
 
 
 def tell_lies(world: World, a: int, b: int) -> None:
@@ -413,11 +234,13 @@ def tell_lies(world: World, a: int, b: int) -> None:
 
 
 _PLAIN: tuple[Callable[[World, int, int], None], ...] = (
-    *(decide, settle, pull, batch, again, unknown),
+    *(applications.decide, applications.settle, applications.pull, applications.again),
+    *(applications.unknown, turn),
     *(tick, tick_all, gossip, deliver, deliver_to, drop, replay, shuffle, partition, heal),
     *(mingle, cut),
     *(start, stop, kill, power, bomb, failing, backup, set_back, lose, clock, snapshot, rewind),
-    *(link, unlink, arms, experiments, rename),
+    *(operators.link, operators.unlink, operators.arms, operators.experiments, operators.rename),
+    operators.control,
 )
 STEPS = {each.__name__: each for each in _PLAIN} | {"repeat": repeat_message, "lie": tell_lies}
 

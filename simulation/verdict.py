@@ -9,9 +9,10 @@ from typing import Any
 from posse.live.exchange.ledger import minus, plus, total
 from simulation import disk as disks
 from simulation.agents import LIAR, folding
+from simulation.applications import repeat
 from simulation.history import Violation
 from simulation.schedule import Plan
-from simulation.steps import play, repeat
+from simulation.steps import play
 from simulation.world import World, make_folder, marks_at, remove_folder
 
 MOST_ROUNDS = 60
@@ -87,6 +88,8 @@ def at_rest(world: World) -> bool:
 
     Of a liar that said two things under one number some keep the one and some the other.
     """
+    if not controls_agree(world):
+        return False
     lies = world.plan.exchange == "origins" and any(LIAR in link for link in world.plan.links)
     if lies:
         return len({str(site_ledgers(world, name)) for name in world.sites}) == 1
@@ -97,6 +100,16 @@ def at_rest(world: World) -> bool:
                 if name != LIAR and status.active and status.lag != 0:
                     return False
     return not world.post.waiting
+
+
+def controls_agree(world: World) -> bool:
+    """Whether the same arms are pinned and paused at all agents."""
+    for name in world.plan.experiments if world.plan.operators else ():
+        nodes = [site.node for site in world.sites.values() if site.node is not None]
+        held = [node.experiment(name).controls.status(world.plan.arms)["network"] for node in nodes]
+        if any(each != held[0] for each in held):
+            return False
+    return True
 
 
 def site_ledgers(world: World, name: str) -> list[object]:
@@ -113,6 +126,8 @@ def judge(world: World) -> None:
     """See that nothing was lost or doubled, and that all agree."""
     world.strict = True
     world.look()
+    if not controls_agree(world):
+        raise Violation("agents do not agree on what is pinned and paused")
     if not at_rest(world):
         raise Violation("the network does not come to rest: some neighbour lacks something")
     for name in world.plan.experiments:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import random
 import shutil
@@ -16,7 +17,7 @@ from posse.live.node import Node
 from posse.live.setup.making import Outside
 from posse.live.setup.process import assemble
 from posse.live.setup.settings import Settings
-from posse.live.store import DecisionRecord, StoreError, schema
+from posse.live.store import Conflict, DecisionRecord, StoreError, schema
 from posse.live.store.place import _held
 from simulation import disk as disks
 from simulation.agents import Seal, hurry, settings_of
@@ -57,6 +58,9 @@ class Site:
     neighbours: list[str]
     experiments: dict[str, tuple[str, ...]]  # its arms
     clock: float = 1000.0
+    steady: float = 0.0  # the clock that never jumps
+    started: float = 0.0  # by it
+    newest: float = -1e18  # the time of the newest decision that was on disk then
     node: Node | None = None
     memory: Memory = field(default_factory=Memory)
     backups: list[Backup] = field(default_factory=list)
@@ -114,6 +118,9 @@ class World:
                 raise Violation(f"{site.name} did not start: {error}") from error
             return False
         site.rewound = site.stale = False
+        site.started = site.steady
+        times = [known.record.time for known in site.memory.decisions.values()]
+        site.newest = max([*times, -1e18])
         self.compare(site)
         return True
 
@@ -130,6 +137,7 @@ class World:
             Outside(mailbox, cast(Any, Seal(settings.name))),
             clock=lambda: site.clock,
             draw=self.random.getrandbits,
+            monotonic=lambda: site.steady,
         )
         self.hurry(site, node)
         return node
@@ -147,6 +155,7 @@ class World:
             tuple(site.neighbours),
             tuple(site.experiments.items()),
             *(self.plan.exchange, self.plan.window, self.plan.default_reward, self.plan.remember),
+            self.plan.operators,
         )
 
     def runs(self, site: Site) -> bool:
@@ -207,17 +216,25 @@ class World:
         if site.node is None or key[0] not in site.node.experiments:
             return
         known, experiment = site.memory.decisions.get(key), site.node.experiments[key[0]]
-        got = self.attempt(site, lambda: experiment.decide(key[1], allowed))
+
+        def ask() -> DecisionRecord | None:
+            with contextlib.suppress(Conflict):  # nothing is left to play
+                return experiment.decide(key[1], allowed)
+            return None
+
+        got = self.attempt(site, ask)
+        if got is None and known is not None:
+            raise Violation(f"{site.name} did not answer again with {known.record}")
         if isinstance(got, DecisionRecord):
             if known is not None:
                 if got != known.record:
                     raise Violation(f"{site.name} answered {got} after {known.record}")
             else:
-                site.memory.decisions[key] = Known(got)
+                site.memory.decisions[key] = Known(got, made=site.steady)
         elif got is Killed:
             if known is None:
                 site.memory.maybe.setdefault(key, [])
-        else:
+        elif got is not None:
             self.compare(site)
 
     def reward(self, site: Site, key: Key, reward: float) -> object:
@@ -252,7 +269,7 @@ class World:
         record = replace(known.record, reward=reward, settled=site.clock)
         if site.rewound:
             self.history.excused.add((key[0], record.arm, bit_of(reward)))
-        site.memory.decisions[key] = Known(record)
+        site.memory.decisions[key] = Known(record, made=known.made)
         site.memory.flush()
         self.history.acknowledged.add((key[0], record.arm, bit_of(reward)))
 
@@ -261,6 +278,7 @@ class World:
         if site.node is None:
             return
         site.clock += 1
+        site.steady += 1
         memory, now, window = site.memory, site.clock, self.plan.window
         if window is not None:
             for key, known in memory.decisions.items():
@@ -315,6 +333,11 @@ class World:
             after[key] = self._remembered(site, key, known, found)
         memory.decisions = {key: known for key, known in after.items() if known is not None}
         memory.maybe = {k: what for k, what in memory.maybe.items() if k[0] not in running}
+        check_whole(site)
+        for name in running.keys() & memory.controls.keys():
+            held = running[name].controls._held
+            if held is None or held.rank < memory.controls[name]:
+                raise Violation(f"{site.name} forgot what is pinned and paused")
         site.memory.power_failed = False
 
     def _remembered(
@@ -323,15 +346,13 @@ class World:
         maybe = site.memory.maybe.get(key)
         if known is None:
             assert maybe is not None
-            return None if found is None else Known(found)
+            return None if found is None else Known(found, made=site.steady)
         if found is None:
             open_ = known.record.settled is None
             if site.memory.power_failed and open_ and not known.flushed:
                 return None
             closed = maybe is not None and None in maybe  # and deleted in the same tick
-            kept_for = self.plan.remember
-            old = kept_for is not None and known.record.time < site.clock - kept_for
-            if old and (closed or not open_):
+            if self.is_old(site, known) and (closed or not open_):
                 if known.record.reward:
                     mark = key[0], known.record.arm, bit_of(known.record.reward)
                     site.memory.forgotten |= {mark}
@@ -352,8 +373,21 @@ class World:
             if found == expected and known.record.settled is None and found.settled is not None:
                 if reward is not None:
                     self.history.acknowledged.add((key[0], found.arm, bit_of(reward)))
-                return Known(found, flushed=True)
+                return Known(found, flushed=True, made=known.made)
         raise Violation(f"{site.name} has {found} for {known.record}")
+
+    def is_old(self, site: Site, known: Known) -> bool:
+        """Whether a decision may be deleted: so much time has gone by, whatever clocks say.
+
+        One from before the start, of which only times are known, also if the newest was so much
+        later.
+        """
+        remember = self.plan.remember
+        if remember is None:
+            return False
+        latest = site.newest + site.steady - site.started
+        older = known.made <= site.started and known.record.time <= latest - remember
+        return known.made <= site.steady - remember or older
 
     def look(self) -> None:
         """See what every running site holds."""
@@ -393,6 +427,24 @@ def marks_at(site: Site, experiment: str, ledger: Any) -> tuple[frozenset[Any], 
         return marks_of(experiment, ledger)
     except Garbled as error:
         raise Violation(f"{site.name}: {error}") from error
+
+
+def check_whole(site: Site) -> None:
+    """See that of each commit in which a process ended all is there or nothing."""
+    memory, left = site.memory, []
+    assert site.node is not None
+    running = site.node.experiments
+    for parts in memory.turns:
+        if any(key[0] not in running for key, _ in parts):
+            left.append(parts)
+            continue
+        found = set()
+        for key, reward in parts:
+            record = memory.decisions[key].record if key in memory.decisions else None
+            found.add(record is not None and reward in (None, record.reward))
+        if len(found) > 1:
+            raise Violation(f"{site.name} kept some of one commit: {parts}")
+    memory.turns = left
 
 
 def folded_twice(exchange: Any) -> bool:

@@ -125,6 +125,16 @@ def test_an_older_fold_of_what_has_no_name_any_more_is_not_counted_twice(few):
     assert third.evidence() == mine.own()
 
 
+def test_a_lost_disk_and_a_clock_set_back_beside_a_floor():
+    """Seen: the new incarnation was below a floor not known yet, and its rewards were dropped."""
+    mine = agent("me", clock=lambda: 1000.0)
+    mine.observe("a", ONE)
+    ahead = new_incarnation(1e9, 0, lambda bits: 0)
+    fold = entry("me", ahead + 2, 9, 5, layout=2, floor=ahead + 1)
+    mine.receive("friend", message(fold), 1.0)
+    assert mine.own() == {"a": (PER_UNIT, 6 * PER_UNIT)}
+
+
 def test_what_was_forgotten_when_it_was_folded_is_added_exactly(few):
     """A disk rolled back, and folded away what a third agent held more of."""
     world = World(Origins, 3, digest_every=2)

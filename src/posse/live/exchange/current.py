@@ -14,6 +14,8 @@ MOST_VERSIONS = 64  # remembered: all of late, fewer and fewer of long ago
 MOST_SINCE = 10_000  # observations remembered one by one, from tick to tick
 STRIDE_BITS = 16
 
+Rows = Mapping[str, Sequence[int]]
+
 
 @dataclass
 class _Version:
@@ -147,15 +149,15 @@ class Current:
         same = [version for version in self._versions if version.seq == entry.seq]
         return not same or same[0].evidence == entry.evidence
 
-    def parted_at(self, theirs: Entry) -> tuple[int, Ledger, dict[int, int]]:
-        """The last version that another future of this incarnation has in it.
+    def parted_at(self, seq: int, theirs: Rows) -> tuple[int, Ledger, dict[int, int]]:
+        """The last version that another future of this incarnation, at a seq, has in it.
 
         Of those that somebody held, if there is one: others may only look as if.
         """
         common = [
             version
             for version in self._versions
-            if version.seq <= theirs.seq and dominates(theirs.evidence, version.evidence)
+            if version.seq <= seq and dominates(theirs, version.evidence)
         ]
         held = [version for version in common if version.acknowledged]
         last = (held or common)[-1] if common else _Version(0, {}, {})
@@ -164,13 +166,13 @@ class Current:
             return last.seq, self._common_with(theirs, last.evidence), last.folded
         return last.seq, last.evidence, last.folded
 
-    def _common_with(self, theirs: Entry, evidence: Ledger) -> Ledger:
+    def _common_with(self, theirs: Rows, evidence: Ledger) -> Ledger:
         """What was added since the last version, as far as another future has it as well."""
         common = {arm: list(values) for arm, values in evidence.items()}
         for arm, values in self._since:
             before = common.get(arm)
             common[arm] = list(values if before is None else map(add, before, values))
-            if not dominates(theirs.evidence, {arm: tuple(common[arm])}):
+            if not dominates(theirs, {arm: tuple(common[arm])}):
                 if before is None:
                     del common[arm]
                 else:

@@ -260,9 +260,12 @@ class Own:
         """Another future of the present incarnation: keep theirs, move ours to a new one."""
         ours = self.current
         assert ours is not None
-        seq, evidence, folded = ours.parted_at(theirs)
+        named = dict(theirs.folded) | {theirs.incarnation: theirs.seq}
+        seq, evidence, folded = 0, Ledger(), dict[int, int]()
+        if ours.incarnation in named:
+            seq, evidence, folded = ours.parted_at(named[ours.incarnation], theirs.evidence)
+        # else below a floor, for a disk was lost and the clock went back: they have none of it
         fresh = minus(ours.evidence(), evidence)
-        named = {each for each, _ in theirs.folded}
         for incarnation in ours.folded.keys() - folded.keys():
             part = self.archive.worth(incarnation)
             if incarnation in named and part is not None:

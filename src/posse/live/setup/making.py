@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,6 +85,7 @@ class Maker:
     keys: Keys | None
     clock: Callable[[], float]
     draw: Callable[[int], int]
+    monotonic: Callable[[], float] = time.monotonic
 
     def first(self, settings: Settings, name: str, path: Path) -> Experiment:
         """The first experiment of a process, which opens the store."""
@@ -94,6 +96,7 @@ class Maker:
             equal=agent.equal_fingerprints,
             experiment=name,
             owner=self.name,
+            monotonic=self.monotonic,
         )
         try:
             return self._experiment(settings, name, agent, store)

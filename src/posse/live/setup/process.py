@@ -38,10 +38,11 @@ def assemble(
     *,
     clock: Callable[[], float] = time.time,
     draw: Callable[[int], int] = secrets.randbits,  # all that is random comes from here
+    monotonic: Callable[[], float] = time.monotonic,
 ) -> Node:
     """A node of these settings with a store in a folder, joined to others in any way."""
     transport = outside.connect(settings)
-    maker = Maker(settings.name, outside.keys, clock, draw)
+    maker = Maker(settings.name, outside.keys, clock, draw, monotonic)
     name, *others = settings.experiments
     first = maker.first(settings, name, folder / settings.store)
     try:

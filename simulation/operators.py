@@ -1,0 +1,106 @@
+"""What operators do: neighbours, arms and experiments come and go, arms are pinned and paused."""
+
+from __future__ import annotations
+
+import contextlib
+
+from posse.live.store import Conflict, StoreError
+from simulation.applications import experiment_of, site_of
+from simulation.disk import Killed
+from simulation.history import Violation
+from simulation.world import Site, World
+
+
+def link(world: World, a: int, b: int) -> None:
+    """Make two agents neighbours, at one end or at both."""
+    one, other = site_of(world, a), site_of(world, b)
+    if one is not other:
+        connect(world, one, other.name, b)
+        if b % 3:
+            connect(world, other, one.name, b)
+
+
+def connect(world: World, site: Site, name: str, b: int) -> None:
+    """Add a neighbour."""
+    if name not in site.neighbours:
+        site.neighbours.append(name)
+        change(world, site, b)
+
+
+def unlink(world: World, a: int, b: int) -> None:
+    """Remove a neighbour at one end."""
+    site = site_of(world, a)
+    if site.neighbours:
+        site.neighbours.pop(b % len(site.neighbours))
+        change(world, site, b)
+
+
+def arms(world: World, a: int, b: int) -> None:
+    """Add an arm, or remove one."""
+    site = site_of(world, a)
+    experiment = experiment_of(site, b)
+    before = site.experiments[experiment]
+    arm = ("red", "green", "blue", "grey", "black")[b % 5]
+    if arm not in before:
+        site.experiments[experiment] = (*before, arm)
+    elif len(before) > 1:
+        site.experiments[experiment] = tuple(each for each in before if each != arm)
+    change(world, site, b)
+
+
+def experiments(world: World, a: int, b: int) -> None:
+    """Add an experiment, or remove one; what it knew must be there when it comes back."""
+    site = site_of(world, a)
+    name = world.plan.experiments[b % len(world.plan.experiments)]
+    if name not in site.experiments:
+        site.experiments[name] = world.plan.arms
+    elif len(site.experiments) > 1:
+        del site.experiments[name]
+    change(world, site, b)
+
+
+def change(world: World, site: Site, b: int) -> None:
+    """Let a running process take in its new settings, by reload or by restart."""
+    if site.node is None:
+        return
+    if b // 5 % 3:
+        node, settings = site.node, world.settings(site)
+        got = world.attempt(site, lambda: node.reload(settings))
+        site.stale = isinstance(got, StoreError)
+        if site.node is not None:
+            world.hurry(site, node)
+            world.compare(site)
+    else:
+        world.stop(site)
+        world.start(site)
+
+
+def rename(world: World, a: int, b: int) -> None:
+    """Start a store under another name: it must be refused, with nothing changed."""
+    site = site_of(world, a)
+    world.stop(site)
+    if site.node is not None or site.disk.fault or site.disk.failing or not site.memory.decisions:
+        return
+    with contextlib.suppress(ValueError):
+        world.make(site, world.settings(site, "renamed"))
+        raise Violation(f"the store of {site.name} was taken by another name")
+
+
+def control(world: World, a: int, b: int) -> None:
+    """Pin an arm, pause one or resume; what was answered stays, whatever ends the process."""
+    site = site_of(world, a)
+    node, name = site.node, experiment_of(site, b)
+    if node is None or name not in node.experiments:
+        return
+    experiment, arm = node.experiments[name], world.plan.arms[b % len(world.plan.arms)]
+
+    def ask() -> object:
+        with contextlib.suppress(Conflict):
+            if b % 4 == 0:
+                return experiment.resume()
+            return (experiment.pin if b % 4 == 1 else experiment.pause)(arm)
+        return None
+
+    got = world.attempt(site, ask)
+    if got is not Killed and not isinstance(got, StoreError) and experiment.controls.operator:
+        site.memory.note_control(name, experiment.controls)

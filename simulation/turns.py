@@ -1,0 +1,92 @@
+"""Many rewards and decisions in one commit, by the code that answers HTTP: all of them, or none."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import Any, cast
+
+from posse.live.http.turns import Question, Turns
+from posse.live.store import Conflict, DecisionRecord, Outcome, StoreError
+from simulation.applications import site_of
+from simulation.bits import MOST_BITS, reward_of
+from simulation.disk import Killed
+from simulation.history import Key, Known, Violation
+from simulation.world import Site, World
+
+
+class _Traffic:
+    """What a server counts."""
+
+    def __init__(self) -> None:
+        self.played: defaultdict[str, Counter[str]] = defaultdict(Counter)
+
+
+def turn(world: World, a: int, b: int) -> None:
+    """Requests of a moment: rewards of decisions made before and in it, and new decisions."""
+    site = site_of(world, a)
+    if site.node is None:
+        return
+    questions: list[Question] = []
+    rewards: dict[Key, float] = {}
+    wishes: list[Key] = []
+    for nth, (name, experiment) in enumerate(site.node.experiments.items()):
+        number = b // (nth + 1)
+        open_ = _open(site, name)
+        chosen = [open_[(number + i) % len(open_)] for i in range(number % 3)] if open_ else []
+        fresh = [world.new_key(site, name) for _ in range(number // 3 % 3)]
+        for key in dict.fromkeys(chosen):
+            _give(world, rewards, key, site.memory.decisions[key].record.arm)
+        arm = experiment.agent.arm_names[number % len(experiment.agent.arm_names)]
+        if fresh and number % 2:  # decided and rewarded in one request, of an arm that is known
+            _give(world, rewards, fresh[0], arm)
+        asked = [(key[1], reward) for key, reward in rewards.items() if key[0] == name]
+        questions.append(
+            Question(experiment, asked, [(key[1], [arm] if number % 2 else None) for key in fresh])
+        )
+        wishes += fresh
+    turns = Turns(site.node, cast(Any, _Traffic()))
+    got = world.attempt(site, lambda: turns.commit(questions))
+    if got is Killed:
+        for key in [*wishes, *rewards]:
+            site.memory.maybe.setdefault(key, [])
+        for key, reward in rewards.items():
+            site.memory.maybe[key].append(reward)
+        site.memory.turns.append([*((key, None) for key in wishes), *rewards.items()])
+    elif isinstance(got, StoreError):
+        world.compare(site)
+        for key in wishes:
+            if site.node.experiments[key[0]].store.decision(key[1]) is not None:
+                raise Violation(f"{site.name} kept {key} of a commit that failed")
+    else:
+        for question in questions:
+            _note(world, site, question)
+
+
+def _open(site: Site, name: str) -> list[Key]:
+    known = site.memory.decisions.items()
+    return [key for key, each in known if key[0] == name and each.record.settled is None]
+
+
+def _give(world: World, rewards: dict[Key, float], key: Key, arm: str) -> None:
+    if world.history.bits.get((key[0], arm), 0) < MOST_BITS:
+        bit = world.history.next_bit(key[0], arm)
+        world.history.given.add((key[0], arm, bit))
+        rewards[key] = reward_of(bit)
+
+
+def _note(world: World, site: Site, question: Question) -> None:
+    """Remember what was answered."""
+    name = question.experiment.name
+    for made in question.decisions:
+        if isinstance(made, DecisionRecord):
+            site.memory.decisions[name, made.id] = Known(made, made=site.steady)
+        elif not isinstance(made, Conflict):
+            raise Violation(f"{site.name} answered {made!r} to a question")
+    for given, outcome in zip(question.rewards, question.outcomes, strict=True):
+        assert not isinstance(given, ValueError)
+        key = name, given[0]
+        if key not in site.memory.decisions:  # nothing was left to play
+            continue
+        if outcome is not Outcome.NEW:
+            raise Violation(f"{site.name} answered {outcome!r} to the first reward of {key}")
+        world.settled(site, key, given[1])
