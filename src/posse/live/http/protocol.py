@@ -194,8 +194,8 @@ class Protocol(HttpToolsProtocol):
 
         Else 1000 connections without a word, opened again when closed, would keep all others out.
         """
-        everybody: Any = self.connections
-        waiting = ((each.keeps_waiting, each) for each in everybody)
+        ours = cast("set[Protocol]", self.connections)
+        waiting = ((each.keeps_waiting, each) for each in ours)
         longest = min(
             ((since, each) for since, each in waiting if since is not None),
             key=lambda found: found[0],
