@@ -20,7 +20,7 @@ from simulation.bits import RANGE
 
 LIAR = "z"
 PLENTY = Limits(1e9, 1e12)
-EAGER = {"FOLDED_ABOVE": 2}
+EAGER = {"FOLDED_ABOVE": 2, "FOLDED_AT_ONCE_ABOVE": 16}
 FLOORS = {"MOST_NAMED": 2, "MOST_NAMED_EVER": 8}
 
 

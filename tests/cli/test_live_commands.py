@@ -178,6 +178,18 @@ def test_status_of_an_experiment_that_is_not_there(monkeypatch, capsys):
     assert "has no experiment cart, but checkout, banner" in capsys.readouterr().err
 
 
+def test_status_of_an_agent_that_wants_a_token(monkeypatch, capsys):
+    """It answers: what is wrong is said, and not that nobody is there."""
+
+    def refuse(self):
+        raise ValueError("this agent needs a token")
+
+    monkeypatch.setattr("posse.live.client.Client", Told)
+    monkeypatch.setattr(Told, "network", refuse)
+    assert posse("status", Told.url) == 2
+    assert capsys.readouterr().err == f"posse: {Told.url}: this agent needs a token\n"
+
+
 def test_status_of_nobody(capsys):
     assert posse("status", "http://127.0.0.1:9") == 2
     (line,) = capsys.readouterr().err.splitlines()

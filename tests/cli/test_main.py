@@ -85,6 +85,11 @@ def test_the_help_leads_researchers_and_operators_to_their_first_command():
                for group, names in zip((lab, live), listed, strict=True))  # fmt: skip
 
 
+def test_paragraphs_fill_the_terminal():
+    """Typer keeps the ends of our lines, which made a ragged text of 80 columns."""
+    assert "a crash loses nothing that was acknowledged" in help_of("agent")
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_is_explained(command):
     shown = help_of(*command.split())

@@ -97,3 +97,28 @@ def test_as_many_descriptors_as_are_allowed():
     assert resource.getrlimit(resource.RLIMIT_NOFILE)[1] != 0
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60)
     assert (ended.stdout, ended.stderr) == (b"(512, 512)\n", b"")
+
+
+LATE = """
+import time
+from posse.cli.running import interruptible
+
+class Interrupted:
+    def __del__(self):
+        raise KeyboardInterrupt
+
+try:
+    with interruptible():
+        Interrupted()
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+time.sleep(0.2)
+print("ended")
+"""
+
+
+def test_an_interrupt_that_is_raised_again_never_strikes_after_the_command():
+    """It ended a command that had said all, by a signal in place of its exit code."""
+    ended = subprocess.run([sys.executable, "-c", LATE], capture_output=True, timeout=60)
+    assert ended.returncode == 0
+    assert ended.stdout.endswith(b"ended\n")

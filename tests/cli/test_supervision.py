@@ -69,7 +69,7 @@ def test_one_that_dies_is_started_again_and_the_others_go_on(caplog):
     first, other = world.started
     first.code = -signal.SIGKILL
     assert world.supervisor.look()
-    assert "a.toml died (killed by SIGKILL): it is started again in 1 seconds" in caplog.text
+    assert "a.toml died (killed by SIGKILL): it is started again in 1 s" in caplog.text
     assert world.running() == ["b.toml"]
     assert world.pause_before_the_next() == 1
     assert world.running() == ["b.toml", "a.toml"]
@@ -155,7 +155,7 @@ def test_real_agents_killed_reloaded_and_ended(start, tmp_path):
     line = process.stderr.readline()
     assert re.fullmatch(
         r"\S+Z ERROR posse agent: berlin.toml died \(killed by SIGKILL\): "
-        r"it is started again in 1 seconds\n",
+        r"it is started again in 1 s\n",
         line,
     )
     assert httpx.get(f"{urls['paris']}/readyz", trust_env=False).status_code == 200
@@ -179,12 +179,21 @@ def test_real_agents_killed_reloaded_and_ended(start, tmp_path):
 
 
 def test_a_bad_file_changes_nothing_and_the_log_says_why(start, tmp_path):
-    file = tmp_path / "agent.toml"
-    file.write_text(AGENT.format(name="berlin"))
+    """By SIGHUP, and over HTTP, where who asked is told the same."""
+    token, file = tmp_path / "operator.token", tmp_path / "agent.toml"
+    token.write_text("0123456789abcdef")
+    token.chmod(0o600)
+    file.write_text('operator_token = "operator.token"\n' + AGENT.format(name="berlin"))
     process = start("agent", "agent.toml")
     url = process.stdout.readline().split()[-1]
-    file.write_text(AGENT.format(name="paris"))
+    file.write_text(file.read_text().replace("berlin", "paris"))
     process.send_signal(signal.SIGHUP)
-    line = process.stderr.readline()
-    assert "ERROR berlin: agent.toml is not taken in, nothing has changed: name cannot" in line
+    said = "ERROR berlin: agent.toml is not taken in, nothing has changed: name cannot"
+    assert said in process.stderr.readline()
+    order = {"url": f"{url}/v1/reload", "json": {}, "trust_env": False}
+    answer = httpx.post(**order, headers={"Authorization": "Bearer 0123456789abcdef"})
+    assert answer.status_code == 422
+    assert answer.json()["error"].startswith("name cannot")
     assert httpx.get(f"{url}/readyz", trust_env=False).status_code == 200
+    process.send_signal(signal.SIGTERM)
+    assert said in process.communicate(timeout=TIMEOUT)[1]

@@ -41,7 +41,7 @@ def test_alerts_and_dashboard_name_metrics_that_exist(node):
     for where, each in expressions().items():
         for expression in each:
             assert set(re.findall(r"posse_\w+", expression)) <= there, where
-            assert set(re.findall(r'(\w+)=~?"', expression)) <= labels, where
+            assert set(re.findall(r'(\w+)!?=~?"', expression)) <= labels, where
             assert expression.count("(") == expression.count(")"), where
     named = {name for each in expressions().values() for e in each for name in
              re.findall(r"posse_\w+", e)}  # fmt: skip
@@ -52,7 +52,7 @@ def test_reasons_of_alerts_are_those_that_are_counted(node):
     text = metrics(node)
     counted = set(re.findall(r'(?:reason|doing|direction)="([^"]*)"', text))
     for where, each in expressions().items():
-        for chosen in re.findall(r'(?:reason|doing|direction)=~?"([^"$.]*)"', " ".join(each)):
+        for chosen in re.findall(r'(?:reason|doing|direction)(?:=~?|!=)"([^"$.]*)"', " ".join(each)):
             assert set(chosen.split("|")) <= counted, where
 
 

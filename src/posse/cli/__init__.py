@@ -59,7 +59,9 @@ for _panel, _command, _examples, _line in (
     (LIVE, router.router, router.EXAMPLES, "Pass messages between agents behind firewalls."),
     (LIVE, swarm.swarm, swarm.EXAMPLES, "Watch agents on this machine lose nothing when killed."),
 ):
-    app.command(epilog=_examples, short_help=_line, rich_help_panel=_panel)(_command)
+    # paragraphs, which a terminal of any width fills: typer would keep the ends of our lines
+    _help = "\n\n".join(" ".join(_part.split()) for _part in (_command.__doc__ or "").split("\n\n"))
+    app.command(help=_help, epilog=_examples, short_help=_line, rich_help_panel=_panel)(_command)
 app.add_typer(
     certs.app,
     name="certs",

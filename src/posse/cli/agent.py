@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import signal
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -52,7 +52,8 @@ def _run(file: Path) -> None:
 
     def reload() -> None:
         if node is not None:
-            _reload(file, node)
+            with suppress(Exception):  # the log has it
+                _reload(file, node)
 
     with mistakes(), live(), told(reload) as stopped:
         from posse.live.lean import import_special
@@ -84,7 +85,6 @@ def _serve(node: Node, settings: Settings, file: Path, open_: ExitStack) -> str:
     """Open the addresses that the settings name; the one where the application asks."""
     from posse.live.http import serve, serve_probe
     from posse.live.setup.doors import door
-    from posse.live.setup.reloading import reload_from
 
     front = door(settings, file.resolve().parent)
     server = serve(
@@ -93,7 +93,7 @@ def _serve(node: Node, settings: Settings, file: Path, open_: ExitStack) -> str:
         front.hosts,
         token=front.token,
         operator_token=front.operator_token,
-        reload=lambda: reload_from(file, node),
+        reload=lambda: _reload(file, node),
         certificate=front.certificate,
         key=front.key,
         insecure=settings.insecure_http,
@@ -104,17 +104,18 @@ def _serve(node: Node, settings: Settings, file: Path, open_: ExitStack) -> str:
     return server.url
 
 
-def _reload(file: Path, node: Node) -> None:
+def _reload(file: Path, node: Node) -> str:
     """Take in what has changed in a file; a bad one changes nothing, and the log says why."""
     from posse.live.setup.reloading import reload_from
 
     try:
-        reload_from(file, node)
+        return reload_from(file, node)
     except Exception as error:
         if not isinstance(error, (ValueError, OSError)):
             log.exception("%s could not be read again", file)
         else:
             log.error("%s is not taken in, nothing has changed: %s", file, error)
+        raise
 
 
 def _tell(settings: Settings, line: str) -> None:

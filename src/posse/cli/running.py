@@ -62,11 +62,13 @@ def told(on_hangup: Callable[[], None] | None = None) -> Iterator[Callable[..., 
 def interruptible() -> Iterator[None]:
     """See to it that Ctrl-C is not lost where Python only prints it: in finalisers, in imports."""
     before = sys.unraisablehook
+    coming: list[threading.Timer] = []
 
     def again(unraisable: sys.UnraisableHookArgs) -> None:
         if isinstance(unraisable.exc_value, KeyboardInterrupt):
             # a moment later: at once it would strike in here
-            threading.Timer(0.01, _thread.interrupt_main).start()
+            coming.append(threading.Timer(0.01, _thread.interrupt_main))
+            coming[-1].start()
         else:
             before(unraisable)
 
@@ -75,6 +77,9 @@ def interruptible() -> Iterator[None]:
         yield
     finally:
         sys.unraisablehook = before
+        for timer in coming:  # or it would strike when all is said, and Python die of it
+            timer.cancel()
+            timer.join()
 
 
 def say(line: str) -> None:

@@ -116,6 +116,8 @@ def _shown(agent: Any) -> Any:
         raise Mistake(str(error)) from None
     except Mistake:
         raise
+    except ValueError as error:  # it answers, and refuses: such as without a token
+        raise Mistake(f"{agent.url}: {str(error)[:200]}") from None
     except Exception as error:
         reason = str(error) or type(error).__name__
         raise Mistake(f"no agent answers at {agent.url}: {reason[:200]}") from None

@@ -99,7 +99,7 @@ class Supervisor:
         self._put_off(child, now, f"{child.file} died ({how})")
 
     def _put_off(self, child: _Child, now: float, what: str) -> None:
-        log.error("%s: it is started again in %g seconds", what, child.delay)
+        log.error("%s: it is started again in %g s", what, child.delay)
         child.again = now + child.delay
         child.delay = min(LONGEST, 2 * child.delay)
 

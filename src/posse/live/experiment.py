@@ -196,7 +196,7 @@ class Experiment:
             self.store.forget(now, self.remember)
 
     def tick(self, now: float, older: Iterable[str] = ()) -> Outgoing:
-        """The messages that are due, once what they say is on disk; older: neighbours of 0.1."""
+        """The messages that are due, once what they say is on disk; older: perhaps of 0.1."""
         with self.store.transaction(), self._lock:
             self.agent.exchange.older = frozenset(older)
             return self.agent.tick(now)

@@ -227,12 +227,11 @@ class Node:
                 self._bug("tick", each)
         self.store.check_place()
         self.store.flush()
-        older = [n for n in self.neighbours if self._dialects.shown(n) == 1]
+        older = [n for n in self.neighbours if self._dialects.shown(n) != 2]  # perhaps
         for each in experiments:
             try:
                 self._send(each.name, each.tick(now, older), now)
-                newer = [n for n in self.neighbours if 2 in self._dialects.spoken_to(n, now)]
-                self._send(each.name, each.tick_controls(newer, now), now)
+                self._send(each.name, each.tick_controls(self.neighbours, now), now)
             except StoreError as error:
                 failed = error
             except Exception:

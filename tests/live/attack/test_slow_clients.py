@@ -170,25 +170,6 @@ def test_idle_connections_are_closed_in_time(node):
         assert read_all(raw) == b""
 
 
-def test_connections_have_a_limit(node):
-    """Each took a descriptor, until none was left for neighbours and the store."""
-    with serve(node, "127.0.0.1:0", limits=Limits(connections=3)) as server:
-        kept = [dial(server) for _ in range(3)]
-        for raw in kept:
-            ask(raw)
-        for _ in range(5):
-            refused(server, node, b"", 503, "too many connections")
-        for raw in kept:  # who is in stays in
-            ask(raw)
-        kept.pop().close()
-        arrived(server, 2)
-        with dial(server) as raw:
-            ask(raw)
-        for raw in kept:
-            raw.close()
-    assert node.counts["decisions"] == 7
-
-
 @pytest.mark.parametrize(
     ("allowed", "wanted"),
     [(64, 16), (128, 32), (1024, 768), (65536, 1000), (resource.RLIM_INFINITY, 1000)],

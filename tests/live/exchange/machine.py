@@ -48,6 +48,7 @@ class Faults(RuleBasedStateMachine):
         # what is folded needs a newer Posse
         self.patch = pytest.MonkeyPatch()
         self.patch.setattr(own, "FOLDED_ABOVE", 64 if old else 2)
+        self.patch.setattr(own, "FOLDED_AT_ONCE_ABOVE", 512 if old else 16)
         self.may_roll_back = allowed in ("to roll back", "to do both")
         self.may_die = allowed in ("to die", "to do both")
         self.rolled_back = self.died = False

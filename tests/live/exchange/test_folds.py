@@ -21,6 +21,7 @@ from .world import World, two
 def few(monkeypatch):
     """Folds begin with few incarnations, and few have names."""
     monkeypatch.setattr(own, "FOLDED_ABOVE", 2)
+    monkeypatch.setattr(own, "FOLDED_AT_ONCE_ABOVE", 16)
     monkeypatch.setattr(own, "MOST_NAMED", 4)
 
 
@@ -271,7 +272,9 @@ class Chaos:
 
     def step(self, chance, roll_back):
         world, name = self.world, chance.choice(list(self.world.agents))
-        match chance.choice(["observe", "tick", "lose", "crash", "crash", "back up", "cut"]):
+        match chance.choice(
+            ["observe", "tick", "lose", "crash", "crash", "back up", "cut", "older"]
+        ):
             case "observe":
                 world.observe(name, chance.randint(1, 5))
             case "tick":
@@ -291,6 +294,9 @@ class Chaos:
                 world.back_up(name)
             case "cut":
                 world.cut = set() if world.cut else {name}
+            case "older":  # or so it seems
+                agent = world.agents[name]
+                agent.older = frozenset() if agent.older else frozenset(world.agents)
 
 
 @settings(derandomize=True, deadline=None, max_examples=120)
@@ -298,6 +304,7 @@ class Chaos:
 def test_folds_under_any_faults(seed, roll_back):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(own, "FOLDED_ABOVE", 2)
+        patch.setattr(own, "FOLDED_AT_ONCE_ABOVE", 16 if roll_back else 5)
         patch.setattr(own, "MOST_NAMED", 12)
         chaos = Chaos(seed, roll_back)
     world = chaos.world

@@ -58,7 +58,9 @@ class Address:
         except ValueError:  # such as a port that is no number
             self.hostname = ""
         if not self.hostname or self.parts.scheme not in ("http", "https"):
-            raise ValueError(f"url must be http://HOST:PORT or unix:/PATH, got {url!r}")
+            raise ValueError(
+                f"url must be http://HOST:PORT, https://HOST:PORT or unix:/PATH, got {url!r}"
+            )
         self.host, self.path = self.parts.netloc.rpartition("@")[2], self.parts.path.rstrip("/")
         self.base = self.path + "/v1"
         if experiment is not None:

@@ -86,10 +86,11 @@ class Attempts:
 
     def _error(self, failure: Exception | Answer) -> Exception:
         if isinstance(failure, Exception):
-            return ConnectionError(
-                f"no agent answers at {self._url} ({str(failure) or type(failure).__name__}): "
-                "is it running?"
-            )
+            why = str(failure) or type(failure).__name__
+            hint = "is verify (--verify) the file of its authority?"
+            if not _is_distrust(failure):
+                hint = "is it running?"
+            return ConnectionError(f"no agent answers at {self._url} ({why}): {hint}")
         if failure.status == 503:
             return StoreError(failure.error or f"{self._url} is unavailable: try later")
         return _strange(self._url, failure)

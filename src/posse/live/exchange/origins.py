@@ -69,7 +69,7 @@ class Origins:
         self.identity = identity or f"{draw(128):032x}"
         self.refusals: Counter[str] = Counter()
         self.fingerprint = fingerprint
-        self.older: frozenset[str] = frozenset()  # neighbours that cannot read folds
+        self.older: frozenset[str] = frozenset()  # neighbours that may not read folds
         self._fingerprints = (fingerprint, *equal)
         self._network, self._experiment = network, experiment
         self._bounds = Bounds(tuple(bounds))
@@ -138,10 +138,8 @@ class Origins:
         if self._jumps.at(now):  # this may be a copy of a process that went on elsewhere
             self._own.close()
         self._own.write()
-        # a neighbour of 0.1 would learn nothing more of us: it can wait, while there is room
-        readable = self.older.isdisjoint(self._neighbours)
-        shown = readable and all(map(self._has_shown_all, self._neighbours.values()))
-        self._own.fold_if_many(shown)
+        shown = all(map(self._has_shown_all, self._neighbours.values()))
+        self._own.fold_if_many(shown, apart=not self.older.isdisjoint(self._neighbours))
         if self._own.current is not None:
             self._own.current.note_version()
         outgoing: Outgoing = []

@@ -19,6 +19,7 @@ from posse.live.exchange.messages import Entry
 from posse.live.exchange.numbers import DATED, new_incarnation
 
 FOLDED_ABOVE = 64  # own entries
+FOLDED_AT_ONCE_ABOVE = 512  # whatever neighbours have shown, and can read
 MOST_NAMED = 256  # folded incarnations by name, where the others can be told by a floor
 MOST_NAMED_EVER = 1024
 MOST_ARCHIVED = 20_000  # arms, over all of the archive
@@ -116,19 +117,20 @@ class Own:
             self._part(entry)
         return None
 
-    def fold_if_many(self, all_shown: bool) -> None:
+    def fold_if_many(self, all_shown: bool, apart: bool = False) -> None:
         """Absorb old incarnations, once there are many.
 
-        `all_shown`: every neighbour can read it, and has shown that it holds nothing of ours that
-        we do not. Only then are incarnations absorbed that have no name; and only if they take
-        much room, others.
+        `all_shown`: every neighbour has shown that it holds nothing of ours that we do not. Only
+        then are incarnations absorbed that have no name; and only if they take much room, others.
+        `apart`: a neighbour may not read folds. It keeps what it has of the old ones; so it is done
+        only if they take much room, and in an incarnation of its own, for it shall read the rest.
         """
         current, entries = self.current, self.books.of(self.identity)
         size = self.books.sizes[self.identity]
         if current is None or not (len(entries) > FOLDED_ABOVE or 4 * size > self._largest_origin):
             return
-        pressing = 2 * size > self._largest_origin or len(entries) > 8 * FOLDED_ABOVE
-        if not (all_shown or pressing):
+        pressing = 2 * size > self._largest_origin or len(entries) > FOLDED_AT_ONCE_ABOVE
+        if not (pressing or (all_shown and not apart)):
             return
         absorbed = self.books.absorbed(self.identity)
         old = [
@@ -136,10 +138,14 @@ class Own:
             for e in sorted(entries, key=lambda entry: entry.incarnation)
             if e.incarnation != current.incarnation and not absorbed.holds(e.incarnation)
         ]
-        self.fold(old, all_shown)
+        if apart:
+            self.open()
+        folded = self.fold(old, all_shown)
+        if apart:
+            self.current = None if folded else current
 
-    def fold(self, entries: Sequence[Entry], all_shown: bool = False) -> None:
-        """Absorb entries, as far as there is room, into the present incarnation."""
+    def fold(self, entries: Sequence[Entry], all_shown: bool = False) -> bool:
+        """Absorb entries, as far as there is room, into the present incarnation; whether any."""
         current = self.current or self.open()
         self.write()
         names = dict(current.folded)
@@ -155,11 +161,13 @@ class Own:
             current.absorb(entry.evidence)
             names = more
             current.floor = max(current.floor, entry.floor)
-        if names != current.folded:
-            current.folded = names
-            if all_shown:
-                self._raise_floor(current)
-            self._rewrite(current)
+        if names == current.folded:
+            return False
+        current.folded = names
+        if all_shown:
+            self._raise_floor(current)
+        self._rewrite(current)
+        return True
 
     def _pure(self, entry: Entry) -> Ledger | None:
         """What an entry is worth without all that it absorbed, if that can be told."""

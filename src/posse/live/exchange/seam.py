@@ -27,7 +27,7 @@ class Exchange(Protocol):
 
     identity: str
     fingerprint: str  # in what is said from now on; equal ones are understood too
-    older: frozenset[str]  # neighbours of Posse 0.1, which cannot read all that newer ones can
+    older: frozenset[str]  # neighbours that may be of Posse 0.1, which cannot read all
     refusals: Counter[str]  # reason -> how many messages (or entries) were refused for it
 
     @property

@@ -1,4 +1,4 @@
-"""The HTTP protocol class: limits on heads, trailers, times and connections; errors in JSON.
+"""The HTTP protocol class: limits on heads, bodies, times and connections; errors in JSON.
 
 All that is taken from the inside of uvicorn is in this file; pyproject.toml bounds its versions.
 """
@@ -11,18 +11,33 @@ import socket
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn, cast
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from posse.live.counts import Counts
+from posse.live.http.guard import BYTES
 
 LARGEST_HEAD = 65_536  # bytes of a request that are no body: head, trailers, chunk extensions
 CHUNK = 16  # bytes in which an ordinary chunk is wrapped, at most
+MOST_HEADERS = 256  # of a request; each takes more memory than it has bytes
+MOST_WAITING = 16  # requests that one connection sends ahead of their answers (pipelining)
+SMALL_BODY = 16_384  # bytes of bodies that every connection may send, whatever the others do
 HEAD_TOO_LARGE = f"the headers are larger than {LARGEST_HEAD} bytes: send less"
+TOO_MANY_HEADERS = f"there are more than {MOST_HEADERS} headers: send fewer"
+AHEAD = f"more than {MOST_WAITING} requests came before their answers: wait for some"
+NO_ROOM = "this agent has as much of others' requests as it takes: ask again later, or for less"
 CROWDED = "this agent has as many connections as it takes: ask again later, or close some"
 NO_HTTP = "this is no HTTP/1.1 request"
+
+
+@dataclass
+class Room:
+    """Memory for the bodies that are not answered yet, of all connections together."""
+
+    size: int = 32_000_000  # bytes
+    taken: int = 0
 
 
 @dataclass(frozen=True)
@@ -33,6 +48,7 @@ class Limits:
     request: float = 10.0  # seconds from the first byte of a request (or the connection) to its end
     idle: float = 60.0  # seconds until a connection without requests is closed
     refused: Counts = field(default_factory=Counts)  # by reason
+    room: Room = field(default_factory=Room)
 
 
 class Protocol(HttpToolsProtocol):
@@ -46,16 +62,24 @@ class Protocol(HttpToolsProtocol):
         self._stuck: float | None = None  # since when the client does not take its answer
         self._segment = 0  # bytes that came at once
         self._overhead = 0  # bytes of the request under way that are no body
-        self._sentence = ""  # why it is refused
+        self._rested = 0.0  # since when there is no request
+        self._bodies = 0  # bytes of bodies that are not answered yet
+        self._refusal = (b"400 Bad Request", NO_HTTP, "no HTTP")  # if the parser stops
+        self._deaf = False  # refused: what still comes is not heard
 
     def connection_made(self, transport: Any) -> None:
-        """Let it in, or refuse it at once where there are too many."""
-        if len(self.connections) >= self.limits.connections:
+        """Let it in, in place of who keeps us waiting longest; refuse it if all are at work."""
+        if len(self.connections) >= self.limits.connections and not self._make_place():
             self.transport = transport
             self._refuse(b"503 Service Unavailable", CROWDED, "too many connections")
             return
         super().connection_made(transport)
         self._since = self.loop.time()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """It has ended."""
+        self._give_back()
+        super().connection_lost(exc)
 
     def on_message_begin(self) -> None:
         """A head begins."""
@@ -68,8 +92,11 @@ class Protocol(HttpToolsProtocol):
         if max(self._segment, self._overhead) > LARGEST_HEAD:
             size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
             if size > LARGEST_HEAD:
-                self._sentence = HEAD_TOO_LARGE
-                raise ValueError(HEAD_TOO_LARGE)  # the parser stops
+                self._stop(b"400 Bad Request", HEAD_TOO_LARGE, "too large a head")
+        if len(self.headers) > MOST_HEADERS:
+            self._stop(b"400 Bad Request", TOO_MANY_HEADERS, "too large a head")
+        if len(self.pipeline) >= MOST_WAITING:
+            self._stop(b"400 Bad Request", AHEAD, "too many requests at once")
         super().on_headers_complete()
         self.headers = []  # trailers are none of the request's headers
 
@@ -80,6 +107,8 @@ class Protocol(HttpToolsProtocol):
     def on_body(self, body: bytes) -> None:
         """Some of the body."""
         self._overhead -= len(body)
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._take_room(len(body))
         super().on_body(body)
 
     def on_message_complete(self) -> None:
@@ -88,22 +117,37 @@ class Protocol(HttpToolsProtocol):
         self._overhead = 0
         super().on_message_complete()
 
+    def on_response_complete(self) -> None:
+        """An answer is out."""
+        self._rested = self.loop.time()
+        if not self.pipeline:
+            self._give_back()
+        super().on_response_complete()
+        if self.pipeline:  # uvicorn reads on, however many wait
+            self.flow.pause_reading()
+
     def data_received(self, data: bytes) -> None:
         """Take in what came, up to the largest head."""
+        if self._deaf:
+            return
         self._segment = len(data)
         self._overhead += self._segment
         super().data_received(data)
         self._overhead = max(0, self._overhead)
-        if self._overhead > LARGEST_HEAD and not self.transport.is_closing():
-            self._sentence = HEAD_TOO_LARGE
+        if self._deaf or self.transport.is_closing():
+            return
+        if self._overhead > LARGEST_HEAD:
+            self._refusal = (b"400 Bad Request", HEAD_TOO_LARGE, "too large a head")
             self.send_400_response(HEAD_TOO_LARGE)
+        elif len(self.headers) > MOST_HEADERS:  # of a head, or trailers, of which more will come
+            self._refusal = (b"400 Bad Request", TOO_MANY_HEADERS, "too large a head")
+            self.send_400_response(TOO_MANY_HEADERS)
 
     def send_400_response(self, msg: str) -> None:
         """Refuse it in one sentence, and hang up; answers that are under way go out first."""
-        sentence = self._sentence or NO_HTTP
-        reason = "too large a head" if self._sentence else "no HTTP"
-        if not self._leave(reason):
-            self._refuse(b"400 Bad Request", sentence, reason)
+        self._deaf = True
+        if not self._leave(self._refusal[2]):
+            self._refuse(*self._refusal)
 
     def look(self, now: float) -> None:
         """Hang up on who takes too long, which the server asks for every second."""
@@ -133,6 +177,55 @@ class Protocol(HttpToolsProtocol):
             self.transport.close()
         else:
             super().shutdown()
+
+    @property
+    def keeps_waiting(self) -> float | None:
+        """Since when it is the client we wait for; None: we are at work for it."""
+        if self._stuck is not None:
+            return self._stuck
+        if self.transport.is_closing() or self.pipeline:
+            return None
+        if self.cycle is None or self.cycle.response_complete:
+            return self._rested if self._since is None else self._since
+        return self._since if self.cycle.more_body else None
+
+    def _make_place(self) -> bool:
+        """Hang up on the client that keeps us waiting longest, if there is one.
+
+        Else 1000 connections without a word, opened again when closed, would keep all others out.
+        """
+        ours = cast("set[Protocol]", self.connections)
+        waiting = ((each.keeps_waiting, each) for each in ours)
+        longest = min(
+            ((since, each) for since, each in waiting if since is not None),
+            key=lambda found: found[0],
+            default=None,
+        )
+        if longest is None:
+            return False
+        self.limits.refused.add("too many connections")
+        longest[1]._stuck = None  # not twice
+        longest[1].transport.abort()
+        return True
+
+    def _take_room(self, size: int) -> None:
+        """Count bytes of a body; beyond a few they need some of the room that all share."""
+        before, self._bodies = self._bodies, min(self._bodies + size, BYTES + SMALL_BODY)
+        if self._bodies <= SMALL_BODY:
+            return
+        room = self.limits.room
+        room.taken += self._bodies - max(before, SMALL_BODY)
+        if room.taken > room.size:
+            self._stop(b"503 Service Unavailable", NO_ROOM, "too many bytes at once")
+
+    def _give_back(self) -> None:
+        self.limits.room.taken -= max(0, self._bodies - SMALL_BODY)
+        self._bodies = 0
+
+    def _stop(self, status: bytes, sentence: str, reason: str) -> NoReturn:
+        """Stop the parser, and refuse what it was at."""
+        self._refusal = status, sentence, reason
+        raise ValueError(sentence)
 
     def _leave(self, reason: str) -> bool:
         """Whether an answer is under way, after which the connection will be closed."""
