@@ -20,12 +20,8 @@ from simulation.bits import RANGE
 
 LIAR = "z"
 PLENTY = Limits(1e9, 1e12)
-EAGER = {
-    "FOLDED_ABOVE": 2,
-    "FOLDED_AT_ONCE_ABOVE": 16,
-    "MOST_NAMED": 2,
-    "MOST_NAMED_EVER": 8,
-}
+EAGER = {"FOLDED_ABOVE": 2, "FOLDED_AT_ONCE_ABOVE": 16}
+FLOORS = {"MOST_NAMED": 2, "MOST_NAMED_EVER": 8}
 
 
 @dataclass(frozen=True)
@@ -110,10 +106,11 @@ def hurry(exchange: Any, clock: Callable[[], float]) -> None:
 
 
 @contextmanager
-def folding(eagerly: bool) -> Iterator[None]:
-    """Let origins fold after a few restarts, where it else takes dozens."""
-    before = {name: getattr(own, name) for name in EAGER}
-    vars(own).update(EAGER if eagerly else {})
+def folding(eagerly: bool, floors: bool) -> Iterator[None]:
+    """Let origins fold after a few restarts, and forget names, where it else takes dozens."""
+    wanted = (EAGER if eagerly else {}) | (FLOORS if floors else {})
+    before = {name: getattr(own, name) for name in wanted}
+    vars(own).update(wanted)
     try:
         yield
     finally:

@@ -26,6 +26,7 @@ class Known:
     record: DecisionRecord
     flushed: bool = False  # whether a power failure leaves it
     made: float = 0.0  # by the clock that never jumps
+    doubtful: bool = False  # whether the power failed while its experiment was not run
 
 
 Key = tuple[str, str]  # experiment and id of a decision

@@ -153,7 +153,7 @@ RULES: dict[str, list[Patch]] = {
         (own.Own, "_overlap", lambda self, entry: False),
     ],
     "origins: incarnations without a name fold only when all was shown": [
-        (own.Own, "fold_if_many", lambda self, all_shown: _fold_if_many(self, True)),
+        (own.Own, "fold_if_many", lambda self, *_, apart=False: _fold_if_many(self, True, apart)),
     ],
     "origins: what comes late of a folded one is added": [
         (own.Own, "_add_difference", lambda self, entry: None),

@@ -105,6 +105,7 @@ class Plan:
     default_reward: float | None = None
     remember: float | None = None
     eager: bool = False  # whether origins fold after a few restarts
+    floors: bool = False  # and forget the names of what they folded, which else takes hundreds
     operators: tuple[str, ...] = ()  # agents whose pins and pauses hold everywhere
     old: tuple[str, ...] = ()  # agents that speak the wire format of Posse 0.1 only
 
@@ -155,6 +156,17 @@ def plan_of(seed: int, exchange: str, memories: bool = False) -> Plan:
         window=window,
         default_reward=None if window is None else draw.choice((None, 0.0)),
         eager=eager,
+        floors=eager and floors_are_safe(numbered[:WITH_SCENES], len(names)),
         remember=None if window is None else draw.choice((None, window, 30.0)),
         operators=names[: draw.randint(1, 2)] if "controls" in kinds else (),
     )
+
+
+def floors_are_safe(steps: list[Step], sites: int) -> bool:
+    """Whether an origin hears of all that is held of it before it forgets any names.
+
+    It does in the hundreds of restarts that this takes, and here in a few, unless a neighbour's
+    disk is set back as well, or a link is removed.
+    """
+    back = {a % sites for what, a, _ in steps if what in ("set_back", "lose", "rewind")}
+    return not back or (len(back) == 1 and all(what != "unlink" for what, _, _ in steps))

@@ -20,7 +20,7 @@ MOST_ROUNDS = 60
 
 def run(plan: Plan) -> str | None:
     """Play a schedule: None, or what was broken."""
-    with folder() as path, folding(plan.eager):
+    with folder() as path, folding(plan.eager, plan.floors):
         disks.install()
         world = World(plan, path)
         try:

@@ -325,7 +325,8 @@ class World:
         for key in [*memory.decisions, *(k for k in memory.maybe if k not in memory.decisions)]:
             known = memory.decisions.get(key)
             if key[0] not in running:
-                after[key] = known
+                unsure = known and memory.power_failed and not known.flushed
+                after[key] = replace(known, doubtful=True) if known and unsure else known
                 continue
             found = running[key[0]].store.decision(key[1])
             if done and None in memory.maybe.get(key, ()) and found and found.settled is None:
@@ -349,7 +350,7 @@ class World:
             return None if found is None else Known(found, made=site.steady)
         if found is None:
             open_ = known.record.settled is None
-            if site.memory.power_failed and open_ and not known.flushed:
+            if open_ and (known.doubtful or (site.memory.power_failed and not known.flushed)):
                 return None
             closed = maybe is not None and None in maybe  # and deleted in the same tick
             if self.is_old(site, known) and (closed or not open_):
@@ -359,7 +360,7 @@ class World:
                 return None
             raise Violation(f"{site.name} forgot {known.record}")
         if found == known.record:
-            return known
+            return replace(known, doubtful=False)
         for reward in maybe or ():
             if reward is None:
                 expected = replace(

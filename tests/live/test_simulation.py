@@ -4,10 +4,14 @@ import itertools
 
 import pytest
 
+from simulation import disk as disks
 from simulation.campaign import report, verdict
 from simulation.mutations import without
 from simulation.schedule import Plan, plan_of
 from simulation.shrink import shrink
+from simulation.steps import play
+from simulation.verdict import folder
+from simulation.world import World
 
 SCHEDULES = range(150)
 PART = 25
@@ -71,6 +75,32 @@ def test_a_failure_is_repeated_by_its_seed_with_fewer_steps():
         short = shrink(plan, lambda fewer: verdict(fewer) is not None)
         assert len(short.steps) < 5
         assert verdict(short) is not None
+
+
+@pytest.mark.parametrize("exchange", ["origins", "flows"])
+def test_nothing_is_said_before_it_is_on_disk(exchange):
+    """An answer tells what is held; one who is told of what a disk then has not, waits in vain."""
+
+    def said_by_b_while_its_disk_fails():
+        world = World(Plan(1, exchange, ("a", "b"), (("a", "b"),), ()), path)
+        try:
+            for what, a, b in (("mingle", 0, 0), ("pull", 0, 2), ("tick_all", 0, 0)):
+                play(world, what, a, b)
+            play(world, "deliver_to", 0, 0)
+            play(world, "failing", 1, 2)
+            for letter in [each for each in world.post.waiting if each.receiver == "b"]:
+                world.post.waiting.remove(letter)
+                world.deliver(letter)
+            assert world.sites["b"].disk.failed
+            return [each for each in world.post.waiting if each.sender == "b"]
+        finally:
+            world.close()
+
+    disks.install()
+    with folder() as path:
+        assert not said_by_b_while_its_disk_fails()
+    with folder() as path, without("node: nothing is sent before its commit"):
+        assert said_by_b_while_its_disk_fails()
 
 
 @pytest.mark.parametrize("fault", range(1, 4), ids=["kill", "power", "torn"])

@@ -7,6 +7,7 @@ their sockets, so the busier the agent, the larger its commits.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
@@ -17,6 +18,8 @@ from posse.live.node import Node
 from posse.live.store import Conflict, DecisionRecord, Late, Outcome, StoreError, Unknown
 
 MOST = 1000  # rewards and decisions after which a commit takes no further question
+SLOW = 0.005  # seconds of a commit, above which it is worth to wait for more questions
+QUIET = 3  # turns of the loop without a new one, after which nobody waits to be heard
 Given = tuple[str, float]  # a decision and its reward
 
 
@@ -39,6 +42,8 @@ class Turns:
     def __init__(self, node: Node, traffic: Traffic) -> None:
         self._node, self._traffic = node, traffic
         self._asked: list[Question] = []
+        self._slow = False  # the disk, when last written
+        self._heard = self._quiet = 0  # questions so far, and turns since the last of them
 
     async def ask(self, question: Question) -> None:
         """Have it answered at the end of this turn; its rewards are then on disk."""
@@ -53,13 +58,29 @@ class Turns:
         await question.answered
 
     def _turn(self) -> None:
-        """Answer what was asked; if that is very much, the first of it, then let others ask."""
+        """Answer what was asked; if that is very much, the first of it, then let others ask.
+
+        A request takes some turns until it is a question, a new connection more. Where each of
+        them has a commit of a slow disk in it, clients wait for many commits instead of one.
+        """
+        if self._slow and self._others_come():
+            asyncio.get_running_loop().call_soon(self._turn)
+            return
         items = accumulate(len(each.rewards) + len(each.wishes) for each in self._asked)
         enough = next((place for place, n in enumerate(items, 1) if n >= MOST), len(self._asked))
         asked, self._asked = self._asked[:enough], self._asked[enough:]
         if self._asked:
             asyncio.get_running_loop().call_soon(self._turn)
         self._answer(asked)
+
+    def _others_come(self) -> bool:
+        """Whether there were new questions a moment ago, and so may be more."""
+        self._quiet = 0 if len(self._asked) > self._heard else self._quiet + 1
+        self._heard = len(self._asked)
+        if self._quiet < QUIET and self._heard < MOST:
+            return True
+        self._heard = self._quiet = 0
+        return False
 
     def _answer(self, asked: Sequence[Question]) -> None:
         try:
@@ -81,7 +102,7 @@ class Turns:
         Rewards come first, so that all decisions of a turn are of one belief; then decisions;
         then rewards of decisions that were made in this very turn.
         """
-        now = self._node.clock()
+        now, began = self._node.clock(), time.monotonic()
         rewarding = [question for question in asked if question.rewards]
         deciding = [question for question in asked if question.wishes]
         # who only asks should not wait for the disk: its reward will, and then both are there
@@ -94,6 +115,8 @@ class Turns:
                 made = {(each.experiment, one.id) for each in deciding for one in each.new}
                 for question in rewarding if made else ():
                     _reward_the_rest(question, made, now)
+        if rewarding:
+            self._slow = time.monotonic() - began > SLOW
         self._count(rewarding, deciding)  # not before it is on disk
 
     def _count(self, rewarding: Sequence[Question], deciding: Sequence[Question]) -> None:
