@@ -70,13 +70,15 @@ def heal(world: World) -> None:
 
 def settle(world: World) -> None:
     """Let all messages arrive until nothing is lacking, and some rounds more."""
-    more = 3
+    # one put back with its memory knows of what it was told then, and must first be contradicted
+    least = 15 if any(what == "rewind" for what, _, _ in world.plan.steps) else 3
+    more = least
     for _ in range(MOST_ROUNDS):
         for site in world.sites.values():
             world.tick(site)
         world.deliver_all()
         if not at_rest(world):
-            more = 3
+            more = least
         elif not more:
             break
         more -= 1
