@@ -119,7 +119,7 @@ def site_ledgers(world: World, name: str) -> list[object]:
     node = world.sites[name].node
     assert node is not None
     return [
-        sorted((arm, v) for arm, v in each.evidence()["held"].items() if arm != "lie")
+        sorted((arm, v) for arm, v in each.evidence()["held"].items() if not arm.startswith("lie"))
         for each in (node.experiments[name] for name in world.plan.experiments)
     ]
 

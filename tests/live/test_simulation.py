@@ -110,6 +110,15 @@ def test_nothing_is_said_before_it_is_on_disk(exchange):
         assert said_by_b_while_its_disk_fails()
 
 
+@pytest.mark.parametrize("exchange", ["origins", "flows"])
+def test_a_tick_puts_decisions_on_disk(exchange):
+    steps = (("mingle", 0, 0), ("decide", 0, 3), ("tick", 0, 0), ("power", 0, 1))
+    plan = Plan(1, exchange, ("a", "b"), (("a", "b"),), steps)
+    assert verdict(plan) is None
+    with without("store: a tick flushes decisions"):
+        assert verdict(plan) is not None
+
+
 @pytest.mark.parametrize("fault", range(1, 4), ids=["kill", "power", "torn"])
 @pytest.mark.parametrize("exchange", ["origins", "flows"])
 def test_a_process_that_ends_at_any_of_its_statements_and_messages(exchange, fault):
