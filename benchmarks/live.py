@@ -66,6 +66,7 @@ TARGETS = (
     Target("1 cpu_ms", "1 client, processor time of a pair, ms"),
     Target("8 cpu_ms", "8 clients, processor time of a pair, ms"),
     Target("32 cpu_ms", "32 clients, processor time of a pair, ms"),
+    Target("32 busy", "32 clients, what they take themselves, % of a core"),
     Target("steps cpu_ms", "reward and next decision in one, processor time, ms"),
     Target("steps per_second", "8 clients, reward and next decision in one, /s", 2500, 4000),
     Target("rewards per_second", "rewards in batches of 100, /s", 15_000, 30_000),
@@ -161,9 +162,13 @@ def memory(process: int) -> float:
 
 
 def seconds_used(process: int) -> float:
-    """The seconds of processor that a process has taken (Linux)."""
-    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    """The seconds of processor that the threads of a process have taken (Linux).
+
+    To the nanosecond, as its scheduler has it: /proc/PID/stat counts hundredths of seconds, and on
+    many systems only by who happens to run when the clock ticks.
+    """
+    threads = Path(f"/proc/{process}/task").iterdir()
+    return sum(int((each / "schedstat").read_text().split()[0]) for each in threads) / 1e9
 
 
 @contextmanager
@@ -300,7 +305,7 @@ def measure(folder: Path, pythons: dict[str, str], rounds: int, seconds: float) 
                             refused.add((who, name))
                             continue
                         used = seconds_used(line.asked) - used
-                        figures["cpu_ms"] = 1e3 * used / (figures["per_second"] * seconds)
+                        figures["cpu_ms"] = 1e3 * used / figures.pop("count")
                         for key, value in figures.items():
                             if round_:
                                 taken[who][f"{name} {key}"].append(value)
@@ -355,6 +360,8 @@ def main() -> None:
         measured = measure(Path(name).resolve(), pythons, rounds, seconds)
     show(measured)
     a.output.parent.mkdir(exist_ok=True)
+    measured["load"] = dict(zip(("1 min", "5 min"), os.getloadavg(), strict=False))
+    print(f"(load average {measured['load']['1 min']:.1f})")
     a.output.write_text(json.dumps(measured, indent=2) + "\n")
     print(f"(written to {a.output})")
 

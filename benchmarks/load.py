@@ -133,12 +133,16 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--mode", choices=["pairs", "steps", "rewards"], default="pairs")
     a = parser.parse_args()
+    used = time.process_time()
     taken = sorted(t for each in run(a.url, a.clients, a.seconds, a.mode) for t in each.taken)
+    busy = 100 * (time.process_time() - used) / a.seconds  # % of a core: near 100 it is the limit
     if not taken:
         raise SystemExit("nothing was answered")
     half, most = (1e3 * taken[int(level * (len(taken) - 1))] for level in (0.5, 0.99))
     per_second = BATCH * len(taken) / sum(taken) if a.mode == "rewards" else len(taken) / a.seconds
-    print(json.dumps({"per_second": per_second, "p50_ms": half, "p99_ms": most}))
+    count = len(taken) * (BATCH if a.mode == "rewards" else 1)
+    figures = {"per_second": per_second, "p50_ms": half, "p99_ms": most}
+    print(json.dumps({**figures, "count": count, "busy": busy}))
 
 
 if __name__ == "__main__":

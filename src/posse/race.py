@@ -168,7 +168,7 @@ class _Cells:
         """Of every arm to be the best; None if a density is not resolved by these cells."""
         if belief.shape != self._belief.shape or not self.half.size:
             return None
-        self._integrate(family, belief, np.logical_or.reduce(belief != self._belief).nonzero()[0])
+        self._follow(family, belief, np.logical_or.reduce(belief != self._belief).nonzero()[0])
         lacking = np.add.reduce(np.abs(1.0 - self._below - self._found))
         lost, rough = np.multiply.reduce(self._below), np.add.reduce(self._rough)
         if not (lacking < WITHIN and lost < WITHIN and rough < ROUGH):
@@ -180,22 +180,35 @@ class _Cells:
         chances[self.arms] = np.maximum(first / first.sum(), 0.0)
         return chances
 
-    def _integrate(self, family: Family, belief: FloatArray, changed: NDArray[np.intp]) -> None:
-        """Integrate the densities of the arms whose belief has changed."""
-        self._belief[:, changed] = belief[:, changed]
-        self._below[changed] = family.mean_cdf(belief[:, changed], self.start)
-        live = changed[self._row[changed] >= 0]
-        if not live.size:
-            return
-        rows = self._row[live]
-        density = np.exp(family.log_density(belief[:, live, None], self.x))  # (A, NODES C)
-        integrals = _integrals() @ density.reshape(len(live), NODES, -1)  # (A, NODES + 2, C)
+    def _follow(self, family: Family, belief: FloatArray, changed: NDArray[np.intp]) -> None:
+        """Take over the belief of the arms for which it has changed."""
+        arms: slice | NDArray[np.intp] = changed
+        if len(changed) == 1:  # nearly always, and slices are quicker
+            arms = slice(changed[0], changed[0] + 1)
+        self._belief[:, arms] = belief[:, arms]
+        self._below[arms] = family.mean_cdf(belief[:, arms], self.start)
+        rows = self._row[arms]
+        if len(rows) == 1 and rows[0] >= 0:
+            self._integrate(family, belief, arms, slice(rows[0], rows[0] + 1))
+        elif (rows >= 0).any():
+            self._integrate(family, belief, changed[rows >= 0], rows[rows >= 0])
+
+    def _integrate(
+        self,
+        family: Family,
+        belief: FloatArray,
+        arms: slice | NDArray[np.intp],
+        rows: slice | NDArray[np.intp],
+    ) -> None:
+        """Integrate the densities of some arms that can win, A of them."""
+        density = np.exp(family.log_density(belief[:, arms, None], self.x))  # (A, NODES C)
+        integrals = _integrals() @ density.reshape(len(density), NODES, -1)  # (A, NODES + 2, C)
         integrals *= self.half
         mass, last = integrals[:, -2], integrals[:, -1]
-        up_to = mass.cumsum(axis=1)
-        self._found[live], self._rough[live] = up_to[:, -1], np.add.reduce(np.abs(last), axis=1)
+        up_to = np.add.accumulate(mass, axis=1)
+        self._found[arms], self._rough[arms] = up_to[:, -1], np.add.reduce(np.abs(last), axis=1)
         distribution = integrals[:, :-2]
-        distribution += (self._below[live, None] + up_to - mass)[:, None, :]
+        distribution += (self._below[arms, None] + up_to - mass)[:, None, :]
         self._density[rows] = density
         self._distribution[rows] = distribution.reshape(density.shape)
 

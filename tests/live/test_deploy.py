@@ -52,7 +52,8 @@ def test_reasons_of_alerts_are_those_that_are_counted(node):
     text = metrics(node)
     counted = set(re.findall(r'(?:reason|doing|direction)="([^"]*)"', text))
     for where, each in expressions().items():
-        for chosen in re.findall(r'(?:reason|doing|direction)(?:=~?|!=)"([^"$.]*)"', " ".join(each)):
+        labels = r'(?:reason|doing|direction)(?:=~?|!=)"([^"$.]*)"'
+        for chosen in re.findall(labels, " ".join(each)):
             assert set(chosen.split("|")) <= counted, where
 
 

@@ -268,6 +268,25 @@ def test_a_failing_store(http, node, monkeypatch, caplog):
     assert 'posse_failures_total{doing="request"} ' in http.get("/metrics").text
 
 
+def test_a_store_that_fails_now_and_then_does_not_flood_the_log(http, node, monkeypatch, caplog):
+    """Its end is there, too; seen on a small disk: a line for every failure after a success."""
+
+    def fail():
+        raise StoreError("agent.db could not be written")
+
+    for _ in range(5):
+        with monkeypatch.context() as broken:
+            broken.setattr(node.store._file, "check_process", fail)
+            refused(http.post("/v1/decisions", json={}), 503)
+        ask(http, "/v1/decisions", {})
+    said = [r.message for r in caplog.records if r.name == "posse.live.http.interface"]
+    assert said == ["agent.db could not be written", "the store is written again"]
+    monkeypatch.setattr(health, "QUIET", 0.0)
+    monkeypatch.setattr(node.store._file, "check_process", fail)
+    refused(http.post("/v1/decisions", json={}), 503)
+    assert caplog.text.count("agent.db could not be written") == 2
+
+
 def test_a_batch_whose_commit_fails_leaves_nothing(http, node, monkeypatch):
     wishes = {"decisions": [{"decision": f"d{k}"} for k in range(5)]}
     rewards = {"rewards": [{"decision": f"d{k}", "reward": 1} for k in range(5)]}

@@ -43,6 +43,28 @@ def test_a_turn_is_one_commit(node):
     assert sum(arm["pulls_here"] for arm in node.arms().values()) == 10
 
 
+@pytest.mark.parametrize(("slow", "commits"), [(0.0, 1), (1e9, 10)], ids=["slow", "fast"])
+def test_a_slow_disk_waits_for_who_is_on_the_way(node, monkeypatch, slow, commits):
+    """With syncs of 0.7 s the last of 30 new clients waited 26 s: each turn had a commit in it."""
+    monkeypatch.setattr("posse.live.http.turns.SLOW", slow)
+    ask(node, wish(node, "first", *(f"d{k}" for k in range(10))))
+    turns = Turns(node, traffic_of(node))
+
+    async def one_after_the_other():
+        await turns.ask(reward(node, "first"))
+        before = node.store.commits
+        asking = []
+        for k in range(10):
+            asking.append(asyncio.ensure_future(turns.ask(reward(node, f"d{k}"))))
+            await asyncio.sleep(0)  # the next one is heard a turn later
+            await asyncio.sleep(0)
+        await asyncio.gather(*asking)
+        return node.store.commits - before
+
+    assert asyncio.run(one_after_the_other()) == commits
+    assert node.counts["rewards"] == 11
+
+
 def test_a_turn_has_a_limit(node):
     """Else a hundred large batches would hold up everybody for seconds."""
     before = node.store.commits
@@ -84,11 +106,11 @@ def test_an_id_asked_twice_in_one_turn_is_one_decision(node):
 
 def test_only_rewards_wait_for_the_disk(node, monkeypatch):
     asked = []
-    transaction = node.store.transaction
+    answering = node.store.answering
     monkeypatch.setattr(
         node.store,
-        "transaction",
-        lambda durable=True: asked.append(durable) or transaction(durable),
+        "answering",
+        lambda durable=True: asked.append(durable) or answering(durable),
     )
     ask(node, wish(node, "x"))
     ask(node, wish(node, "y"), reward(node, "x"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import signal
 from collections.abc import Iterator
@@ -56,7 +57,7 @@ def _run(file: Path) -> None:
                 _reload(file, node)
 
     with mistakes(), live(), told(reload) as stopped:
-        from posse.live.lean import import_special
+        from posse.live.lean import code, give_back, import_special
 
         import_special()
         from posse.live import logs
@@ -68,6 +69,7 @@ def _run(file: Path) -> None:
         raise_descriptors()
         with _of(file):
             made = make_node(settings, file.resolve().parent)
+        loaded = code()
         try:
             with ExitStack() as open_:
                 with _of(file):
@@ -75,6 +77,8 @@ def _run(file: Path) -> None:
                     url = _serve(made, settings, file, open_)
                 node = made  # from now on it can be reloaded
                 _tell(settings, f"{settings.name} answers at {url}")
+                give_back(loaded)
+                gc.freeze()  # what is here stays, and a look through all of it takes long
                 stopped()
         finally:
             made.stop()

@@ -35,8 +35,9 @@ def certs(context: typer.Context) -> None:
 def init(folder: Folder = CERTS, force: Force = False) -> None:
     """Create the authority that signs the agents' certificates.
 
-    Keep ca.key where certificates are issued; agents need ca.pem and their own two files only.
-    Replaced, it no longer vouches for any certificate that the old one signed.
+    Keep ca.key where certificates are issued; agents need ca.pem and their own
+    two files only. Replaced, it no longer vouches for any certificate that the
+    old one signed.
     """
     with mistakes(), live():
         from posse.live import certificates

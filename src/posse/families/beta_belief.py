@@ -70,7 +70,7 @@ class BetaBelief(Abilities):
         from scipy.special import betainc
 
         alpha, beta = belief
-        return np.asarray(betainc(alpha, beta, np.clip(mean, 0.0, 1.0)))
+        return np.asarray(betainc(alpha, beta, np.minimum(np.maximum(mean, 0.0), 1.0)))
 
     def log_density(self, belief: FloatArray, mean: Numbers, *nuisance: Numbers) -> FloatArray:
         """(alpha - 1) log m + (beta - 1) log(1 - m) - log B(alpha, beta)."""

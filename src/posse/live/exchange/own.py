@@ -154,9 +154,7 @@ class Own:
             room = current.has_room_for(entry.evidence)
             if not room or (len(more) > MOST_NAMED_EVER and not all_shown):
                 continue
-            self.archive.note(
-                entry.incarnation, entry.seq, self._pure(entry), current.incarnation
-            )
+            self.archive.note(entry.incarnation, entry.seq, self._pure(entry), current.incarnation)
             self.archive.note_unknown(entry)
             current.absorb(entry.evidence)
             names = more
@@ -286,9 +284,7 @@ class Own:
         ):
             # some may hold our future, others theirs: both are in what replaces it
             seq = max(theirs.seq, ours.seq)
-            self.archive.note(
-                theirs.incarnation, seq, self._pure(theirs), current.incarnation
-            )
+            self.archive.note(theirs.incarnation, seq, self._pure(theirs), current.incarnation)
             current.absorb(theirs.evidence)
             current.folded |= dict(theirs.folded)
             current.folded[theirs.incarnation] = seq

@@ -30,6 +30,7 @@ AHEAD = f"more than {MOST_WAITING} requests came before their answers: wait for 
 NO_ROOM = "this agent has as much of others' requests as it takes: ask again later, or for less"
 CROWDED = "this agent has as many connections as it takes: ask again later, or close some"
 NO_HTTP = "this is no HTTP/1.1 request"
+CONTINUE = b"HTTP/1.1 100 "
 
 
 @dataclass
@@ -49,6 +50,32 @@ class Limits:
     idle: float = 60.0  # seconds until a connection without requests is closed
     refused: Counts = field(default_factory=Counts)  # by reason
     room: Room = field(default_factory=Room)
+
+
+class Whole:
+    """A transport that sends the head of an answer with its body.
+
+    uvicorn writes them one after the other, and uvloop sends each at once: two system calls, and a
+    client that is woken twice.
+    """
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport, self._head = transport, b""
+        self.is_closing = transport.is_closing
+
+    def write(self, data: bytes) -> None:
+        """Send it, unless it is a head: there is a body to follow, be it empty."""
+        if not self._head and data.startswith(b"HTTP/1.1 ") and not data.startswith(CONTINUE):
+            self._head = data
+        else:
+            self._transport.write(self._head + data)
+            self._head = b""
+
+    def close(self) -> None:
+        """Close it after all that was written."""
+        if self._head:
+            self.write(b"")
+        self._transport.close()
 
 
 class Protocol(HttpToolsProtocol):
@@ -74,6 +101,7 @@ class Protocol(HttpToolsProtocol):
             self._refuse(b"503 Service Unavailable", CROWDED, "too many connections")
             return
         super().connection_made(transport)
+        self._whole: Any = Whole(transport)
         self._since = self.loop.time()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -98,6 +126,8 @@ class Protocol(HttpToolsProtocol):
         if len(self.pipeline) >= MOST_WAITING:
             self._stop(b"400 Bad Request", AHEAD, "too many requests at once")
         super().on_headers_complete()
+        if self.cycle is not None and self.parser.get_method() != b"HEAD":  # which has no body
+            self.cycle.transport = self._whole
         self.headers = []  # trailers are none of the request's headers
 
     def on_chunk_header(self) -> None:
@@ -204,7 +234,7 @@ class Protocol(HttpToolsProtocol):
         if longest is None:
             return False
         self.limits.refused.add("too many connections")
-        longest[1]._stuck = None  # not twice
+        longest[1]._stuck = None
         longest[1].transport.abort()
         return True
 

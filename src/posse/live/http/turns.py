@@ -7,16 +7,19 @@ their sockets, so the busier the agent, the larger its commits.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import time
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
 from posse.live.experiment import Experiment, Wish
 from posse.live.http.traffic import Traffic
 from posse.live.node import Node
-from posse.live.store import Conflict, DecisionRecord, Late, Outcome, Store, StoreError, Unknown
+from posse.live.store import Conflict, DecisionRecord, Late, Outcome, StoreError, Unknown
 
 MOST = 1000  # rewards and decisions after which a commit takes no further question
+SLOW = 0.005  # seconds of a commit, above which it is worth to wait for more questions
+QUIET = 3  # turns of the loop without a new one, after which nobody waits to be heard
 Given = tuple[str, float]  # a decision and its reward
 
 
@@ -39,6 +42,8 @@ class Turns:
     def __init__(self, node: Node, traffic: Traffic) -> None:
         self._node, self._traffic = node, traffic
         self._asked: list[Question] = []
+        self._slow = False  # the disk, when last written
+        self._heard = self._quiet = 0  # questions so far, and turns since the last of them
 
     async def ask(self, question: Question) -> None:
         """Have it answered at the end of this turn; its rewards are then on disk."""
@@ -53,13 +58,29 @@ class Turns:
         await question.answered
 
     def _turn(self) -> None:
-        """Answer what was asked; if that is very much, the first of it, then let others ask."""
+        """Answer what was asked; if that is very much, the first of it, then let others ask.
+
+        A request takes some turns until it is a question, a new connection more. Where each of
+        them has a commit of a slow disk in it, clients wait for many commits instead of one.
+        """
+        if self._slow and self._others_come():
+            asyncio.get_running_loop().call_soon(self._turn)
+            return
         items = accumulate(len(each.rewards) + len(each.wishes) for each in self._asked)
         enough = next((place for place, n in enumerate(items, 1) if n >= MOST), len(self._asked))
         asked, self._asked = self._asked[:enough], self._asked[enough:]
         if self._asked:
             asyncio.get_running_loop().call_soon(self._turn)
         self._answer(asked)
+
+    def _others_come(self) -> bool:
+        """Whether there were new questions a moment ago, and so may be more."""
+        self._quiet = 0 if len(self._asked) > self._heard else self._quiet + 1
+        self._heard = len(self._asked)
+        if self._quiet < QUIET and self._heard < MOST:
+            return True
+        self._heard = self._quiet = 0
+        return False
 
     def _answer(self, asked: Sequence[Question]) -> None:
         try:
@@ -81,19 +102,21 @@ class Turns:
         Rewards come first, so that all decisions of a turn are of one belief; then decisions;
         then rewards of decisions that were made in this very turn.
         """
-        now = self._node.clock()
+        now, began = self._node.clock(), time.monotonic()
         rewarding = [question for question in asked if question.rewards]
         deciding = [question for question in asked if question.wishes]
         # who only asks should not wait for the disk: its reward will, and then both are there
-        with self._node.store.transaction(durable=bool(rewarding)):
-            for question in rewarding:
-                store = question.experiment.store
-                question.outcomes = [_reward(store, item, now) for item in question.rewards]
+        with self._node.store.answering(durable=bool(rewarding)):
+            if rewarding:
+                _reward(rewarding, now)
             if deciding:
                 _decide(deciding)
-            made = {(each.experiment, one.id) for each in deciding for one in each.new}
-            for question in rewarding if made else ():
-                _reward_the_rest(question, made, now)
+            if rewarding and deciding:
+                made = {(each.experiment, one.id) for each in deciding for one in each.new}
+                for question in rewarding if made else ():
+                    _reward_the_rest(question, made, now)
+        if rewarding:
+            self._slow = time.monotonic() - began > SLOW
         self._count(rewarding, deciding)  # not before it is on disk
 
     def _count(self, rewarding: Sequence[Question], deciding: Sequence[Question]) -> None:
@@ -110,34 +133,47 @@ class Turns:
                 played[decision.arm] += 1
 
 
+def _reward(asked: Sequence[Question], now: float) -> None:
+    """Take in all rewards, those of one experiment at once."""
+    for experiment, questions in _by_experiment(asked):
+        given = [i for each in questions for i in each.rewards if not isinstance(i, ValueError)]
+        outcomes = iter(experiment.store.reward_many(given, now))
+        for question in questions:
+            question.outcomes = [
+                item if isinstance(item, ValueError) else next(outcomes)
+                for item in question.rewards
+            ]
+
+
 def _decide(asked: Sequence[Question]) -> None:
     """Make all decisions, those of one experiment at once."""
-    together: dict[Experiment, list[Wish]] = {}
-    for question in asked:
-        wishes = [wish for wish in question.wishes if not isinstance(wish, ValueError)]
-        together.setdefault(question.experiment, []).extend(wishes)
-    chosen = {each: iter(each.choose_many(wishes)) for each, wishes in together.items()}
-    for question in asked:
-        store, choices = question.experiment.store, chosen[question.experiment]
-        question.decisions, question.new = [], []
-        for wish in question.wishes:
-            made = wish if isinstance(wish, ValueError) else next(choices)
-            if isinstance(made, ValueError) or isinstance(wish, ValueError):
-                question.decisions.append(made)
-                continue
-            kept = store.decide(made)  # a twin in this turn may have taken the id
-            if kept is made:
-                question.new.append(kept)
-            question.decisions.append(_permitted(kept, wish[1]))
+    for experiment, questions in _by_experiment(asked):
+        wishes = [w for each in questions for w in each.wishes if not isinstance(w, ValueError)]
+        chosen = experiment.choose_many(wishes)
+        made = [each for each in chosen if not isinstance(each, ValueError)]
+        # under an id that is taken, by a twin in this turn perhaps, another one is kept
+        pairs = zip(made, experiment.store.decide_many(made), strict=True)
+        choices = iter(chosen)
+        for question in questions:
+            question.decisions, question.new = [], []
+            for wish in question.wishes:
+                choice = wish if isinstance(wish, ValueError) else next(choices)
+                if isinstance(choice, ValueError) or isinstance(wish, ValueError):
+                    question.decisions.append(choice)
+                    continue
+                mine, kept = next(pairs)
+                if kept is mine:
+                    question.new.append(kept)
+                question.decisions.append(_permitted(kept, wish[1]))
 
 
-def _reward(store: Store, item: Given | ValueError, now: float) -> Outcome | ValueError:
-    if isinstance(item, ValueError):
-        return item
-    try:
-        return store.reward(*item, now)
-    except ValueError as error:
-        return error
+def _by_experiment(asked: Sequence[Question]) -> Iterable[tuple[Experiment, Sequence[Question]]]:
+    if len(asked) == 1:
+        return ((asked[0].experiment, asked),)
+    together: dict[Experiment, list[Question]] = {}
+    for question in asked:
+        together.setdefault(question.experiment, []).append(question)
+    return together.items()
 
 
 def _reward_the_rest(question: Question, made: set[tuple[Experiment, str]], now: float) -> None:
@@ -149,7 +185,7 @@ def _reward_the_rest(question: Question, made: set[tuple[Experiment, str]], now:
             and not isinstance(item, ValueError)
             and (experiment, item[0]) in made
         ):
-            question.outcomes[place] = _reward(experiment.store, item, now)
+            (question.outcomes[place],) = experiment.store.reward_many([item], now)
 
 
 def _permitted(

@@ -33,7 +33,7 @@ class Keeper:
         self._connection = connection
         self._experiment = experiment
         self._participant: Participant | None = None
-        self._looked = False  # whether the participant is looked at, at the next commit
+        self.looked = False  # whether the participant is looked at, at the next commit
         self._moved = False  # whether it may have changed since the last one
         self._saved: dict[str, str] = {}  # part -> JSON, as on disk
         self._written: dict[str, str | None] = {}  # in the open transaction
@@ -47,16 +47,16 @@ class Keeper:
 
     def look(self) -> None:
         """Look for changes of the participant at the next commit."""
-        self._looked = True
+        self.looked = True
 
     def expect(self) -> None:
         """Expect changes of the participant before the next commit."""
-        self._looked = self._moved = True
+        self.looked = self._moved = True
 
     def settle(self, decision: DecisionRecord) -> None:
         """Give a decision to the participant, which may refuse it."""
         if self._participant is not None and decision.reward is not None:
-            self._looked = self._moved = True
+            self.looked = self._moved = True
             self._participant.settle(decision)
 
     def read(self) -> list[tuple[str, str]]:
@@ -81,17 +81,17 @@ class Keeper:
 
     def before_commit(self) -> None:
         """Add what changed in the participant to the commit."""
-        if self._looked and self._participant is not None:
+        if self._participant is not None:
             for part, value in self._participant.changes().items():
                 self._written[part] = None if value is None else encode(value)
             self.write(self._written)
 
     def after(self, committed: bool) -> None:
         """Keep the state that was committed, or go back to the last one that was."""
-        looked, self._looked = self._looked, False
+        self.looked = False
         moved, self._moved = self._moved, False
         written, self._written = self._written, {}
-        if not looked or self._participant is None:
+        if self._participant is None:
             return
         if committed:
             for part, value in written.items():
@@ -117,12 +117,15 @@ class Keepers:
     def before_commit(self) -> None:
         """Add what changed in any participant to the commit."""
         for keeper in self.each.values():
-            keeper.before_commit()
+            if keeper.looked:
+                keeper.before_commit()
 
     def after(self, committed: bool) -> None:
         """Keep or take back what each did since the last commit, whatever another one does."""
         errors = []
         for keeper in self.each.values():
+            if not keeper.looked:
+                continue
             try:
                 keeper.after(committed)
             except Exception as error:  # the others must go back all the same

@@ -35,6 +35,7 @@ class Place:
         """Take the lock beside it; the database may not be there yet."""
         self.path = path
         self._lock_path = path.with_name(path.name + ".lock")
+        self._names = str(self._lock_path), str(path)  # of which every commit asks
         self._handles: list[int] = []
         self._inodes: dict[Path, tuple[int, int]] = {}
         self._lost = ""
@@ -63,7 +64,7 @@ class Place:
         """Raise if the database or its lock was moved, removed, replaced or given a second name."""
         if not self._lost:
             try:
-                lock, database = os.stat(self._lock_path), os.stat(self.path)
+                lock, database = (os.stat(name) for name in self._names)
             except OSError as error:
                 self._lost = f"{error.filename} cannot be found any more"
             else:

@@ -56,6 +56,8 @@ def text(name: str, value: Any) -> str:
 
 def number(name: str, value: Any) -> float:
     """Check a finite number, of any type that is one."""
+    if type(value) is float and math.isfinite(value):
+        return value
     try:
         checked = math.nan if isinstance(value, str | bytes) else float(value)
     except (TypeError, ValueError, OverflowError):

@@ -9,17 +9,17 @@ import json
 import os
 import time as times
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from posse.live.store.ages import Ages
 from posse.live.store.claim import DEFAULT, Claim
+from posse.live.store.decisions import COLUMNS, Decisions, check, given, of_columns
 from posse.live.store.disk import Disk
 from posse.live.store.file import StoreFile
 from posse.live.store.keeper import Participant, dump
-from posse.live.store.records import Conflict, DecisionRecord, Late, Outcome, Unknown, number, text
+from posse.live.store.records import DecisionRecord, Outcome, number, text
 
-COLUMNS = "id, arm, probability, time, reward, settled, silent"
 NEWEST = "SELECT coalesce(max(number), 0) FROM decision"
 CHUNK = 1000  # decisions that one commit expires or forgets, so that rewards need not wait long
 
@@ -36,6 +36,7 @@ class Store:
         self._file, self.experiment = file, claim.experiment
         self._number, self.fingerprint = file.enter(claim)
         self._keeper = file.keepers.each[self._number]
+        self._decisions = Decisions(file.connection, self._number, self._keeper)
         self._monotonic = monotonic
         latest = "SELECT max(time) FROM decision WHERE experiment = ?"
         (((newest,),), ((time,),)) = self._read(NEWEST), self._read(latest, (self._number,))
@@ -93,51 +94,29 @@ class Store:
 
         It survives this process at once, and a power failure with the next reward or `flush`.
         """
-        row = (
-            self._number,
-            text("id", decision.id),
-            text("arm", decision.arm),
-            number("probability", decision.probability),
-            number("time", decision.time),
-        )
-        if not 0 <= row[3] <= 1:
-            raise ValueError(f"probability must be between 0 and 1, got {decision.probability}")
+        return self.decide_many([decision])[0]
 
-        def work() -> DecisionRecord:
-            made = self._file.connection.execute(
-                "INSERT INTO decision (experiment, id, arm, probability, time) "
-                "VALUES (?, ?, ?, ?, ?) ON CONFLICT (experiment, id) DO NOTHING",
-                row,
-            )
-            return decision if made.rowcount else self._find(decision.id)[1]
-
+    def decide_many(self, decisions: Sequence[DecisionRecord]) -> list[DecisionRecord]:
+        """Keep new decisions, of which one may have the id of another; see `decide`."""
+        for decision in decisions:
+            check(decision)
         # who asks should not wait for the disk: its reward will, and then both are there
-        return self._file.run(work, durable=False)
+        return self._file.run(lambda: self._decisions.add(decisions), durable=False)
 
     def reward(self, decision_id: str, reward: float, time: float) -> Outcome:
         """Settle a decision; the same reward again changes nothing, another one is a Conflict."""
-        decision_id, time = text("decision_id", decision_id), number("time", time)
-        reward = number("reward", reward)
+        (outcome,) = self.reward_many([(decision_id, reward)], time)
+        if isinstance(outcome, ValueError):
+            raise outcome
+        return outcome
 
-        def work() -> Outcome:
-            row, kept = self._find(decision_id)
-            if kept.settled is None:
-                self._settle(row, kept, reward, time, silent=False)
-                return Outcome.NEW
-            if kept.reward == reward:
-                return Outcome.REPEATED
-            if kept.reward is None:
-                raise Late(
-                    f"decision {decision_id!r} was discarded when its window closed: the reward "
-                    f"{reward} comes too late"
-                )
-            silence = " by default, when its window closed" if kept.silent else ""
-            raise (Late if kept.silent else Conflict)(
-                f"decision {decision_id!r} has the reward {kept.reward}{silence}: "
-                f"the reward {reward} is refused"
-            )
-
-        return self._file.run(work)
+    def reward_many(
+        self, rewards: Sequence[tuple[str, float]], time: float
+    ) -> list[Outcome | ValueError]:
+        """Settle decisions, each or not: what came of it, or why it is refused; see `reward`."""
+        time = number("time", time)
+        items = [given(*each) for each in rewards]
+        return self._file.run(lambda: self._decisions.reward(items, time))
 
     def flush(self) -> None:
         """Wait until all decisions are on disk."""
@@ -151,7 +130,7 @@ class Store:
         """Look up a decision."""
         query = f"SELECT {COLUMNS} FROM decision WHERE experiment = ? AND id = ?"
         rows = self._read(query, (self._number, text("id", id)))
-        return _decision(rows[0]) if rows else None
+        return of_columns(rows[0]) if rows else None
 
     def open_decisions(self) -> int:
         """How many decisions have neither a reward nor a window that closed."""
@@ -164,17 +143,7 @@ class Store:
         if default_reward is not None:
             default_reward = number("default_reward", default_reward)
 
-        def work() -> int:
-            rows = self._file.connection.execute(
-                f"SELECT number, {COLUMNS} FROM decision WHERE experiment = ? "
-                "AND settled IS NULL AND time <= ? ORDER BY time, number LIMIT ?",
-                (self._number, last, CHUNK),
-            ).fetchall()
-            for row, *columns in rows:
-                self._settle(row, _decision(columns), default_reward, now, silent=True)
-            return len(rows)
-
-        return self._repeat(work)
+        return self._repeat(lambda: self._decisions.expire(last, default_reward, now, CHUNK))
 
     def forget(self, now: float, remember: float) -> int:
         """Delete settled decisions older than `remember` seconds; their evidence stays.
@@ -247,34 +216,15 @@ class Store:
             self._keeper.expect()
             yield
 
+    def answering(self, durable: bool = True) -> AbstractContextManager[None]:
+        """As `transaction`, in which participants change by rewards alone: no other is asked."""
+        self._file.check_process()
+        return self._file.writer.transaction(durable, look=False)
+
     @property
     def commits(self) -> int:
         """How many commits the rewards and all else took."""
         return self._file.writer.commits
-
-    def _settle(
-        self, row: int, kept: DecisionRecord, reward: float | None, time: float, *, silent: bool
-    ) -> None:
-        """Give a settled decision to the participant, which may refuse it, then write it."""
-        settled = DecisionRecord(
-            kept.id, kept.arm, kept.probability, kept.time, reward, time, silent
-        )
-        self._keeper.settle(settled)
-        self._file.connection.execute(
-            "UPDATE decision SET reward = ?, settled = ?, silent = ? WHERE number = ?",
-            (reward, time, silent, row),
-        )
-
-    def _find(self, id: str) -> tuple[int, DecisionRecord]:
-        """Look up a decision and its row within the open transaction."""
-        found = self._file.connection.execute(
-            f"SELECT number, {COLUMNS} FROM decision WHERE experiment = ? AND id = ?",
-            (self._number, id),
-        ).fetchone()
-        if found is None:
-            raise Unknown(f"there is no decision {id!r}: check the id, or its age")
-        row, *columns = found
-        return row, _decision(columns)
 
     def _write(self, statement: str, values: tuple[Any, ...]) -> None:
         self._file.run(lambda: self._file.connection.execute(statement, values))
@@ -291,9 +241,3 @@ class Store:
                 done = self._file.run(work)
             total += done
         return total
-
-
-def _decision(columns: Sequence[Any]) -> DecisionRecord:
-    """Make a decision of the COLUMNS."""
-    id, arm, probability, time, reward, settled, silent = columns
-    return DecisionRecord(id, arm, probability, time, reward, settled, bool(silent))

@@ -100,10 +100,11 @@ class Writer:
         return cast(T, job.result)
 
     @contextmanager
-    def transaction(self, durable: bool = True) -> Iterator[None]:
+    def transaction(self, durable: bool = True, look: bool = True) -> Iterator[None]:
         """Commit what this thread writes within as one, or nothing of it.
 
-        If it is not `durable` but some work in it is, a second commit waits for the disk.
+        If it is not `durable` but some work in it is, a second commit waits for the disk. look:
+        whether every participant is asked for changes, also one that had no reward.
         """
         with self._turn:
             self._wait(_Job())
@@ -111,7 +112,8 @@ class Writer:
             self._busy = True
         try:
             with self._attempt(durable):
-                self._hooks.look()
+                if look:
+                    self._hooks.look()
                 self._owner, self._failed, self._waits = threading.get_ident(), None, False
                 try:
                     yield
@@ -153,6 +155,8 @@ class Writer:
         """Wait in line for one's turn, or until another has done the job or closed the store."""
         if self.mine:  # it would wait for itself
             raise StoreError(f"{self._name} is in a transaction of this thread: end it first")
+        if not (self._busy or self._line):
+            return
         self._line.append(job)
         try:
             while not (job.done or self._closed) and (self._busy or self._line[0] is not job):
@@ -248,8 +252,9 @@ class Writer:
             self._busy = False
             for job in batch:
                 job.done = True
-            self._line = deque(job for job in self._line if not job.done)
-            self._turn.notify_all()
+            if self._line:
+                self._line = deque(job for job in self._line if not job.done)
+                self._turn.notify_all()
 
     def _explain(self, error: BaseException) -> StoreError:
         """Say in one line what went wrong and what to do."""
