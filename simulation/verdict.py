@@ -11,9 +11,10 @@ from simulation import disk as disks
 from simulation.agents import LIAR, folding
 from simulation.applications import repeat
 from simulation.history import Violation
+from simulation.looking import marks_at
 from simulation.schedule import Plan
 from simulation.steps import play
-from simulation.world import World, make_folder, marks_at, remove_folder
+from simulation.world import World, make_folder, remove_folder
 
 MOST_ROUNDS = 60
 
