@@ -155,6 +155,9 @@ def folded_twice(exchange: Any) -> bool:
     folded before; others count twice what is in both until the origin hears of the first.
     """
     for origin in exchange._books.origins():
+        absorbed = exchange._books.absorbed(origin)
+        if any(absorbed.holds(each.incarnation) for each in exchange._books.of(origin)):
+            return True  # more of an absorbed one, which counts when the origin has added it
         seen: set[int] = set()
         for entry in exchange._books.of(origin):
             folded = {incarnation for incarnation, _ in entry.folded}
