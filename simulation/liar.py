@@ -107,6 +107,30 @@ def boast(world: World, site: Site, b: int) -> list[bytes]:
     return [CODEC.encode(message, victim.name)]
 
 
+def plausible(world: World, site: Site, b: int) -> list[bytes]:
+    """A fold of the liar's own, with the incarnations of others and a floor above all of them."""
+    if site.node is None:
+        return []
+    held = sorted({i for _, i, _ in holdings(site)})
+    top = max([5, *held]) + 1 + b % 7
+    names = tuple((each, 10**6) for each in held[:20] if each != top)
+    fold = Entry(LIAR, top, 1 + b % 9, {"lie": (b % 100, PER_UNIT)}, layout=2, folded=names)
+    return entries(site, [signed(site, replace(fold, floor=top * (b % 2)), LIAR)])
+
+
+def oversized(world: World, site: Site, b: int) -> list[bytes]:
+    """As much as fits into a message, or a little more: arms, names, holdings, nothing at all."""
+    if site.node is None:
+        return []
+    victim = target(site)
+    wide = Entry(LIAR, 11, 1 + b % 5, {f"lie{n}": (0, PER_UNIT) for n in range(900 + b % 200)})
+    long = Entry(LIAR, 12, 1, {"lie" * 400: (0, PER_UNIT)})
+    holds = tuple((LIAR, n, 1) for n in range(2000))
+    digest = OriginsMessage(victim.agent.fingerprint, (), holds, True)
+    made = entries(site, [signed(site, wide, LIAR), signed(site, long, LIAR)])
+    return [*made, CODEC.encode(digest, victim.name), b"\x02" + bytes(200_000)]
+
+
 Lie = Callable[[World, Site, int], list[bytes]]
-ORIGINS: tuple[Lie, ...] = (garbage, bent, relayed, forged, own, boast)
+ORIGINS: tuple[Lie, ...] = (garbage, bent, relayed, forged, own, boast, plausible, oversized)
 FLOWS: tuple[Lie, ...] = (garbage, bent)

@@ -166,7 +166,9 @@ def floors_are_safe(steps: list[Step], sites: int) -> bool:
     """Whether an origin hears of all that is held of it before it forgets any names.
 
     It does in the hundreds of restarts that this takes, and here in a few, unless a neighbour's
-    disk is set back as well, or a link is removed.
+    disk is set back as well, a link is removed, or new incarnations are dated before old ones.
     """
     back = {a % sites for what, a, _ in steps if what in ("set_back", "lose", "rewind")}
-    return not back or (len(back) == 1 and all(what != "unlink" for what, _, _ in steps))
+    return not back or (
+        len(back) == 1 and all(what not in ("unlink", "clock") for what, _, _ in steps)
+    )

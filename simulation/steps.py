@@ -181,6 +181,9 @@ def rewind(world: World, a: int, b: int) -> None:
         restore_disk(world, site, put_back.backup)
         world.history.excused |= before - site.memory.marks(world.plan.experiments)
         site.node, site.rewound = put_back.frozen.thaw(site.disk), True
+        node = site.node
+        now = set(node.neighbours), set(node.experiments)
+        site.stale = now != (set(site.neighbours), set(site.experiments))
         site.clock = put_back.clock if b % 2 else site.clock
 
 

@@ -11,9 +11,10 @@ from simulation import disk as disks
 from simulation.agents import LIAR, folding
 from simulation.applications import repeat
 from simulation.history import Violation
+from simulation.looking import marks_at
 from simulation.schedule import Plan
 from simulation.steps import play
-from simulation.world import World, make_folder, marks_at, remove_folder
+from simulation.world import World, make_folder, remove_folder
 
 MOST_ROUNDS = 60
 
@@ -70,13 +71,15 @@ def heal(world: World) -> None:
 
 def settle(world: World) -> None:
     """Let all messages arrive until nothing is lacking, and some rounds more."""
-    more = 3
+    # one put back with its memory knows of what it was told then, and must first be contradicted
+    least = 15 if any(what == "rewind" for what, _, _ in world.plan.steps) else 3
+    more = least
     for _ in range(MOST_ROUNDS):
         for site in world.sites.values():
             world.tick(site)
         world.deliver_all()
         if not at_rest(world):
-            more = 3
+            more = least
         elif not more:
             break
         more -= 1
@@ -117,7 +120,7 @@ def site_ledgers(world: World, name: str) -> list[object]:
     node = world.sites[name].node
     assert node is not None
     return [
-        sorted((arm, v) for arm, v in each.evidence()["held"].items() if arm != "lie")
+        sorted((arm, v) for arm, v in each.evidence()["held"].items() if not arm.startswith("lie"))
         for each in (node.experiments[name] for name in world.plan.experiments)
     ]
 

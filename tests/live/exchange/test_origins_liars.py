@@ -134,3 +134,13 @@ def test_a_stranger_cannot_fill_the_memory():
     assert len(mine._neighbours["peer"].holds) == 3
     mine.receive("peer", message(entry("o1", seq=2, pulls=2)), 0.0)
     assert mine.evidence() == {"a": (0, 4 * PER_UNIT)}
+
+
+@pytest.mark.parametrize("pulls", [-1, 2**62, 2**80])
+def test_a_bad_entry_is_refused_alone(pulls):
+    """Seen: sums above 2^62 quanta of one origin had all that came with them refused, for ever."""
+    mine = agent()
+    bad = entry("liar", evidence={"a": (PER_UNIT, pulls), "b": (2**62, 1)})
+    mine.receive("peer", message(bad, entry(pulls=2), bad), 0.0)
+    assert mine.evidence() == {"a": (0, 2 * PER_UNIT)}
+    assert mine.refusals.total() == 2

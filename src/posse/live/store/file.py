@@ -98,14 +98,6 @@ class StoreFile:
         if self.writer.ahead:
             self.run(lambda: self.connection.execute(FLUSH))
 
-    def catch_up(self) -> None:
-        """Sync what an earlier process wrote: killed in a commit, it left it in memory only.
-
-        What is acknowledged again after a start must be on disk first.
-        """
-        self.writer.ahead = True
-        self.flush()
-
     def close(self) -> None:
         """Wait for those who write, and let go of the file."""
         self.check_process()
