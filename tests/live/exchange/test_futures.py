@@ -1,6 +1,7 @@
 """A memory snapshot put back: two futures of one process, of which neither erases the other."""
 
 import copy
+from random import Random
 
 import pytest
 
@@ -86,6 +87,40 @@ def test_a_clock_that_jumps_opens_a_new_incarnation():
         mine.observe("a", ONE)
         entries = [part for part in mine.state() if part.startswith("entry ")]
         assert len(entries) == (1 if nth < 3 else 2 if nth < 5 else 3)
+
+
+@pytest.mark.parametrize("again", [5, 20, 25])
+def test_a_snapshot_put_back_is_exact_if_the_clock_tells(again):
+    """Seen: what was observed before the first tick after it was lost."""
+    now, random = [1000.0], Random(1)  # of the world: neither is put back
+    options = {"clock": lambda: now[0], "draw": lambda n: random.getrandbits(n), "digest_every": 1}
+    mine, other = agent("me", **options), agent("you", **options)
+    mine.connect("you")
+    other.connect("me")
+
+    def exchange(rounds):
+        for _ in range(rounds):
+            now[0] += 1.0
+            waiting = [("me", *sent) for sent in mine.tick(now[0])]
+            waiting += [("you", *sent) for sent in other.tick(now[0])]
+            for source, target, said in waiting:  # it grows by the answers
+                answers = {"me": mine, "you": other}[target].receive(source, said, now[0])
+                waiting += [(target, *answer) for answer in answers]
+
+    for _ in range(30):
+        mine.observe("a", ONE)
+    exchange(3)
+    snapshot = copy.deepcopy(mine)
+    for _ in range(20):
+        mine.observe("a", ONE)
+    exchange(3)
+    mine = snapshot
+    now[0] += 3600.0  # the machine was put back, and its clock set
+    for _ in range(again):
+        mine.observe("a", ONE)
+    exchange(8)
+    for each in (mine, other):
+        assert each.evidence()["a"][-1] == (50 + again) * PER_UNIT
 
 
 def test_what_is_usual_is_no_jump():

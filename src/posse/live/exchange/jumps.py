@@ -1,4 +1,4 @@
-"""Jumps of the wall clock between ticks, such as when a machine wakes up or is put back."""
+"""Jumps of the wall clock, such as when a machine wakes up or is put back."""
 
 from __future__ import annotations
 
@@ -18,7 +18,16 @@ class Jumps:
         last, self._last = self._last, now
         if last is None:
             return False
-        gap = now - last
-        jumped = gap < 0 or gap > max(LEAST, FAR * self._usual)
-        self._usual += (max(0.0, gap) - self._usual) / 8
+        jumped = self._is_jump(now - last)
+        self._usual += (max(0.0, now - last) - self._usual) / 8
         return jumped
+
+    def between(self, now: float) -> bool:
+        """Whether it has jumped since the last tick, which is then told once; before any, never."""
+        if self._last is None or not self._is_jump(now - self._last):
+            return False
+        self._last = now
+        return True
+
+    def _is_jump(self, gap: float) -> bool:
+        return gap < 0 or gap > max(LEAST, FAR * self._usual)

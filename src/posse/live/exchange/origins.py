@@ -85,6 +85,7 @@ class Origins:
         self._said: dict[str, Any] = {}  # the small parts, as last written
         self._gone: set[str] = set()  # parts that 0.1 wrote
         self._pages, self._jumps = Pages(), Jumps()
+        self._by_clock = Jumps()  # which need not be the time of the ticks
         self._ticks = 0
 
     @property
@@ -96,6 +97,8 @@ class Origins:
         """Add one's own evidence to one's current entry."""
         values = self._bounds.observed(arm, statistic)
         if values[-1]:
+            if self._by_clock.between(self._clock()):  # not only at the next tick: see there
+                self._own.close()
             self._own.observe(arm, values)
 
     def evidence(self) -> Ledger:
@@ -135,7 +138,8 @@ class Origins:
 
     def tick(self, now: float) -> Outgoing:
         """To each neighbour the entries it has not acknowledged, and now and then a digest."""
-        if self._jumps.at(now):  # this may be a copy of a process that went on elsewhere
+        # then this may be a copy of a process that went on elsewhere
+        if any([self._jumps.at(now), self._by_clock.at(self._clock())]):
             self._own.close()
         self._own.write()
         shown = all(map(self._has_shown_all, self._neighbours.values()))
