@@ -83,8 +83,7 @@ class Site:
 
     def add(self, what, nth, made=0):
         self.pass_time()
-        arm, y = rewards(nth)
-        row = Item(what, nth, made, 0).evidence()[arm]
+        ((arm, row),) = Item(what, nth, made, 0).evidence().items()
         added_in = self.me.observe(arm, row, made=made)
         if not 0 < made <= self.void_through:
             self.disk |= {Item(what, nth, made, added_in)}
@@ -121,7 +120,8 @@ class Site:
             self.copy()
             copy = self.copies.pop()
         else:
-            copy = self.copies[which % len(self.copies)]
+            del self.copies[which % len(self.copies) + 1 :]  # of what is abandoned
+            copy = self.copies[-1]
         state, self.disk, self.open, self.void_through = *copy[:2], dict(copy[2]), copy[3]
         self.me = self.make("me")
         self.me.restore(json.loads(json.dumps(state)))
