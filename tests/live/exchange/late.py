@@ -64,8 +64,8 @@ def is_twice(items):
     return len(set(kept)) < len(kept)
 
 
-def agent(name, **options):
-    return Origins(fingerprint="f", bounds=BOUNDS, closed=1, identity=name, **options)
+def agent(name, bounds=BOUNDS, **options):
+    return Origins(fingerprint="f", bounds=bounds, closed=1, identity=name, **options)
 
 
 class Site:
