@@ -140,7 +140,7 @@ class Site:
         self.me = self.make("me")
         self.me.restore(json.loads(json.dumps(state)))
 
-    def hear(self, name, ticks=12):
+    def hear(self, name, ticks=8):
         """All that one neighbour holds, and it all that is here."""
         friend = self.friends[name]
         opened = new_incarnation(self.now, 0, lambda bits: 0)  # or somewhat later
