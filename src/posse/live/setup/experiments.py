@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime, time
 from typing import Any
 
@@ -12,6 +12,7 @@ from posse.decoding import Decoder, DecodingError
 from posse.families import FAMILIES, Family
 from posse.live.agent import Agent
 from posse.live.exchange import EXCHANGES, RateCap
+from posse.live.shares import Shares
 from posse.policies import POLICIES, Policy, ThompsonSampling
 
 OF_EXCHANGE = {"network_size": "flows", "rate_cap": "origins"}  # keys that only one of them takes
@@ -22,7 +23,7 @@ class ExperimentSettings:
     """One experiment: its arms and model, its exchange, its windows.
 
     remember: seconds for which settled decisions are kept; None is for ever. rate_cap: how often
-    an origin can have pulled, for origins.
+    an origin can have pulled, for origins. new_arm_share: None is one in as many as there are arms.
     """
 
     arms: tuple[str, ...]
@@ -35,6 +36,9 @@ class ExperimentSettings:
     remember: float | None = None
     network_size: int | None = None
     rate_cap: RateCap | None = None
+    min_share: float = 0.0
+    new_arm_share: float | None = None
+    new_arm_pulls: int = 100
 
     def __post_init__(self) -> None:
         if not isinstance(self.exchange, str):
@@ -60,6 +64,12 @@ class ExperimentSettings:
             except ValueError as error:
                 raise ValueError(f"default_reward: {error}") from None
 
+    @property
+    def shares(self) -> Shares:
+        """Its shares; that of new arms is an equal one unless it says otherwise."""
+        new = 1 / max(1, len(self.arms)) if self.new_arm_share is None else self.new_arm_share
+        return Shares(self.min_share, new, self.new_arm_pulls)
+
     def agent(self, options: Mapping[str, Any] | None = None, seed: int | None = None) -> Agent:
         """The agent of these settings, new, with further options of its exchange."""
         if self.exchange == "origins":
@@ -72,6 +82,7 @@ class ExperimentSettings:
             reward_range=self.reward_range,
             network_size=self.network_size,
             exchange_options=options,
+            **asdict(self.shares),
             seed=seed,
         )
 
