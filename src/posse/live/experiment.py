@@ -22,6 +22,7 @@ from posse.live.exchange.examine import Sign
 from posse.live.exchange.layouts import DEFAULT as DEFAULT
 from posse.live.exchange.ledger import Ledger
 from posse.live.exchange.seam import NeighbourStatus, Outgoing
+from posse.live.shares import Shares
 from posse.live.store import DecisionRecord, Outcome, Store
 
 CONTROLS = "controls"  # under which the store keeps them
@@ -68,11 +69,11 @@ class Experiment:
         with self._changing_controls():
             self.controls.configure(operators, sign, vouch)
 
-    def set_arms(self, names: Sequence[str]) -> None:
-        """Play these arms from now on; the evidence of others is kept."""
+    def set_arms(self, names: Sequence[str], shares: Shares | None = None) -> None:
+        """Play these arms from now on, by these shares; the evidence of others is kept."""
         with self._lock:
-            if list(names) != self.agent.arm_names:
-                self.agent.set_arms(names)
+            if list(names) != self.agent.arm_names or shares not in (None, self.agent.shares):
+                self.agent.set_arms(names, shares)
 
     def connect(self, neighbours: Iterable[str]) -> None:
         """Exchange with these neighbours and no others."""
