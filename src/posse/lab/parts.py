@@ -17,6 +17,7 @@ from posse.algorithms.bayesian import BayesianAlgorithm
 from posse.bandits import Bandit, UniformMeans
 from posse.families.family import check_family, name_of
 from posse.lab.settings import not_rerunnable
+from posse.networks.dynamics import is_own
 from posse.networks.network import Network
 from posse.randomness import generator
 
@@ -91,6 +92,25 @@ def check_algorithm(label: str, algorithm: Any, bandit: Bandit, keep: tuple[str,
         )
     if "beliefs" in keep and without:
         raise ValueError(f"keep: {label} is {type(algorithm).__name__}, which has no beliefs")
+
+
+def warn_of_short_memory(
+    algorithm: Any, network: Network, keep: tuple[str, ...], stacklevel: int
+) -> None:
+    """Say that beliefs will be surer than their evidence: it fades before it has mixed.
+
+    Regret hardly suffers, so only who keeps beliefs is told, and not who calibrates them.
+    """
+    half_life = algorithm.half_life if isinstance(algorithm, Decentralized) else None
+    if half_life is None or "beliefs" not in keep or "signs" in keep or is_own(network.dynamics):
+        return
+    if half_life * network.spectral_gap < 1:
+        warnings.warn(
+            f"half_life is {half_life:g} rounds, below the mixing time of the network "
+            f"(1/gap = {1 / network.spectral_gap:.3g}): intervals of these beliefs are too "
+            "narrow; keep signs too, for posse.calibrated",
+            stacklevel=stacklevel + 1,
+        )
 
 
 def warn_of_what_cannot_be_rerun(settings: Sequence[Mapping[str, Any]], stacklevel: int) -> None:

@@ -87,6 +87,8 @@ def missing(simulation: Simulation) -> str | None:
         return (
             "keep='beliefs' of an algorithm without them" if "beliefs" in simulation.keep else None
         )
+    if algorithm.half_life is not None:
+        return "half_life"
     if type(algorithm.policy) not in POLICIES:
         return f"policy {type(algorithm.policy).__name__}"
     if belief_kernel(type(simulation.model)) is None:
