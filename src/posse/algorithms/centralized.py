@@ -34,14 +34,14 @@ class Centralized(Timed):
         """Bayes' rule with all N rewards: averaging beliefs updated at rate N adds them up."""
         n_agents = arms.shape[-1]
         return _shared(
-            state, beliefs.observe(self.faded(state), arms, rewards, state.family, n_agents)
+            state, beliefs.observe(self._faded(state), arms, rewards, state.family, n_agents)
         )
 
     def hear(
         self, state: BayesianState, arms: NDArray[np.intp], heard: Heard, weights: Any
     ) -> BayesianState:
         """The same of late rewards."""
-        return _shared(state, self.told(state, arms, heard, arms.shape[-1]))
+        return _shared(state, self._told(state, arms, heard, arms.shape[-1]))
 
     def numbers_sent(self, state: BayesianState, t: int, links: IntArray) -> FloatArray:
         """Each agent tells all others its arm and its reward, whatever the network: (R,)."""

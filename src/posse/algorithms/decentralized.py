@@ -49,7 +49,7 @@ learning_rate=1.0)
         self, state: BayesianState, arms: NDArray[np.intp], rewards: FloatArray, weights: Any
     ) -> BayesianState:
         """Update (eq. `posterior_update`), then merge (eq. `merge_posteriors`)."""
-        faded = self.faded(state)
+        faded = self._faded(state)
         updated = beliefs.observe(faded, arms, rewards, state.family, state.learning_rate)
         return state.with_belief(beliefs.merge(updated, weights))
 
@@ -57,7 +57,7 @@ learning_rate=1.0)
         self, state: BayesianState, arms: NDArray[np.intp], heard: Heard, weights: Any
     ) -> BayesianState:
         """The same of late rewards; what corrects a pull is tempered as the pull was."""
-        updated = self.told(state, arms, heard, state.learning_rate)
+        updated = self._told(state, arms, heard, state.learning_rate)
         return state.with_belief(beliefs.merge(updated, weights))
 
     def numbers_sent(self, state: BayesianState, t: int, links: IntArray) -> FloatArray:

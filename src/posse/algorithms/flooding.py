@@ -102,7 +102,7 @@ class Flooding(Timed):
         self, state: BayesianState, arms: NDArray[np.intp], heard: Heard, weights: Any
     ) -> FloodingState:
         """The same of late rewards: what agents have in this round sets out in it."""
-        cells, statistics = self.evidence(state, arms, heard)
+        cells, statistics = self._evidence(state, arms, heard)
         rows, its_arms = np.divmod(cells, state.belief.shape[-1])
         order = np.argsort(rows, kind="stable")
         starts = np.searchsorted(rows[order], np.arange(arms.size + 1))
@@ -121,7 +121,7 @@ class Flooding(Timed):
         listeners = state.listeners or _listeners(weights, n_runs, n_agents)
         rows = known.reshape(-1, n_agents)[listeners.sources]
         heard = np.maximum.reduceat(rows, listeners.starts, axis=0).reshape(known.shape)
-        belief = self.faded(state) + _evidence(state, log, state.known, heard, self.fading)
+        belief = self._faded(state) + _evidence(state, log, state.known, heard, self.fading)
         forgotten = max(0, int(heard.min()) + 1 - state.first)
         return replace(
             state,

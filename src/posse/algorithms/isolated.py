@@ -33,14 +33,14 @@ class Isolated(Timed):
     ) -> BayesianState:
         """Bayes' rule, no merge."""
         return state.with_belief(
-            beliefs.observe(self.faded(state), arms, rewards, state.family, 1.0)
+            beliefs.observe(self._faded(state), arms, rewards, state.family, 1.0)
         )
 
     def hear(
         self, state: BayesianState, arms: NDArray[np.intp], heard: Heard, weights: Any
     ) -> BayesianState:
         """The same of late rewards."""
-        return state.with_belief(self.told(state, arms, heard, 1.0))
+        return state.with_belief(self._told(state, arms, heard, 1.0))
 
     def numbers_sent(self, state: BayesianState, t: int, links: IntArray) -> FloatArray:
         """Nothing: (R,)."""

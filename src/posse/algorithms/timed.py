@@ -37,7 +37,7 @@ class Timed(BayesianAlgorithm):
         """What is left of a piece of evidence one round later: 2^(-1/half_life), else 1."""
         return 1.0 if self.half_life is None else 2.0 ** (-1.0 / self.half_life)
 
-    def faded(self, state: BayesianState) -> FloatArray:
+    def _faded(self, state: BayesianState) -> FloatArray:
         """The beliefs as a round finds them, one round older than the last one left them."""
         return beliefs.fade(state.belief, state.family, self.fading)
 
@@ -49,7 +49,7 @@ class Timed(BayesianAlgorithm):
             statistic = family.statistic(np.asarray(lowest, dtype=float))
         return statistic if np.isfinite(statistic).all() else None
 
-    def evidence(
+    def _evidence(
         self, state: BayesianState, arms: NDArray[np.intp], heard: Heard
     ) -> tuple[NDArray[np.intp], FloatArray]:
         """What a round of late rewards adds at learning rate 1: cells (m,) of (R, N, K), (D, m).
@@ -78,12 +78,12 @@ class Timed(BayesianAlgorithm):
             statistics = np.concatenate([at_start, statistics], axis=1)
         return cells, statistics
 
-    def told(
+    def _told(
         self, state: BayesianState, arms: NDArray[np.intp], heard: Heard, learning_rate: float
     ) -> FloatArray:
         """The beliefs after a round of late rewards, before anybody talks: (D, R, N, K)."""
-        cells, statistics = self.evidence(state, arms, heard)
-        updated = np.array(self.faded(state))  # a copy: a shared belief is a read-only view
+        cells, statistics = self._evidence(state, arms, heard)
+        updated = self._faded(state).copy()  # a shared belief is a read-only view
         rows = updated.reshape(len(updated), -1)
         for row, added in zip(rows, learning_rate * statistics, strict=True):
             np.add.at(row, cells, added)  # an agent may hear of one arm several times
