@@ -37,6 +37,7 @@ def check_problem(bandit: Any, network: Any) -> None:
         raise ValueError(
             f"network must be a network such as posse.networks.cycle(10), got {network!r}"
         )
+    bandit.check_agents(network.n_agents)
     check_family("the bandit's family", bandit.family, ["draw_rewards"], ["means", "rewards"])
 
 

@@ -76,6 +76,10 @@ def missing(simulation: Simulation) -> str | None:
     for name in simulation.keep:
         if name not in KEEPS:
             return f"keep={name!r}"
+    if simulation.bandit.drift is not None:
+        return f"drift {type(simulation.bandit.drift).__name__}"
+    if simulation.bandit.per_agent:
+        return "means per agent"
     algorithm: Any = simulation.algorithm
     if type(algorithm) not in ALGORITHMS:
         return f"algorithm {type(algorithm).__name__}"
