@@ -78,6 +78,8 @@ def missing(simulation: Simulation) -> str | None:
             return f"keep={name!r}"
     if simulation.bandit.drift is not None:
         return f"drift {type(simulation.bandit.drift).__name__}"
+    if simulation.bandit.delay is not None:
+        return "delay"
     if simulation.bandit.per_agent:
         return "means per agent"
     algorithm: Any = simulation.algorithm
