@@ -25,6 +25,7 @@ PURPOSES = (
     "signs",
     "sites",
     "drift",
+    "delay",
 )
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from posse import checks
+from posse.bandits.delays import Delay, GeometricDelay, check_delay
 from posse.bandits.drift import Drift, Rotation, check_drift
 from posse.bandits.means import Means, SiteMeans, UniformMeans, at_sites
 from posse.families.bernoulli import Bernoulli
@@ -29,6 +30,8 @@ class Bandit:
            K numbers or (agents, K), or SiteMeans: each agent's drawn around the arm's
     drift: how the means change from round to round, such as `posse.bandits.Rotation(500)`; None
            leaves them as they are. `bandit.drifting(...)` gives a bandit one.
+    delay: when rewards arrive, such as `posse.bandits.GeometricDelay(20)`; None is at once.
+           `bandit.delayed(...)` gives a bandit one.
 
     The constructors take `site_sd`, by how much sites differ: see `posse.bandits.SiteMeans`.
 
@@ -40,6 +43,7 @@ class Bandit:
     family: Family
     means: Any
     drift: Any = None
+    delay: Any = None
 
     def __post_init__(self) -> None:
         checks.capable("family", self.family, ["draw_rewards"], "posse.families.Gaussian()")
@@ -52,6 +56,8 @@ class Bandit:
             object.__setattr__(self, "means", self._checked(self.means))
         if self.drift is not None:
             check_drift(self.drift)
+        if self.delay is not None:
+            check_delay(self.delay)
 
     def _checked(self, given: Any) -> Any:
         """Means that the family allows, in a form that compares and hashes."""
@@ -125,6 +131,27 @@ class Bandit:
         if (drift is None) == (every is None):
             raise ValueError("drift must be given, or every: drifting(every=500)")
         return dataclasses.replace(self, drift=Rotation(every) if every is not None else drift)
+
+    def delayed(
+        self, delay: Delay | None = None, *, mean: float | None = None, never: float = 0.0
+    ) -> Bandit:
+        """The same arms with rewards that arrive some rounds after their pull, or never.
+
+        Such a bandit is for algorithms that know what to make of an open pull: `Decentralized`,
+        `Isolated`, `Centralized` and `Flooding`, see their `open`.
+
+        delay: `posse.bandits.GeometricDelay`, or a function of a generator and a size
+               (runs, agents) that gives whole rounds, 0 for at once, negative or inf for never
+        mean:  in its place: rounds that a reward takes on average, geometrically distributed
+        never: beside mean, the share of rewards that never come
+
+        >>> posse.Bandit.bernoulli([0.3, 0.2]).delayed(mean=20, never=0.1).delay
+        GeometricDelay(mean=20.0, never=0.1)
+        """
+        if (delay is None) == (mean is None) or (never != 0 and mean is None):
+            raise ValueError("delay must be given, or mean: delayed(mean=20, never=0.1)")
+        given = GeometricDelay(mean, never) if mean is not None else delay
+        return dataclasses.replace(self, delay=given)
 
     @property
     def n_arms(self) -> int:

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from posse.algorithms import ALGORITHMS, Algorithm
-from posse.bandits import DRIFTS, MEANS, Bandit, SiteMeans
+from posse.bandits import DELAYS, DRIFTS, MEANS, Bandit, SiteMeans
 from posse.decoding import Decoder, naming, table
 from posse.families import FAMILIES, Family
 from posse.named import find
@@ -36,6 +36,11 @@ def _means(data: Any) -> Any:
     if isinstance(data, str) and ":" in data:
         return find(data)
     return _entry(MEANS, data) if isinstance(data, str | Mapping) else data
+
+
+def _delay(data: Any) -> Any:
+    """When rewards arrive: an entry of DELAYS, or a function that draws it."""
+    return find(data) if isinstance(data, str) and ":" in data else _entry(DELAYS, data)
 
 
 def _bandit(data: Any) -> Bandit:
@@ -68,5 +73,6 @@ _DECODER = Decoder(
         (Bandit, "means"): _means,
         (SiteMeans, "means"): _means,
         (Bandit, "drift"): partial(_entry, DRIFTS),
+        (Bandit, "delay"): _delay,
     }
 )

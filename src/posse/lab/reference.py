@@ -13,6 +13,7 @@ from posse.families import FAMILIES, Grid
 from posse.families.family import name_of
 from posse.lab.blocks import Advance, Block, Simulation, in_parts, play_blocks
 from posse.lab.keep import coordinates_of
+from posse.lab.late import LateRewards
 from posse.lab.tally import Tally, first_cells
 from posse.lab.worlds import World
 from posse.randomness import FloatArray, Streams
@@ -40,6 +41,7 @@ def simulate_block(
     tally = Tally(s, problem, runs, world, state)
     first_cell = first_cells(world.means)
     draw_rewards = _drawing(s.bandit.family)
+    late = LateRewards(s, runs) if s.bandit.delay is not None else None
     for t in range(1, (rounds or s.horizon) + 1):
         chosen = s.algorithm.choose(state, t, to_policy)
         arms = _checked(s.algorithm, chosen, problem)  # (R, N)
@@ -47,7 +49,11 @@ def simulate_block(
         cells = first_cell + arms  # take_along_axis, which is slower, finds them twice
         rewards = draw_rewards(world.means.take(cells), to_rewards)  # (R, N)
         weights = draw_weights(to_network, t)  # W(t)
-        state = s.algorithm.learn(state, arms, rewards, weights)
+        if late is None:
+            state = s.algorithm.learn(state, arms, rewards, weights)
+        else:
+            hear: Any = s.algorithm  # which has the method, or was refused
+            state = hear.hear(state, arms, late.heard(t, arms, rewards), weights)
         tally.add(t, cells, state, weights)
         advance(len(runs))
     return tally.block()

@@ -14,14 +14,14 @@ import numpy as np
 
 import posse
 from posse.algorithms import ALGORITHMS
-from posse.bandits import DRIFTS, MEANS, Bandit, SiteMeans
+from posse.bandits import DELAYS, DRIFTS, MEANS, Bandit, SiteMeans
 from posse.checks import FrozenArray
 from posse.families import FAMILIES
 from posse.named import REPR_ONLY, name_of, repr_only
 from posse.networks import Network
 from posse.policies import POLICIES
 
-REGISTRIES: tuple[dict[str, Any], ...] = (FAMILIES, POLICIES, ALGORITHMS, MEANS, DRIFTS)
+REGISTRIES: tuple[dict[str, Any], ...] = (FAMILIES, POLICIES, ALGORITHMS, MEANS, DRIFTS, DELAYS)
 
 
 def to_data(value: Any) -> Any:
