@@ -40,6 +40,10 @@ class Exponential(Abilities):
         """Of exponential laws."""
         return kl_exponential
 
+    def variance(self, means: FloatArray) -> FloatArray:
+        """The mean squared."""
+        return means**2
+
     def prior(self) -> FloatArray:
         """(shape, rate): (2,)."""
         return np.array([self.shape, self.rate], dtype=float)

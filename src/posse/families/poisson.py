@@ -39,6 +39,10 @@ class Poisson(Abilities):
         """Of Poisson laws."""
         return kl_poisson
 
+    def variance(self, means: FloatArray) -> FloatArray:
+        """The mean."""
+        return means
+
     def prior(self) -> FloatArray:
         """(shape, rate): (2,)."""
         return np.array([self.shape, self.rate], dtype=float)
