@@ -1,4 +1,4 @@
-"""Partial pooling against independent oracles: joint normals, quadrature, sampling, plain limits."""
+"""Partial pooling against independent oracles: joint normals, quadrature, sampling, limits."""
 
 from __future__ import annotations
 
