@@ -24,9 +24,10 @@ from posse.randomness import generator
 
 # What a policy reads beliefs by; one of the user's may read them by anything.
 _READS = {
-    policies.ThompsonSampling: "sample_mean",
-    policies.BayesUCB: "mean_quantile",
-    policies.Greedy: "posterior_mean",
+    policies.ThompsonSampling: ["sample_mean"],
+    policies.BayesUCB: ["mean_quantile"],
+    policies.Greedy: ["posterior_mean"],
+    policies.TopTwo: ["sample_mean", "posterior_mean"],
 }
 
 
@@ -70,7 +71,7 @@ def check_algorithm(label: str, algorithm: Any, bandit: Bandit, keep: tuple[str,
     model = own or bandit.family
     who = f"the family of {label}" if own else f"the bandit's family, the model of {label},"
     if isinstance(algorithm, BayesianAlgorithm):
-        reads = [_READS[type(algorithm.policy)]] if type(algorithm.policy) in _READS else []
+        reads = _READS.get(type(algorithm.policy), [])
         check_family(who, model, ["prior", "statistic", *reads], ["rewards"])
     elif own:
         check_family(who, model, [], ["rewards"])
