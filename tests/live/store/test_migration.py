@@ -31,7 +31,7 @@ FILES = {"origins": "agent-0.1.db", "flows": "flows-0.1.db"}
 UNIT = 2**20  # quanta
 
 
-def start(path: Path, exchange: str, name: str = "a") -> Node:
+def start(path: Path, exchange: str, name: str = "a", silence: Silence | None = None) -> Node:
     options = {"identity": name} if exchange == "origins" else None
     agent = Agent(
         ["red", "green"], families.Bernoulli(), exchange=exchange, exchange_options=options
