@@ -96,7 +96,7 @@ class _Agent:
             known = ", ".join(map(str, there))
             raise Mistake(f"{self.url} has no experiment {self._experiment}, but {known}")
         chosen = [self._experiment] if self._experiment else there if len(there) > 1 else [None]
-        only = next(iter(there.values()), {})
+        only: dict[str, Any] = next(iter(there.values()), {})
         return {
             name: (
                 {**there.get(name, only), **self._holds(name)},
