@@ -21,6 +21,7 @@ from posse.live.exchange.ledger import LONGEST_NAME, MOST_ARMS, Ledger
 from posse.live.exchange.seam import Outgoing
 from posse.live.fingerprints import spellings
 from posse.live.shares import Shares
+from posse.live.verdicts import Stop
 from posse.policies.policy import Policy
 from posse.policies.thompson import ThompsonSampling
 from posse.randomness import FloatArray
@@ -59,8 +60,9 @@ class Agent:
     arms: names; family: the reward model with its prior; exchange: "origins" or "flows", and
     exchange_options: its further arguments. min_share: the least probability of an allowed arm;
     new_arm_share: the most that arms of fewer than new_arm_pulls closed decisions get together,
-    while others are allowed. No files, no network: `tick` and `receive` pass messages, and a loop
-    over some agents in memory is the simplest network.
+    while others are allowed. stop: when people want to stop; then neighbours must wait as long for
+    rewards, `reward_window` seconds. No files, no network: `tick` and `receive` pass messages, and
+    a loop over some agents in memory is the simplest network.
     """
 
     _status: tuple[int, dict[str, ArmStatus]]  # of a revision of the evidence
@@ -80,12 +82,15 @@ class Agent:
         new_arm_share: float | None = None,
         new_arm_pulls: int = 100,
         seed: int | None = None,
+        stop: Stop | None = None,
+        reward_window: float | None = None,
     ) -> None:
         names = _names(arms)
         self.family, self.policy = family, policy or ThompsonSampling()
         shares = Shares(min_share, new_arm_share, new_arm_pulls)
         shares.check(len(names))
         self._chooser = Chooser(self.policy, family, horizon, shares)
+        self.stop = stop
         checks.choice("exchange", exchange, EXCHANGES)
         options = dict(exchange_options or {})
         if network_size is not None:
@@ -98,7 +103,11 @@ class Agent:
         self._chooser.check(len(names))
         # what keeps experiments apart is in their fingerprints
         apart = {key: options[key] for key in ("network", "experiment") if key in options}
-        self.fingerprint, *self.equal_fingerprints = spellings(exchange, self._evidence, **apart)
+        # rewards that were waited for differently are none to compare
+        terms = {} if stop is None else {"reward_window": reward_window}
+        self.fingerprint, *self.equal_fingerprints = spellings(
+            exchange, self._evidence, **apart, terms=terms
+        )
         self.exchange: Exchange = EXCHANGES[exchange](
             fingerprint=self.fingerprint,
             equal=self.equal_fingerprints,

@@ -94,6 +94,14 @@ class Bounds:
             for value, limit in zip(values, self._quanta, strict=True)
         )
 
+    def clipped(self, values: Sequence[int]) -> tuple[int, ...]:
+        """The nearest values that so many pulls allow: rounding may lead out of them by a few."""
+        pulls = max(0, values[-1])
+        most = (limit * pulls // PER_UNIT for limit in self._quanta)
+        return tuple(
+            min(max(value, -limit), limit) for value, limit in zip(values, most, strict=True)
+        )
+
     def observed(self, arm: str, statistic: Sequence[int], number: type = int) -> tuple[int, ...]:
         """What one observation adds, checked."""
         values = tuple(statistic)

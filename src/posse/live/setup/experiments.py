@@ -12,7 +12,9 @@ from posse.decoding import Decoder, DecodingError
 from posse.families import FAMILIES, Family
 from posse.live.agent import Agent
 from posse.live.exchange import EXCHANGES, RateCap
+from posse.live.setup.worlds import check_worlds
 from posse.live.shares import Shares
+from posse.live.verdicts import Stop
 from posse.policies import POLICIES, Policy, ThompsonSampling
 
 OF_EXCHANGE = {"network_size": "flows", "rate_cap": "origins"}  # keys that only one of them takes
@@ -24,6 +26,7 @@ class ExperimentSettings:
 
     remember: seconds for which settled decisions are kept; None is for ever. rate_cap: how often
     an origin can have pulled, for origins. new_arm_share: None is one in as many as there are arms.
+    stop: when people want to stop; then agents exchange only if their reward_window is the same.
     """
 
     arms: tuple[str, ...]
@@ -39,6 +42,7 @@ class ExperimentSettings:
     min_share: float = 0.0
     new_arm_share: float | None = None
     new_arm_pulls: int = 100
+    stop: Stop | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.exchange, str):
@@ -56,6 +60,7 @@ class ExperimentSettings:
                 raise ValueError("remember needs reward_window, and must not be shorter than it")
         if self.rate_cap is not None and self.exchange != "origins":
             raise ValueError("rate_cap is for 'origins': flows do not know whose evidence it is")
+        check_worlds(self)
         agent = self.agent()  # so that whatever it refuses is refused now
         agent.choose()
         if self.default_reward is not None:
@@ -84,6 +89,8 @@ class ExperimentSettings:
             exchange_options=options,
             **asdict(self.shares),
             seed=seed,
+            stop=self.stop,
+            reward_window=self.reward_window,
         )
 
 
@@ -118,6 +125,8 @@ def experiment_from_data(
         values["reward_range"] = tuple(values["reward_range"])
     if "rate_cap" in values:
         values["rate_cap"] = _rate_cap(values["rate_cap"])
+    if "stop" in values:
+        values["stop"] = _stop(values["stop"])
     return ExperimentSettings(**values)
 
 
@@ -136,6 +145,16 @@ def _rate_cap(data: Any) -> RateCap:
     if moment > datetime.now(UTC):
         raise ValueError(f"rate_cap: since lies in the future: {moment}")
     return RateCap(per_second, moment.timestamp())
+
+
+def _stop(data: Any) -> Stop:
+    """From a table of numbers, all of which may be left out."""
+    if not isinstance(data, Mapping):
+        example = "{error = 0.05, tolerance = 0.005}"
+        raise ValueError(f"stop must be like {example}, got {checks.shown(data)}")
+    for key in data:
+        checks.choice("stop: key", key, ("error", "tolerance"))
+    return Stop(**data)
 
 
 def _as_written(family: Any, data: Any) -> Any:
