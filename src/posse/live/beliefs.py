@@ -45,7 +45,9 @@ class Subset:
 
 
 class Beliefs:
-    """Prior and evidence of each arm, as the agent acts on it or, `honest`, for what it is worth.
+    """Prior and evidence of each arm, as the agent acts on it or, `honest`, as people are shown it.
+
+    Shown is what closed decisions say, for what it is worth; an open one may still be rewarded.
 
     Arrays are read-only, and the same object as long as the belief is the same.
     """
@@ -57,7 +59,7 @@ class Beliefs:
         self._arms, self._revision = list(arms), -1
         self._prior = evidence.family.prior()
         self._held: dict[str, tuple[int, ...]] = {}
-        self.closed = np.zeros(len(arms))  # decisions of each arm in the network, as of `now`
+        self.closed = np.zeros(len(arms))  # decisions of each arm in the network, up to `now`
         self._belief = np.repeat(self._prior[:, None], len(arms), axis=1)
         self._belief.setflags(write=False)
         self._subsets: OrderedDict[tuple[str, ...], Subset] = OrderedDict()
@@ -76,7 +78,7 @@ class Beliefs:
                 belief = self._belief.copy()
                 for k, quanta in changed:
                     belief[:, k] = self._prior
-                    self.closed[k] = 0.0 if quanta is None else self._evidence.count(quanta)
+                    self.closed[k] = 0.0 if quanta is None else self._closed(quanta)
                     if quanta is not None:
                         belief[:, k] += self._statistic(quanta)
                 belief.setflags(write=False)
@@ -102,6 +104,11 @@ class Beliefs:
             self._subsets.popitem(last=False)
         return subset.follow(self.now)
 
+    def _closed(self, quanta: tuple[int, ...]) -> float:
+        return self._evidence.count(quanta) - self._evidence.open_count(quanta)
+
     def _statistic(self, quanta: tuple[int, ...]) -> FloatArray:
-        worth = self._evidence.effective_count(quanta) if self._honest else None
-        return self._evidence.statistic(quanta, worth)
+        if not self._honest:
+            return self._evidence.statistic(quanta)
+        closed = self._evidence.closed_part(quanta)
+        return self._evidence.statistic(closed, self._evidence.effective_count(closed))

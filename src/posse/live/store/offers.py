@@ -18,21 +18,27 @@ MOST = 1000  # sets of arms that are remembered as text
 
 
 class Offers:
-    """The lists of all arms that an experiment has had, the last one in use last."""
+    """The lists of all arms that an experiment has had."""
 
     def __init__(self, data: bytes | None = None) -> None:
         self._lists: list[list[str]] = [] if data is None else json.loads(data)
         self._texts: dict[tuple[str, ...], str] = {}
         self._now = -1
 
-    def use(self, arms: Sequence[str]) -> bytes | None:
-        """All arms from now on; what is to be kept on disk first, if this is a new list."""
-        names, new = list(arms), list(arms) not in self._lists
-        if new:
+    def fresh(self, arms: Sequence[str]) -> bytes | None:
+        """What is to be kept before any decision between these arms is; None if it is already."""
+        names = list(arms)
+        if names in self._lists:
+            return None
+        return json.dumps([*self._lists, names], ensure_ascii=False).encode()
+
+    def use(self, arms: Sequence[str]) -> None:
+        """All arms from now on."""
+        names = list(arms)
+        if names not in self._lists:
             self._lists.append(names)
         self._now = self._lists.index(names)
         self._texts.clear()
-        return json.dumps(self._lists, ensure_ascii=False).encode() if new else None
 
     def text(self, allowed: tuple[str, ...]) -> str:
         """The number of the list, followed by the places of those allowed if not all are."""
