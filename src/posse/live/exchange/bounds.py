@@ -69,12 +69,15 @@ class Bounds:
         return all(self.allow(ledger[arm]) for arm in arms if arm in ledger)
 
     def clipped(self, values: Sequence[int]) -> tuple[int, ...]:
-        """The nearest values that so many pulls allow: rounding may lead out of them by a few."""
-        pulls = max(0, values[-1])
-        most = (limit * pulls // PER_UNIT for limit in self._quanta)
-        return tuple(
-            min(max(value, -limit), limit) for value, limit in zip(values, most, strict=True)
-        )
+        """The nearest values that so many pulls allow: rounding may lead out of them by a few.
+
+        Of an incarnation's part, what is closed; the rest is bounded over all incarnations only.
+        """
+        n = self.closed
+        pulls = max(0, values[2 * n] if n else values[-1])
+        most = [limit * pulls // PER_UNIT for limit in self._quanta]
+        bounded = [min(max(v, -limit), limit) for v, limit in zip(values, most, strict=True)]
+        return (*values[:n], *bounded[n:-1], max(0, values[-1])) if n else tuple(bounded)
 
     def observed(self, arm: str, statistic: Sequence[int], number: type = int) -> tuple[int, ...]:
         """What one observation adds, checked: a pull, or a part of one that was counted before."""

@@ -25,8 +25,9 @@ class ExperimentSettings:
     """One experiment: its arms and model, its exchange, its windows.
 
     remember: seconds for which settled decisions are kept; None is for ever. rate_cap: how often
-    an origin can have pulled, for origins. new_arm_share: None is one in as many as there are arms.
-    stop: when people want to stop; then agents exchange only if their reward_window is the same.
+    an origin can have pulled, for origins. stop: when people want to stop; then agents exchange
+    only if their reward_window is the same. new_arm_share: None is one in as many as there are
+    arms.
     """
 
     arms: tuple[str, ...]
@@ -39,10 +40,10 @@ class ExperimentSettings:
     remember: float | None = None
     network_size: int | None = None
     rate_cap: RateCap | None = None
+    stop: Stop | None = None
     min_share: float = 0.0
     new_arm_share: float | None = None
     new_arm_pulls: int = 100
-    stop: Stop | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.exchange, str):
