@@ -10,12 +10,13 @@ import secrets
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
 
 from posse.live.agent import Agent
+from posse.live.choosing import Choice
 from posse.live.control.controls import FORGED, Control, ControlMessage, Controls
 from posse.live.control.vouching import Vouch
 from posse.live.counts import Counts
@@ -28,6 +29,7 @@ from posse.live.shares import Shares
 from posse.live.silence import Kept, Mode
 from posse.live.silence import Silence as Silence
 from posse.live.store import Conflict, DecisionRecord, Late, Outcome, Store, Void
+from posse.live.store.offers import ARMS, Offers, packed
 
 log = logging.getLogger(__name__)
 
@@ -63,6 +65,9 @@ class Experiment:
         self._swept = False  # whether rewards that waited for a window are seen to without one
         store.attach(self._kept)
         self._say_silence()
+        self._offers = Offers(store.kept(ARMS))
+        self._keep_arms(agent.arm_names)
+        self._offers.use(agent.arm_names)
         self.controls = controls or Controls(DEFAULT, name, agent.exchange.identity)
         self.controls.restore(store.kept(CONTROLS))
 
@@ -73,9 +78,17 @@ class Experiment:
 
     def set_arms(self, names: Sequence[str], shares: Shares | None = None) -> None:
         """Play these arms from now on, by these shares; the evidence of others is kept."""
+        if list(names) == self.agent.arm_names and shares in (None, self.agent.shares):
+            return
+        self._keep_arms(names)
         with self._lock:
-            if list(names) != self.agent.arm_names or shares not in (None, self.agent.shares):
-                self.agent.set_arms(names, shares)
+            self.agent.set_arms(names, shares)
+            self._offers.use(names)
+
+    def _keep_arms(self, names: Sequence[str]) -> None:
+        """Keep a list of arms that decisions are going to refer to."""
+        if (data := self._offers.fresh(names)) is not None:
+            self.store.keep(ARMS, data)
 
     @property
     def silence(self) -> Silence:
@@ -121,27 +134,39 @@ class Experiment:
         """A new decision that is not on disk yet, and will not be if its id is taken."""
         try:
             with self._lock:
-                arm, probability = self.agent.choose(self._allowed(allowed))
+                (choice,) = self.agent.choices([self._allowed(allowed)])
+                offer = self._offer(choice)
         except ValueError:  # an arm may be gone since this id was first asked for
             if id_ is not None and (kept := self.store.decision(id_)) is not None:
                 return kept
             raise
-        return DecisionRecord(
-            id_ or self._new_id(), arm, probability, self.clock(), **self._begun()
-        )
+        return self._record(id_, choice, self.clock(), {**self._begun(), **offer})
 
     def choose_many(self, wishes: Sequence[Wish]) -> list[DecisionRecord | ValueError]:
         """New decisions that are not on disk yet, or why one cannot be made."""
         try:
             with self._lock:
-                chosen = self.agent.choose_many([self._allowed(arms) for _, arms in wishes])
+                chosen = self.agent.choices([self._allowed(arms) for _, arms in wishes])
+                offers = [self._offer(choice) for choice in chosen]
         except ValueError:  # one of them is wrong: each gets an answer of its own
             return [self._attempt(wish) for wish in wishes]
         now, begun = self.clock(), self._begun()
         return [
-            DecisionRecord(id_ or self._new_id(), *choice, now, **begun)
-            for (id_, _), choice in zip(wishes, chosen, strict=True)
+            self._record(id_, choice, now, {**begun, **offer})
+            for (id_, _), choice, offer in zip(wishes, chosen, offers, strict=True)
         ]
+
+    def _record(
+        self, id_: str | None, choice: Choice, now: float, more: Mapping[str, Any]
+    ) -> DecisionRecord:
+        return DecisionRecord(id_ or self._new_id(), choice.arm, choice.probability, now, **more)
+
+    def _offer(self, choice: Choice) -> dict[str, Any]:
+        """Between which arms it was made, and with which probabilities, as the store has it."""
+        return {
+            "allowed": self._offers.text(choice.allowed),
+            "probabilities": packed(choice.probabilities),
+        }
 
     def _begun(self) -> dict[str, Any]:
         """What a new decision most likely has when it is kept, which is then done faster."""

@@ -145,9 +145,6 @@ def check(decision: DecisionRecord) -> None:
     text("id", decision.id)
     text("arm", decision.arm)
     number("time", decision.time)
-    for name, value in (("allowed", decision.allowed), ("probabilities", decision.probabilities)):
-        if value is not None:
-            text(name, value)
     if not 0 <= number("probability", decision.probability) <= 1:
         raise ValueError(f"probability must be between 0 and 1, got {decision.probability}")
 

@@ -43,7 +43,7 @@ class DecisionRecord:
     `closed` when its evidence became final. `assumed` is the reward that was counted for it from
     the start, None if none was; `made` the incarnation in which it was made (0: not known). `void`:
     closed without evidence, as another future of this agent may have counted it. `allowed` and
-    `probabilities`, if kept, are JSON.
+    `probabilities`, if known, are as `offers` writes them.
     """
 
     id: str
@@ -58,7 +58,7 @@ class DecisionRecord:
     made: int = 0
     void: bool = False
     allowed: str | None = None
-    probabilities: str | None = None
+    probabilities: bytes | None = None
 
 
 def text(name: str, value: Any) -> str:

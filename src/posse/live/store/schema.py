@@ -59,7 +59,7 @@ MIGRATIONS: list[tuple[str, ...]] = [
         "ALTER TABLE decision ADD COLUMN made INTEGER NOT NULL DEFAULT 0",
         "ALTER TABLE decision ADD COLUMN void INTEGER NOT NULL DEFAULT 0",
         "ALTER TABLE decision ADD COLUMN allowed TEXT",
-        "ALTER TABLE decision ADD COLUMN probabilities TEXT",
+        "ALTER TABLE decision ADD COLUMN probabilities BLOB",
         "UPDATE decision SET closed = settled WHERE settled IS NOT NULL",
         "DROP INDEX decision_open",
         "CREATE INDEX decision_open ON decision (experiment, time) WHERE closed IS NULL",
