@@ -42,34 +42,34 @@ def _moments(kind, n, total):
 
 
 @njit
-def _sample(kind, n, total):
+def _sample(kind, n, total, rng):
     if kind == GAUSSIAN:
-        return total / (n + 1.0) + np.random.normal() / math.sqrt(n + 1.0)
+        return total / (n + 1.0) + rng.standard_normal() / math.sqrt(n + 1.0)
     if kind == POISSON:
-        return np.random.gamma(total + 1.0, 1.0) / (n + 1.0)
-    return np.random.beta(total + 1.0, n - total + 1.0)
+        return rng.standard_gamma(total + 1.0) / (n + 1.0)
+    return rng.beta(total + 1.0, n - total + 1.0)
 
 
 @njit
-def _reward(kind, mean):
+def _reward(kind, mean, rng):
     if kind == GAUSSIAN:
-        return mean + np.random.normal()
+        return mean + rng.standard_normal()
     if kind == POISSON:
-        return float(np.random.poisson(mean))
+        return float(rng.poisson(mean))
     if kind == BOUNDED:
-        return np.random.beta(CONCENTRATION * mean, CONCENTRATION * (1.0 - mean))
-    return 1.0 if np.random.random() < mean else 0.0
+        return rng.beta(CONCENTRATION * mean, CONCENTRATION * (1.0 - mean))
+    return 1.0 if rng.random() < mean else 0.0
 
 
 @njit
-def _choose(kind, fraction, n, total, n_arms):
+def _choose(kind, fraction, n, total, n_arms, rng):
     """Thompson Sampling, or in a fraction of the pulls the challenger of its arm (TopTwo)."""
     leader, best = 0, -np.inf
     for k in range(n_arms):
-        drawn = _sample(kind, n[k], total[k])
+        drawn = _sample(kind, n[k], total[k], rng)
         if drawn > best:
             leader, best = k, drawn
-    if fraction == 0.0 or np.random.random() >= fraction:
+    if fraction == 0.0 or rng.random() >= fraction:
         return leader
     mean, variance = _moments(kind, n[leader], total[leader])
     challenger, nearest, tied = leader, np.inf, 1
@@ -81,7 +81,7 @@ def _choose(kind, fraction, n, total, n_arms):
                 challenger, nearest, tied = k, distance, 1
             elif distance == nearest:
                 tied += 1
-                if np.random.random() * tied < 1.0:
+                if rng.random() * tied < 1.0:
                     challenger = k
     return challenger
 
@@ -164,22 +164,16 @@ def _looks_sure(kind, n, total, n_arms):
 
 
 @njit
-def seed_with(seed):
-    """Of what follows in this thread."""
-    np.random.seed(seed)
-
-
-@njit
-def play(kind, fraction, means, n, total, t, horizon, needed, naive):
+def play(kind, fraction, means, n, total, t, horizon, needed, naive, rng):
     """Pull until a verdict must be asked for, or the horizon: the pulls so far, and whether to ask.
 
     naive: when P(best) >= 0.95 first looked sure, and of which arm; 0 before.
     """
     n_arms = len(means)
     while t < horizon:
-        arm = _choose(kind, fraction, n, total, n_arms)
+        arm = _choose(kind, fraction, n, total, n_arms, rng)
         n[arm] += 1.0
-        total[arm] += _reward(kind, means[arm])
+        total[arm] += _reward(kind, means[arm], rng)
         t += 1
         if naive[0] == 0:
             sure = _looks_sure(kind, n, total, n_arms)
@@ -195,15 +189,15 @@ def experiment(kind, fraction, means, horizon, seed, error=ERROR):
     family, means = FAMILIES[kind], np.array(means, dtype=float)
     n, total, naive = np.zeros(len(means)), np.zeros(len(means)), np.zeros(2, dtype=np.int64)
     needed = math.log((len(means) - 1) / error)
-    seed_with(seed)
-    t, ask = play(kind, fraction, means, n, total, 0, horizon, needed - 1e-6, naive)
+    rng = np.random.default_rng(seed)
+    t, ask = play(kind, fraction, means, n, total, 0, horizon, needed - 1e-6, naive, rng)
     while ask:
         zero, one = family.statistic(np.array([0.0, 1.0])).T
         belief = family.prior()[:, None] + np.outer(zero, n) + np.outer(one - zero, total)
         found = posse.verdict(family, belief, error)
         if found.verdict == "winner":
             return (t, found.arm), tuple(naive)
-        t, ask = play(kind, fraction, means, n, total, t, horizon, needed - 1e-6, naive)
+        t, ask = play(kind, fraction, means, n, total, t, horizon, needed - 1e-6, naive, rng)
     return None, tuple(naive)
 
 
