@@ -264,6 +264,20 @@ class Agent:
             for k, name in enumerate(names)
         }
 
+    @property
+    def reward_range(self) -> tuple[float, float]:
+        """The lowest and the highest reward that there can be."""
+        return self._evidence.reward_range
+
+    @property
+    def can_begin(self) -> bool:
+        """Whether decisions can count from the start; under flows only with `silent_default`."""
+        return self._evidence.closed
+
+    def check_reward(self, reward: float) -> None:
+        """Refuse what cannot be a reward, in one sentence."""
+        self._evidence.check_reward(reward)
+
     def reward_sum(self, quanta: Sequence[int]) -> float:
         """The sum of the rewards of closed decisions of which these quanta are the evidence."""
         return self._evidence.reward_sum(self._evidence.closed_part(quanta))

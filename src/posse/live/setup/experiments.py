@@ -76,8 +76,23 @@ class ExperimentSettings:
         new = 1 / max(1, len(self.arms)) if self.new_arm_share is None else self.new_arm_share
         return Shares(self.min_share, new, self.new_arm_pulls)
 
-    def agent(self, options: Mapping[str, Any] | None = None, seed: int | None = None) -> Agent:
-        """The agent of these settings, new, with further options of its exchange."""
+    @property
+    def begins(self) -> bool:
+        """Whether decisions count from the start: silence means the lowest reward."""
+        low = self.family.rewards.low if self.reward_range is None else self.reward_range[0]
+        return self.default_reward is not None and self.default_reward == low
+
+    def agent(
+        self,
+        options: Mapping[str, Any] | None = None,
+        seed: int | None = None,
+        begins: bool = True,
+    ) -> Agent:
+        """The agent of these settings, new, with further options of its exchange.
+
+        begins: False for one that does not let decisions count from the start, as before there
+        were such.
+        """
         if self.exchange == "origins":
             options = {"rate_cap": self.rate_cap, **(options or {})}
         return Agent(
@@ -92,6 +107,7 @@ class ExperimentSettings:
             seed=seed,
             stop=self.stop,
             reward_window=self.reward_window,
+            silent_default=self.default_reward if begins and self.begins else None,
         )
 
 
