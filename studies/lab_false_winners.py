@@ -42,6 +42,14 @@ def _moments(kind, n, total):
 
 
 @njit
+def _spread(kind, mean):
+    """The variance of one reward, as the family supposes it."""
+    if kind == GAUSSIAN:
+        return 1.0
+    return mean if kind == POISSON else mean * (1.0 - mean)
+
+
+@njit
 def _sample(kind, n, total, rng):
     if kind == GAUSSIAN:
         return total / (n + 1.0) + rng.standard_normal() / math.sqrt(n + 1.0)
@@ -76,7 +84,9 @@ def _choose(kind, fraction, n, total, n_arms, rng):
     for k in range(n_arms):
         if k != leader:
             m, v = _moments(kind, n[k], total[k])
-            distance = (mean - m) ** 2 / (variance + v)
+            c, each = _spread(kind, mean) / variance, _spread(kind, m) / v  # rewards' worth
+            both = (c * mean + each * m) / (c + each)
+            distance = (mean - m) ** 2 / (_spread(kind, both) * (1.0 / c + 1.0 / each))
             if distance < nearest:
                 challenger, nearest, tied = k, distance, 1
             elif distance == nearest:
