@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from posse.live.exchange.books import Books, entry_from_plain
+from posse.live.exchange.books import NOT_HERE_YET, Books, entry_from_plain
 from posse.live.exchange.bounds import Bounds
 from posse.live.exchange.current import Current
 from posse.live.exchange.digests import Holding, Neighbour, Page, Pages
@@ -232,7 +232,8 @@ class Origins:
         self._said, self._gone = self._small_parts(), set()
         self._books.changed.clear()
         entries = {_part(key): self._books.written(key) for key in self._books.entries}
-        return {**self._said, **entries, **self._own.archive.state()}
+        kept = self._own.archive.state() | self._own.carried.state()
+        return {**self._said, **entries, **kept}
 
     def changes(self) -> dict[str, Any]:
         """The parts that changed since they were last written; None: a part is gone."""
@@ -244,7 +245,7 @@ class Origins:
             changed[_part(key)] = self._books.written(key) if key in self._books.entries else None
         self._said, self._gone = small, set()
         self._books.changed.clear()
-        return changed | self._own.archive.changes()
+        return changed | self._own.archive.changes() | self._own.carried.changes()
 
     def restore(self, state: Mapping[str, Any], clean: bool = False) -> None:
         """Continue; unless this very process goes back, the next observation opens an incarnation.
@@ -262,6 +263,7 @@ class Origins:
             if name.startswith("entry "):
                 self._restore_entry(entry_from_plain(part))
         self._own.archive.restore(state)
+        self._own.carried.restore(state)
         self._books.changed = from_0_1
         self._books.revision = revision + 1
         self._gone = set(old)
@@ -331,10 +333,10 @@ class Origins:
             return None
         if problem := self._rooms.problem(self._books, entry, now):
             return problem
-        if not self._books.allow(entry):  # not acknowledged, it comes again
-            return "rewards of decisions that are not here yet"
         if entry.origin == self.identity:
             return self._own.take(entry)
+        if not self._books.allow(entry):
+            return NOT_HERE_YET
         mine = self._books.entries.get(entry.key)
         read = self._books.read
         if mine is not None and not self._books.dominates(read(entry), read(mine)):
