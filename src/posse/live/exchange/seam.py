@@ -34,7 +34,9 @@ class Exchange(Protocol):
     def revision(self) -> int:
         """A number that rises whenever `evidence` changes, so that beliefs can be kept."""
 
-    def observe(self, arm: str, statistic: Sequence[int]) -> None:
+    def observe(
+        self, arm: str, statistic: Sequence[int], *, made: int = 0, at: float | None = None
+    ) -> int:
         """Add one's own evidence, in quanta, its last coordinate the count."""
 
     def evidence(self) -> dict[str, tuple[int, ...]]:
