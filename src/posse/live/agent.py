@@ -43,15 +43,17 @@ class Decision:
 
 @dataclass(frozen=True)
 class ArmStatus:
-    """What an agent knows of an arm, in numbers that can be believed."""
+    """What closed decisions say of an arm, in numbers that can be believed, and what is open."""
 
     mean: float
     low: float  # 95% interval of the mean
     high: float
     probability_best: float
     expected_loss: float
-    pulls_here: float
+    pulls_here: float  # closed ones
     pulls_in_network: float
+    open_here: float = 0.0  # made, and their reward not final yet
+    open_in_network: float = 0.0
 
 
 class Agent:
@@ -60,6 +62,8 @@ class Agent:
     arms: names; family: the reward model with its prior; exchange: "origins" or "flows", and
     exchange_options: its further arguments. No files, no network: `tick` and `receive` pass
     messages, and a loop over some agents in memory is the simplest network.
+
+    silent_default: the reward that silence means, if decisions count from the start (`begin`).
     """
 
     _status: tuple[int, dict[str, ArmStatus]]  # of a revision of the evidence
@@ -76,6 +80,7 @@ class Agent:
         exchange_options: Mapping[str, Any] | None = None,
         horizon: int | None = None,
         seed: int | None = None,
+        silent_default: float | None = None,
     ) -> None:
         names = _names(arms)
         self.family, self.policy = family, policy or ThompsonSampling()
@@ -91,7 +96,11 @@ class Agent:
             options["network_size"] = checks.whole(
                 "network_size", network_size, at_least=1, at_most=LARGEST_NETWORK
             )
-        self._evidence = Evidence.of(family, reward_range, SIGNS if exchange == "flows" else 0)
+        # under flows only if asked for: neighbours must have the same coordinates
+        signs, closed = (SIGNS, silent_default is not None) if exchange == "flows" else (0, True)
+        self._evidence = Evidence.of(family, reward_range, signs, closed)
+        if silent_default is not None:
+            self._evidence.of_decision(silent_default)  # or refuse it
         self._check_probabilities(len(names))
         # what keeps experiments apart is in their fingerprints
         apart = {key: options[key] for key in ("network", "experiment") if key in options}
@@ -100,6 +109,7 @@ class Agent:
             fingerprint=self.fingerprint,
             equal=self.equal_fingerprints,
             bounds=self._evidence.bounds,
+            closed=self._evidence.closed_powers,
             **options,
         )
         self._use(names)
@@ -172,9 +182,29 @@ class Agent:
         self._remember(id_, arm, float(reward))
         return True
 
-    def learn(self, arm: str, reward: float) -> None:
-        """Add the reward of an arm, played by this agent, to its own evidence."""
-        self.exchange.observe(arm, self._evidence.of_reward(reward, self._generator))
+    def learn(self, arm: str, reward: float, made: int = 0, at: float | None = None) -> None:
+        """Add the reward of an arm, played by this agent, to its own evidence.
+
+        made: what `exchange.incarnation()` was, and at: the time, when its decision was made.
+        """
+        quanta = self._evidence.of_reward(reward, self._generator)
+        self.exchange.observe(arm, quanta, made=made, at=at)
+
+    def begin(self, arm: str, assumed: float, at: float | None = None) -> int:
+        """Count a decision from its start, with the reward that silence means; its `made`."""
+        return self.exchange.observe(arm, self._evidence.of_decision(assumed), at=at)
+
+    def correct(
+        self, arm: str, assumed: float, reward: float, made: int, at: float | None = None
+    ) -> None:
+        """Put the reward of a decision in place of the one assumed when it began."""
+        quanta = self._evidence.of_correction(assumed, reward)
+        self.exchange.observe(arm, quanta, made=made, at=at)
+
+    def close(self, arm: str, reward: float, made: int, at: float | None = None) -> None:
+        """The reward of a decision that began is final: from now on people are shown it."""
+        quanta = self._evidence.of_closing(reward, self._generator)
+        self.exchange.observe(arm, quanta, made=made, at=at)
 
     @property
     def belief(self) -> FloatArray:
@@ -201,7 +231,8 @@ class Agent:
     def _summary(
         self, names: list[str], belief: FloatArray, held: Ledger, own: Ledger
     ) -> dict[str, ArmStatus]:
-        summary = summarise(self.family, belief)
+        summary, evidence = summarise(self.family, belief), self._evidence
+        nothing = (0,) * len(evidence.bounds)
         return {
             name: ArmStatus(
                 mean=float(summary.mean[k]),
@@ -209,15 +240,17 @@ class Agent:
                 high=float(summary.high[k]),
                 probability_best=float(summary.probability_best[k]),
                 expected_loss=float(summary.expected_loss[k]),
-                pulls_here=self._evidence.count(own[name]) if name in own else 0.0,
-                pulls_in_network=self._evidence.count(held[name]) if name in held else 0.0,
+                pulls_here=evidence.count(evidence.closed_part(own.get(name, nothing))),
+                pulls_in_network=evidence.count(evidence.closed_part(held.get(name, nothing))),
+                open_here=evidence.open_count(own.get(name, nothing)),
+                open_in_network=evidence.open_count(held.get(name, nothing)),
             )
             for k, name in enumerate(names)
         }
 
     def reward_sum(self, quanta: Sequence[int]) -> float:
-        """The sum of the rewards of which these quanta are the evidence."""
-        return self._evidence.reward_sum(quanta)
+        """The sum of the rewards of closed decisions of which these quanta are the evidence."""
+        return self._evidence.reward_sum(self._evidence.closed_part(quanta))
 
     def connect(self, peer: str) -> None:
         """Begin to exchange with a neighbour."""

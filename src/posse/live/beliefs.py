@@ -45,7 +45,9 @@ class Subset:
 
 
 class Beliefs:
-    """Prior and evidence of each arm, as the agent acts on it or, `honest`, for what it is worth.
+    """Prior and evidence of each arm, as the agent acts on it or, `honest`, as people are shown it.
+
+    Shown is what closed decisions say, for what it is worth; an open one may still be rewarded.
 
     Arrays are read-only, and the same object as long as the belief is the same.
     """
@@ -101,5 +103,7 @@ class Beliefs:
         return subset.follow(self.now)
 
     def _statistic(self, quanta: tuple[int, ...]) -> FloatArray:
-        worth = self._evidence.effective_count(quanta) if self._honest else None
-        return self._evidence.statistic(quanta, worth)
+        if not self._honest:
+            return self._evidence.statistic(quanta)
+        closed = self._evidence.closed_part(quanta)
+        return self._evidence.statistic(closed, self._evidence.effective_count(closed))

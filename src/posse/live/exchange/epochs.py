@@ -19,7 +19,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from posse import checks
-from posse.live.exchange.ledger import Bounds, Ledger
+from posse.live.exchange.bounds import Bounds
+from posse.live.exchange.ledger import Ledger
 
 FORGOTTEN = 60  # half-lives after which evidence reads as 0
 LEAST_TICKS = 100  # in a half-life
@@ -143,7 +144,7 @@ class Epochs:
         self, values: Sequence[int], at: float | None, epoch: int, bounds: Bounds
     ) -> tuple[int, ...]:
         """What a part of a decision adds to numbers of an epoch."""
-        return bounds.clipped(scaled(values, self.weight(at, epoch)))
+        return bounds.clipped(scaled(values, self.weight(at, epoch)), pull=True)
 
     def read(self, by_epoch: Mapping[int, Mapping[str, Sequence[int]]]) -> Ledger:
         """The sum of numbers of several epochs, for what they are worth now."""

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from posse.live.exchange.bounds import Bounds
 from posse.live.exchange.epochs import shifted
 from posse.live.exchange.ledger import (
     LARGEST_SUM,
-    Bounds,
     Ledger,
     from_plain,
     minus,

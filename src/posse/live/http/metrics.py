@@ -35,6 +35,7 @@ REASONS = (
     "no message of origins",
     "no message of flows",
     "goes back",
+    "rewards of decisions that are not here yet",
     "no room",
     "no room for more evidence",
     "cannot be told from what is counted",
