@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from posse.policies import BayesUCB as BayesUCB
     from posse.policies import Greedy as Greedy
     from posse.policies import ThompsonSampling as ThompsonSampling
+    from posse.stopping import Verdict as Verdict
+    from posse.stopping import verdict as verdict
     from posse.summary import summarise as summarise
 
 __version__ = "0.2.0.dev0"
@@ -82,7 +84,9 @@ _ORIGIN = {
     "read_experiment": "posse.lab.experiments",
     "simulate": "posse.lab",
     "write_experiment": "posse.lab.experiments",
+    "Verdict": "posse.stopping",
     "summarise": "posse.summary",
+    "verdict": "posse.stopping",
 }
 
 __all__ = [*_MODULES, *_ORIGIN]  # pyright: ignore[reportUnsupportedDunderAll]

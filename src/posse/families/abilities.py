@@ -24,11 +24,13 @@ class Abilities:
     kernel: the kind of belief in `lab.compiled.beliefs` whose count and total the two coordinates
     are, up to a linear map (`pair`). None: no kernel, and the reference engine plays.
     reward_kernel: what draws its rewards in `lab.compiled.rewards`.
+    assumption: on what a verdict of `posse.verdict` rests beside the range of rewards, in words.
     """
 
     powers: ClassVar[tuple[int, ...]] = ()
     kernel: ClassVar[str | None] = None
     reward_kernel: ClassVar[str | None] = None
+    assumption: ClassVar[str] = ""
 
     @property
     def divergence(self) -> Divergence | None:

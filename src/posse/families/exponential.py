@@ -25,6 +25,7 @@ class Exponential(Abilities):
     powers: ClassVar[tuple[int, ...]] = (1,)
     kernel: ClassVar[str | None] = "INVERSE_GAMMA"
     reward_kernel: ClassVar[str | None] = "draw_exponential"
+    assumption: ClassVar[str] = "rewards are exponential"
 
     shape: float = 2.0
     rate: float = 1.0

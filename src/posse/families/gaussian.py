@@ -30,6 +30,7 @@ class Gaussian(Abilities):
     powers: ClassVar[tuple[int, ...]] = (1,)
     kernel: ClassVar[str | None] = "GAUSSIAN"
     reward_kernel: ClassVar[str | None] = "draw_gaussian"
+    assumption: ClassVar[str] = "sigma is right"
 
     sigma: float = 1.0
     prior_mean: float = 0.0

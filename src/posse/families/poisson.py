@@ -25,6 +25,7 @@ class Poisson(Abilities):
     powers: ClassVar[tuple[int, ...]] = (1,)
     kernel: ClassVar[str | None] = "GAMMA"
     reward_kernel: ClassVar[str | None] = "draw_poisson"
+    assumption: ClassVar[str] = "counts are Poisson"
 
     shape: float = 1.0
     rate: float = 1.0

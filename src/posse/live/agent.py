@@ -21,6 +21,7 @@ from posse.live.exchange import EXCHANGES, Exchange
 from posse.live.exchange.ledger import LONGEST_NAME, MOST_ARMS, Ledger
 from posse.live.exchange.seam import Outgoing
 from posse.live.fingerprints import spellings
+from posse.live.verdicts import Stop
 from posse.policies.policy import Policy, argmax
 from posse.policies.thompson import ThompsonSampling
 from posse.race import Race
@@ -60,8 +61,11 @@ class Agent:
     """Plays by a policy, learns from its own rewards and from its neighbours' evidence.
 
     arms: names; family: the reward model with its prior; exchange: "origins" or "flows", and
-    exchange_options: its further arguments. No files, no network: `tick` and `receive` pass
-    messages, and a loop over some agents in memory is the simplest network.
+    exchange_options: its further arguments. stop: when people want to stop; then neighbours must
+    wait as long for rewards, `reward_window` seconds. half_life: seconds after which evidence is
+    worth half; time is that of `tick`, and before the first that of the option `clock`. No files,
+    no network: `tick` and `receive` pass messages, and a loop over some agents in memory is the
+    simplest network.
 
     silent_default: the reward that silence means, if decisions count from the start (`begin`).
     """
@@ -81,13 +85,16 @@ class Agent:
         horizon: int | None = None,
         seed: int | None = None,
         silent_default: float | None = None,
+        stop: Stop | None = None,
+        reward_window: float | None = None,
+        half_life: float | None = None,
     ) -> None:
         names = _names(arms)
         self.family, self.policy = family, policy or ThompsonSampling()
         checks.capable("policy", self.policy, ["scores"], "posse.ThompsonSampling()")
         self._races = _takes_race(self.policy)
         self._timeless = getattr(self.policy.scores, "timeless", False)
-        self.horizon = horizon
+        self.horizon, self.stop = horizon, stop
         checks.choice("exchange", exchange, EXCHANGES)
         options = dict(exchange_options or {})
         if network_size is not None:
@@ -104,7 +111,15 @@ class Agent:
         self._check_probabilities(len(names))
         # what keeps experiments apart is in their fingerprints
         apart = {key: options[key] for key in ("network", "experiment") if key in options}
-        self.fingerprint, *self.equal_fingerprints = spellings(exchange, self._evidence, **apart)
+        # rewards that were waited for differently are none to compare
+        terms = {} if stop is None else {"reward_window": reward_window}
+        if half_life is not None:
+            terms["half_life"] = options["half_life"] = checks.number(
+                "half_life", half_life, above=0
+            )
+        self.fingerprint, *self.equal_fingerprints = spellings(
+            exchange, self._evidence, **apart, terms=terms
+        )
         self.exchange: Exchange = EXCHANGES[exchange](
             fingerprint=self.fingerprint,
             equal=self.equal_fingerprints,

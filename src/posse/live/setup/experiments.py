@@ -12,6 +12,9 @@ from posse.decoding import Decoder, DecodingError
 from posse.families import FAMILIES, Family
 from posse.live.agent import Agent
 from posse.live.exchange import EXCHANGES, RateCap
+from posse.live.setup.durations import seconds
+from posse.live.setup.worlds import check_worlds
+from posse.live.verdicts import Stop
 from posse.policies import POLICIES, Policy, ThompsonSampling
 
 OF_EXCHANGE = {"network_size": "flows", "rate_cap": "origins"}  # keys that only one of them takes
@@ -22,7 +25,9 @@ class ExperimentSettings:
     """One experiment: its arms and model, its exchange, its windows.
 
     remember: seconds for which settled decisions are kept; None is for ever. rate_cap: how often
-    an origin can have pulled, for origins.
+    an origin can have pulled, for origins. stop: when people want to stop; then agents exchange
+    only if their reward_window is the same. half_life: seconds after which evidence is worth half;
+    all agents must have the same.
     """
 
     arms: tuple[str, ...]
@@ -35,6 +40,8 @@ class ExperimentSettings:
     remember: float | None = None
     network_size: int | None = None
     rate_cap: RateCap | None = None
+    stop: Stop | None = None
+    half_life: float | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.exchange, str):
@@ -52,6 +59,7 @@ class ExperimentSettings:
                 raise ValueError("remember needs reward_window, and must not be shorter than it")
         if self.rate_cap is not None and self.exchange != "origins":
             raise ValueError("rate_cap is for 'origins': flows do not know whose evidence it is")
+        check_worlds(self)
         agent = self.agent()  # so that whatever it refuses is refused now
         agent.choose()
         if self.default_reward is not None:
@@ -73,6 +81,9 @@ class ExperimentSettings:
             network_size=self.network_size,
             exchange_options=options,
             seed=seed,
+            stop=self.stop,
+            reward_window=self.reward_window,
+            half_life=self.half_life,
         )
 
 
@@ -107,6 +118,10 @@ def experiment_from_data(
         values["reward_range"] = tuple(values["reward_range"])
     if "rate_cap" in values:
         values["rate_cap"] = _rate_cap(values["rate_cap"])
+    if "half_life" in values:
+        values["half_life"] = seconds("half_life", values["half_life"])
+    if "stop" in values:
+        values["stop"] = _stop(values["stop"])
     return ExperimentSettings(**values)
 
 
@@ -125,6 +140,16 @@ def _rate_cap(data: Any) -> RateCap:
     if moment > datetime.now(UTC):
         raise ValueError(f"rate_cap: since lies in the future: {moment}")
     return RateCap(per_second, moment.timestamp())
+
+
+def _stop(data: Any) -> Stop:
+    """From a table of numbers, all of which may be left out."""
+    if not isinstance(data, Mapping):
+        example = "{error = 0.05, tolerance = 0.005}"
+        raise ValueError(f"stop must be like {example}, got {checks.shown(data)}")
+    for key in data:
+        checks.choice("stop: key", key, ("error", "tolerance"))
+    return Stop(**data)
 
 
 def _as_written(family: Any, data: Any) -> Any:
