@@ -11,6 +11,7 @@ from posse.live.agent import Agent
 from posse.live.certificates import Files, check_files
 from posse.live.control.controls import Controls
 from posse.live.control.vouching import Vouch, voucher
+from posse.live.exchange.epochs import lasting_clock
 from posse.live.exchange.examine import Sign, Verify
 from posse.live.experiment import Experiment, Silence
 from posse.live.setup.settings import Settings
@@ -117,7 +118,8 @@ class Maker:
 
     def _agent(self, settings: Settings, experiment: str) -> Agent:
         sign, verify = (self.keys.sign, self.keys.verify) if self.keys else (None, None)
-        return settings.agent(sign, verify, experiment, self.draw, self.clock)
+        steady = lasting_clock if self.monotonic is time.monotonic else self.monotonic
+        return settings.agent(sign, verify, experiment, self.draw, self.clock, steady)
 
     def _experiment(self, settings: Settings, name: str, agent: Agent, store: Store) -> Experiment:
         s = settings.experiments[name]
