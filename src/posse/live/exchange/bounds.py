@@ -85,7 +85,7 @@ class Bounds:
         if pull and values[-1]:
             powers = tuple(map(partial(_clip, values[-1]), powers, self._quanta))
         closed = map(partial(_clip, values[2 * n]), values[n:-1], self._quanta[n:])
-        return (*powers, *closed, values[-1])
+        return (*powers, *closed, max(0, values[-1]))
 
     def observed(self, arm: str, statistic: Sequence[int], number: type = int) -> tuple[int, ...]:
         """What one observation adds, checked: a pull, or a part of one that was counted before."""
