@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from posse.live.exchange import Flows
 from posse.live.exchange.ledger import plus
 
 from .world import World
@@ -25,6 +26,7 @@ class DriftingWorld(World):
         self.half_life = half_life
         self.skew = skew  # half-lives by which clocks differ at most: far more than they may
         self.epochs = {}  # arm -> the epoch its truth is of
+        self.observed = []  # arm, time in half-lives, statistic
         super().__init__(exchange, n_agents, seed, half_life=half_life, **options)
 
     def make(self, name):
@@ -42,6 +44,9 @@ class DriftingWorld(World):
     def note(self, name, arm, statistic):
         """Weighed by the time of the last tick, in the epoch in which its agent keeps it."""
         agent = self.agents[name]
+        self.observed.append((arm, agent._epochs.position, statistic))
+        if not isinstance(agent, Flows):
+            return
         epoch = agent.epoch
         weight = 2.0 ** (agent._epochs.position - epoch)
         self.truth = plus(
@@ -58,6 +63,15 @@ class DriftingWorld(World):
             if arm in self.truth
         }
         return {arm: values for arm, values in truth.items() if any(values)}
+
+    def read(self, position):
+        """What was observed, for what it is worth: each by its own time, in floats."""
+        worth = {}
+        for arm, at, statistic in self.observed:
+            row = worth.setdefault(arm, [0.0] * len(statistic))
+            for nth, value in enumerate(statistic):
+                row[nth] += value * 2.0 ** (at - position)
+        return worth
 
     def pass_epoch(self):
         self.now += self.half_life

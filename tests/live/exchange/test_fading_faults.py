@@ -1,11 +1,13 @@
 """Whatever happens while evidence fades: both ends of an edge agree, and nothing else is lost."""
 
+import itertools
+
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, rule, run_state_machine_as_test
 
-from posse.live.exchange import Flows
+from posse.live.exchange import Flows, Origins
 from posse.live.exchange.epochs import shifted
 from posse.live.exchange.ledger import minus, plus, total
 
@@ -66,11 +68,47 @@ class FadingFlows(FadingFaults):
         assert not world.all_refusals()
 
 
+class FadingOrigins(FadingFaults):
+    exchange = Origins
+    options = {"digest_every": 3, "batch": 3}  # noqa: RUF012
+
+    @invariant()
+    def equal_numbers_are_held_under_equal_sequence_numbers(self):
+        said = {}
+        for agent in getattr(self, "world", World0).agents.values():
+            for key, entry in agent._books.entries.items():
+                assert said.setdefault((key, entry.seq), entry) == entry
+
+    def teardown(self):
+        try:
+            self.check()
+        finally:
+            self.patch.undo()
+
+    def check(self):
+        world = self.world
+        names = list(world.agents)
+        for one, other in itertools.pairwise(names):
+            world.link(one, other)
+        world.settle(rounds=40)
+        one, *others = world.agents.values()
+        assert all(agent._books.totals == one._books.totals for agent in others)
+        left = world.read(one._epochs.position)
+        held = one.evidence()
+        # a quantum for each pull that was weighed, and some for each halving of an incarnation
+        rounding = len(world.observed) + 8 * len(one._books.entries) + 100
+        for arm in held.keys() | left.keys():
+            for mine, true in zip(held.get(arm, (0, 0)), left.get(arm, (0, 0)), strict=True):
+                assert mine <= true + rounding
+                assert self.rolled_back or self.died or mine >= true - rounding
+        assert not world.all_refusals()
+
+
 class World0:
     agents = {}  # noqa: RUF012
 
 
-@pytest.mark.parametrize("machine", [FadingFlows])
+@pytest.mark.parametrize("machine", [FadingFlows, FadingOrigins])
 def test_evidence_survives_any_faults_while_it_fades(machine):
     run_state_machine_as_test(
         machine,
