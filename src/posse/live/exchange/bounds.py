@@ -87,6 +87,12 @@ class Bounds:
         closed = map(partial(_clip, values[2 * n]), values[n:-1], self._quanta[n:])
         return (*powers, *closed, max(0, values[-1]))
 
+    def rounded_off(self, values: Sequence[int]) -> tuple[int, ...]:
+        """A difference of sums that were rounded apart, back in its bounds if that is all."""
+        if self.rounded and all(values[each] >= -ROUNDING for each in self.counts):
+            return self.clipped(values)
+        return tuple(values)
+
     def observed(self, arm: str, statistic: Sequence[int], number: type = int) -> tuple[int, ...]:
         """What one observation adds, checked: a pull, or a part of one that was counted before."""
         values = tuple(statistic)

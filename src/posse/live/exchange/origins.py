@@ -251,7 +251,8 @@ class Origins:
         self._said, self._gone = self._small_parts(), set()
         self._books.changed.clear()
         entries = {_part(key): self._books.written(key) for key in self._books.entries}
-        return {**self._said, **entries, **self._own.archive.state()}
+        kept = self._own.archive.state() | self._own.carried.state()
+        return {**self._said, **entries, **kept}
 
     def changes(self) -> dict[str, Any]:
         """The parts that changed since they were last written; None: a part is gone."""
@@ -263,7 +264,7 @@ class Origins:
             changed[_part(key)] = self._books.written(key) if key in self._books.entries else None
         self._said, self._gone = small, set()
         self._books.changed.clear()
-        return changed | self._own.archive.changes()
+        return changed | self._own.archive.changes() | self._own.carried.changes()
 
     def restore(self, state: Mapping[str, Any], clean: bool = False) -> None:
         """Continue; unless this very process goes back, the next observation opens an incarnation.
@@ -281,6 +282,7 @@ class Origins:
             if name.startswith("entry "):
                 self._restore_entry(entry_from_plain(part))
         self._own.archive.restore(state)
+        self._own.carried.restore(state)
         self._books.changed = from_0_1
         self._books.revision = revision + 1
         self._gone = set(old)
