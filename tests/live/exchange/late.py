@@ -67,6 +67,7 @@ class Site:
         self.me = self.make("me")
         self.disk, self.held = frozenset(), {name: frozenset() for name in self.friends}
         self.open = {}  # decisions on the disk: number -> (made, counted from its start, corrected)
+        self.mine = frozenset()  # what this disk saw happen itself
         self.copies = []
         self.decisions = 0
         self.void_through = 0
@@ -83,11 +84,11 @@ class Site:
 
     def add(self, what, nth, made=0):
         self.pass_time()
-        arm, y = rewards(nth)
-        row = Item(what, nth, made, 0).evidence()[arm]
+        ((arm, row),) = Item(what, nth, made, 0).evidence().items()
         added_in = self.me.observe(arm, row, made=made)
         if not 0 < made <= self.void_through:
             self.disk |= {Item(what, nth, made, added_in)}
+            self.mine |= {Item(what, nth, made, added_in)}
         return added_in
 
     def decide(self, from_start):
@@ -113,7 +114,8 @@ class Site:
 
     def copy(self):
         state = json.loads(json.dumps(self.me.state()))
-        self.copies.append((state, self.disk, dict(self.open), self.void_through))
+        here = self.disk, self.mine, dict(self.open), self.void_through
+        self.copies.append((state, *here))
 
     def restart(self, which=None):
         """From the disk, or from a copy of long ago."""
@@ -121,8 +123,10 @@ class Site:
             self.copy()
             copy = self.copies.pop()
         else:
-            copy = self.copies[which % len(self.copies)]
-        state, self.disk, self.open, self.void_through = *copy[:2], dict(copy[2]), copy[3]
+            del self.copies[which % len(self.copies) + 1 :]  # of what is abandoned
+            copy = self.copies[-1]
+        state, self.disk, self.mine, opened, self.void_through = copy
+        self.open = dict(opened)
         self.me = self.make("me")
         self.me.restore(json.loads(json.dumps(state)))
 
@@ -145,10 +149,10 @@ class Site:
         news = self.held[name] - self.disk
         forgot = {item.added_in for item in news}
         self.void_through = max([self.void_through, *forgot])
-        gone = {item.of for item in self.disk if item.what == "void"}
+        gone = {item.of for item in self.disk | news if item.what == "void"}
         void = {
             Item("void", item, 0, opened)
-            for item in self.disk
+            for item in self.mine  # all that a neighbour shows is kept
             if item.made and item not in gone
             if any(item.made <= i < item.added_in for i in forgot)
         }

@@ -66,6 +66,7 @@ class Absorbed:
 
 
 NOTHING = Absorbed()
+NOT_HERE_YET = "rewards of decisions that are not here yet"  # not acknowledged, they come again
 
 
 class Books:

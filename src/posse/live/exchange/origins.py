@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from posse.live.exchange.books import Books, entry_from_plain
+from posse.live.exchange.books import NOT_HERE_YET, Books, entry_from_plain
 from posse.live.exchange.bounds import Bounds
 from posse.live.exchange.current import Current
 from posse.live.exchange.digests import Holding, Neighbour, Page, Pages
@@ -371,10 +371,10 @@ class Origins:
             return AHEAD
         if problem := self._rooms.problem(self._books, entry, now):
             return problem
-        if not self._books.allow(entry):  # not acknowledged, it comes again
-            return "rewards of decisions that are not here yet"
         if entry.origin == self.identity:
             return self._own.take(entry)
+        if not self._books.allow(entry):
+            return NOT_HERE_YET
         mine = self._books.entries.get(entry.key)
         if mine is not None and not self._books.dominates(entry, mine):
             return "goes back"

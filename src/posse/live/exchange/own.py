@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from posse.live.exchange import voids
 from posse.live.exchange.archive import Archive
-from posse.live.exchange.books import Absorbed, Books
+from posse.live.exchange.books import NOT_HERE_YET, Absorbed, Books
 from posse.live.exchange.carried import VOID, Carried
 from posse.live.exchange.current import Current, Version
 from posse.live.exchange.epochs import Epochs
@@ -156,9 +156,11 @@ class Own:
         """Take in one's own words, said by another, that are news; why not, if they cannot be."""
         self.write()
         self.lift(self.books.epoch_of(entry))
-        forgot = voids.forgotten(self, entry)
+        voids.void(self, voids.forgotten(self, entry))
+        if not self.books.allow(entry):
+            return NOT_HERE_YET
         problem = self._take(entry)
-        voids.void(self, forgot, entry)
+        voids.take_back(self, voids.named_by(self, entry))
         return problem
 
     def _take(self, entry: Entry) -> str | None:

@@ -30,21 +30,16 @@ def forgotten(own: Own, entry: Entry) -> list[int]:
     return unknown
 
 
-def void(own: Own, forgot: Collection[int], entry: Entry) -> None:
-    """Decisions made up to these incarnations are void: take back what they added later.
-
-    And what another future of this disk has taken back, by an entry of it.
-    """
+def void(own: Own, forgot: Collection[int]) -> None:
+    """Decisions made up to these incarnations are void: take back what they added later."""
     own.void_through = max(own.void_through, *forgot)
+    take_back(own, [n for n, row in own.carried.counting() if any(map(row.is_after, forgot))])
+
+
+def named_by(own: Own, entry: Entry) -> list[int]:
+    """What another future of this disk has taken back, and is counted here."""
     named = {number for number, seq in entry.folded if seq == VOID}
-    take_back(
-        own,
-        [
-            number
-            for number, row in own.carried.counting()
-            if number in named or any(map(row.is_after, forgot))
-        ],
-    )
+    return [number for number, _ in own.carried.counting() if number in named]
 
 
 def take_back(own: Own, numbers: Iterable[int]) -> None:
