@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from posse.algorithms.algorithm import Algorithm, Problem
+from posse.algorithms.algorithm import Algorithm, Heard, Problem
 from posse.algorithms.centralized import Centralized
 from posse.algorithms.coop_ucb import CoopUCB
 from posse.algorithms.coop_ucb2 import CoopUCB2
@@ -11,12 +11,14 @@ from posse.algorithms.dducb import DDUCB
 from posse.algorithms.decentralized import Decentralized
 from posse.algorithms.flooding import Flooding
 from posse.algorithms.isolated import Isolated
+from posse.algorithms.partial_pooling import PartialPooling
 
 ALGORITHMS: dict[str, Any] = {
     "decentralized": Decentralized,
     "isolated": Isolated,
     "centralized": Centralized,
     "flooding": Flooding,
+    "partial-pooling": PartialPooling,
     "coop-ucb": CoopUCB,
     "coop-ucb2": CoopUCB2,
     "coop-ucl": CoopUCL,
@@ -33,6 +35,8 @@ __all__ = [
     "CoopUCL",
     "Decentralized",
     "Flooding",
+    "Heard",
     "Isolated",
+    "PartialPooling",
     "Problem",
 ]

@@ -58,6 +58,19 @@ class Abilities:
         return 0.0
 
     @property
+    def site_spread(self) -> float:
+        """How far the means of an arm may lie apart between sites, in units of `site_unit`."""
+        return 1.0
+
+    def site_unit(self, means: FloatArray) -> FloatArray:
+        """What a site_sd between sites is a multiple of; of rates and counts, the mean."""
+        return means
+
+    def variance(self, means: FloatArray) -> FloatArray | None:
+        """The variance of one reward of an arm with this mean; None: it is no function of it."""
+        return None
+
+    @property
     def edges(self) -> FloatArray:
         """The means at which the posterior density jumps, ascending."""
         return np.empty(0)

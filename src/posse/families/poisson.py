@@ -39,6 +39,10 @@ class Poisson(Abilities):
         """Of Poisson laws."""
         return kl_poisson
 
+    def variance(self, means: FloatArray) -> FloatArray:
+        """The mean."""
+        return means
+
     def prior(self) -> FloatArray:
         """(shape, rate): (2,)."""
         return np.array([self.shape, self.rate], dtype=float)
@@ -51,6 +55,11 @@ class Poisson(Abilities):
         """Shape over rate."""
         shape, rate = belief
         return np.asarray(shape / rate)
+
+    def posterior_variance(self, belief: FloatArray) -> FloatArray:
+        """Shape over rate squared."""
+        shape, rate = belief
+        return np.asarray(shape / rate**2)
 
     def sample_mean(self, belief: FloatArray, generator: Randomness) -> FloatArray:
         """A Gamma variate."""

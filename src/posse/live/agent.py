@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 import secrets
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,15 +14,16 @@ import numpy as np
 from posse import checks
 from posse.families.family import Family
 from posse.live.beliefs import Beliefs, Subset
+from posse.live.choosing import Choice, Chooser
 from posse.live.evidence import SIGNS, Evidence
 from posse.live.exchange import EXCHANGES, Exchange
 from posse.live.exchange.ledger import LONGEST_NAME, MOST_ARMS, Ledger
 from posse.live.exchange.seam import Outgoing
 from posse.live.fingerprints import spellings
+from posse.live.shares import Shares
 from posse.live.verdicts import Stop
-from posse.policies.policy import Policy, argmax
+from posse.policies.policy import Policy
 from posse.policies.thompson import ThompsonSampling
-from posse.race import Race
 from posse.randomness import FloatArray
 from posse.summary import summarise
 
@@ -61,11 +60,12 @@ class Agent:
     """Plays by a policy, learns from its own rewards and from its neighbours' evidence.
 
     arms: names; family: the reward model with its prior; exchange: "origins" or "flows", and
-    exchange_options: its further arguments. stop: when people want to stop; then neighbours must
-    wait as long for rewards, `reward_window` seconds. half_life: seconds after which evidence is
-    worth half; time is that of `tick`, and before the first that of the option `clock`. No files,
-    no network: `tick` and `receive` pass messages, and a loop over some agents in memory is the
-    simplest network.
+    exchange_options: its further arguments. min_share: the least probability of an allowed arm;
+    new_arm_share: the most that arms of fewer than new_arm_pulls closed decisions get together,
+    while others are allowed. stop: when people want to stop; then neighbours must wait as long for
+    rewards, `reward_window` seconds. half_life: seconds after which evidence is worth half; time is
+    that of `tick`, and before the first that of the option `clock`. No files, no network: `tick`
+    and `receive` pass messages, and a loop over some agents in memory is the simplest network.
 
     silent_default: the reward that silence means, if decisions count from the start (`begin`).
     """
@@ -83,18 +83,21 @@ class Agent:
         network_size: int | None = None,
         exchange_options: Mapping[str, Any] | None = None,
         horizon: int | None = None,
+        min_share: float = 0.0,
+        new_arm_share: float | None = None,
+        new_arm_pulls: int = 100,
         seed: int | None = None,
-        silent_default: float | None = None,
         stop: Stop | None = None,
         reward_window: float | None = None,
+        silent_default: float | None = None,
         half_life: float | None = None,
     ) -> None:
         names = _names(arms)
         self.family, self.policy = family, policy or ThompsonSampling()
-        checks.capable("policy", self.policy, ["scores"], "posse.ThompsonSampling()")
-        self._races = _takes_race(self.policy)
-        self._timeless = getattr(self.policy.scores, "timeless", False)
-        self.horizon, self.stop = horizon, stop
+        shares = Shares(min_share, new_arm_share, new_arm_pulls)
+        shares.check(len(names))
+        self._chooser = Chooser(self.policy, family, horizon, shares)
+        self.stop = stop
         checks.choice("exchange", exchange, EXCHANGES)
         options = dict(exchange_options or {})
         if network_size is not None:
@@ -108,7 +111,7 @@ class Agent:
         self._evidence = Evidence.of(family, reward_range, signs, closed)
         if silent_default is not None:
             self._evidence.of_decision(silent_default)  # or refuse it
-        self._check_probabilities(len(names))
+        self._chooser.check(len(names))
         # what keeps experiments apart is in their fingerprints
         apart = {key: options[key] for key in ("network", "experiment") if key in options}
         # rewards that were waited for differently are none to compare
@@ -148,37 +151,41 @@ class Agent:
 
         Wishes for the same arms are drawn at once, unless the policy's scores depend on the round.
         """
+        return [(choice.arm, choice.probability) for choice in self.choices(wishes)]
+
+    def choices(self, wishes: Sequence[Sequence[str] | None]) -> list[Choice]:
+        """The same with the probabilities of all allowed arms."""
         subsets = [self._subset(allowed) for allowed in wishes]
         if self._rounds is None:  # an index policy must not begin anew with every process
             own = self.exchange.own().values()
             self._rounds = int(sum(self._evidence.count(quanta) for quanta in own))
-        if len(subsets) == 1 or not self._timeless:
+        if len(subsets) == 1 or not self._chooser.timeless:
             return [self._choose(subset, 1)[0] for subset in subsets]
         drawn = {
             subset: iter(self._choose(subset, count)) for subset, count in Counter(subsets).items()
         }
         return [next(drawn[subset]) for subset in subsets]
 
-    def _choose(self, subset: Subset, count: int) -> list[tuple[str, float]]:
+    def _choose(self, subset: Subset, count: int) -> list[Choice]:
         """So many decisions between the same arms."""
         assert self._rounds is not None
         self._rounds += count
-        if len(subset.names) == 1:
-            return [(subset.names[0], 1.0)] * count
-        belief, t = subset.belief, self._rounds
-        probabilities = self._probabilities(belief, t, subset.race)
-        assert probabilities is not None  # checked at the start
-        if count > 1:
-            shape = len(belief), count, len(subset.names)
-            belief = np.broadcast_to(belief[:, None], shape)
-        scores = self.policy.scores(belief, self.family, t, self.horizon, self._generator)
-        chosen = argmax(scores, self._generator).reshape(-1).tolist()
-        return [(subset.names[arm], float(probabilities[arm])) for arm in chosen]
+        return self._chooser.choose(self._beliefs, subset, self._rounds, count, self._generator)
 
-    def set_arms(self, names: Sequence[str]) -> None:
-        """Play these arms from now on; evidence of the others is kept, and travels as before."""
-        names = _names(names)
-        self._check_probabilities(len(names))
+    @property
+    def shares(self) -> Shares:
+        """The least share of every arm, and the most that new ones get together."""
+        return self._chooser.shares
+
+    def set_arms(self, names: Sequence[str], shares: Shares | None = None) -> None:
+        """Play these arms from now on; evidence of the others is kept, and travels as before.
+
+        shares: other ones from now on, too.
+        """
+        names, shares = _names(names), shares or self.shares
+        shares.check(len(names))
+        self._chooser.check(len(names))
+        self._chooser.shares = shares
         self._use(names)
 
     def update(self, decision: Decision | str, reward: float) -> bool:
@@ -263,6 +270,20 @@ class Agent:
             for k, name in enumerate(names)
         }
 
+    @property
+    def reward_range(self) -> tuple[float, float]:
+        """The lowest and the highest reward that there can be."""
+        return self._evidence.reward_range
+
+    @property
+    def can_begin(self) -> bool:
+        """Whether decisions can count from the start; under flows only with `silent_default`."""
+        return self._evidence.closed
+
+    def check_reward(self, reward: float) -> None:
+        """Refuse what cannot be a reward, in one sentence."""
+        self._evidence.check_reward(reward)
+
     def reward_sum(self, quanta: Sequence[int]) -> float:
         """The sum of the rewards of closed decisions of which these quanta are the evidence."""
         return self._evidence.reward_sum(self._evidence.closed_part(quanta))
@@ -310,35 +331,6 @@ class Agent:
         self._honest = Beliefs(self._evidence, self.exchange, names, honest=True)
         self._status = (-1, {})
 
-    def _probabilities(self, belief: FloatArray, t: int, race: Race) -> FloatArray | None:
-        """With which probability the policy chooses each arm; None if it does not say."""
-        say: Any = getattr(self.policy, "probabilities", None)
-        if self._races:
-            say = partial(say, race=race)
-        return say(belief, self.family, t, self.horizon) if callable(say) else None
-
-    def _check_probabilities(self, n_arms: int) -> None:
-        """Refuse a policy whose decisions could not be logged with their probabilities."""
-        belief = np.repeat(self.family.prior()[:, None], n_arms, axis=1)
-        said = self._probabilities(belief, 1, Race(self.family))
-        policy = checks.shown(self.policy)
-        if said is None:
-            raise ValueError(
-                f"policy {policy} cannot decide for a live agent, which logs the probability of "
-                "every choice: its method probabilities(belief, family, t, horizon) must give them"
-            )
-        values = np.asarray(said)
-        if not (
-            values.shape == (n_arms,)
-            and np.issubdtype(values.dtype, np.number)
-            and np.all(values >= 0)
-            and abs(values.sum() - 1.0) < 1e-6
-        ):
-            raise ValueError(
-                f"policy {policy} must say one probability for each of the {n_arms} arms, "
-                f"1 in sum, got {checks.shown(said)}"
-            )
-
     def _subset(self, allowed: Sequence[str] | None) -> Subset:
         """The allowed arms, checked when they are first asked for."""
         if isinstance(allowed, str) or (allowed is not None and not allowed):
@@ -358,14 +350,6 @@ class Agent:
         self._decisions[id_] = (arm, reward)
         if len(self._decisions) > REMEMBERED:
             self._decisions.pop(next(iter(self._decisions)))
-
-
-def _takes_race(policy: Policy) -> bool:
-    """Whether its probabilities can make use of a race that is kept."""
-    try:
-        return "race" in inspect.signature(policy.probabilities).parameters
-    except (AttributeError, TypeError, ValueError):  # it has none, or none that Python can read
-        return False
 
 
 def _names(arms: Sequence[str]) -> list[str]:

@@ -101,9 +101,13 @@ class Settings:
         experiment: str | None = None,
         draw: Callable[[int], int] = secrets.randbits,
         clock: Callable[[], float] = time.time,
+        begins: bool = True,
         monotonic: Callable[[], float] | None = None,  # by which a clock that jumps is known
     ) -> Agent:
-        """The agent of an experiment, or of the first, new; signed where it is told how."""
+        """The agent of an experiment, or of the first, new; signed where it is told how.
+
+        begins: see `ExperimentSettings.agent`.
+        """
         (first, *_) = self.experiments
         chosen = experiment or first
         options: dict[str, Any] = {
@@ -114,7 +118,7 @@ class Settings:
             options |= {"identity": self.name, "sign": sign, "verify": verify, "clock": clock}
         if self.experiments[chosen].half_life is not None:
             options |= {"clock": clock, "monotonic": monotonic}
-        return self.experiments[chosen].agent(options, seed=draw(128))
+        return self.experiments[chosen].agent(options, draw(128), begins)
 
     def _check_http(self) -> None:
         """Refuse to speak to other machines without a token, and in the clear unless told to."""
