@@ -16,6 +16,7 @@ from scipy import stats
 import posse
 from posse import families
 from posse.live.agent import Agent
+from posse.live.choosing import Chooser
 from posse.live.setup.experiments import ExperimentSettings
 from posse.live.shares import Shares, capped, draw, floored
 from posse.policies import POLICIES
@@ -263,3 +264,53 @@ def test_one_arm_that_is_allowed_is_certain_and_two_share_a_high_floor():
         assert min(choice.probabilities) >= 0.25
     (choice,) = one.choices([None])
     np.testing.assert_array_equal(choice.probabilities, 0.25)
+
+
+class Liar(posse.ThompsonSampling):
+    """The first or the second of a posterior sample, which says it was the first."""
+
+    def scores(self, belief, family, t, horizon, generator):
+        sample = super().scores(belief, family, t, horizon, generator)
+        return np.where(sample == sample.max(), -np.inf, sample) if t % 2 == 0 else sample
+
+
+class Certain(posse.ThompsonSampling):
+    """A random policy that is taken for one without chance."""
+
+    def probabilities(self, belief, family, t, horizon):
+        return np.eye(belief.shape[1])[family.posterior_mean(belief).argmax()]
+
+
+@pytest.mark.parametrize("policy", [Liar(), Certain()])
+def test_a_policy_that_chooses_otherwise_than_it_says_is_refused(policy):
+    with pytest.raises(ValueError, match="must choose with the probabilities that it says"):
+        Agent(ARMS, families.Bernoulli(), policy=policy)
+
+
+def test_every_policy_is_honest_about_every_family(policy, family):
+    """Of the registered ones none is refused."""
+    if families.ability(family, "powers"):  # live agents can have it
+        Chooser(policy, family, 100, Shares()).check_honesty()
+
+
+def test_an_arm_whose_probability_is_too_small_to_be_told_is_not_played():
+    """Nobody can weigh a decision of probability 0."""
+
+    class Rounding(posse.ThompsonSampling):
+        drawn = 0
+
+        def scores(self, belief, family, t, horizon, generator):
+            Rounding.drawn += t != 10
+            return np.array([0.0, 0.0, 0.0, 1.0]) if t != 10 else family.sample_mean(
+                belief, generator
+            )  # fmt: skip
+
+        def probabilities(self, belief, family, t, horizon):
+            if t == 10:
+                return super().probabilities(belief, family, t, horizon)
+            return np.array([0.5, 0.5, 0.0, 0.0])
+
+    one = Agent(ARMS, families.Bernoulli(), policy=Rounding(), seed=3)
+    choices = one.choices([None] * 9)
+    assert Rounding.drawn == 9
+    assert {(each.arm, each.probability) for each in choices} == {("red", 0.5), ("green", 0.5)}

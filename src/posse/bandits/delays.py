@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from posse import checks
 from posse.randomness import IntArray, Randomness
 
-# (generator, (R, N)) -> rounds until each reward arrives, (R, N): 0 is at once, negative or inf is
-# never. The generator draws arrays whose first axis is R, each row from the stream of its run.
-Delay = Callable[[Randomness, tuple[int, ...]], Any]
 NEVER = -1
 _LONGEST = 2.0**31  # beyond any horizon
+
+
+class Delay(Protocol):
+    """What says when rewards arrive: a function, or whatever can be called like one.
+
+    The generator draws arrays whose first axis is R, each row from the stream of its run.
+    """
+
+    def __call__(self, generator: Randomness, size: tuple[int, ...]) -> Any:
+        """Whole rounds until each reward of (R, N) arrives, 0 for at once, < 0 or inf for never."""
 
 
 @dataclass(frozen=True)

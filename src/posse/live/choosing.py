@@ -10,12 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posse import checks
+from posse.divergences import kl_bernoulli
 from posse.families.family import Family
 from posse.live.beliefs import Beliefs, Subset
+from posse.live.evidence import PROBES
 from posse.live.shares import Shares, draw
+from posse.policies import BayesUCB, Greedy, ThompsonSampling
 from posse.policies.policy import Policy, argmax
 from posse.race import Race
 from posse.randomness import FloatArray
+
+TRIES, TIME, ERROR = 300, 10, 1e-9  # choices by which a policy is tried, in which round
+HONEST = ThompsonSampling, BayesUCB, Greedy  # as tests show for all families: to try them takes ms
 
 
 class Choice(NamedTuple):
@@ -52,10 +58,13 @@ class Chooser:
             arms = argmax(scores, generator).reshape(-1).tolist()
         else:
             arms = draw(probabilities, count, generator)
-        return [
-            Choice(subset.names[arm], float(probabilities[arm]), subset.names, probabilities)
-            for arm in arms
-        ]
+        choices = []
+        for arm in arms:
+            if probabilities[arm] <= 0.0:  # less than can be told, but who evaluates divides by it
+                (arm,) = draw(probabilities, 1, generator)
+            chance = float(probabilities[arm])
+            choices.append(Choice(subset.names[arm], chance, subset.names, probabilities))
+        return choices
 
     def _mixed(self, beliefs: Beliefs, subset: Subset, said: FloatArray, t: int) -> FloatArray:
         """What the shares make of the policy's probabilities; the same array if nothing."""
@@ -74,9 +83,7 @@ class Chooser:
 
     def _said(self, belief: FloatArray, t: int, race: Race) -> FloatArray:
         """With which probability the policy chooses each arm; it says them, as was checked."""
-        said = self._ask(belief, t, race)
-        assert said is not None
-        return said
+        return np.asarray(self._ask(belief, t, race), dtype=float)
 
     def _ask(self, belief: FloatArray, t: int, race: Race) -> FloatArray | None:
         say: Any = getattr(self.policy, "probabilities", None)
@@ -86,8 +93,13 @@ class Chooser:
 
     def check(self, n_arms: int) -> None:
         """Refuse a policy whose decisions could not be logged with their probabilities."""
-        belief = np.repeat(self.family.prior()[:, None], n_arms, axis=1)
-        said = self._ask(belief, 1, Race(self.family))
+        self._checked(np.repeat(self.family.prior()[:, None], n_arms, axis=1), 1)
+        if type(self.policy) not in HONEST:
+            self.check_honesty()
+
+    def _checked(self, belief: FloatArray, t: int) -> FloatArray:
+        """What the policy says of the arms, each of them with a probability."""
+        said, n_arms = self._ask(belief, t, Race(self.family)), belief.shape[1]
         policy = checks.shown(self.policy)
         if said is None:
             raise ValueError(
@@ -104,6 +116,30 @@ class Chooser:
             raise ValueError(
                 f"policy {policy} must say one probability for each of the {n_arms} arms, "
                 f"1 in sum, got {checks.shown(said)}"
+            )
+        return values
+
+    def check_honesty(self) -> None:
+        """Refuse a policy that does not choose as it says, about arms of one reward each.
+
+        By Chernoff's bound an honest one is refused with a probability below `ERROR`; what it is
+        tried by is the same each time.
+        """
+        rewards = [y for y in PROBES if self.family.rewards.contains(np.array(y))][:3]
+        if len(rewards) < 2:  # then arms cannot be told apart
+            return
+        belief = self.family.prior()[:, None] + self.family.statistic(np.array(rewards))
+        said, generator = self._checked(belief, TIME), np.random.default_rng(0)
+        counts = np.zeros(len(said))
+        for _ in range(TRIES):
+            scores = self.policy.scores(belief, self.family, TIME, self.horizon, generator)
+            counts[argmax(scores, generator)] += 1
+        surprise = TRIES * kl_bernoulli(counts / TRIES, np.minimum(said, 1.0))
+        if (surprise > np.log(2 * len(said) / ERROR)).any():
+            raise ValueError(
+                f"policy {checks.shown(self.policy)} must choose with the probabilities that it "
+                f"says: it said {checks.shown(said.round(3).tolist())}, and of {TRIES} choices "
+                f"these fell on each arm: {checks.shown(counts.astype(int).tolist())}"
             )
 
 

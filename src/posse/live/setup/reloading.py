@@ -99,7 +99,7 @@ class Reloading:
         kept = {**node.experiments, **added}
         for name, settings in new.experiments.items():
             each = kept[name]
-            each.silence = Silence(settings.reward_window, settings.default_reward)
+            each.set_silence(Silence(settings.reward_window, settings.default_reward))
             each.remember = settings.remember
             each.set_arms(settings.arms, settings.shares)
             self.maker.configure(new, each)
