@@ -11,12 +11,14 @@ from posse.algorithms.dducb import DDUCB
 from posse.algorithms.decentralized import Decentralized
 from posse.algorithms.flooding import Flooding
 from posse.algorithms.isolated import Isolated
+from posse.algorithms.partial_pooling import PartialPooling
 
 ALGORITHMS: dict[str, Any] = {
     "decentralized": Decentralized,
     "isolated": Isolated,
     "centralized": Centralized,
     "flooding": Flooding,
+    "partial-pooling": PartialPooling,
     "coop-ucb": CoopUCB,
     "coop-ucb2": CoopUCB2,
     "coop-ucl": CoopUCL,
@@ -35,5 +37,6 @@ __all__ = [
     "Flooding",
     "Heard",
     "Isolated",
+    "PartialPooling",
     "Problem",
 ]

@@ -11,6 +11,9 @@ Any other family is spelled by its name and its belief's numbers: prior, statist
 
 An experiment with a name of its own is spelled with it and with its network, so that nothing said
 in one is taken for another; `DEFAULT` is spelled as the one experiment of 0.1 was.
+
+Settings that change what evidence means (`terms`) are spelled out where they are set, and only
+there.
 """
 
 from __future__ import annotations
@@ -42,15 +45,20 @@ FAMILIES_OF_0_1: dict[str, tuple[str, tuple[str, ...]]] = {
 
 
 def spellings(
-    kind: str, evidence: Evidence, *, network: str = "", experiment: str = DEFAULT
+    kind: str,
+    evidence: Evidence,
+    *,
+    network: str = "",
+    experiment: str = DEFAULT,
+    terms: Mapping[str, float | None] | None = None,
 ) -> tuple[str, ...]:
     """The fingerprint of an exchange of this kind, and after it all that are equal to it."""
-    if experiment != DEFAULT:
+    if experiment != DEFAULT or terms:
         # lengths first: no two names run into each other
         names = f"{len(network)} {network} {len(experiment)} {experiment}"
-        return (_digest(f"{names} {_in_numbers(kind, evidence)}"),)
+        return (_digest(f"{names} {_in_numbers(kind, evidence)}{_in_terms(terms or {})}"),)
     numbers = _numbers_of_0_1(evidence)
-    if numbers is None:
+    if numbers is None or _tells_closed(kind, evidence):
         return (_digest(_in_numbers(kind, evidence)),)
     made, _ = FAMILIES_OF_0_1[evidence.family.name]
     written = [_ways(value) for value in numbers.values()]
@@ -92,6 +100,12 @@ def _ways(value: float) -> Sequence[str]:
     return ways[::-1] if isinstance(value, int) else ways
 
 
+def _in_terms(terms: Mapping[str, float | None]) -> str:
+    """Each setting with its number, in the order of their names."""
+    values = ((name, terms[name]) for name in sorted(terms))
+    return "".join(f"; {name} {'none' if v is None else f'{v:.12g}'}" for name, v in values)
+
+
 def _in_numbers(kind: str, evidence: Evidence) -> str:
     """The family's name and its belief's numbers, to 12 digits: the last may be the machine's."""
 
@@ -107,4 +121,14 @@ def _in_numbers(kind: str, evidence: Evidence) -> str:
         "range": written(evidence.reward_range),
         "signs": str(evidence.signs),
     }
+    if _tells_closed(kind, evidence):
+        parts["closed"] = "apart"
     return f"{kind} " + "; ".join(f"{name} {text}" for name, text in parts.items())
+
+
+def _tells_closed(kind: str, evidence: Evidence) -> bool:
+    """Whether closed sums are coordinates of their own that neighbours must have, too.
+
+    Entries of origins say themselves whether they have them.
+    """
+    return evidence.closed and kind == "flows"

@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from posse.live.exchange.bounds import Bounds
 from posse.live.exchange.flow_records import MOST_KNOWN
-from posse.live.exchange.ledger import LARGEST_SUM, MOST_ARMS, Bounds, is_ledger, is_name, is_whole
+from posse.live.exchange.ledger import LARGEST_SUM, MOST_ARMS, is_ledger, is_name, is_whole
 from posse.live.exchange.messages import FlowsMessage
 from posse.live.exchange.quanta import PER_UNIT
 
@@ -40,7 +41,10 @@ class FlowChecks:
         return None
 
     def _has_shape(self, message: FlowsMessage) -> bool:
-        numbers = message.boot, message.echo, message.heard, message.seq, message.version
+        numbers = (
+            *(message.boot, message.echo, message.heard),
+            *(message.seq, message.version, message.epoch),
+        )
         return (
             is_name(message.src)
             and all(is_whole(number) for number in numbers)
