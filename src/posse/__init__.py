@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from posse.policies import BayesUCB as BayesUCB
     from posse.policies import Greedy as Greedy
     from posse.policies import ThompsonSampling as ThompsonSampling
+    from posse.policies import TopTwo as TopTwo
     from posse.stopping import Verdict as Verdict
     from posse.stopping import verdict as verdict
     from posse.summary import summarise as summarise
@@ -78,6 +79,7 @@ _ORIGIN = {
     "PartialPooling": "posse.algorithms",
     "Result": "posse.lab",
     "ThompsonSampling": "posse.policies",
+    "TopTwo": "posse.policies",
     "Experiment": "posse.lab.experiments",
     "calibrated": "posse.calibration",
     "compare": "posse.lab",

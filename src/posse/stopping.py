@@ -71,7 +71,7 @@ def verdict(
     >>> belief = np.array([[231.0, 106.0, 91.0], [3771.0, 2896.0, 2911.0]])  # Beta(1, 1) prior
     >>> found = posse.verdict(posse.families.Bernoulli(), belief)
     >>> found.verdict, found.arm, round(found.evidence, 1), round(found.needed, 1)
-    ('winner', 0, 4.7, 3.7)
+    ('winner', 0, 5.1, 3.7)
     """
     checks.number("error", error, above=0, below=1)
     if tolerance is not None:
@@ -84,6 +84,7 @@ def verdict(
     ever = checks.whole("arms_ever", arms_ever or n_arms, at_least=n_arms)
     needed = math.log(max(1, ever - 1) / error)
     pulls, means = _pulls(family, evidence)
+    evidence = np.where(pulls > 0, evidence, 0.0)  # a prior may be so strong that it swallows all
     leader = int(np.argmax(np.where(pulls > 0, means, -np.inf)))
     loss = race.fine(family, belief)[1]
     called = list(names) if names is not None else [f"arm {k}" for k in range(n_arms)]

@@ -81,5 +81,5 @@ def test_entries_are_relayed_and_cannot_be_forged(folder):
     assert sum(rome.exchange.refusals.values()) >= 1
     for message in relayed:
         rome.receive("paris", message, 2.0)
-    assert rome.exchange.evidence() == berlin.exchange.evidence() == {"red": (2**20, 2**20)}
+    assert rome.exchange.evidence() == berlin.exchange.evidence() == {"red": (2**20,) * 4}
     assert rome.family == families.Bernoulli()

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from posse.algorithms.algorithm import Algorithm, Problem
+from posse.algorithms.algorithm import Algorithm, Heard, Problem
 from posse.algorithms.centralized import Centralized
 from posse.algorithms.coop_ucb import CoopUCB
 from posse.algorithms.coop_ucb2 import CoopUCB2
@@ -35,6 +35,7 @@ __all__ = [
     "CoopUCL",
     "Decentralized",
     "Flooding",
+    "Heard",
     "Isolated",
     "PartialPooling",
     "Problem",

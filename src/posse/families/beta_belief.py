@@ -61,6 +61,12 @@ class BetaBelief(Abilities):
         alpha, beta = belief
         return np.asarray(alpha / (alpha + beta))
 
+    def posterior_variance(self, belief: FloatArray) -> FloatArray:
+        """alpha beta / ((alpha + beta)^2 (alpha + beta + 1))."""
+        alpha, beta = belief
+        both = alpha + beta
+        return np.asarray((alpha / both) * (beta / both) / (both + 1))
+
     def sample_mean(self, belief: FloatArray, generator: Randomness) -> FloatArray:
         """A Beta variate."""
         alpha, beta = belief

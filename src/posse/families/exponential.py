@@ -57,6 +57,13 @@ class Exponential(Abilities):
         shape, rate = belief
         return np.asarray(rate / (shape - 1))
 
+    def posterior_variance(self, belief: FloatArray) -> FloatArray:
+        """(rate / (shape - 1))^2 / (shape - 2), infinite for shapes up to 2."""
+        shape, rate = belief
+        finite = shape > 2
+        square = (rate / (shape - 1)) ** 2
+        return np.where(finite, square / np.where(finite, shape - 2, 1.0), np.inf)
+
     def sample_mean(self, belief: FloatArray, generator: Randomness) -> FloatArray:
         """An inverse-Gamma variate."""
         shape, rate = belief

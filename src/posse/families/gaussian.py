@@ -92,6 +92,10 @@ class Gaussian(Abilities):
         shift, precision = belief
         return np.asarray(shift / precision)
 
+    def posterior_variance(self, belief: FloatArray) -> FloatArray:
+        """One over the precision."""
+        return np.asarray(1.0 / belief[1])
+
     def sample_mean(self, belief: FloatArray, generator: Randomness) -> FloatArray:
         """A normal variate."""
         shift, precision = belief

@@ -56,6 +56,11 @@ class Poisson(Abilities):
         shape, rate = belief
         return np.asarray(shape / rate)
 
+    def posterior_variance(self, belief: FloatArray) -> FloatArray:
+        """Shape over rate squared."""
+        shape, rate = belief
+        return np.asarray(shape / rate**2)
+
     def sample_mean(self, belief: FloatArray, generator: Randomness) -> FloatArray:
         """A Gamma variate."""
         shape, rate = belief

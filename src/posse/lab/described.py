@@ -34,6 +34,10 @@ def bandit(value: Bandit) -> dict[str, Any]:
         rebuilt = _rebuilt(Bandit, data)
         if rebuilt is None or not _same(rebuilt.means, value.means):
             data["means"] = repr_only(value.means)
+    if value.delay is not None and not not_rerunnable(data):
+        rebuilt = _rebuilt(Bandit, data)
+        if rebuilt is None or not _same(rebuilt.delay, value.delay):
+            data["delay"] = repr_only(value.delay)
     return data
 
 

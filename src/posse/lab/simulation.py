@@ -55,6 +55,9 @@ def simulate(
     keep:   what to keep of each run besides regret and pulls: "agents" (agent_regret), "means",
             "messages" (numbers_sent), "beliefs", "signs" (for `posse.calibrated`).
 
+    With a half_life below the mixing time 1/gap of the network, beliefs of Algorithm 1 are surer
+    than their evidence: whoever keeps beliefs without signs is warned.
+
     >>> bandit, network = posse.Bandit.bernoulli([0.7, 0.5, 0.3]), posse.networks.cycle(5)
     >>> dec_ts = posse.Decentralized(posse.ThompsonSampling())
     >>> result = posse.simulate(bandit, network, dec_ts, horizon=100, runs=10, seed=7)
@@ -199,6 +202,9 @@ class _Task:
             for simulation, engine in zip(simulations, engines, strict=True)
         ]
         parts.warn_of_what_cannot_be_rerun(settings, stacklevel=3)
+        for simulation in simulations:
+            of_first = _of_run(simulation, self.runs[0]).network
+            parts.warn_of_short_memory(simulation.algorithm, of_first, self.keep, stacklevel=3)
         if try_out:
             two = self.runs[: 1 if self.network.is_recipe else 2]
             for entry, simulation, engine in zip(entries, simulations, engines, strict=True):

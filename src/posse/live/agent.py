@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 import secrets
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,15 +14,16 @@ import numpy as np
 from posse import checks
 from posse.families.family import Family
 from posse.live.beliefs import Beliefs, Subset
+from posse.live.choosing import Choice, Chooser
 from posse.live.evidence import SIGNS, Evidence
 from posse.live.exchange import EXCHANGES, Exchange
 from posse.live.exchange.ledger import LONGEST_NAME, MOST_ARMS, Ledger
 from posse.live.exchange.seam import Outgoing
 from posse.live.fingerprints import spellings
+from posse.live.shares import Shares
 from posse.live.verdicts import Stop
-from posse.policies.policy import Policy, argmax
+from posse.policies.policy import Policy
 from posse.policies.thompson import ThompsonSampling
-from posse.race import Race
 from posse.randomness import FloatArray
 from posse.summary import summarise
 
@@ -44,24 +43,30 @@ class Decision:
 
 @dataclass(frozen=True)
 class ArmStatus:
-    """What an agent knows of an arm, in numbers that can be believed."""
+    """What closed decisions say of an arm, in numbers that can be believed, and what is open."""
 
     mean: float
     low: float  # 95% interval of the mean
     high: float
     probability_best: float
     expected_loss: float
-    pulls_here: float
+    pulls_here: float  # closed ones
     pulls_in_network: float
+    open_here: float = 0.0  # made, and their reward not final yet
+    open_in_network: float = 0.0
 
 
 class Agent:
     """Plays by a policy, learns from its own rewards and from its neighbours' evidence.
 
     arms: names; family: the reward model with its prior; exchange: "origins" or "flows", and
-    exchange_options: its further arguments. stop: when people want to stop; then neighbours must
-    wait as long for rewards, `reward_window` seconds. No files, no network: `tick` and `receive`
-    pass messages, and a loop over some agents in memory is the simplest network.
+    exchange_options: its further arguments. min_share: the least probability of an allowed arm;
+    new_arm_share: the most that arms of fewer than new_arm_pulls closed decisions get together,
+    while others are allowed. stop: when people want to stop; then neighbours must wait as long for
+    rewards, `reward_window` seconds. No files, no network: `tick` and `receive` pass messages, and
+    a loop over some agents in memory is the simplest network.
+
+    silent_default: the reward that silence means, if decisions count from the start (`begin`).
     """
 
     _status: tuple[int, dict[str, ArmStatus]]  # of a revision of the evidence
@@ -77,16 +82,20 @@ class Agent:
         network_size: int | None = None,
         exchange_options: Mapping[str, Any] | None = None,
         horizon: int | None = None,
+        min_share: float = 0.0,
+        new_arm_share: float | None = None,
+        new_arm_pulls: int = 100,
         seed: int | None = None,
         stop: Stop | None = None,
         reward_window: float | None = None,
+        silent_default: float | None = None,
     ) -> None:
         names = _names(arms)
         self.family, self.policy = family, policy or ThompsonSampling()
-        checks.capable("policy", self.policy, ["scores"], "posse.ThompsonSampling()")
-        self._races = _takes_race(self.policy)
-        self._timeless = getattr(self.policy.scores, "timeless", False)
-        self.horizon, self.stop = horizon, stop
+        shares = Shares(min_share, new_arm_share, new_arm_pulls)
+        shares.check(len(names))
+        self._chooser = Chooser(self.policy, family, horizon, shares)
+        self.stop = stop
         checks.choice("exchange", exchange, EXCHANGES)
         options = dict(exchange_options or {})
         if network_size is not None:
@@ -95,8 +104,12 @@ class Agent:
             options["network_size"] = checks.whole(
                 "network_size", network_size, at_least=1, at_most=LARGEST_NETWORK
             )
-        self._evidence = Evidence.of(family, reward_range, SIGNS if exchange == "flows" else 0)
-        self._check_probabilities(len(names))
+        # under flows only if asked for: neighbours must have the same coordinates
+        signs, closed = (SIGNS, silent_default is not None) if exchange == "flows" else (0, True)
+        self._evidence = Evidence.of(family, reward_range, signs, closed)
+        if silent_default is not None:
+            self._evidence.of_decision(silent_default)  # or refuse it
+        self._chooser.check(len(names))
         # what keeps experiments apart is in their fingerprints
         apart = {key: options[key] for key in ("network", "experiment") if key in options}
         # rewards that were waited for differently are none to compare
@@ -108,6 +121,7 @@ class Agent:
             fingerprint=self.fingerprint,
             equal=self.equal_fingerprints,
             bounds=self._evidence.bounds,
+            closed=self._evidence.closed_powers,
             **options,
         )
         self._use(names)
@@ -131,37 +145,41 @@ class Agent:
 
         Wishes for the same arms are drawn at once, unless the policy's scores depend on the round.
         """
+        return [(choice.arm, choice.probability) for choice in self.choices(wishes)]
+
+    def choices(self, wishes: Sequence[Sequence[str] | None]) -> list[Choice]:
+        """The same with the probabilities of all allowed arms."""
         subsets = [self._subset(allowed) for allowed in wishes]
         if self._rounds is None:  # an index policy must not begin anew with every process
             own = self.exchange.own().values()
             self._rounds = int(sum(self._evidence.count(quanta) for quanta in own))
-        if len(subsets) == 1 or not self._timeless:
+        if len(subsets) == 1 or not self._chooser.timeless:
             return [self._choose(subset, 1)[0] for subset in subsets]
         drawn = {
             subset: iter(self._choose(subset, count)) for subset, count in Counter(subsets).items()
         }
         return [next(drawn[subset]) for subset in subsets]
 
-    def _choose(self, subset: Subset, count: int) -> list[tuple[str, float]]:
+    def _choose(self, subset: Subset, count: int) -> list[Choice]:
         """So many decisions between the same arms."""
         assert self._rounds is not None
         self._rounds += count
-        if len(subset.names) == 1:
-            return [(subset.names[0], 1.0)] * count
-        belief, t = subset.belief, self._rounds
-        probabilities = self._probabilities(belief, t, subset.race)
-        assert probabilities is not None  # checked at the start
-        if count > 1:
-            shape = len(belief), count, len(subset.names)
-            belief = np.broadcast_to(belief[:, None], shape)
-        scores = self.policy.scores(belief, self.family, t, self.horizon, self._generator)
-        chosen = argmax(scores, self._generator).reshape(-1).tolist()
-        return [(subset.names[arm], float(probabilities[arm])) for arm in chosen]
+        return self._chooser.choose(self._beliefs, subset, self._rounds, count, self._generator)
 
-    def set_arms(self, names: Sequence[str]) -> None:
-        """Play these arms from now on; evidence of the others is kept, and travels as before."""
-        names = _names(names)
-        self._check_probabilities(len(names))
+    @property
+    def shares(self) -> Shares:
+        """The least share of every arm, and the most that new ones get together."""
+        return self._chooser.shares
+
+    def set_arms(self, names: Sequence[str], shares: Shares | None = None) -> None:
+        """Play these arms from now on; evidence of the others is kept, and travels as before.
+
+        shares: other ones from now on, too.
+        """
+        names, shares = _names(names), shares or self.shares
+        shares.check(len(names))
+        self._chooser.check(len(names))
+        self._chooser.shares = shares
         self._use(names)
 
     def update(self, decision: Decision | str, reward: float) -> bool:
@@ -180,9 +198,29 @@ class Agent:
         self._remember(id_, arm, float(reward))
         return True
 
-    def learn(self, arm: str, reward: float) -> None:
-        """Add the reward of an arm, played by this agent, to its own evidence."""
-        self.exchange.observe(arm, self._evidence.of_reward(reward, self._generator))
+    def learn(self, arm: str, reward: float, made: int = 0, at: float | None = None) -> None:
+        """Add the reward of an arm, played by this agent, to its own evidence.
+
+        made: what `exchange.incarnation()` was, and at: the time, when its decision was made.
+        """
+        quanta = self._evidence.of_reward(reward, self._generator)
+        self.exchange.observe(arm, quanta, made=made, at=at)
+
+    def begin(self, arm: str, assumed: float, at: float | None = None) -> int:
+        """Count a decision from its start, with the reward that silence means; its `made`."""
+        return self.exchange.observe(arm, self._evidence.of_decision(assumed), at=at)
+
+    def correct(
+        self, arm: str, assumed: float, reward: float, made: int, at: float | None = None
+    ) -> None:
+        """Put the reward of a decision in place of the one assumed when it began."""
+        quanta = self._evidence.of_correction(assumed, reward)
+        self.exchange.observe(arm, quanta, made=made, at=at)
+
+    def close(self, arm: str, reward: float, made: int, at: float | None = None) -> None:
+        """The reward of a decision that began is final: from now on people are shown it."""
+        quanta = self._evidence.of_closing(reward, self._generator)
+        self.exchange.observe(arm, quanta, made=made, at=at)
 
     @property
     def belief(self) -> FloatArray:
@@ -209,7 +247,8 @@ class Agent:
     def _summary(
         self, names: list[str], belief: FloatArray, held: Ledger, own: Ledger
     ) -> dict[str, ArmStatus]:
-        summary = summarise(self.family, belief)
+        summary, evidence = summarise(self.family, belief), self._evidence
+        nothing = (0,) * len(evidence.bounds)
         return {
             name: ArmStatus(
                 mean=float(summary.mean[k]),
@@ -217,15 +256,31 @@ class Agent:
                 high=float(summary.high[k]),
                 probability_best=float(summary.probability_best[k]),
                 expected_loss=float(summary.expected_loss[k]),
-                pulls_here=self._evidence.count(own[name]) if name in own else 0.0,
-                pulls_in_network=self._evidence.count(held[name]) if name in held else 0.0,
+                pulls_here=evidence.count(evidence.closed_part(own.get(name, nothing))),
+                pulls_in_network=evidence.count(evidence.closed_part(held.get(name, nothing))),
+                open_here=evidence.open_count(own.get(name, nothing)),
+                open_in_network=evidence.open_count(held.get(name, nothing)),
             )
             for k, name in enumerate(names)
         }
 
+    @property
+    def reward_range(self) -> tuple[float, float]:
+        """The lowest and the highest reward that there can be."""
+        return self._evidence.reward_range
+
+    @property
+    def can_begin(self) -> bool:
+        """Whether decisions can count from the start; under flows only with `silent_default`."""
+        return self._evidence.closed
+
+    def check_reward(self, reward: float) -> None:
+        """Refuse what cannot be a reward, in one sentence."""
+        self._evidence.check_reward(reward)
+
     def reward_sum(self, quanta: Sequence[int]) -> float:
-        """The sum of the rewards of which these quanta are the evidence."""
-        return self._evidence.reward_sum(quanta)
+        """The sum of the rewards of closed decisions of which these quanta are the evidence."""
+        return self._evidence.reward_sum(self._evidence.closed_part(quanta))
 
     def connect(self, peer: str) -> None:
         """Begin to exchange with a neighbour."""
@@ -270,35 +325,6 @@ class Agent:
         self._honest = Beliefs(self._evidence, self.exchange, names, honest=True)
         self._status = (-1, {})
 
-    def _probabilities(self, belief: FloatArray, t: int, race: Race) -> FloatArray | None:
-        """With which probability the policy chooses each arm; None if it does not say."""
-        say: Any = getattr(self.policy, "probabilities", None)
-        if self._races:
-            say = partial(say, race=race)
-        return say(belief, self.family, t, self.horizon) if callable(say) else None
-
-    def _check_probabilities(self, n_arms: int) -> None:
-        """Refuse a policy whose decisions could not be logged with their probabilities."""
-        belief = np.repeat(self.family.prior()[:, None], n_arms, axis=1)
-        said = self._probabilities(belief, 1, Race(self.family))
-        policy = checks.shown(self.policy)
-        if said is None:
-            raise ValueError(
-                f"policy {policy} cannot decide for a live agent, which logs the probability of "
-                "every choice: its method probabilities(belief, family, t, horizon) must give them"
-            )
-        values = np.asarray(said)
-        if not (
-            values.shape == (n_arms,)
-            and np.issubdtype(values.dtype, np.number)
-            and np.all(values >= 0)
-            and abs(values.sum() - 1.0) < 1e-6
-        ):
-            raise ValueError(
-                f"policy {policy} must say one probability for each of the {n_arms} arms, "
-                f"1 in sum, got {checks.shown(said)}"
-            )
-
     def _subset(self, allowed: Sequence[str] | None) -> Subset:
         """The allowed arms, checked when they are first asked for."""
         if isinstance(allowed, str) or (allowed is not None and not allowed):
@@ -318,14 +344,6 @@ class Agent:
         self._decisions[id_] = (arm, reward)
         if len(self._decisions) > REMEMBERED:
             self._decisions.pop(next(iter(self._decisions)))
-
-
-def _takes_race(policy: Policy) -> bool:
-    """Whether its probabilities can make use of a race that is kept."""
-    try:
-        return "race" in inspect.signature(policy.probabilities).parameters
-    except (AttributeError, TypeError, ValueError):  # it has none, or none that Python can read
-        return False
 
 
 def _names(arms: Sequence[str]) -> list[str]:

@@ -26,18 +26,18 @@ class Subset:
         self, names: Sequence[str], places: NDArray[np.intp] | None, family: Family
     ) -> None:
         """The arms at these places, None if it is all of them."""
-        self.names, self.race = list(names), Race(family)
-        self._places = places
+        self.names, self.race = tuple(names), Race(family)
+        self.places = places
         self._whole = self.belief = np.empty((0, 0))
 
     def follow(self, whole: FloatArray) -> Subset:
         """Take over the belief about all arms, (D, K), if it is a new one."""
         if whole is not self._whole:
             self._whole = whole
-            if self._places is None:
+            if self.places is None:
                 self.belief = whole
                 return self
-            belief = whole[:, self._places]
+            belief = whole[:, self.places]
             if not np.array_equal(belief, self.belief):  # else the race was run already
                 belief.setflags(write=False)
                 self.belief = belief
@@ -45,7 +45,9 @@ class Subset:
 
 
 class Beliefs:
-    """Prior and evidence of each arm, as the agent acts on it or, `honest`, for what it is worth.
+    """Prior and evidence of each arm, as the agent acts on it or, `honest`, as people are shown it.
+
+    Shown is what closed decisions say, for what it is worth; an open one may still be rewarded.
 
     Arrays are read-only, and the same object as long as the belief is the same.
     """
@@ -57,6 +59,7 @@ class Beliefs:
         self._arms, self._revision = list(arms), -1
         self._prior = evidence.family.prior()
         self._held: dict[str, tuple[int, ...]] = {}
+        self.closed = np.zeros(len(arms))  # decisions of each arm in the network, up to `now`
         self._belief = np.repeat(self._prior[:, None], len(arms), axis=1)
         self._belief.setflags(write=False)
         self._subsets: OrderedDict[tuple[str, ...], Subset] = OrderedDict()
@@ -75,6 +78,7 @@ class Beliefs:
                 belief = self._belief.copy()
                 for k, quanta in changed:
                     belief[:, k] = self._prior
+                    self.closed[k] = 0.0 if quanta is None else self._closed(quanta)
                     if quanta is not None:
                         belief[:, k] += self._statistic(quanta)
                 belief.setflags(write=False)
@@ -100,6 +104,11 @@ class Beliefs:
             self._subsets.popitem(last=False)
         return subset.follow(self.now)
 
+    def _closed(self, quanta: tuple[int, ...]) -> float:
+        return self._evidence.count(quanta) - self._evidence.open_count(quanta)
+
     def _statistic(self, quanta: tuple[int, ...]) -> FloatArray:
-        worth = self._evidence.effective_count(quanta) if self._honest else None
-        return self._evidence.statistic(quanta, worth)
+        if not self._honest:
+            return self._evidence.statistic(quanta)
+        closed = self._evidence.closed_part(quanta)
+        return self._evidence.statistic(closed, self._evidence.effective_count(closed))

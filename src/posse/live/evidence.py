@@ -4,15 +4,22 @@ What one reward adds is (y/scale, 1), and further powers of y/scale where the fa
 (`Abilities.powers`: the second where the variance is unknown); its statistic is linear in them.
 Under flows B random signs travel along: from how unevenly pulls are weighted they tell how many
 pulls a belief is really worth.
+
+Where decisions count before their reward is final (`closed`), the sums of those whose reward is
+(closed decisions) stand beside those that the agent acts on:
+
+    powers...  closed powers...  closed count  signs...  count
+    powers...                                  signs...  count      without
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
+from operator import sub
 from typing import Any
 
 import numpy as np
@@ -46,10 +53,15 @@ class Evidence:
     family: Family
     reward_range: tuple[float, float]
     signs: int = 0
+    closed: bool = False  # whether closed decisions are summed by themselves as well
 
     @classmethod
     def of(
-        cls, family: Family, reward_range: tuple[float, float] | None = None, signs: int = 0
+        cls,
+        family: Family,
+        reward_range: tuple[float, float] | None = None,
+        signs: int = 0,
+        closed: bool = False,
     ) -> Evidence:
         """Rewards in the given range, else in the family's own, which must be bounded."""
         _check_family(family)
@@ -67,7 +79,7 @@ class Evidence:
                 f"reward_range must be given for family {name_of(family)!r}, whose rewards have no "
                 "bound: the lowest and the highest reward that can be true, such as [0, 100]"
             )
-        evidence = cls(family, (low, high), signs)
+        evidence = cls(family, (low, high), signs, closed)
         evidence._check_statistic()
         return evidence
 
@@ -86,24 +98,74 @@ class Evidence:
     def bounds(self) -> tuple[float, ...]:
         """The most that one pull can add to each coordinate."""
         largest = max(abs(end) for end in self.reward_range) / self.scale
-        return (*(largest**power for power in self.powers), *[1.0] * self.signs, 1.0)
+        powers = tuple(largest**power for power in self.powers)
+        closed = (*powers, 1.0) if self.closed else ()
+        return (*powers, *closed, *[1.0] * self.signs, 1.0)
+
+    @property
+    def closed_powers(self) -> int:
+        """How many of the first coordinates come again for closed decisions (0: none)."""
+        return len(self.powers) if self.closed else 0
 
     def of_reward(self, reward: float, generator: np.random.Generator) -> tuple[int, ...]:
-        """What one pull adds, in quanta."""
+        """What one pull adds whose reward is known and final, in quanta."""
+        powers = self._powers_of(reward)
+        if not self.signs:  # kept short: every reward comes here
+            if self.closed:
+                return (*powers, *powers, PER_UNIT, PER_UNIT)
+            return (*powers, PER_UNIT)
+        closed = (*powers, PER_UNIT) if self.closed else ()
+        return (*powers, *closed, *self._drawn_signs(generator), PER_UNIT)
+
+    def of_decision(self, assumed: float) -> tuple[int, ...]:
+        """What a decision adds when it is made: a pull with the reward that silence means."""
+        return self._open(self._powers_of(assumed), PER_UNIT)
+
+    def of_correction(self, assumed: float, reward: float) -> tuple[int, ...]:
+        """What its reward adds: the difference to the assumed one, no pull."""
+        return self._open(map(sub, self._powers_of(reward), self._powers_of(assumed)), 0)
+
+    def of_closing(self, reward: float, generator: np.random.Generator) -> tuple[int, ...]:
+        """What a decision adds when its reward is final: to the closed sums alone."""
+        self._must_be_closed()
+        signs = self._drawn_signs(generator) if self.signs else ()
+        return (*[0] * len(self.powers), *self._powers_of(reward), PER_UNIT, *signs, 0)
+
+    def closed_part(self, quanta: Sequence[int]) -> tuple[int, ...]:
+        """Of sums those of closed decisions: powers, signs, count, as if there were no others."""
+        if not self.closed:
+            return tuple(quanta)
+        n = len(self.powers)
+        return (*quanta[n : 2 * n], *quanta[2 * n + 1 : -1], quanta[2 * n])
+
+    def open_count(self, quanta: Sequence[int]) -> float:
+        """How many decisions are counted that are not closed, none below zero."""
+        return self.count([quanta[-1] - quanta[2 * len(self.powers)]]) if self.closed else 0.0
+
+    def _powers_of(self, reward: float) -> tuple[int, ...]:
         low, high = self._certain
         if not (type(reward) in (float, int) and low <= reward <= high):
-            self._check_reward(reward)
+            self.check_reward(reward)
         y = float(reward) / self.scale
-        powers = to_quanta([y**power for power in self.powers])
-        if not self.signs:
-            return (*powers, PER_UNIT)
+        return to_quanta([y**power for power in self.powers])
+
+    def _drawn_signs(self, generator: np.random.Generator) -> tuple[int, ...]:
         drawn = int(generator.integers(1 << self.signs)).to_bytes(8, "little")
-        signs = tuple(chain.from_iterable(SIGNS_OF[byte] for byte in drawn))[: self.signs]
-        return (*powers, *signs, PER_UNIT)
+        return tuple(chain.from_iterable(SIGNS_OF[byte] for byte in drawn))[: self.signs]
+
+    def _open(self, powers: Iterable[int], count: int) -> tuple[int, ...]:
+        self._must_be_closed()
+        return (*powers, *[0] * (len(self.powers) + 1 + self.signs), count)
+
+    def _must_be_closed(self) -> None:
+        if not self.closed:
+            raise ValueError(
+                "silent_default must be given under flows for decisions to count from the start"
+            )
 
     @cached_property
     def _certain(self) -> tuple[float, float]:
-        """From the one to the other every number is a reward; the rest is for `_check_reward`."""
+        """From the one to the other every number is a reward; the rest is for `check_reward`."""
         (low, high), own = self.reward_range, self.family.rewards
         if type(own) is not Interval:  # which may contain what it likes
             return math.inf, -math.inf
@@ -114,7 +176,7 @@ class Evidence:
             )
         return float(low), float(high)
 
-    def _check_reward(self, reward: float) -> None:
+    def check_reward(self, reward: float) -> None:
         """Refuse what cannot be a reward, in one sentence."""
         checks.number("reward", reward, at_least=self.reward_range[0], at_most=self.reward_range[1])
         if not self.family.rewards.contains(np.array(reward)).all():

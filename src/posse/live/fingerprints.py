@@ -58,7 +58,7 @@ def spellings(
         names = f"{len(network)} {network} {len(experiment)} {experiment}"
         return (_digest(f"{names} {_in_numbers(kind, evidence)}{_in_terms(terms or {})}"),)
     numbers = _numbers_of_0_1(evidence)
-    if numbers is None:
+    if numbers is None or _tells_closed(kind, evidence):
         return (_digest(_in_numbers(kind, evidence)),)
     made, _ = FAMILIES_OF_0_1[evidence.family.name]
     written = [_ways(value) for value in numbers.values()]
@@ -121,4 +121,14 @@ def _in_numbers(kind: str, evidence: Evidence) -> str:
         "range": written(evidence.reward_range),
         "signs": str(evidence.signs),
     }
+    if _tells_closed(kind, evidence):
+        parts["closed"] = "apart"
     return f"{kind} " + "; ".join(f"{name} {text}" for name, text in parts.items())
+
+
+def _tells_closed(kind: str, evidence: Evidence) -> bool:
+    """Whether closed sums are coordinates of their own that neighbours must have, too.
+
+    Entries of origins say themselves whether they have them.
+    """
+    return evidence.closed and kind == "flows"

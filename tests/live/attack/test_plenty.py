@@ -140,7 +140,7 @@ def test_an_absurd_lie_leaves_an_agent_that_answers(exchange, pulls, share):
     agent = Agent(["red", "green"], families.Bernoulli(), exchange=exchange, seed=1)
     exchanged = agent.exchange
     quanta = pulls * PER_UNIT
-    lie = {"red": (int(share * quanta), *[0] * (len(exchanged._bounds.per_pull) - 2), quanta)}
+    lie = {"red": (int(share * quanta), *[0] * (exchanged._bounds.narrow - 2), quanta)}
     if exchange == "origins":
         entry = Entry("liar", 1, 1, lie)
         agent.receive("x", OriginsMessage(agent.fingerprint, (entry,), (), False), 1.0)

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from posse.live.exchange.bounds import Bounds
 from posse.live.exchange.epochs import JUMPED, Epochs, halved, shifted
-from posse.live.exchange.ledger import Bounds, dominates, negative
+from posse.live.exchange.ledger import dominates, negative
 from posse.live.exchange.quanta import PER_UNIT, to_quanta
 
 WHOLE = st.integers(-(2**62), 2**62)

@@ -192,7 +192,7 @@ def test_a_malformed_fold_is_refused_and_the_others_of_the_message_are_not(chang
 
 def test_an_entry_of_a_later_layout_is_refused_by_name():
     mine = agent()
-    mine.receive("peer", message(entry(layout=3)), 0.0)
+    mine.receive("peer", message(entry(layout=4)), 0.0)
     assert mine.refusals == {"needs a newer Posse": 1}
 
 

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from posse.live.exchange import EXCHANGES, Exchange
-from posse.live.exchange.ledger import Bounds, minus, plus, total
+from posse.live.exchange.bounds import Bounds
+from posse.live.exchange.ledger import minus, plus, total
 from posse.live.exchange.quanta import PER_UNIT, from_quanta, to_quanta, truncated
 
 METHODS = [name for name, value in vars(Exchange).items() if inspect.isfunction(value)]

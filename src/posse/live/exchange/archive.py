@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from posse.live.exchange.layouts import WIDE, narrowed, read, widened
 from posse.live.exchange.ledger import Ledger, from_plain, minus, plain
 from posse.live.exchange.messages import Entry
 from posse.live.exchange.numbers import DATED
@@ -18,7 +19,8 @@ class Archive:
     The latter where it was never seen by itself, or cannot be told from what it absorbed.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, closed: int = 0) -> None:
+        self._closed = closed  # powers
         self.kept: dict[int, tuple[int, Ledger | int]] = {}
         self.changed: set[int] = set()
 
@@ -48,7 +50,7 @@ class Archive:
 
         Below `floor` there is what we count and have no name for any more.
         """
-        worth: Ledger = dict(entry.evidence)
+        worth = dict(read(entry, self._closed))
         named = dict(entry.folded)
         below = {j for j in self.kept if DATED <= j < entry.floor and j not in named}
         for incarnation in [*named, *below]:
@@ -86,10 +88,14 @@ class Archive:
         """Take what was written out of all parts of a state."""
         for name, part in state.items():
             if name.startswith(PREFIX):
-                seq, worth = part
-                kept = worth if isinstance(worth, int) else from_plain(worth)
-                self.kept[int(name.removeprefix(PREFIX))] = seq, kept
+                seq, worth, *wide = part
+                if not isinstance(worth, int):
+                    worth = from_plain(worth) if wide else widened(worth, self._closed)
+                self.kept[int(name.removeprefix(PREFIX))] = seq, worth
 
     def _written(self, incarnation: int) -> list[Any]:
         seq, worth = self.kept[incarnation]
-        return [seq, worth if isinstance(worth, int) else plain(worth)]
+        if isinstance(worth, int):
+            return [seq, worth]
+        narrow = narrowed(worth, self._closed)
+        return [seq, plain(worth), WIDE] if narrow is None else [seq, plain(narrow)]

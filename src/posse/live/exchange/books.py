@@ -12,8 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from posse.live.exchange.layouts import DEFAULT, read
-from posse.live.exchange.ledger import Ledger, from_plain, minus, plain, plus, total
+from posse.live.exchange.bounds import Bounds
+from posse.live.exchange.layouts import DEFAULT, WIDE, read
+from posse.live.exchange.ledger import Ledger, dominates, from_plain, minus, plain, plus, total
 from posse.live.exchange.messages import Entry, Key
 from posse.live.exchange.numbers import DATED
 
@@ -56,7 +57,8 @@ NOTHING = Absorbed()
 class Books:
     """Entries by key, their sum, and which of them changed since they were last written down."""
 
-    def __init__(self) -> None:
+    def __init__(self, bounds: Bounds) -> None:
+        self.bounds = bounds
         self.entries: dict[Key, Entry] = {}
         self.total: Ledger = {}  # kept up to date: every decision reads it
         self.sizes: Counter[str] = Counter()  # bytes of all entries of an origin
@@ -77,7 +79,7 @@ class Books:
         same = (entry.folded, entry.floor) == ((old.folded, old.floor) if old else ((), 0))
         if counted or (same and not self.absorbed(origin).holds(entry.incarnation)):
             if not counted:
-                self.add(minus(read(entry).evidence, read(old).evidence if old else {}))
+                self.add(minus(self.read(entry), self.read(old) if old else {}))
             self._put(entry, old)
             return []
         if same:  # it does not count, before or after
@@ -96,11 +98,35 @@ class Books:
         """All entries of an origin."""
         return [self.entries[origin, each] for each in self._incarnations.get(origin, ())]
 
+    def read(self, entry: Entry) -> Mapping[str, tuple[int, ...]]:
+        """The evidence of an entry, whatever its layout."""
+        return read(entry, self.bounds.closed)
+
+    def dominates(
+        self, one: Mapping[str, Sequence[int]], other: Mapping[str, Sequence[int]]
+    ) -> bool:
+        """Whether one counts, and has closed, no less of any arm than the other."""
+        return dominates(one, other, self.bounds.counts)
+
     def sum_of(self, origin: str) -> Ledger:
         """The evidence of an origin, each incarnation once."""
         absorbed = self.absorbed(origin)
         counting = (e for e in self.of(origin) if not absorbed.holds(e.incarnation))
-        return total(read(entry).evidence for entry in counting)
+        return total(map(self.read, counting))
+
+    def allow(self, entry: Entry) -> bool:
+        """Whether an origin can have the evidence that it would have with this entry.
+
+        Rewards may come before the entry that counts their decisions.
+        """
+        held = self.of(entry.origin)
+        if entry.layout < WIDE and all(each.layout < WIDE for each in held):
+            return True  # each is, by itself
+        by = Absorbed.by([*held, entry])
+        others = (e for e in held if e.key != entry.key and not by.holds(e.incarnation))
+        if by.holds(entry.incarnation):  # it does not count
+            return True
+        return all(map(self.bounds.allow, total(map(self.read, [entry, *others])).values()))
 
     def origins(self) -> Iterable[str]:
         """All origins with entries."""

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import add
 
-from posse.live.exchange.layouts import needed
+from posse.live.exchange.bounds import Bounds
+from posse.live.exchange.layouts import narrowed, needed, read
 from posse.live.exchange.ledger import LARGEST_SUM, MOST_ARMS, Ledger, dominates
 from posse.live.exchange.messages import Entry, wire_size
 
@@ -35,9 +36,11 @@ class Current:
         origin: str,
         incarnation: int,
         experiment: str,
+        bounds: Bounds,
         largest: int,
         draw: Callable[[int], int],
     ) -> None:
+        self._bounds = bounds
         self.origin, self.incarnation, self.experiment = origin, incarnation, experiment
         self.seq = 0
         self.sums: dict[str, list[int]] = {}
@@ -50,10 +53,12 @@ class Current:
         self._since: list[tuple[str, tuple[int, ...]]] = []  # what was, in its order
 
     @classmethod
-    def resumed(cls, entry: Entry, largest: int, draw: Callable[[int], int]) -> Current:
+    def resumed(
+        cls, entry: Entry, bounds: Bounds, largest: int, draw: Callable[[int], int]
+    ) -> Current:
         """Go on where an entry ends, in the process that made it."""
-        current = cls(entry.origin, entry.incarnation, entry.experiment, largest, draw)
-        current.absorb(entry.evidence)
+        current = cls(entry.origin, entry.incarnation, entry.experiment, bounds, largest, draw)
+        current.absorb(read(entry, bounds.closed))
         current.seq, current.folded, current.floor = entry.seq, dict(entry.folded), entry.floor
         current.dirty = False
         return current
@@ -109,9 +114,12 @@ class Current:
     def entry(self) -> Entry:
         """What it is now, not signed yet: rewards come more often than ticks."""
         folded = tuple(sorted(self.folded.items()))
-        layout = needed(self.experiment, 0, folded, self.floor)
+        evidence = self.evidence()
+        narrow = narrowed(evidence, self._bounds.closed)
+        layout = needed(self.experiment, 0, folded, self.floor, narrow is None)
+        said = evidence if narrow is None else narrow
         return Entry(
-            *(self.origin, self.incarnation, self.seq, self.evidence(), b""),
+            *(self.origin, self.incarnation, self.seq, said, b""),
             *(layout, self.experiment, 0, folded, self.floor),
         )
 
@@ -144,10 +152,11 @@ class Current:
 
     def is_own_past(self, entry: Entry) -> bool:
         """Whether an entry of this incarnation is what this process said itself."""
-        if entry.seq > self.last_version or not dominates(self.sums, entry.evidence):
+        said = read(entry, self._bounds.closed)
+        if entry.seq > self.last_version or not self._dominates(self.sums, said):
             return False
         same = [version for version in self._versions if version.seq == entry.seq]
-        return not same or same[0].evidence == entry.evidence
+        return not same or same[0].evidence == said
 
     def parted_at(self, seq: int, theirs: Rows) -> tuple[int, Ledger, dict[int, int]]:
         """The last version that another future of this incarnation, at a seq, has in it.
@@ -157,7 +166,7 @@ class Current:
         common = [
             version
             for version in self._versions
-            if version.seq <= seq and dominates(theirs, version.evidence)
+            if version.seq <= seq and self._dominates(theirs, version.evidence)
         ]
         held = [version for version in common if version.acknowledged]
         last = (held or common)[-1] if common else _Version(0, {}, {})
@@ -172,13 +181,16 @@ class Current:
         for arm, values in self._since:
             before = common.get(arm)
             common[arm] = list(values if before is None else map(add, before, values))
-            if not dominates(theirs, {arm: tuple(common[arm])}):
+            if not self._dominates(theirs, {arm: tuple(common[arm])}):
                 if before is None:
                     del common[arm]
                 else:
                     common[arm] = before
                 break
         return {arm: tuple(values) for arm, values in common.items()}
+
+    def _dominates(self, one: Rows, other: Rows) -> bool:
+        return dominates(one, other, self._bounds.counts)
 
     @staticmethod
     def _row_size(arm: str, values: Sequence[int]) -> int:

@@ -19,7 +19,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from posse import checks
-from posse.live.exchange.ledger import Bounds, Ledger
+from posse.live.exchange.bounds import Bounds
+from posse.live.exchange.ledger import Ledger
 
 FORGOTTEN = 60  # half-lives after which evidence reads as 0
 LEAST_TICKS = 100  # in a half-life

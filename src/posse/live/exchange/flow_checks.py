@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from posse.live.exchange.bounds import Bounds
 from posse.live.exchange.flow_records import MOST_KNOWN
-from posse.live.exchange.ledger import LARGEST_SUM, MOST_ARMS, Bounds, is_ledger, is_name, is_whole
+from posse.live.exchange.ledger import LARGEST_SUM, MOST_ARMS, is_ledger, is_name, is_whole
 from posse.live.exchange.messages import FlowsMessage
 from posse.live.exchange.quanta import PER_UNIT
 

@@ -40,10 +40,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from posse.live.exchange.boots import Boots
+from posse.live.exchange.bounds import Bounds
 from posse.live.exchange.flow_checks import FlowChecks
 from posse.live.exchange.flow_records import LEARNED, Census, Record, Records
 from posse.live.exchange.layouts import DEFAULT
-from posse.live.exchange.ledger import Bounds, Ledger, each, minus, negative, plus
+from posse.live.exchange.ledger import Ledger, each, minus, negative, plus
 from posse.live.exchange.messages import FlowsMessage
 from posse.live.exchange.quanta import truncated
 from posse.live.exchange.seam import NeighbourStatus, Outgoing
@@ -70,6 +71,7 @@ class Flows:
         *,
         fingerprint: str,
         bounds: Sequence[float],
+        closed: int = 0,  # how many of the first coordinates come again, for closed decisions
         equal: Sequence[str] = (),  # fingerprints that mean the same
         identity: str | None = None,
         network: str = "",  # nothing is signed: the fingerprint keeps experiments apart
@@ -84,7 +86,8 @@ class Flows:
         self.refusals: Counter[str] = Counter()
         self.fingerprint = fingerprint
         self.older: frozenset[str] = frozenset()  # they read all that there is
-        self._bounds = Bounds(tuple(bounds))
+        self.void_through = 0  # what a disk that was set back holds is all that counts
+        self._bounds = Bounds(tuple(bounds), closed)
         self._network_size = network_size
         self._divide = divide
         # divided in floats, flows are floats, which must not be refused then
@@ -118,13 +121,24 @@ class Flows:
         if self._ticks - self._begun >= REMIND_EVERY:
             self._begin()
 
-    def observe(self, arm: str, statistic: Sequence[int]) -> None:
+    def observe(
+        self, arm: str, statistic: Sequence[int], *, made: int = 0, at: float | None = None
+    ) -> int:
         """Add one's own evidence."""
         values = self._bounds.observed(arm, statistic, self._checks.number)
         if self._records.has_room(arm, values):
             self._records.observe(arm, values)
         else:  # no message could carry it; by then there is enough to know this arm by
             self.refusals["no room for more evidence"] += 1
+        return 0
+
+    def incarnation(self) -> int:
+        """Flows have none."""
+        return 0
+
+    def by_origin(self) -> dict[str, Ledger]:
+        """Flows do not know whose evidence it is."""
+        return {}
 
     def evidence(self) -> Ledger:
         """N times the level: an estimate of the whole network's evidence."""

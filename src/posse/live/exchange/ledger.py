@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-
-from posse.live.exchange.quanta import PER_UNIT
 
 Ledger = dict[str, tuple[int, ...]]
+Counts = tuple[int, ...]  # which coordinates are counts: of pulls, then of closed ones
+
+LAST: Counts = (-1,)
 
 MOST_ARMS = 1000
 LONGEST_NAME = 200
@@ -51,16 +49,24 @@ def total(ledgers: Iterable[Mapping[str, Sequence[int]]]) -> Ledger:
     return result
 
 
-def dominates(one: Mapping[str, Sequence[int]], other: Mapping[str, Sequence[int]]) -> bool:
-    """Whether of no arm the other counts more pulls."""
-    return all(arm in one and one[arm][-1] >= values[-1] for arm, values in other.items())
+def dominates(
+    one: Mapping[str, Sequence[int]], other: Mapping[str, Sequence[int]], counts: Counts = LAST
+) -> bool:
+    """Whether of no arm the other counts more pulls, or more closed ones."""
+    return all(
+        arm in one and all(one[arm][each] >= values[each] for each in counts)
+        for arm, values in other.items()
+    )
 
 
-def larger(one: Mapping[str, Sequence[int]], other: Mapping[str, Sequence[int]]) -> Ledger:
-    """Of each arm that which counts more pulls."""
+def larger(
+    one: Mapping[str, Sequence[int]], other: Mapping[str, Sequence[int]], counts: Counts = LAST
+) -> Ledger:
+    """Of each arm that which counts more pulls; of as many, more closed ones."""
     both = {arm: tuple(values) for arm, values in one.items()}
     for arm, values in other.items():
-        if arm not in both or values[-1] > both[arm][-1]:
+        mine = both.get(arm)
+        if mine is None or [values[n] for n in counts] > [mine[n] for n in counts]:
             both[arm] = tuple(values)
     return both
 
@@ -73,51 +79,6 @@ def plain(ledger: Mapping[str, Sequence[int]]) -> dict[str, list[int]]:
 def from_plain(values: Mapping[str, Sequence[int]]) -> Ledger:
     """The ledger that was made plain."""
     return {arm: tuple(numbers) for arm, numbers in values.items()}
-
-
-@dataclass(frozen=True)
-class Bounds:
-    """The most that one pull can add to each coordinate; the last coordinate counts the pulls."""
-
-    per_pull: tuple[float, ...]
-
-    @property
-    def dimension(self) -> int:
-        """How many coordinates a statistic has."""
-        return len(self.per_pull)
-
-    def allow(self, values: Sequence[int]) -> bool:
-        """Whether so many pulls can have added up to this; in integers, which never overflow."""
-        pulls = values[-1]  # below 0 they allow nothing, not even themselves
-        return all(
-            abs(value) * PER_UNIT <= limit * pulls
-            for value, limit in zip(values, self._quanta, strict=True)
-        )
-
-    def clipped(self, values: Sequence[int]) -> tuple[int, ...]:
-        """The nearest values that so many pulls allow: rounding may lead out of them by a few."""
-        pulls = max(0, values[-1])
-        most = (limit * pulls // PER_UNIT for limit in self._quanta)
-        return tuple(
-            min(max(value, -limit), limit) for value, limit in zip(values, most, strict=True)
-        )
-
-    def observed(self, arm: str, statistic: Sequence[int], number: type = int) -> tuple[int, ...]:
-        """What one observation adds, checked."""
-        values = tuple(statistic)
-        if not (
-            is_name(arm)
-            and len(values) == len(self.per_pull)
-            and all(type(value) is int or type(value) is number for value in values)
-            and max(map(abs, values)) <= LARGEST_SUM
-            and self.allow(values)
-        ):
-            raise ValueError(f"no statistic within the bounds: {arm!r}, {values}")
-        return values
-
-    @cached_property
-    def _quanta(self) -> tuple[int, ...]:
-        return tuple(math.ceil(bound * PER_UNIT) for bound in self.per_pull)
 
 
 def is_whole(value: object, most: int = LARGEST) -> bool:

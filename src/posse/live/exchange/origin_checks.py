@@ -6,10 +6,12 @@ used does not keep the others out.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from posse.live.exchange import layouts
-from posse.live.exchange.ledger import Bounds, is_ledger, is_name, is_whole
+from posse.live.exchange.bounds import Bounds
+from posse.live.exchange.ledger import is_ledger, is_name, is_whole
 from posse.live.exchange.messages import END, Entry, OriginsMessage
 
 MOST_FOLDED = 4096  # incarnations named by one entry
@@ -50,9 +52,14 @@ class OriginChecks:
         assert isinstance(entry, Entry)
         if problem := layouts.problem(entry, self.experiment):
             return problem
+        wide = entry.layout >= layouts.WIDE
+        dimension = self.bounds.dimension if wide else self.bounds.narrow
+        if (wide and not self.bounds.closed) or not is_ledger(entry.evidence, dimension):
+            return "malformed"
         if entry.size > LARGEST_ENTRY:
             return "too large an entry"
-        if not all(self.bounds.allow(values) for values in entry.evidence.values()):
+        evidence = layouts.read(entry, self.bounds.closed)
+        if not all(map(self.bounds.allow_part, evidence.values())):
             return "more evidence than its pulls allow"
         return None
 
@@ -71,7 +78,7 @@ class OriginChecks:
         return (
             isinstance(entry, Entry)
             and _is_holding((entry.origin, entry.incarnation, entry.seq))
-            and is_ledger(entry.evidence, self.bounds.dimension)
+            and isinstance(entry.evidence, Mapping)
             and isinstance(entry.signature, bytes)
             and is_whole(entry.layout)
             and entry.layout > 0

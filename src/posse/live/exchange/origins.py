@@ -24,6 +24,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from posse.live.exchange.books import Books, entry_from_plain
+from posse.live.exchange.bounds import Bounds
 from posse.live.exchange.current import Current
 from posse.live.exchange.digests import Holding, Neighbour, Page, Pages
 from posse.live.exchange.examine import Examined, Examiner
@@ -31,7 +32,7 @@ from posse.live.exchange.examine import Sign as Sign
 from posse.live.exchange.examine import Verify as Verify
 from posse.live.exchange.jumps import Jumps
 from posse.live.exchange.layouts import DEFAULT, signed_bytes
-from posse.live.exchange.ledger import Bounds, Ledger, dominates
+from posse.live.exchange.ledger import Ledger
 from posse.live.exchange.messages import Entry, OriginsMessage
 from posse.live.exchange.origin_checks import LARGEST_ENTRY, OriginChecks, RateCap
 from posse.live.exchange.own import Own
@@ -52,6 +53,7 @@ class Origins:
         *,
         fingerprint: str,
         bounds: Sequence[float],
+        closed: int = 0,  # how many of the first coordinates come again, for closed decisions
         equal: Sequence[str] = (),  # fingerprints that mean the same
         identity: str | None = None,
         network: str = "",
@@ -72,7 +74,7 @@ class Origins:
         self.older: frozenset[str] = frozenset()  # neighbours that may not read folds
         self._fingerprints = (fingerprint, *equal)
         self._network, self._experiment = network, experiment
-        self._bounds = Bounds(tuple(bounds))
+        self._bounds = Bounds(tuple(bounds), closed)
         checks = OriginChecks(self._fingerprints, self._bounds, most_entries, experiment)
         self._examiner = Examiner(checks, verify, network, self._is_news, draw)
         self._sign = sign
@@ -93,13 +95,32 @@ class Origins:
         """A number that rises whenever the evidence changes."""
         return self._books.revision
 
-    def observe(self, arm: str, statistic: Sequence[int]) -> None:
+    def observe(
+        self, arm: str, statistic: Sequence[int], *, made: int = 0, at: float | None = None
+    ) -> int:
         """Add one's own evidence to one's current entry."""
         values = self._bounds.observed(arm, statistic)
-        if values[-1]:
-            if self._by_clock.between(self._clock()):  # not only at the next tick: see there
-                self._own.close()
-            self._own.observe(arm, values)
+        if not any(values):
+            return self.incarnation()
+        if self._by_clock.between(self._clock()):  # not only at the next tick: see there
+            self._own.close()
+        return self._own.observe(arm, values, made)
+
+    def incarnation(self) -> int:
+        """The present one, opened if there is none."""
+        if self._by_clock.between(self._clock()):
+            self._own.close()
+        return (self._own.current or self._own.open()).incarnation
+
+    @property
+    def void_through(self) -> int:
+        """The newest incarnation that this disk forgot a part of: what was open then is void."""
+        return self._own.void_through
+
+    def by_origin(self) -> dict[str, Ledger]:
+        """The evidence of each origin, over its incarnations."""
+        self._own.write()
+        return {origin: self._books.sum_of(origin) for origin in list(self._books.origins())}
 
     def evidence(self) -> Ledger:
         """The sum over all origins."""
@@ -195,7 +216,7 @@ class Origins:
                 neighbour.note(entry.key, entry.seq)
             if mine is not None:
                 held[*entry.key, mine.seq] = None
-                if entry.origin == peer and _is_another_future(mine, entry):
+                if entry.origin == peer and self._is_another_future(mine, entry):
                     back.append(self._signed(mine))
             elif self._books.absorbed(entry.origin).covers(entry.incarnation, entry.seq):
                 neighbour.note(entry.key, entry.seq)
@@ -246,16 +267,21 @@ class Origins:
         self._gone = set(old)
         self._neighbours = {name: Neighbour() for name in state["neighbours"]}
         written = state["incarnation"]
+        self._own.void_through = state.get("void_through", 0)
+        if isinstance(written, list):
+            self._own.last_opened = written[0] or 0
         if clean and isinstance(written, list) and written[1] == self._process and written[0]:
             mine = self._books.entries.get((self.identity, written[0]))
             if mine is not None:
-                self._own.current = Current.resumed(mine, LARGEST_ENTRY // 2, self._draw)
+                self._own.current = Current.resumed(
+                    mine, self._bounds, LARGEST_ENTRY // 2, self._draw
+                )
                 if before is not None and before.incarnation == mine.incarnation:
                     self._own.current.take_versions(before)
         self._said = {} if old else self._small_parts()
 
     def _empty(self) -> tuple[Books, Own]:
-        books = Books()
+        books = Books(self._bounds)
         own = Own(
             books,
             identity=self.identity,
@@ -269,11 +295,14 @@ class Origins:
 
     def _small_parts(self) -> dict[str, Any]:
         current = self._own.current
-        return {
+        parts: dict[str, Any] = {
             "identity": self.identity,
             "incarnation": [current and current.incarnation, self._process],
             "neighbours": list(self._neighbours),
         }
+        if self._own.void_through:
+            parts["void_through"] = self._own.void_through
+        return parts
 
     def _hear_of_own(self, holds: Iterable[Holding]) -> None:
         current = self._own.current
@@ -302,13 +331,23 @@ class Origins:
             return None
         if problem := self._rooms.problem(self._books, entry, now):
             return problem
+        if not self._books.allow(entry):  # not acknowledged, it comes again
+            return "rewards of decisions that are not here yet"
         if entry.origin == self.identity:
             return self._own.take(entry)
         mine = self._books.entries.get(entry.key)
-        if mine is not None and not dominates(entry.evidence, mine.evidence):
+        read = self._books.read
+        if mine is not None and not self._books.dominates(read(entry), read(mine)):
             return "goes back"
         self._books.keep(entry)
         return None
+
+    def _is_another_future(self, mine: Entry, said: Entry) -> bool:
+        """Whether an origin says what it cannot say after what we hold of it."""
+        one, other = self._books.read(mine), self._books.read(said)
+        if said.seq == mine.seq:
+            return other != one
+        return said.seq < mine.seq or not self._books.dominates(other, one)
 
     def _has_shown_all(self, neighbour: Neighbour) -> bool:
         """Whether it has shown all it holds, and nothing of ours that we do not hold."""
@@ -335,13 +374,6 @@ class Origins:
         signed = replace(entry, signature=self._sign(content))
         self._books.keep(signed, counted=True)
         return signed
-
-
-def _is_another_future(mine: Entry, said: Entry) -> bool:
-    """Whether an origin says what it cannot say after what we hold of it."""
-    if said.seq == mine.seq:
-        return said.evidence != mine.evidence
-    return said.seq < mine.seq or not dominates(said.evidence, mine.evidence)
 
 
 def _part(key: tuple[str, int]) -> str:

@@ -8,13 +8,13 @@ archive: if a neighbour comes with more of one than we knew, exactly the differe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from operator import add
 
 from posse.live.exchange.archive import Archive
 from posse.live.exchange.books import Absorbed, Books
 from posse.live.exchange.current import Current
-from posse.live.exchange.ledger import Ledger, dominates, larger, minus
+from posse.live.exchange.ledger import Ledger, larger, minus
 from posse.live.exchange.messages import Entry
 from posse.live.exchange.numbers import DATED, new_incarnation
 
@@ -42,12 +42,14 @@ class Own:
     ) -> None:
         self.books, self.identity, self.experiment = books, identity, experiment
         self.current: Current | None = None  # None: the next observation opens one
-        self.archive = Archive()
+        self.archive = Archive(books.bounds.closed)
+        self.void_through = 0  # the newest own incarnation of which this disk forgot a part
+        self.last_opened = 0
         self._largest_entry, self._largest_origin = largest_entry, largest_origin
         self._clock, self._draw = clock, draw
 
-    def observe(self, arm: str, values: tuple[int, ...]) -> None:
-        """Add one observation."""
+    def observe(self, arm: str, values: tuple[int, ...], made: int = 0) -> int:
+        """Add one observation, of a decision made in some incarnation; the one it is added to."""
         current = self.current
         if current is None or not current.has_room(arm, values):
             current = self.open()
@@ -56,15 +58,17 @@ class Own:
         held = books.total.get(arm)
         books.total[arm] = values if held is None else tuple(map(add, held, values))
         books.revision += 1
+        return current.incarnation
 
     def open(self) -> Current:
         """A new incarnation, above all that are known."""
         self.write()
         own = [entry.incarnation for entry in self.books.of(self.identity)]
-        above = max([DATED, *own, *self.archive.kept, self.books.absorbed(self.identity).floor])
-        number = new_incarnation(self._clock(), above, self._draw)
-        made = self.identity, number, self.experiment, self._largest_entry
-        self.current = Current(*made, self._draw)
+        above = max([DATED, self.last_opened, self.void_through, *own, *self.archive.kept])
+        above = max(above, self.books.absorbed(self.identity).floor)
+        number = self.last_opened = new_incarnation(self._clock(), above, self._draw)
+        made = self.identity, number, self.experiment
+        self.current = Current(*made, self.books.bounds, self._largest_entry, self._draw)
         return self.current
 
     def write(self) -> None:
@@ -89,7 +93,7 @@ class Own:
         return (
             held is None
             or entry.seq > held.seq
-            or not dominates(held.evidence, entry.evidence)  # another future of a past process
+            or not self._dominates(held, entry)  # another future of a past process
         )
 
     def take(self, entry: Entry) -> str | None:
@@ -102,7 +106,7 @@ class Own:
             return self._add_difference(entry)
         held = self.books.entries.get(entry.key)
         if held is not None:
-            other_future = entry.seq <= held.seq or not dominates(entry.evidence, held.evidence)
+            other_future = entry.seq <= held.seq or not self._dominates(entry, held)
             if other_future or self._overlap(entry):
                 self.fold([held])
             if self.books.absorbed(self.identity).holds(entry.incarnation):
@@ -151,12 +155,13 @@ class Own:
         names = dict(current.folded)
         for entry in entries:
             more = names | dict(entry.folded) | {entry.incarnation: entry.seq}
-            room = current.has_room_for(entry.evidence)
+            evidence = self.books.read(entry)
+            room = current.has_room_for(evidence)
             if not room or (len(more) > MOST_NAMED_EVER and not all_shown):
                 continue
             self.archive.note(entry.incarnation, entry.seq, self._pure(entry), current.incarnation)
             self.archive.note_unknown(entry)
-            current.absorb(entry.evidence)
+            current.absorb(evidence)
             names = more
             current.floor = max(current.floor, entry.floor)
         if names == current.folded:
@@ -170,6 +175,12 @@ class Own:
     def _pure(self, entry: Entry) -> Ledger | None:
         """What an entry is worth without all that it absorbed, if that can be told."""
         return self.archive.pure(entry, self.books.absorbed(self.identity).floor)
+
+    def _dominates(self, one: Entry, other: Entry) -> bool:
+        return self.books.dominates(self.books.read(one), self.books.read(other))
+
+    def _larger(self, one: Ledger, other: Mapping[str, Sequence[int]]) -> Ledger:
+        return larger(one, other, self.books.bounds.counts)
 
     def _rewrite(self, current: Current) -> None:
         """Enter an incarnation that absorbed others, or parts of them."""
@@ -236,10 +247,10 @@ class Own:
         if worth is None or before is None:
             # nothing twice, then: of each arm the larger count of it and of all that is counted
             worth, problem, counted = None, UNTOLD, self.books.sum_of(self.identity)
-            fresh = minus(larger(counted, entry.evidence), counted)
+            fresh = minus(self._larger(counted, self.books.read(entry)), counted)
         else:
             # of two futures of a past process the larger count of each arm, for all to agree on
-            worth = larger(before, worth)
+            worth = self._larger(before, worth)
             fresh = minus(worth, before)
         if not current.has_room_for(fresh):
             return "no room"
@@ -258,34 +269,31 @@ class Own:
         """Another future of the present incarnation: keep theirs, move ours to a new one."""
         ours = self.current
         assert ours is not None
+        said = self.books.read(theirs)
         named = dict(theirs.folded) | {theirs.incarnation: theirs.seq}
         seq, evidence, folded = 0, Ledger(), dict[int, int]()
         if ours.incarnation in named:
-            seq, evidence, folded = ours.parted_at(named[ours.incarnation], theirs.evidence)
+            seq, evidence, folded = ours.parted_at(named[ours.incarnation], said)
         # else below a floor, for a disk was lost and the clock went back: they have none of it
         fresh = minus(ours.evidence(), evidence)
         for incarnation in ours.folded.keys() - folded.keys():
             part = self.archive.worth(incarnation)
             if incarnation in named and part is not None:
                 fresh = minus(fresh, part)  # they absorbed it as well
-        said = ours.last_version > seq
+        sent = ours.last_version > seq
         self.current = None
         if theirs.incarnation == ours.incarnation:
             self.books.keep(theirs)
-        if not (fresh or said):
+        if not (fresh or sent):
             return
         current = self.open()
         current.absorb(fresh)
         current.folded = {i: s for i, s in ours.folded.items() if i not in folded}
-        if (
-            theirs.incarnation == ours.incarnation
-            and said
-            and current.has_room_for(theirs.evidence)
-        ):
+        if theirs.incarnation == ours.incarnation and sent and current.has_room_for(said):
             # some may hold our future, others theirs: both are in what replaces it
             seq = max(theirs.seq, ours.seq)
             self.archive.note(theirs.incarnation, seq, self._pure(theirs), current.incarnation)
-            current.absorb(theirs.evidence)
+            current.absorb(said)
             current.folded |= dict(theirs.folded)
             current.folded[theirs.incarnation] = seq
         self._rewrite(current)

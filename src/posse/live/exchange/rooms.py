@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from posse.live.exchange.books import Absorbed, Books
-from posse.live.exchange.layouts import read
 from posse.live.exchange.messages import Entry
 from posse.live.exchange.origin_checks import RateCap
 from posse.live.exchange.quanta import PER_UNIT
@@ -39,4 +38,4 @@ class Rooms:
 
 
 def _pulls(entry: Entry) -> int:
-    return sum(values[-1] for values in read(entry).evidence.values())
+    return sum(values[-1] for values in entry.evidence.values())

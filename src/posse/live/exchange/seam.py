@@ -34,8 +34,24 @@ class Exchange(Protocol):
     def revision(self) -> int:
         """A number that rises whenever `evidence` changes, so that beliefs can be kept."""
 
-    def observe(self, arm: str, statistic: Sequence[int]) -> None:
-        """Add one's own evidence, in quanta, its last coordinate the count."""
+    @property
+    def void_through(self) -> int:
+        """Durable: decisions made up to this incarnation that were open then are void (0: none)."""
+
+    def observe(
+        self, arm: str, statistic: Sequence[int], *, made: int = 0, at: float | None = None
+    ) -> int:
+        """Add one's own evidence, in quanta, its last coordinate the count.
+
+        made: the incarnation that the decision of a reward was made in, at: its time.  What comes
+        back is the incarnation that it was counted in (0: there are none).
+        """
+
+    def incarnation(self) -> int:
+        """One's own present incarnation, for decisions to be known by (0: there are none)."""
+
+    def by_origin(self) -> dict[str, dict[str, tuple[int, ...]]]:
+        """The evidence of each origin, where it is known whose it is."""
 
     def evidence(self) -> dict[str, tuple[int, ...]]:
         """What the belief adds to its prior, in quanta."""

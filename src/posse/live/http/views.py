@@ -40,6 +40,11 @@ def _shown(experiment: Experiment) -> ExperimentAnswer:
         decisions=counts["decisions"],
         rewards=counts["rewards"],
         open_decisions=experiment.store.open_decisions(),
+        silence=experiment.mode,
+        reward_window=experiment.silence.window,
+        late_rewards=counts["late"],
+        longest_lateness=experiment.late.copy().longest,
+        void_rewards=counts["void"],
         pinned=controls["pinned"],
         paused=controls["paused"],
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime, time
 from typing import Any
 
@@ -13,6 +13,7 @@ from posse.families import FAMILIES, Family
 from posse.live.agent import Agent
 from posse.live.exchange import EXCHANGES, RateCap
 from posse.live.setup.worlds import check_worlds
+from posse.live.shares import Shares
 from posse.live.verdicts import Stop
 from posse.policies import POLICIES, Policy, ThompsonSampling
 
@@ -25,7 +26,8 @@ class ExperimentSettings:
 
     remember: seconds for which settled decisions are kept; None is for ever. rate_cap: how often
     an origin can have pulled, for origins. stop: when people want to stop; then agents exchange
-    only if their reward_window is the same.
+    only if their reward_window is the same. new_arm_share: None is one in as many as there are
+    arms.
     """
 
     arms: tuple[str, ...]
@@ -39,6 +41,9 @@ class ExperimentSettings:
     network_size: int | None = None
     rate_cap: RateCap | None = None
     stop: Stop | None = None
+    min_share: float = 0.0
+    new_arm_share: float | None = None
+    new_arm_pulls: int = 100
 
     def __post_init__(self) -> None:
         if not isinstance(self.exchange, str):
@@ -65,8 +70,29 @@ class ExperimentSettings:
             except ValueError as error:
                 raise ValueError(f"default_reward: {error}") from None
 
-    def agent(self, options: Mapping[str, Any] | None = None, seed: int | None = None) -> Agent:
-        """The agent of these settings, new, with further options of its exchange."""
+    @property
+    def shares(self) -> Shares:
+        """Its shares; that of new arms is an equal one unless it says otherwise."""
+        new = 1 / max(1, len(self.arms)) if self.new_arm_share is None else self.new_arm_share
+        return Shares(self.min_share, new, self.new_arm_pulls)
+
+    @property
+    def begins(self) -> bool:
+        """Whether decisions count from the start: silence means the lowest reward."""
+        low = self.family.rewards.low if self.reward_range is None else self.reward_range[0]
+        return self.default_reward is not None and self.default_reward == low
+
+    def agent(
+        self,
+        options: Mapping[str, Any] | None = None,
+        seed: int | None = None,
+        begins: bool = True,
+    ) -> Agent:
+        """The agent of these settings, new, with further options of its exchange.
+
+        begins: False for one that does not let decisions count from the start, as before there
+        were such.
+        """
         if self.exchange == "origins":
             options = {"rate_cap": self.rate_cap, **(options or {})}
         return Agent(
@@ -77,9 +103,11 @@ class ExperimentSettings:
             reward_range=self.reward_range,
             network_size=self.network_size,
             exchange_options=options,
+            **asdict(self.shares),
             seed=seed,
             stop=self.stop,
             reward_window=self.reward_window,
+            silent_default=self.default_reward if begins and self.begins else None,
         )
 
 

@@ -93,8 +93,12 @@ class Settings:
         experiment: str | None = None,
         draw: Callable[[int], int] = secrets.randbits,
         clock: Callable[[], float] = time.time,
+        begins: bool = True,
     ) -> Agent:
-        """The agent of an experiment, or of the first, new; signed where it is told how."""
+        """The agent of an experiment, or of the first, new; signed where it is told how.
+
+        begins: see `ExperimentSettings.agent`.
+        """
         (first, *_) = self.experiments
         chosen = experiment or first
         options: dict[str, Any] = {
@@ -103,7 +107,7 @@ class Settings:
         if self.experiments[chosen].exchange == "origins":
             # an origin goes by the name that its certificate vouches for
             options |= {"identity": self.name, "sign": sign, "verify": verify, "clock": clock}
-        return self.experiments[chosen].agent(options, seed=draw(128))
+        return self.experiments[chosen].agent(options, draw(128), begins)
 
     def _check_http(self) -> None:
         """Refuse to speak to other machines without a token, and in the clear unless told to."""

@@ -1,0 +1,113 @@
+"""Bounds of evidence: what so many pulls can have added up to, coordinate by coordinate.
+
+Where decisions count before their reward is final, closed ones are summed by themselves as well:
+
+    powers...  closed powers...  closed count  signs...  count
+
+Powers are bounded by the count, what is closed (with its signs) by the closed count.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from posse.live.exchange.ledger import LARGEST_SUM, LAST, Counts, is_name
+from posse.live.exchange.quanta import PER_UNIT
+
+DIFFERENCE = 2  # pulls: a correction is the difference of two rewards
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """The most that one pull can add to each coordinate; the last coordinate counts the pulls."""
+
+    per_pull: tuple[float, ...]
+    closed: int = 0  # how many of the first coordinates come again, for closed decisions; 0: none
+
+    @property
+    def dimension(self) -> int:
+        """How many coordinates a statistic has."""
+        return len(self.per_pull)
+
+    @property
+    def narrow(self) -> int:
+        """How many it has without those of closed decisions."""
+        return self.dimension - (self.closed + 1 if self.closed else 0)
+
+    @cached_property
+    def counts(self) -> Counts:
+        """Which coordinates are counts: of all pulls and, if they are told, of closed ones."""
+        return (-1, 2 * self.closed) if self.closed else LAST
+
+    def allow(self, values: Sequence[int]) -> bool:
+        """Whether so many pulls can have added up to this; in integers, which never overflow."""
+        pulls = values[-1]  # below 0 they allow nothing, not even themselves
+        if not self.closed:
+            return _within(values, self._quanta, pulls)
+        n = self.closed
+        return (
+            _within(values[:n], self._quanta, pulls)
+            and self.allow_part(values)
+            and values[2 * n] <= pulls
+        )
+
+    def allow_part(self, values: Sequence[int]) -> bool:
+        """Whether it can be one incarnation's part of an origin's evidence.
+
+        Rewards of decisions that an older incarnation counted come without their pulls.
+        """
+        if not self.closed:
+            return self.allow(values)
+        n = self.closed
+        return values[-1] >= 0 and _within(values[n:-1], self._quanta[n:], values[2 * n])
+
+    def allow_sum(self, ledger: Mapping[str, Sequence[int]], arms: Iterable[str]) -> bool:
+        """Whether an origin can have so much evidence of these arms, over its incarnations."""
+        return all(self.allow(ledger[arm]) for arm in arms if arm in ledger)
+
+    def clipped(self, values: Sequence[int]) -> tuple[int, ...]:
+        """The nearest values that so many pulls allow: rounding may lead out of them by a few.
+
+        Of an incarnation's part, what is closed; the rest is bounded over all incarnations only.
+        """
+        n = self.closed
+        pulls = max(0, values[2 * n] if n else values[-1])
+        most = [limit * pulls // PER_UNIT for limit in self._quanta]
+        bounded = [min(max(v, -limit), limit) for v, limit in zip(values, most, strict=True)]
+        return (*values[:n], *bounded[n:-1], max(0, values[-1])) if n else tuple(bounded)
+
+    def observed(self, arm: str, statistic: Sequence[int], number: type = int) -> tuple[int, ...]:
+        """What one observation adds, checked: a pull, or a part of one that was counted before."""
+        values = tuple(statistic)
+        if not (
+            is_name(arm)
+            and len(values) == len(self.per_pull)
+            and all(type(value) is int or type(value) is number for value in values)
+            and max(map(abs, values)) <= LARGEST_SUM
+            and (self.allow(values) or self._is_late(values))
+        ):
+            raise ValueError(f"no statistic within the bounds: {arm!r}, {values}")
+        return values
+
+    def _is_late(self, values: Sequence[int]) -> bool:
+        """Whether it corrects or closes a pull that is counted: no pull, or a difference of two."""
+        return (
+            bool(self.closed)
+            and values[-1] == 0
+            and _within(values[: self.closed], self._quanta, DIFFERENCE * PER_UNIT)
+            and self.allow_part(values)
+            and values[2 * self.closed] <= PER_UNIT
+        )
+
+    @cached_property
+    def _quanta(self) -> tuple[int, ...]:
+        return tuple(math.ceil(bound * PER_UNIT) for bound in self.per_pull)
+
+
+def _within(values: Sequence[int], limits: Sequence[int], pulls: int) -> bool:
+    return all(
+        abs(value) * PER_UNIT <= limit * pulls for value, limit in zip(values, limits, strict=False)
+    )
