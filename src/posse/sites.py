@@ -142,14 +142,19 @@ class Sites:
         """The probability of each tau, of each arm by itself and by the others: (T, ..., K)."""
         return weights(self.log_likelihood, showing)
 
-    def belief(self, showing: bool = False) -> FloatArray:
+    def belief(self, showing: bool = False, acted: FloatArray | None = None) -> FloatArray:
         """What each site believes, matched by mean and count to the mixture: (2, ..., N, K).
 
-        showing: as people are shown it, else as agents act on it.
+        showing: as people are shown it, else as agents act on it. acted: other evidence of the
+        sites to believe in; how far they differ is still said by `evidence`.
         """
         prior_count, prior_total, _ = self._prior
-        pulls, total = self._pair
-        heard, summed = self._capped * pulls, self._capped * total
+        if acted is None:
+            (pulls, total), capped = self._pair, self._capped
+        else:
+            pulls, total = pair(self.family, acted) / self._weight
+            capped = 1.0 / (1.0 + self._ratio * pulls)
+        heard, summed = capped * pulls, capped * total
         heard = heard.sum(axis=-2, keepdims=True) - heard  # of the others
         summed = summed.sum(axis=-2, keepdims=True) - summed
         shared = 1.0 / (1.0 + self._ratio * heard)
