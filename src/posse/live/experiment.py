@@ -28,8 +28,9 @@ from posse.live.lateness import Lateness
 from posse.live.shares import Shares
 from posse.live.silence import Kept, Mode
 from posse.live.silence import Silence as Silence
-from posse.live.store import Conflict, DecisionRecord, Late, Outcome, Store, Void
+from posse.live.store import Conflict, DecisionRecord, Late, Outcome, Store, Unknown, Void
 from posse.live.store.offers import ARMS, Offers, packed
+from posse.live.verdicts import NO_STOP, Judgement
 
 log = logging.getLogger(__name__)
 
@@ -226,6 +227,12 @@ class Experiment:
     def arms(self) -> dict[str, dict[str, float]]:
         """What is known of every arm."""
         return {name: asdict(status) for name, status in self.agent.arms(self._lock).items()}
+
+    def verdict(self) -> Judgement:
+        """Whether the experiment may stop; `Unknown` without `stop`."""
+        if self.agent.stop is None:
+            raise Unknown(NO_STOP)
+        return self.agent.verdict(self._lock)
 
     def evidence(self) -> dict[str, Ledger]:
         """In quanta: what this agent saw itself, and what it holds of all."""
