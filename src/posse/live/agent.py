@@ -99,8 +99,8 @@ class Agent:
         stop: Stop | None = None,
         reward_window: float | None = None,
         silent_default: float | None = None,
-        half_life: float | None = None,
         sites: str | float = "alike",
+        half_life: float | None = None,
     ) -> None:
         names = _names(arms)
         self.family, self.policy = family, policy or ThompsonSampling()
