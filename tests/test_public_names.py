@@ -8,6 +8,7 @@ the file anew:
 
 import importlib
 import inspect
+import typing
 from pathlib import Path
 
 FILE = Path(__file__).with_name("public_names.txt")
@@ -70,7 +71,8 @@ def lines():
         for name in names_of(module):
             value = getattr(module, name)
             yield f"{path}.{name}"
-            if inspect.ismodule(value) or not callable(value) or value in seen:
+            plain = inspect.ismodule(value) or typing.get_origin(value) or not callable(value)
+            if plain or value in seen:
                 continue
             seen.add(value)
             if isinstance(value, type):

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from posse import live as live
     from posse import networks as networks
     from posse import policies as policies
+    from posse import sites as sites
     from posse import theory as theory
     from posse.algorithms import DDUCB as DDUCB
     from posse.algorithms import Centralized as Centralized
@@ -22,8 +23,11 @@ if TYPE_CHECKING:
     from posse.algorithms import CoopUCB2 as CoopUCB2
     from posse.algorithms import CoopUCL as CoopUCL
     from posse.algorithms import Decentralized as Decentralized
+    from posse.algorithms import DiscountedUCB as DiscountedUCB
     from posse.algorithms import Flooding as Flooding
     from posse.algorithms import Isolated as Isolated
+    from posse.algorithms import PartialPooling as PartialPooling
+    from posse.algorithms import SlidingWindowUCB as SlidingWindowUCB
     from posse.bandits import Bandit as Bandit
     from posse.calibration import calibrated as calibrated
     from posse.lab import Comparison as Comparison
@@ -41,6 +45,9 @@ if TYPE_CHECKING:
     from posse.policies import BayesUCB as BayesUCB
     from posse.policies import Greedy as Greedy
     from posse.policies import ThompsonSampling as ThompsonSampling
+    from posse.policies import TopTwo as TopTwo
+    from posse.stopping import Verdict as Verdict
+    from posse.stopping import verdict as verdict
     from posse.summary import summarise as summarise
 
 __version__ = "0.2.0.dev0"
@@ -54,6 +61,7 @@ _MODULES = (
     "live",
     "networks",
     "policies",
+    "sites",
     "theory",
 )
 _ORIGIN = {
@@ -66,12 +74,16 @@ _ORIGIN = {
     "CoopUCB2": "posse.algorithms",
     "CoopUCL": "posse.algorithms",
     "DDUCB": "posse.algorithms",
+    "DiscountedUCB": "posse.algorithms",
     "Flooding": "posse.algorithms",
+    "SlidingWindowUCB": "posse.algorithms",
     "Decentralized": "posse.algorithms",
     "Greedy": "posse.policies",
     "Isolated": "posse.algorithms",
+    "PartialPooling": "posse.algorithms",
     "Result": "posse.lab",
     "ThompsonSampling": "posse.policies",
+    "TopTwo": "posse.policies",
     "Experiment": "posse.lab.experiments",
     "calibrated": "posse.calibration",
     "compare": "posse.lab",
@@ -82,7 +94,9 @@ _ORIGIN = {
     "read_experiment": "posse.lab.experiments",
     "simulate": "posse.lab",
     "write_experiment": "posse.lab.experiments",
+    "Verdict": "posse.stopping",
     "summarise": "posse.summary",
+    "verdict": "posse.stopping",
 }
 
 __all__ = [*_MODULES, *_ORIGIN]  # pyright: ignore[reportUnsupportedDunderAll]

@@ -1,5 +1,7 @@
 """The paper's two equations, for every family: a belief is an array, and both are linear in it.
 
+Where means drift, a third one is: old evidence fades, which commutes with the merge.
+
 A belief has shape (D, ..., K): D coordinates first, arms last, agents (and runs) between.  Its
 coordinates are affine in the natural parameters of the posterior, so multiplying by a likelihood
 adds a statistic, and averaging log-densities averages coordinates.
@@ -68,6 +70,22 @@ def _check_observation(
         raise ValueError(
             f"rewards must be finite numbers in {family.rewards} for family {family.name!r}"
         )
+
+
+def fade(belief: FloatArray, family: Family, factor: float) -> FloatArray:
+    """Forget toward the prior: evidence keeps this factor of its weight, as a new belief.
+
+    prior + factor (belief - prior): linear, so agents may fade before they merge or after. A
+    half-life of H rounds is a factor of 2^(-1/H) every round; 1 is the belief itself, to the bit.
+
+    >>> belief = np.array([[[9.0, 1.0]], [[5.0, 1.0]]])  # alpha and beta of two arms
+    >>> beliefs.fade(belief, posse.families.Bernoulli(alpha=1, beta=1), 0.5).tolist()
+    [[[5.0, 1.0]], [[3.0, 1.0]]]
+    """
+    if factor == 1.0:
+        return belief
+    start = family.prior().reshape(-1, *[1] * (belief.ndim - 1))
+    return np.asarray(start + factor * (belief - start))
 
 
 def merge(belief: FloatArray, weights: Any) -> FloatArray:

@@ -15,7 +15,18 @@ Numbers = FloatArray | float
 # A stream is keyed by (seed, run, purpose) and never by algorithm: algorithms compared under one
 # seed meet the same means, rewards and networks (common random numbers).  The order is part of
 # every published number: append, never reorder.
-PURPOSES = ("means", "permutation", "rewards", "network", "policy", "graph", "signs")
+PURPOSES = (
+    "means",
+    "permutation",
+    "rewards",
+    "network",
+    "policy",
+    "graph",
+    "signs",
+    "sites",
+    "drift",
+    "delay",
+)
 
 
 class Randomness(Protocol):

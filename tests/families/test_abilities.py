@@ -141,6 +141,7 @@ def test_a_class_without_the_base_has_the_defaults():
     assert said.pop("powers") == (1,)
     assert len(said.pop("edges")) == 0
     assert said == {
+        "assumption": "",
         "kernel": None,
         "reward_kernel": None,
         "divergence": None,

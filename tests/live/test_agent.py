@@ -251,10 +251,10 @@ def test_rounds_are_counted_across_processes(exchange):
             ["a", "b"], posse.families.Bernoulli(), policy=Noting(), exchange=exchange
         )
 
-    first = make()
+    first, second = make(), make()
+    rounds.clear()  # of the trial of a policy
     for _ in range(5):
         first.update(first.pull(), 1.0)
-    second = make()
     second.restore(first.state())
     second.pull()
     second.pull()
@@ -337,6 +337,7 @@ def test_every_decision_of_a_batch_is_a_round():
             return super().scores(belief, family, t, horizon, generator)
 
     one = agent(policy=Noting())
+    rounds.clear()  # of the trial of a policy
     one.choose()
     one.choose_many([None, ["red", "blue"], None])
     assert rounds == [1, 2, 3, 4]

@@ -132,13 +132,13 @@ def test_decisions_and_rewards_are_idempotent(world):
 
 def test_silence(world):
     w = world()
-    w.nodes["a"].experiment().silence = Silence(10.0, 0.0)
+    w.nodes["a"].experiment().set_silence(Silence(10.0, 0.0))
     decision = w.nodes["a"].decide()
     w.tick(9)
     assert w.nodes["a"].arms()[decision.arm]["pulls_here"] == 0
     w.tick(2)
     assert w.nodes["a"].arms()[decision.arm]["pulls_here"] == 1
-    w.nodes["b"].experiment().silence = Silence(10.0, None)
+    w.nodes["b"].experiment().set_silence(Silence(10.0, None))
     forgotten = w.nodes["b"].decide()
     w.tick(12)
     assert w.nodes["b"].arms()[forgotten.arm]["pulls_here"] == 0
@@ -150,7 +150,8 @@ def test_old_decisions_are_forgotten_and_their_evidence_is_not(world):
     w = world()
     node = w.nodes["a"]
     only = node.experiment()
-    only.silence, only.remember = Silence(10.0, 0.0), 20.0
+    only.set_silence(Silence(10.0, 0.0))
+    only.remember = 20.0
     rewarded, silent = node.decide(), node.decide()
     node.reward(rewarded.id, 1.0)
     w.tick(19)

@@ -143,8 +143,8 @@ def test_a_bug_spoils_only_the_request_that_meets_it(node, monkeypatch):
     arm = node.store.decision("b").arm
     met = []
 
-    def broken(name, value):
-        learn(name, value)
+    def broken(name, value, *made):
+        learn(name, value, *made)
         if value == 0.0:
             met.append(name)
             raise ZeroDivisionError

@@ -36,10 +36,10 @@ class EpsilonGreedy(Greedy):
 
 
 @dataclasses.dataclass(frozen=True)
-class TopTwo(ThompsonSampling):
+class SecondSample(ThompsonSampling):
     """The first or the second of a posterior sample, each in half of the rounds."""
 
-    name = "top-two"
+    name = "second-sample"
 
     def scores(self, belief, family, t, horizon, generator):
         sample = family.sample_mean(belief, generator)
@@ -51,7 +51,7 @@ class TopTwo(ThompsonSampling):
         return None  # that of being the second is not worked out
 
 
-EXPLORERS = {each.name: each for each in (EpsilonGreedy, TopTwo)}
+EXPLORERS = {each.name: each for each in (EpsilonGreedy, SecondSample)}
 
 
 @pytest.fixture(scope="module", params=[*POLICIES, *EXPLORERS])

@@ -2,25 +2,31 @@
 
 from typing import Any
 
-from posse.algorithms.algorithm import Algorithm, Problem
+from posse.algorithms.algorithm import Algorithm, Heard, Problem
 from posse.algorithms.centralized import Centralized
 from posse.algorithms.coop_ucb import CoopUCB
 from posse.algorithms.coop_ucb2 import CoopUCB2
 from posse.algorithms.coop_ucl import CoopUCL
 from posse.algorithms.dducb import DDUCB
 from posse.algorithms.decentralized import Decentralized
+from posse.algorithms.discounted_ucb import DiscountedUCB
 from posse.algorithms.flooding import Flooding
 from posse.algorithms.isolated import Isolated
+from posse.algorithms.partial_pooling import PartialPooling
+from posse.algorithms.sliding_window_ucb import SlidingWindowUCB
 
 ALGORITHMS: dict[str, Any] = {
     "decentralized": Decentralized,
     "isolated": Isolated,
     "centralized": Centralized,
     "flooding": Flooding,
+    "partial-pooling": PartialPooling,
     "coop-ucb": CoopUCB,
     "coop-ucb2": CoopUCB2,
     "coop-ucl": CoopUCL,
     "dducb": DDUCB,
+    "discounted-ucb": DiscountedUCB,
+    "sliding-window-ucb": SlidingWindowUCB,
 }
 
 __all__ = [
@@ -32,7 +38,11 @@ __all__ = [
     "CoopUCB2",
     "CoopUCL",
     "Decentralized",
+    "DiscountedUCB",
     "Flooding",
+    "Heard",
     "Isolated",
+    "PartialPooling",
     "Problem",
+    "SlidingWindowUCB",
 ]

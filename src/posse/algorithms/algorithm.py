@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from posse.families.family import Family
 from posse.networks.network import Network
-from posse.randomness import FloatArray, Randomness
+from posse.randomness import FloatArray, IntArray, Randomness
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,23 @@ class Problem:
     n_runs: int = 1
 
 
+@dataclass(frozen=True)
+class Heard:
+    """The n rewards that arrive in round t of a delayed bandit, those of longest ago first."""
+
+    t: int
+    run: IntArray  # (n,)
+    agent: IntArray  # (n,)
+    arm: IntArray  # (n,)
+    reward: FloatArray  # (n,)
+    pulled: IntArray  # (n,) the round of the pull, t at most
+
+    @property
+    def age(self) -> IntArray:
+        """How many rounds ago each was pulled: (n,)."""
+        return self.t - self.pulled
+
+
 class Algorithm(Protocol):
     """One way for N agents to choose and learn; `state` is whatever it keeps between rounds.
 
@@ -38,6 +55,10 @@ class Algorithm(Protocol):
     round t, (R,), given how many directed links (i hears j) W(t) uses in each run, (R,); it is
     asked after `learn` of the round, with the new state. All but flooding on a network that
     changes need no more of the state than what `init` made.
+
+    Optional: `hear(state, arms, heard, weights)` takes the place of `learn` where rewards come late
+    (`posse.Bandit.delayed`): arms (R, N) are those played in this round, `heard` holds the rewards
+    that arrive in it. An algorithm without it is refused there.
     """
 
     name: ClassVar[str]

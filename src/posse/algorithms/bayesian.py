@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import math
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 import numpy as np
@@ -24,6 +25,7 @@ class BayesianState:
     family: Family
     horizon: int
     learning_rate: float
+    lowest: float = field(default=-math.inf, kw_only=True)  # the least that an arm can pay
 
     def with_belief(self, belief: FloatArray) -> BayesianState:
         """The same model with another belief."""
@@ -55,7 +57,8 @@ class BayesianAlgorithm:
         """Every agent at the prior of the algorithm's own family, else of the bandit's."""
         family = self.family or problem.family
         belief = beliefs.prior(family, (problem.n_runs, problem.n_agents), problem.n_arms)
-        return BayesianState(belief, family, problem.horizon, self.rate(problem))
+        low = problem.family.rewards.low
+        return BayesianState(belief, family, problem.horizon, self.rate(problem), lowest=low)
 
     def choose(self, state: BayesianState, t: int, generator: Randomness) -> NDArray[np.intp]:
         """Each agent from its own belief: (R, N)."""

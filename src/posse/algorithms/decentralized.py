@@ -9,22 +9,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posse import beliefs, checks
-from posse.algorithms.algorithm import Problem
-from posse.algorithms.bayesian import BayesianAlgorithm, BayesianState
+from posse.algorithms.algorithm import Heard, Problem
+from posse.algorithms.bayesian import BayesianState
+from posse.algorithms.timed import Timed
 from posse.randomness import FloatArray, IntArray
 
 
 @dataclass(frozen=True)
-class Decentralized(BayesianAlgorithm):
+class Decentralized(Timed):
     """Decentralized Bayesian bandit (Alg. 1), with any policy, any family and any network.
 
     policy: how each agent chooses from its belief, such as `posse.ThompsonSampling()`.
     family: the rewards that agents believe in, with their prior; None takes the bandit's own.
     learning_rate: how much one reward counts for; None is N (Theorem 1), so that
     beliefs that have mixed count every reward once.
+    half_life: the rounds after which evidence weighs half, where means drift; None: never forget.
+    open: what a pull is until its reward comes, in delayed bandits: "wait" (None too) is nothing
+    yet; "count" is the lowest reward, corrected later, for who hears of successes only.
 
     >>> posse.Decentralized(posse.BayesUCB(), learning_rate=1.0)
-    Decentralized(policy=BayesUCB(log_power=0.0), family=None, learning_rate=1.0)
+    Decentralized(policy=BayesUCB(log_power=0.0), family=None, half_life=None, open=None, \
+learning_rate=1.0)
     """
 
     name: ClassVar[str] = "decentralized"
@@ -44,7 +49,15 @@ class Decentralized(BayesianAlgorithm):
         self, state: BayesianState, arms: NDArray[np.intp], rewards: FloatArray, weights: Any
     ) -> BayesianState:
         """Update (eq. `posterior_update`), then merge (eq. `merge_posteriors`)."""
-        updated = beliefs.observe(state.belief, arms, rewards, state.family, state.learning_rate)
+        faded = self._faded(state)
+        updated = beliefs.observe(faded, arms, rewards, state.family, state.learning_rate)
+        return state.with_belief(beliefs.merge(updated, weights))
+
+    def hear(
+        self, state: BayesianState, arms: NDArray[np.intp], heard: Heard, weights: Any
+    ) -> BayesianState:
+        """The same of late rewards; what corrects a pull is tempered as the pull was."""
+        updated = self._told(state, arms, heard, state.learning_rate)
         return state.with_belief(beliefs.merge(updated, weights))
 
     def numbers_sent(self, state: BayesianState, t: int, links: IntArray) -> FloatArray:

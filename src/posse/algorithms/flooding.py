@@ -9,8 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from posse.algorithms.algorithm import Problem
-from posse.algorithms.bayesian import BayesianAlgorithm, BayesianState
+from posse.algorithms.algorithm import Heard, Problem
+from posse.algorithms.bayesian import BayesianState
+from posse.algorithms.timed import Timed
 from posse.networks.network import Network
 from posse.networks.operators import as_operator
 from posse.networks.static import Static
@@ -31,11 +32,20 @@ class Listeners:
 
 
 @dataclass(frozen=True)
+class Observations:
+    """What all agents of all runs observe in one round, sorted by the row run * N + agent."""
+
+    starts: IntArray  # (R N + 1,) where the observations of each row begin and end
+    arms: IntArray  # (n,)
+    statistics: FloatArray  # (D, n)
+
+
+@dataclass(frozen=True)
 class FloodingState(BayesianState):
     """Beliefs, and who knows which rounds of whom."""
 
     known: IntArray  # (R, N, N): of agent i, the last round of agent j that has reached it
-    log: list[tuple[IntArray, FloatArray]]  # arms (R, N) and statistics (D, R, N) of rounds
+    log: list[Observations]  # of rounds
     first: int  # the round at which the log begins; what came before is known to all
     listeners: Listeners | None  # None where the network changes
     network: Network
@@ -44,7 +54,7 @@ class FloodingState(BayesianState):
 
 
 @dataclass(frozen=True)
-class Flooding(BayesianAlgorithm):
+class Flooding(Timed):
     """Each agent's belief is exact, at learning rate 1, for all that has reached it.
 
     What agent j sees in round t is known to agent i from round t + max(1, d(i, j)) on. An upper
@@ -56,6 +66,10 @@ class Flooding(BayesianAlgorithm):
 
     policy: how each agent chooses from its belief, such as `posse.ThompsonSampling()`.
     family: the rewards that agents believe in, with their prior; None takes the bandit's own.
+    half_life: the rounds after which evidence weighs half, where means drift; None: never forget.
+    What reaches an agent late has faded on its way: its age counts, not how long it is known.
+    open: what a pull is until its reward comes, in delayed bandits: "wait" (None too) is nothing
+    yet; "count" is the lowest reward, corrected later, for who hears of successes only.
     """
 
     name: ClassVar[str] = "flooding"
@@ -78,16 +92,36 @@ class Flooding(BayesianAlgorithm):
         self, state: BayesianState, arms: NDArray[np.intp], rewards: FloatArray, weights: Any
     ) -> FloodingState:
         """Hear all that the neighbours know, this round's rewards included."""
+        n_rows = arms.size
+        statistics = state.family.statistic(rewards).reshape(-1, n_rows)
+        return self._spread(
+            state, Observations(np.arange(n_rows + 1), np.ravel(arms), statistics), weights
+        )
+
+    def hear(
+        self, state: BayesianState, arms: NDArray[np.intp], heard: Heard, weights: Any
+    ) -> FloodingState:
+        """The same of late rewards: what agents have in this round sets out in it."""
+        cells, statistics = self._evidence(state, arms, heard)
+        rows, its_arms = np.divmod(cells, state.belief.shape[-1])
+        order = np.argsort(rows, kind="stable")
+        starts = np.searchsorted(rows[order], np.arange(arms.size + 1))
+        return self._spread(
+            state, Observations(starts, its_arms[order], statistics[:, order]), weights
+        )
+
+    def _spread(self, state: BayesianState, now: Observations, weights: Any) -> FloodingState:
+        """The state after the observations of a round have gone one hop, and all older ones."""
         assert isinstance(state, FloodingState)  # made by init
-        n_runs, n_agents = arms.shape
-        log = [*state.log, (arms, state.family.statistic(rewards))]
+        n_runs, n_agents = state.known.shape[:2]
+        log = [*state.log, now]
         known = state.known.copy()
         agents = np.arange(n_agents)
         known[:, agents, agents] = state.first + len(log) - 1
         listeners = state.listeners or _listeners(weights, n_runs, n_agents)
         rows = known.reshape(-1, n_agents)[listeners.sources]
         heard = np.maximum.reduceat(rows, listeners.starts, axis=0).reshape(known.shape)
-        belief = state.belief + _evidence(state, log, state.known, heard)
+        belief = self._faded(state) + _evidence(state, log, state.known, heard, self.fading)
         forgotten = max(0, int(heard.min()) + 1 - state.first)
         return replace(
             state,
@@ -151,22 +185,35 @@ def _listeners(weights: Any, n_runs: int, n_agents: int) -> Listeners:
 
 def _evidence(
     state: FloodingState,
-    log: list[tuple[IntArray, FloatArray]],
+    log: list[Observations],
     known: IntArray,  # (R, N, N)
     heard: IntArray,  # (R, N, N)
+    fading: float,
 ) -> FloatArray:
     """The sum of the statistics of all that agents hear for the first time: (D, R, N, K)."""
     run, agent, source = np.nonzero(heard > known)
     fresh = (heard - known)[run, agent, source]  # how many rounds of the source
-    nth = np.arange(fresh.sum()) - np.repeat(np.cumsum(fresh) - fresh, fresh)
-    run, agent, source, since = (
-        np.repeat(x, fresh) for x in (run, agent, source, known[run, agent, source])
-    )
+    nth, run, agent, source, since = _repeated(fresh, run, agent, source, known[run, agent, source])
     place = since + 1 + nth - state.first  # in the log
-    arms = np.stack([arms for arms, _ in log])[place, run, source]
-    statistics = np.stack([statistic for _, statistic in log])[place, :, run, source]  # (n, D)
     shape = state.belief.shape
-    cells = (run * shape[2] + agent) * shape[3] + arms
+    listener = run * shape[2] + agent  # row of the agent that hears
+    told = run * shape[2] + source
+    # where the observations of each round begin when all rounds of the log are joined
+    offsets = np.cumsum([0, *(len(each.arms) for each in log)])
+    starts = np.stack([each.starts for each in log]) + offsets[:-1, None]  # (rounds, R N + 1)
+    first = starts[place, told]
+    nth, listener, place, first = _repeated(starts[place, told + 1] - first, listener, place, first)
+    arms = np.concatenate([each.arms for each in log])[first + nth]
+    statistics = np.concatenate([each.statistics for each in log], axis=1)[:, first + nth]
+    if fading != 1.0:
+        statistics = statistics * fading ** (len(log) - 1 - place)  # by their age
+    cells = listener * shape[3] + arms
     size = int(np.prod(shape[1:]))
-    sums = [np.bincount(cells, column, minlength=size) for column in statistics.T]
+    sums = [np.bincount(cells, row, minlength=size) for row in statistics]
     return np.stack(sums).astype(float).reshape(shape)
+
+
+def _repeated(counts: IntArray, *arrays: IntArray) -> tuple[IntArray, ...]:
+    """Entry i of every array counts[i] times, and before them which of its times it is."""
+    nth = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    return nth, *(np.repeat(array, counts) for array in arrays)

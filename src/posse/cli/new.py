@@ -119,8 +119,8 @@ http = "127.0.0.1:{HTTP + place}"         # where the application asks
 listen = "127.0.0.1:{LISTEN + place}"       # where neighbours call
 store = "{name}.db"
 certificates = "certs"
-reward_window = 3600            # seconds to wait for a reward ...
-default_reward = 0              # ... and what silence then means
+reward_window = 3600            # seconds: longer than nearly every reward takes ...
+default_reward = 0              # ... and what silence means: right if only successes are reported
 remember = 7776000              # seconds for which decisions are kept: 90 days
 
 [neighbours]                    # where they listen

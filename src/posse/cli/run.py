@@ -89,7 +89,7 @@ def _refuse_too_large(experiment: Experiment) -> None:
     models = [getattr(each, "family", None) or e.bandit.family for each in e.algorithms.values()]
     for name in e.keep:
         sizes = [axes(e.bandit, e.network, rounds, model) for model in models]
-        if 8 * rows * max(numbers_a_run(name, each) for each in sizes) > LARGEST_ARRAY:
+        if 8 * rows * max(numbers_a_run(name, each, e.bandit) for each in sizes) > LARGEST_ARRAY:
             raise Mistake(
                 f"keep: {name!r} of {rows} runs at {rounds} rounds does not fit into a result file "
                 "of 2 GB: keep fewer rounds, such as record = 100, or fewer runs"

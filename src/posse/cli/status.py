@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any
@@ -88,14 +89,21 @@ class _Agent:
         from posse.live.store import Unknown
 
         try:
-            there = list(self._of(None).experiments()["experiments"])
+            there = self._of(None).experiments()["experiments"]
         except Unknown:  # an agent of 0.1 has one, and does not say so
-            there = []
+            there = {}
         if self._experiment is not None and self._experiment not in there:
             known = ", ".join(map(str, there))
             raise Mistake(f"{self.url} has no experiment {self._experiment}, but {known}")
         chosen = [self._experiment] if self._experiment else there if len(there) > 1 else [None]
-        return {name: (self._holds(name), self._of(name).arms()) for name in chosen}
+        only: dict[str, Any] = next(iter(there.values()), {})
+        return {
+            name: (
+                {**there.get(name, only), **self._holds(name), "verdict": self._verdict(name)},
+                self._of(name).arms(),
+            )
+            for name in chosen
+        }
 
     def _holds(self, experiment: str | None) -> dict[str, Any]:
         """What is pinned and paused; an agent of 0.1 knows no such thing."""
@@ -105,6 +113,15 @@ class _Agent:
             return dict(self._of(experiment).controls())
         except Unknown:
             return {"pinned": None, "paused": []}
+
+    def _verdict(self, experiment: str | None) -> str:
+        """Whether it may stop, in a sentence; empty for an experiment without `stop`."""
+        from posse.live.store import Unknown
+
+        try:
+            return str(self._of(experiment).verdict()["sentence"])
+        except Unknown:  # or an older agent
+            return ""
 
 
 def _shown(agent: Any) -> Any:
@@ -179,7 +196,32 @@ def _arms(arms: dict[str, dict[str, Any]], holds: dict[str, Any], title: str) ->
             _count(arm["pulls_here"]),
             _count(arm["pulls_in_network"]),
         )
-    return [Text(title, "italic"), table, Text("")]
+    return [Text(title, "italic"), table, *map(Text, _windows(arms, holds)), Text("")]
+
+
+def _windows(arms: dict[str, dict[str, Any]], holds: dict[str, Any]) -> Iterator[str]:
+    """What is not in the table yet, or never will be, and the verdict; older agents say less."""
+    counted = {
+        name: (a.get("open_here", 0), a.get("open_in_network", 0)) for name, a in arms.items()
+    }
+    if any(map(any, counted.values())):
+        numbers = ", ".join(
+            f"{name} {_count(here)} here, {_count(all_)} in network"
+            for name, (here, all_) in counted.items()
+        )
+        yield f"open, so not shown above: {numbers}"
+    elif holds.get("silence") == "wait" and holds["open_decisions"]:
+        yield f"open, so not shown above: {_count(holds['open_decisions'])} here"
+    if said := holds.get("verdict"):
+        yield f"verdict: {said}"
+    if late := holds.get("late_rewards"):
+        yield (
+            f"late: {_count(late)} reward{'s' if late > 1 else ''} came up to "
+            f"{holds['longest_lateness']:,.0f} s after the window had closed, and did not count: "
+            "lengthen reward_window"
+        )
+    if void := holds.get("void_rewards"):
+        yield f"void: {_count(void)} of decisions that were open when the disk was set back"
 
 
 def _network(network: dict[str, Any]) -> list[Any]:

@@ -24,11 +24,13 @@ class Abilities:
     kernel: the kind of belief in `lab.compiled.beliefs` whose count and total the two coordinates
     are, up to a linear map (`pair`). None: no kernel, and the reference engine plays.
     reward_kernel: what draws its rewards in `lab.compiled.rewards`.
+    assumption: on what a verdict of `posse.verdict` rests beside the range of rewards, in words.
     """
 
     powers: ClassVar[tuple[int, ...]] = ()
     kernel: ClassVar[str | None] = None
     reward_kernel: ClassVar[str | None] = None
+    assumption: ClassVar[str] = ""
 
     @property
     def divergence(self) -> Divergence | None:
@@ -54,6 +56,19 @@ class Abilities:
     def reward_parameter(self) -> float:
         """The number that the reward kernel is given beside the means."""
         return 0.0
+
+    @property
+    def site_spread(self) -> float:
+        """How far the means of an arm may lie apart between sites, in units of `site_unit`."""
+        return 1.0
+
+    def site_unit(self, means: FloatArray) -> FloatArray:
+        """What a site_sd between sites is a multiple of; of rates and counts, the mean."""
+        return means
+
+    def variance(self, means: FloatArray) -> FloatArray | None:
+        """The variance of one reward of an arm with this mean; None: it is no function of it."""
+        return None
 
     @property
     def edges(self) -> FloatArray:

@@ -40,6 +40,14 @@ class BetaBelief(Abilities):
         """1/2, by Hoeffding's lemma: rewards lie in [0, 1]."""
         return 0.5
 
+    def site_unit(self, means: FloatArray) -> FloatArray:
+        """The rate of what is rarer, success or failure."""
+        return np.minimum(means, 1.0 - means)
+
+    def variance(self, means: FloatArray) -> FloatArray:
+        """m (1 - m): no reward in [0, 1] varies more, and the Beta belief supposes that it does."""
+        return means * (1.0 - means)
+
     def prior(self) -> FloatArray:
         """(alpha, beta): (2,)."""
         return np.array([self.alpha, self.beta], dtype=float)
@@ -52,6 +60,12 @@ class BetaBelief(Abilities):
         """alpha / (alpha + beta)."""
         alpha, beta = belief
         return np.asarray(alpha / (alpha + beta))
+
+    def posterior_variance(self, belief: FloatArray) -> FloatArray:
+        """alpha beta / ((alpha + beta)^2 (alpha + beta + 1))."""
+        alpha, beta = belief
+        both = alpha + beta
+        return np.asarray((alpha / both) * (beta / both) / (both + 1))
 
     def sample_mean(self, belief: FloatArray, generator: Randomness) -> FloatArray:
         """A Beta variate."""

@@ -25,6 +25,7 @@ class Exponential(Abilities):
     powers: ClassVar[tuple[int, ...]] = (1,)
     kernel: ClassVar[str | None] = "INVERSE_GAMMA"
     reward_kernel: ClassVar[str | None] = "draw_exponential"
+    assumption: ClassVar[str] = "rewards are exponential"
 
     shape: float = 2.0
     rate: float = 1.0
@@ -39,6 +40,10 @@ class Exponential(Abilities):
         """Of exponential laws."""
         return kl_exponential
 
+    def variance(self, means: FloatArray) -> FloatArray:
+        """The mean squared."""
+        return means**2
+
     def prior(self) -> FloatArray:
         """(shape, rate): (2,)."""
         return np.array([self.shape, self.rate], dtype=float)
@@ -51,6 +56,13 @@ class Exponential(Abilities):
         """rate / (shape - 1)."""
         shape, rate = belief
         return np.asarray(rate / (shape - 1))
+
+    def posterior_variance(self, belief: FloatArray) -> FloatArray:
+        """(rate / (shape - 1))^2 / (shape - 2), infinite for shapes up to 2."""
+        shape, rate = belief
+        finite = shape > 2
+        square = (rate / (shape - 1)) ** 2
+        return np.where(finite, square / np.where(finite, shape - 2, 1.0), np.inf)
 
     def sample_mean(self, belief: FloatArray, generator: Randomness) -> FloatArray:
         """An inverse-Gamma variate."""

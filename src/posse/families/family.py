@@ -121,24 +121,39 @@ def name_of(family: Any) -> str:
     return str(getattr(family, "name", type(family).__name__))
 
 
-def check_means(family: Family, means: ArrayLike) -> FloatArray:
-    """The means (..., K) as an array of floats, refused unless each lies in the family's range."""
+def check_means(family: Family, means: ArrayLike, drawn: bool = False) -> FloatArray:
+    """The means (..., K) as an array of floats, refused unless each lies in the family's range.
+
+    drawn: whether they are those of one run.
+    """
     try:
         if np.asarray(means).dtype.kind not in "iuf":  # NumPy would read "0.5" as a number
             raise TypeError
         values = np.asarray(means, dtype=float)
     except (TypeError, ValueError):
         raise ValueError(f"means must be numbers, got {means!r}") from None
-    if values.ndim not in (1, 2) or values.shape[-1] < 2 or not values.size:
-        raise ValueError(
-            f"means must hold at least 2 arms, as (K,) or (runs, K), got shape {values.shape}"
-        )
+    axes = ("agents",) if drawn else ("runs", "agents")
+    if not 1 <= values.ndim <= 1 + len(axes) or values.shape[-1] < 2 or not values.size:
+        forms = "(K,) or (agents, K)" if drawn else "(K,), (runs, K) or (runs, agents, K)"
+        raise ValueError(f"means must hold at least 2 arms, as {forms}, got shape {values.shape}")
     outside = ~family.means.contains(values) | (np.abs(values) > LARGEST_MEAN)
     if outside.any():
         index = tuple(int(i) for i in np.argwhere(outside)[0])
-        where = f"arm {index[-1]}" + (f" of run {index[0]}" if len(index) > 1 else "")
+        named = [f" of {axis[:-1]} {i}" for axis, i in zip(axes, index[:-1], strict=False)]
         raise ValueError(
-            f"means: {where} has mean {float(values[index])!r}, "
+            f"means: arm {index[-1]}{''.join(reversed(named))} has mean {float(values[index])!r}, "
             f"but {name_of(family)} means must be numbers in {family.means} of size 1e30 at most"
         )
     return values
+
+
+def nearest_means(family: Family, means: FloatArray) -> FloatArray:
+    """The nearest means that the family has, for what was moved beyond them."""
+    low, high = max(family.means.low, -LARGEST_MEAN), min(family.means.high, LARGEST_MEAN)
+    if not family.means.closed:  # the ends themselves are outside
+        margin = 1 / LARGEST_MEAN
+        low, high = (
+            max(low + margin, np.nextafter(low, high)),
+            min(high - margin, np.nextafter(high, low)),
+        )
+    return np.clip(means, low, high)

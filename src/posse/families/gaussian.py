@@ -30,6 +30,7 @@ class Gaussian(Abilities):
     powers: ClassVar[tuple[int, ...]] = (1,)
     kernel: ClassVar[str | None] = "GAUSSIAN"
     reward_kernel: ClassVar[str | None] = "draw_gaussian"
+    assumption: ClassVar[str] = "sigma is right"
 
     sigma: float = 1.0
     prior_mean: float = 0.0
@@ -65,6 +66,19 @@ class Gaussian(Abilities):
         """sigma."""
         return float(self.sigma)
 
+    @property
+    def site_spread(self) -> float:
+        """prior_sd."""
+        return self.prior_sd
+
+    def site_unit(self, means: FloatArray) -> FloatArray:
+        """1: a mean may be 0."""
+        return np.ones_like(means)
+
+    def variance(self, means: FloatArray) -> FloatArray:
+        """sigma^2."""
+        return np.full_like(means, self.sigma**2)
+
     def prior(self) -> FloatArray:
         """(prior_mean / prior_sd^2, 1 / prior_sd^2): (2,)."""
         return np.array([self.prior_mean, 1.0]) / self.prior_sd**2
@@ -77,6 +91,10 @@ class Gaussian(Abilities):
         """Shift over precision."""
         shift, precision = belief
         return np.asarray(shift / precision)
+
+    def posterior_variance(self, belief: FloatArray) -> FloatArray:
+        """One over the precision."""
+        return np.asarray(1.0 / belief[1])
 
     def sample_mean(self, belief: FloatArray, generator: Randomness) -> FloatArray:
         """A normal variate."""

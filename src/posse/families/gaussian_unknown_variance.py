@@ -84,6 +84,12 @@ class GaussianUnknownVariance(Abilities):
         """The location."""
         return self.unpack(belief).location
 
+    def posterior_variance(self, belief: FloatArray) -> FloatArray:
+        """That of Student's t, infinite for shapes up to 1."""
+        q = self.unpack(belief)
+        finite = q.shape > 1
+        return np.where(finite, q.scale**2 * q.shape / np.where(finite, q.shape - 1, 1.0), np.inf)
+
     def sample_mean(self, belief: FloatArray, generator: Randomness) -> FloatArray:
         """A precision from its Gamma, then a mean given the precision."""
         q = self.unpack(belief)

@@ -126,6 +126,13 @@ class Grid(Abilities):
         middles = (self.edges[:-1] + self.edges[1:]) / 2
         return np.tensordot(middles, self._masses(belief), axes=1)
 
+    def posterior_variance(self, belief: FloatArray) -> FloatArray:
+        """Between the cells and, uniform there, inside them."""
+        middles, widths = (self.edges[:-1] + self.edges[1:]) / 2, np.diff(self.edges)
+        off = middles.reshape(-1, *[1] * (belief.ndim - 1)) - self.posterior_mean(belief)
+        inside = (widths**2 / 12).reshape(-1, *[1] * (belief.ndim - 1))
+        return np.asarray((self._masses(belief) * (off**2 + inside)).sum(axis=0))
+
     def sample_mean(self, belief: FloatArray, generator: Randomness) -> FloatArray:
         """The quantile at a uniform level."""
         return self.mean_quantile(belief, generator.random(belief.shape[1:]))

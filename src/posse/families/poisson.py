@@ -25,6 +25,7 @@ class Poisson(Abilities):
     powers: ClassVar[tuple[int, ...]] = (1,)
     kernel: ClassVar[str | None] = "GAMMA"
     reward_kernel: ClassVar[str | None] = "draw_poisson"
+    assumption: ClassVar[str] = "counts are Poisson"
 
     shape: float = 1.0
     rate: float = 1.0
@@ -38,6 +39,10 @@ class Poisson(Abilities):
         """Of Poisson laws."""
         return kl_poisson
 
+    def variance(self, means: FloatArray) -> FloatArray:
+        """The mean."""
+        return means
+
     def prior(self) -> FloatArray:
         """(shape, rate): (2,)."""
         return np.array([self.shape, self.rate], dtype=float)
@@ -50,6 +55,11 @@ class Poisson(Abilities):
         """Shape over rate."""
         shape, rate = belief
         return np.asarray(shape / rate)
+
+    def posterior_variance(self, belief: FloatArray) -> FloatArray:
+        """Shape over rate squared."""
+        shape, rate = belief
+        return np.asarray(shape / rate**2)
 
     def sample_mean(self, belief: FloatArray, generator: Randomness) -> FloatArray:
         """A Gamma variate."""

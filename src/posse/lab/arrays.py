@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from posse import checks
-from posse.lab.keep import KEEP
+from posse.lab.keep import KEEP, dims_in
 
 # the largest count that the file format holds
 LARGEST = np.iinfo(np.int32).max
@@ -37,7 +37,7 @@ def read_only(
 
 
 def read_only_kept(
-    kept: Mapping[str, ArrayLike], sizes: Mapping[str, int]
+    kept: Mapping[str, ArrayLike], sizes: Mapping[str, int], settings: Mapping[str, Any]
 ) -> dict[str, NDArray[Any]]:
     """What was kept, in the order of the table, if it has the axes that the table says.
 
@@ -47,7 +47,7 @@ def read_only_kept(
         checks.choice("kept", name, KEEP)
     checked = {}
     for name in [name for name in KEEP if name in kept]:
-        dims = KEEP[name].dims
+        dims = dims_in(name, np.ndim(kept[name]), settings)
         array = read_only(f"kept {name}", kept[name], len(dims), np.float64, finite=False)
         wanted = tuple(sizes.get(dim, size) for dim, size in zip(dims, array.shape, strict=True))
         if array.shape != wanted:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posse.algorithms.algorithm import Algorithm, Problem
-from posse.bandits import Bandit, take
+from posse.bandits import Bandit, SiteMeans
 from posse.families.family import Family
 from posse.networks.network import Network
 from posse.randomness import FloatArray, generator
@@ -58,16 +58,31 @@ class Simulation:
             n_runs=n_runs,
         )
 
+    def true_means(self, runs: Sequence[int]) -> FloatArray:
+        """Each run's means before any drift: (R, M, K), M = 1 where all agents have the same."""
+        bandit, n_arms = self.bandit, self.bandit.n_arms
+        means = [bandit.means_of_run(run, generator(self.seed, run, "means")) for run in runs]
+        if any(drawn.shape[-1] != n_arms for drawn in means):
+            raise ValueError(f"means: every run must have {n_arms} arms, as the first draw had")
+        if isinstance(bandit.means, SiteMeans):
+            means = [
+                bandit.means.of_agents(
+                    drawn,
+                    self.network.n_agents,
+                    bandit.family,
+                    generator(self.seed, run, "sites"),
+                )
+                for run, drawn in zip(runs, means, strict=True)
+            ]
+        return np.stack([np.atleast_2d(drawn) for drawn in means])
+
     def true_arms(self, runs: Sequence[int]) -> tuple[FloatArray, NDArray[np.intp]]:
-        """Each run's means in a random order of arms, and that order: (R, K) each.
+        """Each run's means (R, M, K) in a random order of arms, and that order (R, K).
 
         So position never matters, however ties are broken.
         """
-        n_arms, orders = self.bandit.n_arms, arm_orders(self.seed, runs, self.bandit.n_arms)
-        means = [self.bandit.means_of_run(run, generator(self.seed, run, "means")) for run in runs]
-        if any(len(drawn) != n_arms for drawn in means):
-            raise ValueError(f"means: every run must have {n_arms} arms, as the first draw had")
-        return take(np.stack(means), orders), orders
+        orders = arm_orders(self.seed, runs, self.bandit.n_arms)
+        return in_played_order(self.true_means(runs), orders), orders
 
 
 @dataclass(frozen=True)
@@ -94,6 +109,11 @@ class Block:
 def arm_orders(seed: int, runs: Sequence[int], n_arms: int) -> NDArray[np.intp]:
     """The caller's arm that is arm 0, 1, ... to the algorithm, in each run: (R, K)."""
     return np.stack([generator(seed, run, "permutation").permutation(n_arms) for run in runs])
+
+
+def in_played_order(values: FloatArray, order: NDArray[np.intp]) -> FloatArray:
+    """Relabel the arms of an array (R, M, K) by their order (R, K) in each run."""
+    return np.take_along_axis(values, order[:, None, :], axis=-1)
 
 
 def in_callers_order(values: NDArray[T], order: NDArray[np.intp]) -> NDArray[T]:

@@ -12,10 +12,9 @@ from functools import partial
 from typing import Any, TypeVar
 
 from posse.algorithms import ALGORITHMS, Algorithm
-from posse.bandits import Bandit
+from posse.bandits import DELAYS, DRIFTS, MEANS, Bandit, SiteMeans
 from posse.decoding import Decoder, naming, table
 from posse.families import FAMILIES, Family
-from posse.lab.settings import MEANS
 from posse.named import find
 from posse.networks import GRAPHS, Network
 from posse.policies import POLICIES, Policy
@@ -39,6 +38,21 @@ def _means(data: Any) -> Any:
     return _entry(MEANS, data) if isinstance(data, str | Mapping) else data
 
 
+def _delay(data: Any) -> Any:
+    """When rewards arrive: an entry of DELAYS, or a function that draws it."""
+    return find(data) if isinstance(data, str) and ":" in data else _entry(DELAYS, data)
+
+
+def _bandit(data: Any) -> Bandit:
+    """A bandit; `site_sd` beside its means makes them SiteMeans."""
+    given = dict(table(data))
+    if "site_sd" in given and "means" in given:
+        with naming(("site_sd",)):
+            given["means"] = SiteMeans(_means(given["means"]), given.pop("site_sd"))
+    bandit: Bandit = _DECODER.fields(Bandit, given, also=("site_sd",))
+    return bandit
+
+
 def _network(data: Any) -> Network:
     given = table(data)
     with naming(("graph", *given)):
@@ -53,6 +67,11 @@ _DECODER = Decoder(
         Policy: partial(_entry, POLICIES),
         Algorithm: partial(_entry, ALGORITHMS),
         Network: _network,
-        (Bandit, "means"): _means,  # wider than annotations can say
+        Bandit: _bandit,
+        # wider than annotations can say
+        (Bandit, "means"): _means,
+        (SiteMeans, "means"): _means,
+        (Bandit, "drift"): partial(_entry, DRIFTS),
+        (Bandit, "delay"): _delay,
     }
 )

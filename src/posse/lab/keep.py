@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from posse import checks
+from posse.bandits import Bandit
 
 
 class Kept(NamedTuple):
@@ -17,7 +19,8 @@ class Kept(NamedTuple):
 
 KEEP: dict[str, Kept] = {
     "agents": Kept("agent_regret", ("run", "agent", "time")),
-    "means": Kept("means", ("run", "arm")),
+    # without agents where all have the same, without time where nothing drifts
+    "means": Kept("means", ("run", "time", "agent", "arm")),
     "messages": Kept("numbers_sent", ("run", "time")),
     "beliefs": Kept("beliefs", ("run", "time", "coordinate", "agent", "arm")),
     "signs": Kept("signs", ("run", "time", "sketch", "agent", "arm")),
@@ -39,9 +42,20 @@ def coordinates_of(family: Any) -> int:
     return len(family.prior()) if hasattr(family, "prior") else 2
 
 
-def numbers_a_run(name: str, sizes: dict[str, int]) -> int:
+def dims_of(name: str, drifts: bool, per_agent: bool) -> tuple[str, ...]:
+    """The axes of what is kept, given whether the true means drift and differ by agent."""
+    absent = {"time": not drifts, "agent": not per_agent} if name == "means" else {}
+    return tuple(dim for dim in KEEP[name].dims if not absent.get(dim))
+
+
+def dims_in(name: str, n_axes: int, settings: Mapping[str, Any]) -> tuple[str, ...]:
+    """The axes of an array of a result, told by its settings; three of means are of either kind."""
+    bandit = settings.get("bandit")
+    drifts = isinstance(bandit, Mapping) and "drift" in bandit
+    return dims_of(name, drifts, per_agent=n_axes > 2 + drifts)
+
+
+def numbers_a_run(name: str, sizes: Mapping[str, int], bandit: Bandit) -> int:
     """How many numbers one run keeps: sizes of the axes but that of runs, by name."""
-    count = 1
-    for axis in KEEP[name].dims[1:]:
-        count *= sizes[axis]
-    return count
+    dims = dims_of(name, bandit.drift is not None, bandit.per_agent)
+    return math.prod(sizes[dim] for dim in dims[1:])

@@ -12,19 +12,22 @@ from typing import Any
 import numpy as np
 
 from posse import checks, policies
-from posse.algorithms import ALGORITHMS, Decentralized
+from posse.algorithms import ALGORITHMS, Centralized, Decentralized, Flooding
 from posse.algorithms.bayesian import BayesianAlgorithm
+from posse.algorithms.timed import Timed
 from posse.bandits import Bandit, UniformMeans
 from posse.families.family import check_family, name_of
 from posse.lab.settings import not_rerunnable
+from posse.networks.dynamics import is_own
 from posse.networks.network import Network
 from posse.randomness import generator
 
 # What a policy reads beliefs by; one of the user's may read them by anything.
 _READS = {
-    policies.ThompsonSampling: "sample_mean",
-    policies.BayesUCB: "mean_quantile",
-    policies.Greedy: "posterior_mean",
+    policies.ThompsonSampling: ["sample_mean"],
+    policies.BayesUCB: ["mean_quantile"],
+    policies.Greedy: ["posterior_mean"],
+    policies.TopTwo: ["sample_mean", "posterior_mean"],
 }
 
 
@@ -36,22 +39,25 @@ def check_problem(bandit: Any, network: Any) -> None:
         raise ValueError(
             f"network must be a network such as posse.networks.cycle(10), got {network!r}"
         )
+    bandit.check_agents(network.n_agents)
     check_family("the bandit's family", bandit.family, ["draw_rewards"], ["means", "rewards"])
 
 
 def check_means(bandit: Bandit, seed: int, runs: range) -> None:
     """Draw the means of all runs by a function of the user's: it may fail, or change K, in any."""
-    if not callable(bandit.means) or isinstance(bandit.means, UniformMeans):
+    function = bandit.means_of_arms
+    if not callable(function) or isinstance(function, UniformMeans):
         return
-    n_arms = bandit.n_arms
     once, again = (bandit.means_of_run(runs[0], generator(seed, runs[0], "means")) for _ in "12")
     if not np.array_equal(once, again):
         raise ValueError(
-            f"means: {checks.shown(bandit.means)} must draw from the generator it is given and "
+            f"means: {checks.shown(function)} must draw from the generator it is given and "
             "nothing else: a run must have the same means whenever it is played"
         )
     for run in runs:
-        if len(bandit.means_of_run(run, generator(seed, run, "means"))) != n_arms:
+        drawn = bandit.means_of_run(run, generator(seed, run, "means"))
+        if drawn.shape != once.shape:
+            n_arms = bandit.n_arms
             raise ValueError(f"means: every run must have {n_arms} arms, as the first draw had")
 
 
@@ -67,7 +73,7 @@ def check_algorithm(label: str, algorithm: Any, bandit: Bandit, keep: tuple[str,
     model = own or bandit.family
     who = f"the family of {label}" if own else f"the bandit's family, the model of {label},"
     if isinstance(algorithm, BayesianAlgorithm):
-        reads = [_READS[type(algorithm.policy)]] if type(algorithm.policy) in _READS else []
+        reads = _READS.get(type(algorithm.policy), [])
         check_family(who, model, ["prior", "statistic", *reads], ["rewards"])
     elif own:
         check_family(who, model, [], ["rewards"])
@@ -76,6 +82,8 @@ def check_algorithm(label: str, algorithm: Any, bandit: Bandit, keep: tuple[str,
             f"family {name_of(model)!r} learns from rewards in {model.rewards}, but the bandit's "
             f"{name_of(bandit.family)!r} rewards lie in {bandit.family.rewards}"
         )
+    if bandit.delay is not None:
+        _check_late(label, algorithm, model, bandit, keep)
     if "messages" in keep and not callable(getattr(algorithm, "numbers_sent", None)):
         raise ValueError(
             f"keep: {label} does not say how many numbers it sends: give "
@@ -91,6 +99,50 @@ def check_algorithm(label: str, algorithm: Any, bandit: Bandit, keep: tuple[str,
         )
     if "beliefs" in keep and without:
         raise ValueError(f"keep: {label} is {type(algorithm).__name__}, which has no beliefs")
+
+
+def _check_late(
+    label: str, algorithm: Any, model: Any, bandit: Bandit, keep: tuple[str, ...]
+) -> None:
+    """Refuse who cannot hear late rewards, and what is not known of those that are open."""
+    if not callable(getattr(algorithm, "hear", None)):
+        raise ValueError(
+            f"{label} is {type(algorithm).__name__}, which cannot hear late rewards: delayed "
+            "bandits are for Decentralized, Isolated, Centralized and Flooding"
+        )
+    counts = isinstance(algorithm, Timed) and algorithm.open == "count"
+    if counts and algorithm.assumed(bandit.family.rewards.low, model) is None:
+        raise ValueError(
+            f"open='count' of {label} needs rewards with a lowest value that its model can learn "
+            f"from, and those of family {name_of(bandit.family)!r} lie in {bandit.family.rewards}: "
+            "use open='wait'"
+        )
+    if "signs" in keep:
+        raise ValueError("keep: signs are not kept of a delayed bandit, whose open pulls have none")
+    if "messages" in keep and isinstance(algorithm, Centralized | Flooding):
+        raise ValueError(
+            f"keep: messages of {label} are not counted for a delayed bandit: "
+            f"{type(algorithm).__name__} tells of rewards when they come"
+        )
+
+
+def warn_of_short_memory(
+    algorithm: Any, network: Network, keep: tuple[str, ...], stacklevel: int
+) -> None:
+    """Say that beliefs will be surer than their evidence: it fades before it has mixed.
+
+    Regret hardly suffers, so only who keeps beliefs is told, and not who calibrates them.
+    """
+    half_life = algorithm.half_life if isinstance(algorithm, Decentralized) else None
+    if half_life is None or "beliefs" not in keep or "signs" in keep or is_own(network.dynamics):
+        return
+    if half_life * network.spectral_gap < 1:
+        warnings.warn(
+            f"half_life is {half_life:g} rounds, below the mixing time of the network "
+            f"(1/gap = {1 / network.spectral_gap:.3g}): intervals of these beliefs are too "
+            "narrow; keep signs too, for posse.calibrated",
+            stacklevel=stacklevel + 1,
+        )
 
 
 def warn_of_what_cannot_be_rerun(settings: Sequence[Mapping[str, Any]], stacklevel: int) -> None:

@@ -49,7 +49,7 @@ def check_size(
     numbers = 0.0
     for model in models or [bandit.family]:
         sizes = axes(bandit, network, points, model)
-        kept = sum(keeping.numbers_a_run(name, sizes) for name in keep)
+        kept = sum(keeping.numbers_a_run(name, sizes, bandit) for name in keep)
         numbers += points + kept + sizes["agent"] * sizes["arm"] / 2  # pulls are half as long
     gigabytes, room = runs * 8 * numbers / 1e9, memory()
     if gigabytes > room:

@@ -13,7 +13,9 @@ from posse.families import FAMILIES, Grid
 from posse.families.family import name_of
 from posse.lab.blocks import Advance, Block, Simulation, in_parts, play_blocks
 from posse.lab.keep import coordinates_of
-from posse.lab.tally import Tally
+from posse.lab.late import LateRewards
+from posse.lab.tally import Tally, first_cells
+from posse.lab.worlds import World
 from posse.randomness import FloatArray, Streams
 
 # Arrays of about this many numbers stay in the processor's cache.
@@ -29,23 +31,29 @@ def simulate_block(
     """
     s = simulation
     problem = s.problem(len(runs))
-    means, order = s.true_arms(runs)  # (R, K) each
+    world = World(s, runs)
     to_policy = Streams.of(s.seed, runs, "policy")
     to_rewards = Streams.of(s.seed, runs, "rewards")
     to_network = Streams.of(s.seed, runs, "network")
     draw_weights = s.network.sampler(len(runs))
 
     state = s.algorithm.init(problem)
-    tally = Tally(s, problem, runs, means, order, state)
-    first_cell = np.arange(0, means.size, problem.n_arms)[:, None]  # of each run among all means
+    tally = Tally(s, problem, runs, world, state)
+    first_cell = first_cells(world.means)
     draw_rewards = _drawing(s.bandit.family)
+    late = LateRewards(s, runs) if s.bandit.delay is not None else None
     for t in range(1, (rounds or s.horizon) + 1):
         chosen = s.algorithm.choose(state, t, to_policy)
         arms = _checked(s.algorithm, chosen, problem)  # (R, N)
+        world.begin(t)
         cells = first_cell + arms  # take_along_axis, which is slower, finds them twice
-        rewards = draw_rewards(means.take(cells), to_rewards)  # (R, N)
+        rewards = draw_rewards(world.means.take(cells), to_rewards)  # (R, N)
         weights = draw_weights(to_network, t)  # W(t)
-        state = s.algorithm.learn(state, arms, rewards, weights)
+        if late is None:
+            state = s.algorithm.learn(state, arms, rewards, weights)
+        else:
+            hear: Any = s.algorithm  # which has the method, or was refused
+            state = hear.hear(state, arms, late.heard(t, arms, rewards), weights)
         tally.add(t, cells, state, weights)
         advance(len(runs))
     return tally.block()

@@ -67,7 +67,8 @@ class Result:
         for name, value in fields.items():
             object.__setattr__(self, name, value)
         sizes = dict(zip(("run", "agent", "arm", "time"), (*pulls.shape, len(times)), strict=True))
-        object.__setattr__(self, "kept", MappingProxyType(read_only_kept(self.kept, sizes)))
+        kept = read_only_kept(self.kept, sizes, self.settings)
+        object.__setattr__(self, "kept", MappingProxyType(kept))
 
     @property
     def agent_regret(self) -> NDArray[np.float64]:
@@ -76,7 +77,11 @@ class Result:
 
     @property
     def means(self) -> NDArray[np.float64]:
-        """The true means of the arms in each run, (runs, arms)."""
+        """The true means of the arms in each run, (runs, arms), or (runs, agents, arms).
+
+        Where they drift, those of each recorded round: (runs, len(times), arms), or with agents
+        (runs, len(times), agents, arms).
+        """
         return self._kept("means")
 
     @property
@@ -166,7 +171,9 @@ class Result:
     def best_arm_share(self) -> float | None:
         """Give the share of pulls that went to a best arm, if the settings tell the true means."""
         bandit = self.settings.get("bandit")
-        means = bandit.get("means") if isinstance(bandit, dict) else None
+        if not isinstance(bandit, dict) or "drift" in bandit or "site_sd" in bandit:
+            return None  # the best arm is not always or everywhere the same
+        means = bandit.get("means")
         if not isinstance(means, list) or len(means) != self.n_arms:
             return None
         if not all(type(mean) in (int, float) and math.isfinite(mean) for mean in means):

@@ -14,17 +14,14 @@ import numpy as np
 
 import posse
 from posse.algorithms import ALGORITHMS
-from posse.bandits import Bandit, UniformMeans
+from posse.bandits import DELAYS, DRIFTS, MEANS, Bandit, SiteMeans
 from posse.checks import FrozenArray
 from posse.families import FAMILIES
 from posse.named import REPR_ONLY, name_of, repr_only
 from posse.networks import Network
 from posse.policies import POLICIES
 
-# Ways to draw the means of arms; any other is named 'module:function'.
-MEANS: dict[str, Any] = {"uniform": UniformMeans}
-
-REGISTRIES: tuple[dict[str, Any], ...] = (FAMILIES, POLICIES, ALGORITHMS, MEANS)
+REGISTRIES: tuple[dict[str, Any], ...] = (FAMILIES, POLICIES, ALGORITHMS, MEANS, DRIFTS, DELAYS)
 
 
 def to_data(value: Any) -> Any:
@@ -55,6 +52,9 @@ def _dataclass(value: Any) -> Any:
     given = {f.name: getattr(value, f.name) for f in dataclasses.fields(value) if f.init}
     fields = {key: to_data(item) for key, item in given.items() if item is not None}
     if isinstance(value, Bandit):
+        if isinstance(value.means, SiteMeans):  # as the constructors have it
+            sites = fields.pop("means")
+            fields |= {"means": sites["means"], "site_sd": sites["sd"]}
         return fields
     name = _kind(type(value))
     return repr_only(value) if name is None else {"name": name, **fields}

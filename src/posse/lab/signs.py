@@ -23,12 +23,13 @@ class Sketches:
 
     def __init__(self, simulation: Simulation, problem: Problem, runs: Sequence[int]) -> None:
         algorithm: Any = simulation.algorithm  # decentralized, or it was refused
-        self._rate = algorithm.rate(problem)
+        self._rate, self._fading = algorithm.rate(problem), algorithm.fading
         self._signs = Streams.of(simulation.seed, runs, "signs")
         between = (problem.n_runs, problem.n_agents)
         self.values: FloatArray = calibration.no_sketch(between, problem.n_arms)
 
     def learn(self, arms: NDArray[np.intp], weights: Any) -> None:
-        """Add a round's pulls (R, N), then merge with the round's W(t)."""
-        updated = calibration.observe(self.values, arms, self._rate, self._signs)
+        """Fade as the beliefs do, add a round's pulls (R, N), then merge with the round's W(t)."""
+        faded = self.values if self._fading == 1.0 else self._fading * self.values
+        updated = calibration.observe(faded, arms, self._rate, self._signs)
         self.values = beliefs.merge(updated, weights)

@@ -16,7 +16,7 @@ from posse import checks
 from posse.algorithms.algorithm import Algorithm
 from posse.algorithms.forced import ForcedStart
 from posse.bandits import Bandit
-from posse.lab import described, parts, ranges, reference
+from posse.lab import described, parts, ranges, reference, worlds
 from posse.lab import keep as keeping
 from posse.lab.blocks import Block, Simulation, in_parts, play_blocks
 from posse.lab.comparisons import Comparison
@@ -54,6 +54,9 @@ def simulate(
     record: None keeps every round, n keeps n log-spaced rounds, an array keeps those rounds.
     keep:   what to keep of each run besides regret and pulls: "agents" (agent_regret), "means",
             "messages" (numbers_sent), "beliefs", "signs" (for `posse.calibrated`).
+
+    With a half_life below the mixing time 1/gap of the network, beliefs of Algorithm 1 are surer
+    than their evidence: whoever keeps beliefs without signs is warned.
 
     >>> bandit, network = posse.Bandit.bernoulli([0.7, 0.5, 0.3]), posse.networks.cycle(5)
     >>> dec_ts = posse.Decentralized(posse.ThompsonSampling())
@@ -191,6 +194,7 @@ class _Task:
         # by bad luck when others have been played.
         self.network.of_run(self.seed, self.runs[0], most_draws=100)
         simulations = [self._simulation(entry) for entry in entries]
+        worlds.check_drift(_of_run(simulations[0], self.runs[0]), self.runs[0])
         models = [simulation.model for simulation in simulations]
         check_size(self.bandit, self.network, len(self.runs), len(self.times), self.keep, models)
         engines = _engines(entries, simulations)
@@ -199,6 +203,9 @@ class _Task:
             for simulation, engine in zip(simulations, engines, strict=True)
         ]
         parts.warn_of_what_cannot_be_rerun(settings, stacklevel=3)
+        for simulation in simulations:
+            of_first = _of_run(simulation, self.runs[0]).network
+            parts.warn_of_short_memory(simulation.algorithm, of_first, self.keep, stacklevel=3)
         if try_out:
             two = self.runs[: 1 if self.network.is_recipe else 2]
             for entry, simulation, engine in zip(entries, simulations, engines, strict=True):

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from posse.lab.comparisons import Comparison
 from posse.lab.files import atomic_write
-from posse.lab.keep import KEEP
+from posse.lab.keep import KEEP, dims_in
 from posse.lab.results import Result
 
 if TYPE_CHECKING:
@@ -49,7 +49,8 @@ def to_dataset(value: Result | Comparison) -> xr.Dataset:
         "pulls": (("run", "agent", "arm"), [result.pulls for result in results]),
     }
     for name in first.kept:
-        arrays[KEEP[name].attribute] = KEEP[name].dims, [result.kept[name] for result in results]
+        dims = dims_in(name, first.kept[name].ndim, first.settings)
+        arrays[KEEP[name].attribute] = dims, [result.kept[name] for result in results]
     shapes = {name: [result.kept[name].shape for result in results] for name in first.kept}
     return xr.Dataset(
         data_vars={

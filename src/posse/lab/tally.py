@@ -12,6 +12,7 @@ from posse.algorithms.algorithm import Problem
 from posse.algorithms.forced import without_forced_pulls
 from posse.lab.blocks import Block, Simulation, in_callers_order
 from posse.lab.signs import Sketches
+from posse.lab.worlds import World
 from posse.networks.operators import links_in_use
 from posse.randomness import FloatArray
 
@@ -24,19 +25,20 @@ class Tally:
         simulation: Simulation,
         problem: Problem,
         runs: Sequence[int],
-        means: FloatArray,  # (R, K)
-        order: NDArray[np.intp],  # (R, K) of the caller's arms
+        world: World,
         state: Any,  # the algorithm's, before round 1
     ) -> None:
         n_runs, n_agents, n_arms = problem.n_runs, problem.n_agents, problem.n_arms
         times = simulation.times
-        self._simulation, self._problem, self._order = simulation, problem, order
-        self._gaps = means.max(axis=1, keepdims=True) - means  # (R, K)
+        self._simulation, self._problem = simulation, problem
+        self._world, self._order = world, world.order
+        # where gaps drift, a round that costs nothing cannot be taken off at the end
+        self._free_rounds = simulation.uncharged_rounds if world.drifts else 0
         self._pulls = np.zeros((n_runs, n_agents, n_arms), dtype=np.int32)
         self._regret = np.zeros((n_runs, len(times)))
         self._so_far = np.zeros(n_runs)
         self._column = {int(t): column for column, t in enumerate(times)}
-        self._first_cell = np.arange(0, means.size, n_arms)[:, None]  # (R, 1) of each run's arms
+        self._first_cell = first_cells(world.means)
         of_agents = np.arange(0, self._pulls.size, n_arms).reshape(n_runs, n_agents)
         self._to_pulls = of_agents - self._first_cell  # from a cell to the agent's count of it
         self._kept: dict[str, FloatArray] = {}
@@ -44,7 +46,10 @@ class Tally:
             self._kept["agents"] = np.zeros((n_runs, n_agents, len(times)))
             self._of_agents = np.zeros((n_runs, n_agents))
         if "means" in simulation.keep:
-            self._kept["means"] = in_callers_order(means, order)
+            self._kept["means"] = self._means_now()
+            if world.drifts:
+                between = self._kept["means"].shape[1:]
+                self._kept["means"] = np.zeros((n_runs, len(times), *between))
         if "messages" in simulation.keep:
             self._kept["messages"] = np.zeros((n_runs, len(times)))
             self._sent = np.zeros(n_runs)
@@ -59,12 +64,14 @@ class Tally:
     def add(
         self,
         t: int,
-        cells: NDArray[np.intp],  # (R, N) where the arms played are among the arms of all runs
+        cells: NDArray[np.intp],  # (R, N) where the arms played are among all means (R, M, K)
         state: Any,
         weights: Any,
     ) -> None:
         """Charge round t's arms: the gaps of the arms played, averaged over agents."""
-        gaps = self._gaps.take(cells)  # (R, N)
+        gaps = self._world.gaps.take(cells)  # (R, N)
+        if t <= self._free_rounds:
+            gaps = np.zeros_like(gaps)
         self._so_far += gaps.mean(axis=1)
         self._pulls.reshape(-1)[self._to_pulls + cells] += 1
         if "agents" in self._kept:
@@ -80,6 +87,8 @@ class Tally:
         self._regret[:, column] = self._so_far
         if "agents" in self._kept:
             self._kept["agents"][:, :, column] = self._of_agents
+        if "means" in self._kept and self._world.drifts:
+            self._kept["means"][:, column] = self._means_now()
         if "messages" in self._kept:
             self._kept["messages"][:, column] = self._sent
         if "beliefs" in self._kept:
@@ -88,6 +97,11 @@ class Tally:
         if "signs" in self._kept:
             sketches = np.swapaxes(self._sketches.values, 0, 1)
             self._kept["signs"][:, column] = in_callers_order(sketches, self._order)
+
+    def _means_now(self) -> FloatArray:
+        """The true means of the round in the caller's order: (R, K), or (R, N, K)."""
+        means = in_callers_order(self._world.means, self._order)
+        return means if self._simulation.bandit.per_agent else means[:, 0]
 
     def _numbers_sent(self, t: int, state: Any, weights: Any) -> FloatArray:
         """How many numbers an agent sends in round t, on average: (R,)."""
@@ -105,14 +119,21 @@ class Tally:
     def block(self) -> Block:
         """The outcome, in the caller's order of arms."""
         s, times = self._simulation, self._simulation.times
-        regret = without_forced_pulls(self._regret, times, self._gaps, s.uncharged_rounds)
-        kept = dict(self._kept)
+        free = 0 if self._world.drifts else s.uncharged_rounds  # or they were not charged at all
+        gaps, kept = self._world.gaps, dict(self._kept)  # (R, M, K)
+        regret = without_forced_pulls(self._regret, times, gaps.mean(axis=1), free)
         if "agents" in kept:
-            gaps = np.repeat(self._gaps, self._problem.n_agents, axis=0)  # (R N, K)
+            of_agents = np.broadcast_to(gaps, self._pulls.shape).reshape(-1, gaps.shape[-1])
             rows = kept["agents"].reshape(-1, len(times))
-            charged = without_forced_pulls(rows, times, gaps, s.uncharged_rounds)
+            charged = without_forced_pulls(rows, times, of_agents, free)
             kept["agents"] = charged.reshape(kept["agents"].shape)
         return Block(regret, in_callers_order(self._pulls, self._order), kept)
+
+
+def first_cells(means: FloatArray) -> NDArray[np.intp]:
+    """Where the arms of each run and agent begin among all means (R, M, K): (R, M)."""
+    n_runs, n_rows, n_arms = means.shape
+    return np.arange(0, means.size, n_arms).reshape(n_runs, n_rows)
 
 
 def belief_of(state: Any, algorithm: Any, problem: Problem) -> FloatArray:

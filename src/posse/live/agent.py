@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 import secrets
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,14 +14,17 @@ import numpy as np
 from posse import checks
 from posse.families.family import Family
 from posse.live.beliefs import Beliefs, Subset
+from posse.live.choosing import Choice, Chooser
 from posse.live.evidence import SIGNS, Evidence
 from posse.live.exchange import EXCHANGES, Exchange
 from posse.live.exchange.ledger import LONGEST_NAME, MOST_ARMS, Ledger
 from posse.live.exchange.seam import Outgoing
 from posse.live.fingerprints import spellings
-from posse.policies.policy import Policy, argmax
+from posse.live.shares import Shares
+from posse.live.site_reading import Differences, Sharing, SiteReading
+from posse.live.verdicts import Judge, Judgement, Stop
+from posse.policies.policy import Policy
 from posse.policies.thompson import ThompsonSampling
-from posse.race import Race
 from posse.randomness import FloatArray
 from posse.summary import summarise
 
@@ -54,16 +55,28 @@ class ArmStatus:
     pulls_in_network: float
     open_here: float = 0.0  # made, and their reward not final yet
     open_in_network: float = 0.0
+    network_mean: float | None = None  # the average over sites; None: there are no others, or flows
+    network_low: float | None = None
+    network_high: float | None = None
+    sd_between_sites: float | None = None
+    sites_differ: bool = False  # whether there is little doubt that they do
 
 
 class Agent:
     """Plays by a policy, learns from its own rewards and from its neighbours' evidence.
 
     arms: names; family: the reward model with its prior; exchange: "origins" or "flows", and
-    exchange_options: its further arguments. No files, no network: `tick` and `receive` pass
-    messages, and a loop over some agents in memory is the simplest network.
+    exchange_options: its further arguments. min_share: the least probability of an allowed arm;
+    new_arm_share: the most that arms of fewer than new_arm_pulls closed decisions get together,
+    while others are allowed. stop: when people want to stop; then neighbours must wait as long for
+    rewards, `reward_window` seconds. half_life: seconds after which evidence is worth half; time is
+    that of `tick`, and before the first that of the option `clock`. No files, no network: `tick`
+    and `receive` pass messages, and a loop over some agents in memory is the simplest network.
 
     silent_default: the reward that silence means, if decisions count from the start (`begin`).
+    sites: "alike": the evidence of others counts like the own; "differ": for what it is worth here,
+    as learnt from how far sites differ; a number: their standard deviation (`posse.sites`), if it
+    is known. Others are read once a tick.
     """
 
     _status: tuple[int, dict[str, ArmStatus]]  # of a revision of the evidence
@@ -79,15 +92,22 @@ class Agent:
         network_size: int | None = None,
         exchange_options: Mapping[str, Any] | None = None,
         horizon: int | None = None,
+        min_share: float = 0.0,
+        new_arm_share: float | None = None,
+        new_arm_pulls: int = 100,
         seed: int | None = None,
+        stop: Stop | None = None,
+        reward_window: float | None = None,
         silent_default: float | None = None,
+        sites: str | float = "alike",
+        half_life: float | None = None,
     ) -> None:
         names = _names(arms)
         self.family, self.policy = family, policy or ThompsonSampling()
-        checks.capable("policy", self.policy, ["scores"], "posse.ThompsonSampling()")
-        self._races = _takes_race(self.policy)
-        self._timeless = getattr(self.policy.scores, "timeless", False)
-        self.horizon = horizon
+        shares = Shares(min_share, new_arm_share, new_arm_pulls)
+        shares.check(len(names))
+        self._chooser = Chooser(self.policy, family, horizon, shares)
+        self.stop = stop
         checks.choice("exchange", exchange, EXCHANGES)
         options = dict(exchange_options or {})
         if network_size is not None:
@@ -101,10 +121,18 @@ class Agent:
         self._evidence = Evidence.of(family, reward_range, signs, closed)
         if silent_default is not None:
             self._evidence.of_decision(silent_default)  # or refuse it
-        self._check_probabilities(len(names))
+        self._chooser.check(len(names))
         # what keeps experiments apart is in their fingerprints
         apart = {key: options[key] for key in ("network", "experiment") if key in options}
-        self.fingerprint, *self.equal_fingerprints = spellings(exchange, self._evidence, **apart)
+        # rewards that were waited for differently are none to compare
+        terms = {} if stop is None else {"reward_window": reward_window}
+        if half_life is not None:
+            terms["half_life"] = options["half_life"] = checks.number(
+                "half_life", half_life, above=0
+            )
+        self.fingerprint, *self.equal_fingerprints = spellings(
+            exchange, self._evidence, **apart, terms=terms
+        )
         self.exchange: Exchange = EXCHANGES[exchange](
             fingerprint=self.fingerprint,
             equal=self.equal_fingerprints,
@@ -112,7 +140,8 @@ class Agent:
             closed=self._evidence.closed_powers,
             **options,
         )
-        self._use(names)
+        self._judge = Judge(stop, self._evidence, self.exchange)
+        self._use(names, sites)
         self._generator = np.random.default_rng(seed)
         self._decisions: dict[str, tuple[str, float | None]] = {}  # arm, reward
         self._rounds: int | None = None  # decisions so far; None: as many as own rewards
@@ -133,38 +162,67 @@ class Agent:
 
         Wishes for the same arms are drawn at once, unless the policy's scores depend on the round.
         """
+        return [(choice.arm, choice.probability) for choice in self.choices(wishes)]
+
+    def choices(self, wishes: Sequence[Sequence[str] | None]) -> list[Choice]:
+        """The same with the probabilities of all allowed arms."""
         subsets = [self._subset(allowed) for allowed in wishes]
         if self._rounds is None:  # an index policy must not begin anew with every process
             own = self.exchange.own().values()
             self._rounds = int(sum(self._evidence.count(quanta) for quanta in own))
-        if len(subsets) == 1 or not self._timeless:
+        if len(subsets) == 1 or not self._chooser.timeless:
             return [self._choose(subset, 1)[0] for subset in subsets]
         drawn = {
             subset: iter(self._choose(subset, count)) for subset, count in Counter(subsets).items()
         }
         return [next(drawn[subset]) for subset in subsets]
 
-    def _choose(self, subset: Subset, count: int) -> list[tuple[str, float]]:
+    def _choose(self, subset: Subset, count: int) -> list[Choice]:
         """So many decisions between the same arms."""
         assert self._rounds is not None
         self._rounds += count
-        if len(subset.names) == 1:
-            return [(subset.names[0], 1.0)] * count
-        belief, t = subset.belief, self._rounds
-        probabilities = self._probabilities(belief, t, subset.race)
-        assert probabilities is not None  # checked at the start
-        if count > 1:
-            shape = len(belief), count, len(subset.names)
-            belief = np.broadcast_to(belief[:, None], shape)
-        scores = self.policy.scores(belief, self.family, t, self.horizon, self._generator)
-        chosen = argmax(scores, self._generator).reshape(-1).tolist()
-        return [(subset.names[arm], float(probabilities[arm])) for arm in chosen]
+        return self._chooser.choose(self._beliefs, subset, self._rounds, count, self._generator)
 
-    def set_arms(self, names: Sequence[str]) -> None:
-        """Play these arms from now on; evidence of the others is kept, and travels as before."""
-        names = _names(names)
-        self._check_probabilities(len(names))
-        self._use(names)
+    @property
+    def shares(self) -> Shares:
+        """The least share of every arm, and the most that new ones get together."""
+        return self._chooser.shares
+
+    def set_arms(self, names: Sequence[str], shares: Shares | None = None) -> None:
+        """Play these arms from now on; evidence of the others is kept, and travels as before.
+
+        shares: other ones from now on, too.
+        """
+        names, shares = _names(names), shares or self.shares
+        shares.check(len(names))
+        self._chooser.check(len(names))
+        self._chooser.shares = shares
+        self._use(names, self.sites)
+
+    @property
+    def sites(self) -> str | float:
+        """How sites compare: "alike", "differ", or by a known standard deviation."""
+        return self._reading.sites
+
+    def set_sites(self, sites: str | float) -> None:
+        """Read the evidence of others in another way from now on."""
+        self._use(self.arm_names, sites)
+
+    def sharing(self, lock: AbstractContextManager[Any] | None = None) -> Sharing | None:
+        """What settling now would give up by own closed decisions, and with others'; None: flows.
+
+        lock: as in `arms`.
+        """
+        with nullcontext() if lock is None else lock:
+            if not self._reading.able:
+                return None
+            reading, table = self._reading, self._reading.table()
+        return reading.sharing(table)
+
+    @property
+    def differences(self) -> Differences:
+        """Whether sites differ, as of some ticks ago."""
+        return self._reading.differences
 
     def update(self, decision: Decision | str, reward: float) -> bool:
         """Learn the reward of a decision; idempotent: a repetition changes nothing and is False."""
@@ -222,14 +280,33 @@ class Agent:
             if self._status[0] == revision:
                 return dict(self._status[1])
             belief, held, own = self._honest.now, self.exchange.evidence(), self.exchange.own()
-        status = self._summary(names, belief, held, own)
+            reading = self._reading
+            table = reading.table() if reading.able else None
+        facts: Sequence[Mapping[str, Any]] = [{}] * len(names)
+        if table is not None:
+            belief = belief if reading.pools else reading.shown(table)
+            facts = reading.facts(table)
+        status = self._summary(names, belief, held, own, facts)
         with lock:
             if names is self.arm_names:  # none came or went meanwhile
                 self._status = revision, status
         return dict(status)
 
+    def verdict(self, lock: AbstractContextManager[Any] | None = None) -> Judgement:
+        """Whether the experiment may stop, by closed decisions; needs `stop`.
+
+        Nothing stops by itself. Where sites differ it is about this one only. lock: as of `arms`.
+        """
+        here = getattr(self, "sites", "alike") != "alike"
+        return self._judge.of(self.arm_names, here, nullcontext() if lock is None else lock)
+
     def _summary(
-        self, names: list[str], belief: FloatArray, held: Ledger, own: Ledger
+        self,
+        names: list[str],
+        belief: FloatArray,
+        held: Ledger,
+        own: Ledger,
+        facts: Sequence[Mapping[str, Any]],  # of other sites
     ) -> dict[str, ArmStatus]:
         summary, evidence = summarise(self.family, belief), self._evidence
         nothing = (0,) * len(evidence.bounds)
@@ -244,9 +321,24 @@ class Agent:
                 pulls_in_network=evidence.count(evidence.closed_part(held.get(name, nothing))),
                 open_here=evidence.open_count(own.get(name, nothing)),
                 open_in_network=evidence.open_count(held.get(name, nothing)),
+                **facts[k],
             )
             for k, name in enumerate(names)
         }
+
+    @property
+    def reward_range(self) -> tuple[float, float]:
+        """The lowest and the highest reward that there can be."""
+        return self._evidence.reward_range
+
+    @property
+    def can_begin(self) -> bool:
+        """Whether decisions can count from the start; under flows only with `silent_default`."""
+        return self._evidence.closed
+
+    def check_reward(self, reward: float) -> None:
+        """Refuse what cannot be a reward, in one sentence."""
+        self._evidence.check_reward(reward)
 
     def reward_sum(self, quanta: Sequence[int]) -> float:
         """The sum of the rewards of closed decisions of which these quanta are the evidence."""
@@ -261,7 +353,8 @@ class Agent:
         self.exchange.disconnect(peer)
 
     def tick(self, now: float) -> Outgoing:
-        """What to send now, as (neighbour, message)."""
+        """What to send now, as (neighbour, message); reads the evidence of others anew."""
+        self._reading.tick()
         return self.exchange.tick(now)
 
     def receive(self, peer: str, message: object, now: float) -> Outgoing:
@@ -279,6 +372,7 @@ class Agent:
             raise ValueError("this state is of an agent with another exchange, family or prior")
         self.go_on_as(spelling)
         self.exchange.restore(state["exchange"], clean)
+        self._reading.forget()
 
     def go_on_as(self, fingerprint: str) -> None:
         """Keep to an equal fingerprint, under which the agent is known to its neighbours."""
@@ -288,41 +382,13 @@ class Agent:
             self.fingerprint = fingerprint
             self.exchange.fingerprint = fingerprint
 
-    def _use(self, names: list[str]) -> None:
+    def _use(self, names: list[str], sites: str | float) -> None:
         """Begin with these arms: nothing that was kept of others is of use."""
-        self.arm_names = names
-        self._beliefs = Beliefs(self._evidence, self.exchange, names)
+        reading = SiteReading(self._evidence, self.exchange, names, sites)
+        self.arm_names, self._reading = names, reading
+        self._beliefs = Beliefs(self._evidence, self.exchange, names, reading=reading)
         self._honest = Beliefs(self._evidence, self.exchange, names, honest=True)
         self._status = (-1, {})
-
-    def _probabilities(self, belief: FloatArray, t: int, race: Race) -> FloatArray | None:
-        """With which probability the policy chooses each arm; None if it does not say."""
-        say: Any = getattr(self.policy, "probabilities", None)
-        if self._races:
-            say = partial(say, race=race)
-        return say(belief, self.family, t, self.horizon) if callable(say) else None
-
-    def _check_probabilities(self, n_arms: int) -> None:
-        """Refuse a policy whose decisions could not be logged with their probabilities."""
-        belief = np.repeat(self.family.prior()[:, None], n_arms, axis=1)
-        said = self._probabilities(belief, 1, Race(self.family))
-        policy = checks.shown(self.policy)
-        if said is None:
-            raise ValueError(
-                f"policy {policy} cannot decide for a live agent, which logs the probability of "
-                "every choice: its method probabilities(belief, family, t, horizon) must give them"
-            )
-        values = np.asarray(said)
-        if not (
-            values.shape == (n_arms,)
-            and np.issubdtype(values.dtype, np.number)
-            and np.all(values >= 0)
-            and abs(values.sum() - 1.0) < 1e-6
-        ):
-            raise ValueError(
-                f"policy {policy} must say one probability for each of the {n_arms} arms, "
-                f"1 in sum, got {checks.shown(said)}"
-            )
 
     def _subset(self, allowed: Sequence[str] | None) -> Subset:
         """The allowed arms, checked when they are first asked for."""
@@ -343,14 +409,6 @@ class Agent:
         self._decisions[id_] = (arm, reward)
         if len(self._decisions) > REMEMBERED:
             self._decisions.pop(next(iter(self._decisions)))
-
-
-def _takes_race(policy: Policy) -> bool:
-    """Whether its probabilities can make use of a race that is kept."""
-    try:
-        return "race" in inspect.signature(policy.probabilities).parameters
-    except (AttributeError, TypeError, ValueError):  # it has none, or none that Python can read
-        return False
 
 
 def _names(arms: Sequence[str]) -> list[str]:

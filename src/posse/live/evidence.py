@@ -145,7 +145,7 @@ class Evidence:
     def _powers_of(self, reward: float) -> tuple[int, ...]:
         low, high = self._certain
         if not (type(reward) in (float, int) and low <= reward <= high):
-            self._check_reward(reward)
+            self.check_reward(reward)
         y = float(reward) / self.scale
         return to_quanta([y**power for power in self.powers])
 
@@ -165,7 +165,7 @@ class Evidence:
 
     @cached_property
     def _certain(self) -> tuple[float, float]:
-        """From the one to the other every number is a reward; the rest is for `_check_reward`."""
+        """From the one to the other every number is a reward; the rest is for `check_reward`."""
         (low, high), own = self.reward_range, self.family.rewards
         if type(own) is not Interval:  # which may contain what it likes
             return math.inf, -math.inf
@@ -176,7 +176,7 @@ class Evidence:
             )
         return float(low), float(high)
 
-    def _check_reward(self, reward: float) -> None:
+    def check_reward(self, reward: float) -> None:
         """Refuse what cannot be a reward, in one sentence."""
         checks.number("reward", reward, at_least=self.reward_range[0], at_most=self.reward_range[1])
         if not self.family.rewards.contains(np.array(reward)).all():

@@ -5,16 +5,18 @@ A lock of its own guards the agent; the store's transactions are taken before it
 
 from __future__ import annotations
 
+import logging
 import secrets
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from posse.live.agent import Agent
+from posse.live.choosing import Choice
 from posse.live.control.controls import FORGED, Control, ControlMessage, Controls
 from posse.live.control.vouching import Vouch
 from posse.live.counts import Counts
@@ -22,19 +24,19 @@ from posse.live.exchange.examine import Sign
 from posse.live.exchange.layouts import DEFAULT as DEFAULT
 from posse.live.exchange.ledger import Ledger
 from posse.live.exchange.seam import NeighbourStatus, Outgoing
-from posse.live.store import DecisionRecord, Outcome, Store
+from posse.live.lateness import Lateness
+from posse.live.shares import Shares
+from posse.live.silence import Kept, Mode
+from posse.live.silence import Silence as Silence
+from posse.live.store import Conflict, DecisionRecord, Late, Outcome, Store, Unknown, Void
+from posse.live.store.offers import ARMS, Offers, packed
+from posse.live.verdicts import NO_STOP, Judgement
+
+log = logging.getLogger(__name__)
 
 CONTROLS = "controls"  # under which the store keeps them
 
 Wish = tuple[str | None, Sequence[str] | None]  # the id, or one is drawn; the arms allowed, or all
-
-
-@dataclass(frozen=True)
-class Silence:
-    """The reward window: after `window` seconds without a reward the default counts, or nothing."""
-
-    window: float | None = None
-    default_reward: float | None = None
 
 
 class Experiment:
@@ -53,13 +55,20 @@ class Experiment:
         controls: Controls | None = None,  # None: such that stay here
     ) -> None:
         self.name, self.agent, self.store = name, agent, store
-        self.silence, self.remember, self.clock = silence, remember, clock
+        self.remember, self.clock = remember, clock
         self.counts = Counts()  # decisions and rewards
+        self.late = Lateness()  # of rewards after their window
         self._refused: Counter[str] = Counter()  # controls, by reason
         self._draw = draw
         self._lock = threading.RLock()
         agent.go_on_as(store.fingerprint)
-        store.attach(_Kept(agent, self._lock))
+        self._kept = Kept(agent, self._lock, silence)
+        self._swept = False  # whether rewards that waited for a window are seen to without one
+        store.attach(self._kept)
+        self._say_silence()
+        self._offers = Offers(store.kept(ARMS))
+        self._keep_arms(agent.arm_names)
+        self._offers.use(agent.arm_names)
         self.controls = controls or Controls(DEFAULT, name, agent.exchange.identity)
         self.controls.restore(store.kept(CONTROLS))
 
@@ -68,11 +77,42 @@ class Experiment:
         with self._changing_controls():
             self.controls.configure(operators, sign, vouch)
 
-    def set_arms(self, names: Sequence[str]) -> None:
-        """Play these arms from now on; the evidence of others is kept."""
+    def set_arms(self, names: Sequence[str], shares: Shares | None = None) -> None:
+        """Play these arms from now on, by these shares; the evidence of others is kept."""
+        if list(names) == self.agent.arm_names and shares in (None, self.agent.shares):
+            return
+        self._keep_arms(names)
         with self._lock:
-            if list(names) != self.agent.arm_names:
-                self.agent.set_arms(names)
+            self.agent.set_arms(names, shares)
+            self._offers.use(names)
+
+    def _keep_arms(self, names: Sequence[str]) -> None:
+        """Keep a list of arms that decisions are going to refer to."""
+        if (data := self._offers.fresh(names)) is not None:
+            self.store.keep(ARMS, data)
+
+    @property
+    def silence(self) -> Silence:
+        """What a decision without a reward means."""
+        return self._kept.silence
+
+    @property
+    def mode(self) -> Mode:
+        """When a decision counts: with its reward, from the start, or when its window closes."""
+        return self._kept.mode
+
+    def set_silence(self, silence: Silence) -> None:
+        """Go by another window or default from now on; of open decisions each by what it has."""
+        if silence == self.silence:
+            return
+        with self.store.transaction():  # no decision is kept meanwhile
+            before, self._swept = self.mode, False
+            self._kept.follow(silence)
+        if self.mode != before:
+            self._say_silence()
+
+    def _say_silence(self) -> None:
+        log.info("%s", self.silence.sentence(self.agent), extra={"experiment": self.name})
 
     def connect(self, neighbours: Iterable[str]) -> None:
         """Exchange with these neighbours and no others."""
@@ -87,34 +127,53 @@ class Experiment:
         self, id_: str | None = None, allowed: Sequence[str] | None = None
     ) -> DecisionRecord:
         """A decision: which arm to play; idempotent in its id."""
-        chosen = self.choose(id_, allowed)
-        kept = self.store.decide(chosen)
-        self.counts.add("decisions", kept is chosen)
+        ((kept, new),) = self.store.decided([self.choose(id_, allowed)])
+        self.counts.add("decisions", new)
         return kept
 
     def choose(self, id_: str | None, allowed: Sequence[str] | None) -> DecisionRecord:
         """A new decision that is not on disk yet, and will not be if its id is taken."""
         try:
             with self._lock:
-                arm, probability = self.agent.choose(self._allowed(allowed))
+                (choice,) = self.agent.choices([self._allowed(allowed)])
+                offer = self._offer(choice)
         except ValueError:  # an arm may be gone since this id was first asked for
             if id_ is not None and (kept := self.store.decision(id_)) is not None:
                 return kept
             raise
-        return DecisionRecord(id_ or self._new_id(), arm, probability, self.clock())
+        return self._record(id_, choice, self.clock(), {**self._begun(), **offer})
 
     def choose_many(self, wishes: Sequence[Wish]) -> list[DecisionRecord | ValueError]:
         """New decisions that are not on disk yet, or why one cannot be made."""
         try:
             with self._lock:
-                chosen = self.agent.choose_many([self._allowed(arms) for _, arms in wishes])
+                chosen = self.agent.choices([self._allowed(arms) for _, arms in wishes])
+                offers = [self._offer(choice) for choice in chosen]
         except ValueError:  # one of them is wrong: each gets an answer of its own
             return [self._attempt(wish) for wish in wishes]
-        now = self.clock()
+        now, begun = self.clock(), self._begun()
         return [
-            DecisionRecord(id_ or self._new_id(), *choice, now)
-            for (id_, _), choice in zip(wishes, chosen, strict=True)
+            self._record(id_, choice, now, {**begun, **offer})
+            for (id_, _), choice, offer in zip(wishes, chosen, offers, strict=True)
         ]
+
+    def _record(
+        self, id_: str | None, choice: Choice, now: float, more: Mapping[str, Any]
+    ) -> DecisionRecord:
+        return DecisionRecord(id_ or self._new_id(), choice.arm, choice.probability, now, **more)
+
+    def _offer(self, choice: Choice) -> dict[str, Any]:
+        """Between which arms it was made, and with which probabilities, as the store has it."""
+        return {
+            "allowed": self._offers.text(choice.allowed),
+            "probabilities": packed(choice.probabilities),
+        }
+
+    def _begun(self) -> dict[str, Any]:
+        """What a new decision most likely has when it is kept, which is then done faster."""
+        assumed = self.silence.default_reward if self._kept.counting else None
+        with self._lock:
+            return {"assumed": assumed, "made": self.agent.exchange.incarnation()}
 
     def _attempt(self, wish: Wish) -> DecisionRecord | ValueError:
         try:
@@ -129,9 +188,21 @@ class Experiment:
 
     def reward(self, decision_id: str, reward: float) -> Outcome:
         """Settle a decision with its reward; idempotent, and durable when it returns."""
-        outcome = self.store.reward(decision_id, reward, self.clock())
-        self.counts.add("rewards", outcome is Outcome.NEW)
+        (outcome,) = self.store.reward_many([(decision_id, reward)], self.clock())
+        self.count_rewards([outcome])
+        if isinstance(outcome, ValueError):
+            raise outcome
         return outcome
+
+    def count_rewards(self, outcomes: Sequence[Outcome | ValueError]) -> None:
+        """Count what came of rewards, once that is on disk."""
+        self.counts.add("rewards", outcomes.count(Outcome.NEW))
+        for outcome in outcomes:
+            if isinstance(outcome, Late):
+                self.late.add(outcome.lateness)
+                self.counts.add("late")
+            elif isinstance(outcome, Conflict):
+                self.counts.add("void" if isinstance(outcome, Void) else "conflicts")
 
     def pin(self, arm: str) -> Control:
         """Play this arm only; durable when it returns."""
@@ -156,6 +227,12 @@ class Experiment:
     def arms(self) -> dict[str, dict[str, float]]:
         """What is known of every arm."""
         return {name: asdict(status) for name, status in self.agent.arms(self._lock).items()}
+
+    def verdict(self) -> Judgement:
+        """Whether the experiment may stop; `Unknown` without `stop`."""
+        if self.agent.stop is None:
+            raise Unknown(NO_STOP)
+        return self.agent.verdict(self._lock)
 
     def evidence(self) -> dict[str, Ledger]:
         """In quanta: what this agent saw itself, and what it holds of all."""
@@ -190,8 +267,9 @@ class Experiment:
 
     def expire(self, now: float) -> None:
         """Close reward windows and delete old decisions."""
-        if self.silence.window is not None:
+        if self.silence.window is not None or not self._swept:
             self.store.expire(now, self.silence.window, self.silence.default_reward)
+            self._swept = True
         if self.remember is not None:
             self.store.forget(now, self.remember)
 
@@ -238,32 +316,3 @@ class Experiment:
 
     def _new_id(self) -> str:
         return f"{self._draw(128):032x}"
-
-
-class _Kept:
-    """The agent's evidence as a participant of the store's transactions."""
-
-    def __init__(self, agent: Agent, lock: threading.RLock) -> None:
-        self._agent, self._lock, self._started = agent, lock, False
-
-    def settle(self, decision: DecisionRecord) -> None:
-        """Learn from a reward."""
-        assert decision.reward is not None
-        with self._lock:
-            self._agent.learn(decision.arm, decision.reward)
-
-    def state(self) -> dict[str, Any]:
-        """The exchange's durable state."""
-        with self._lock:
-            self._started = True
-            return self._agent.exchange.state()
-
-    def changes(self) -> dict[str, Any]:
-        """The parts of it that changed."""
-        with self._lock:
-            return self._agent.exchange.changes()
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Go back to what is on disk: after a start, which trusts no file, or a failed commit."""
-        with self._lock:
-            self._agent.exchange.restore(state, clean=self._started)

@@ -11,6 +11,9 @@ Any other family is spelled by its name and its belief's numbers: prior, statist
 
 An experiment with a name of its own is spelled with it and with its network, so that nothing said
 in one is taken for another; `DEFAULT` is spelled as the one experiment of 0.1 was.
+
+Settings that change what evidence means (`terms`) are spelled out where they are set, and only
+there.
 """
 
 from __future__ import annotations
@@ -42,13 +45,18 @@ FAMILIES_OF_0_1: dict[str, tuple[str, tuple[str, ...]]] = {
 
 
 def spellings(
-    kind: str, evidence: Evidence, *, network: str = "", experiment: str = DEFAULT
+    kind: str,
+    evidence: Evidence,
+    *,
+    network: str = "",
+    experiment: str = DEFAULT,
+    terms: Mapping[str, float | None] | None = None,
 ) -> tuple[str, ...]:
     """The fingerprint of an exchange of this kind, and after it all that are equal to it."""
-    if experiment != DEFAULT:
+    if experiment != DEFAULT or terms:
         # lengths first: no two names run into each other
         names = f"{len(network)} {network} {len(experiment)} {experiment}"
-        return (_digest(f"{names} {_in_numbers(kind, evidence)}"),)
+        return (_digest(f"{names} {_in_numbers(kind, evidence)}{_in_terms(terms or {})}"),)
     numbers = _numbers_of_0_1(evidence)
     if numbers is None or _tells_closed(kind, evidence):
         return (_digest(_in_numbers(kind, evidence)),)
@@ -90,6 +98,12 @@ def _ways(value: float) -> Sequence[str]:
         return [repr(exact)]
     ways = [repr(exact), repr(int(exact))]
     return ways[::-1] if isinstance(value, int) else ways
+
+
+def _in_terms(terms: Mapping[str, float | None]) -> str:
+    """Each setting with its number, in the order of their names."""
+    values = ((name, terms[name]) for name in sorted(terms))
+    return "".join(f"; {name} {'none' if v is None else f'{v:.12g}'}" for name, v in values)
 
 
 def _in_numbers(kind: str, evidence: Evidence) -> str:

@@ -6,11 +6,13 @@ from posse.policies.bayes_ucb import BayesUCB
 from posse.policies.greedy import Greedy
 from posse.policies.policy import Policy, argmax, choose, shared, timeless
 from posse.policies.thompson import ThompsonSampling
+from posse.policies.top_two import TopTwo
 
 POLICIES: dict[str, Any] = {
     "thompson-sampling": ThompsonSampling,
     "bayes-ucb": BayesUCB,
     "greedy": Greedy,
+    "top-two": TopTwo,
 }
 
 __all__ = [
@@ -19,6 +21,7 @@ __all__ = [
     "Greedy",
     "Policy",
     "ThompsonSampling",
+    "TopTwo",
     "argmax",
     "choose",
     "shared",

@@ -2,12 +2,89 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from posse.live.store import DecisionRecord
 
 
-class Sums:
+class Heard:
+    """A participant for which a reward counts whole when it is heard."""
+
+    counting = False
+    void_through = 0
+
+    def begin(self, decision: DecisionRecord) -> DecisionRecord:
+        return decision
+
+    def settle(self, decision: DecisionRecord) -> bool:
+        self.learn(decision)
+        return True
+
+    def close(self, decision: DecisionRecord) -> None:
+        self.learn(decision)
+
+    def learn(self, decision: DecisionRecord) -> None:
+        raise AssertionError
+
+
+class Rules:
+    """A participant by the rules of silence that writes down what it does, a part an arm.
+
+    assumed: the reward that decisions count with from the start, if they do; waits: whether other
+    rewards count when their window closes.
+    """
+
+    def __init__(self) -> None:
+        self.all: dict[str, list[list[Any]]] = {}
+        self.changed: set[str] = set()
+        self.assumed: float | None = None
+        self.waits = False
+        self.made, self.void_through = 1, 0
+
+    @property
+    def counting(self) -> bool:
+        return self.assumed is not None
+
+    def begin(self, decision: DecisionRecord) -> DecisionRecord:
+        if self.counting:
+            self.note(decision, "begin", self.assumed)
+        return replace(decision, assumed=self.assumed, made=self.made)
+
+    def settle(self, decision: DecisionRecord) -> bool:
+        if decision.assumed is not None:
+            self.note(decision, "correct", decision.reward)
+            return False
+        if not self.waits:
+            self.note(decision, "learn", decision.reward)
+        return not self.waits
+
+    def close(self, decision: DecisionRecord) -> None:
+        self.note(decision, "learn" if decision.assumed is None else "close", decision.reward)
+
+    def note(self, decision: DecisionRecord, what: str, reward: float | None) -> None:
+        self.all.setdefault(decision.arm, []).append([decision.id, what, reward])
+        self.changed.add(decision.arm)
+
+    def drop(self, arm: str) -> None:
+        """Let a part be gone."""
+        self.all.pop(arm, None)
+        self.changed.add(arm)
+
+    def state(self) -> dict[str, Any]:
+        self.changed.clear()
+        return dict(self.all)
+
+    def changes(self) -> dict[str, Any]:
+        changed, self.changed = self.changed, set()
+        return {arm: self.all.get(arm) for arm in changed}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.all = {arm: list(events) for arm, events in state.items()}
+        self.changed.clear()
+
+
+class Sums(Heard):
     """A participant that adds up the rewards of each arm."""
 
     def __init__(self) -> None:
@@ -15,7 +92,7 @@ class Sums:
         self.restored = 0
         self._last: dict[str, Any] = {}
 
-    def settle(self, decision: DecisionRecord) -> None:
+    def learn(self, decision: DecisionRecord) -> None:
         assert decision.reward is not None
         if decision.reward > 1e6:
             raise ValueError("reward out of range")

@@ -16,13 +16,13 @@ class Choosy(Sums):
 
     asked = 0
 
-    def settle(self, decision: DecisionRecord) -> None:
+    def learn(self, decision: DecisionRecord) -> None:
         assert decision.reward is not None
         if decision.reward < 0:
             raise ValueError("reward must be at least 0")
         if decision.reward == 13:
             raise RuntimeError("a bug")
-        super().settle(decision)
+        super().learn(decision)
 
     def changes(self) -> dict[str, Any]:
         self.asked += 1
@@ -47,7 +47,7 @@ def test_each_of_a_batch_has_its_outcome(store: Store, choosy: Choosy) -> None:
     assert str(refused) == "reward must be at least 0"
     assert "must be a finite number" in str(wrong)
     assert choosy.sums == {"A": 1.0}
-    assert store.decision("d0") == DecisionRecord("d0", "A", 0.5, 1.0, 1.0, 2.0)
+    assert store.decision("d0") == DecisionRecord("d0", "A", 0.5, 1.0, 1.0, 2.0, closed=2.0)
     assert store.decision("d1") == DecisionRecord("d1", "A", 0.5, 1.0)
 
 

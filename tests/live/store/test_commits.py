@@ -134,7 +134,7 @@ def test_those_who_wait_come_before_the_next_chunk(
     futures: list[Future[Any]] = []
 
     class Order(Sums):
-        def settle(self, decision: DecisionRecord) -> None:
+        def learn(self, decision: DecisionRecord) -> None:
             order.append(decision.id)
             if decision.id == "old0":
                 futures.append(pool.submit(store.reward, "new", 1, 100))

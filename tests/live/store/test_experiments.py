@@ -101,7 +101,7 @@ def test_a_participant_that_fails_is_its_experiments_alone(store: Store) -> None
     """A mistake in one experiment's evidence is an error of its callers only."""
 
     class Broken(Sums):
-        def settle(self, decision: DecisionRecord) -> None:
+        def learn(self, decision: DecisionRecord) -> None:
             raise RuntimeError("a bug")
 
     other = store.beside("other", "f")

@@ -29,9 +29,13 @@ from posse.live.store import DecisionRecord, Store
 class Total:
     total = 0.0
     count = 0
+    counting, void_through = False, 0
+    def begin(self, decision):
+        return decision
     def settle(self, decision):
         self.total += decision.reward
         self.count += 1
+        return True
     def state(self):
         return {"total": self.total, "count": self.count}
     changes = state
@@ -178,7 +182,7 @@ def test_an_older_file_is_migrated(
             with reopen() as store:
                 assert store.decision("d") is not None
                 assert store._read("SELECT name FROM agent", ()) == [("x",)]
-    with pytest.raises(ValueError, match=r"newer Posse \(schema 3, known up to 2\): upgrade"):
+    with pytest.raises(ValueError, match=r"newer Posse \(schema 4, known up to 3\): upgrade"):
         reopen()
 
 

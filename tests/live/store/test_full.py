@@ -14,14 +14,16 @@ import pytest
 
 from posse.live.store import DecisionRecord, Disk, Outcome, Store, StoreError
 
+from .participants import Heard
 
-class Total:
+
+class Total(Heard):
     """A participant that adds up and counts the rewards."""
 
     def __init__(self) -> None:
         self.total, self.count = 0.0, 0
 
-    def settle(self, decision: DecisionRecord) -> None:
+    def learn(self, decision: DecisionRecord) -> None:
         assert decision.reward is not None
         self.total += decision.reward
         self.count += 1
@@ -37,7 +39,7 @@ class Total:
 
 @pytest.fixture
 def full(tmp_path: Path) -> Iterator[Store]:
-    """A store with a participant, decisions d0 to d499 and no room for one page more."""
+    """A store with a participant, decisions d0 to d499 and room for four pages more."""
     with Store.open(tmp_path / "agent.db", fingerprint="f") as store:
         store.attach(Total())
         with store.transaction():
@@ -45,7 +47,7 @@ def full(tmp_path: Path) -> Iterator[Store]:
                 store.decide(DecisionRecord(f"d{index}", "A" * 50, 0.5, index))
         connection = store._file.writer.connection
         (pages,) = connection.execute("PRAGMA page_count").fetchone()
-        connection.execute(f"PRAGMA max_page_count={pages}")
+        connection.execute(f"PRAGMA max_page_count={pages + 4}")
         yield store
 
 

@@ -1,8 +1,9 @@
 """Stores that Posse 0.1 wrote: a of two agents a and b, under origins with signatures, and flows.
 
 Each holds four rewards (0, 1, 0, 1), a decision closed by its window and one that is open; the
-neighbour gave four rewards of 1. `ca-0.1.pem` vouches for the signatures. `killed-0.1` was left by
-kill -9: three rewards and an open decision that are in its log (WAL) only.
+neighbour gave four rewards of 1. Those of 0.2 (schema 2) are the same, without signatures.
+`ca-0.1.pem` vouches for the signatures. `killed-0.1` was left by kill -9: three rewards and an open
+decision that are in its log (WAL) only.
 """
 
 from __future__ import annotations
@@ -21,17 +22,19 @@ import pytest
 from posse import families
 from posse.live.agent import Agent
 from posse.live.certificates import Files
-from posse.live.node import Node
+from posse.live.node import Node, Silence
 from posse.live.signatures import verifier
 from posse.live.store import Conflict, DecisionRecord, Outcome, Store, StoreError, export, schema
+from posse.live.store.decisions import OLDEST, OPEN
 from posse.live.transport.memory import MemoryNetwork
 
 DATA = Path(__file__).parent / "data"
 FILES = {"origins": "agent-0.1.db", "flows": "flows-0.1.db"}
+LATER = {"origins": "agent-0.2.db", "flows": "flows-0.2.db"}
 UNIT = 2**20  # quanta
 
 
-def start(path: Path, exchange: str, name: str = "a") -> Node:
+def start(path: Path, exchange: str, name: str = "a", silence: Silence | None = None) -> Node:
     options = {"identity": name} if exchange == "origins" else None
     agent = Agent(
         ["red", "green"], families.Bernoulli(), exchange=exchange, exchange_options=options
@@ -40,7 +43,9 @@ def start(path: Path, exchange: str, name: str = "a") -> Node:
         path, fingerprint=agent.fingerprint, equal=agent.equal_fingerprints, owner=name
     )
     try:
-        return Node(agent, store, MemoryNetwork([("a", "b")]).transport("a"), neighbours=["b"])
+        transport = MemoryNetwork([("a", "b")]).transport("a")
+        silence = silence or Silence()
+        return Node(agent, store, transport, neighbours=["b"], silence=silence, clock=lambda: 2e9)
     except BaseException:
         store.close()
         raise
@@ -57,9 +62,15 @@ def exchange(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
+@pytest.fixture(params=["0.1", "0.2"])
+def version(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
 @pytest.fixture
-def old(tmp_path: Path, exchange: str) -> Path:
-    return Path(shutil.copy(DATA / FILES[exchange], tmp_path / "agent.db"))
+def old(tmp_path: Path, exchange: str, version: str) -> Path:
+    name = (FILES if version == "0.1" else LATER)[exchange]
+    return Path(shutil.copy(DATA / name, tmp_path / "agent.db"))
 
 
 def test_nothing_is_lost_in_an_upgrade(old: Path, exchange: str) -> None:
@@ -71,7 +82,9 @@ def test_nothing_is_lost_in_an_upgrade(old: Path, exchange: str) -> None:
             assert node.store.experiments() == ["default"]
             assert node.store.load_exchange() == json.loads(json.dumps(node.agent.exchange.state()))
             for row in before:
-                assert node.store.decision(row[0]) == DecisionRecord(*row[:6], bool(row[6]))
+                # what was settled is final
+                made = DecisionRecord(*row[:6], bool(row[6]), closed=row[5])
+                assert node.store.decision(row[0]) == made
             evidence = node.evidence()
             assert sum(values[-1] for values in evidence["own"].values()) == 5 * UNIT
             held = sum(values[-1] for values in evidence["held"].values())
@@ -118,6 +131,56 @@ def test_what_was_open_is_rewarded_once(old: Path, exchange: str) -> None:
             node.stop()
 
 
+@pytest.mark.parametrize(
+    ("silence", "closes"),
+    [(Silence(60.0), 0), (Silence(60.0, 0.0), 1), (Silence(60.0, 1.0), 1)],
+    ids=["heard", "count", "wait"],
+)
+@pytest.mark.parametrize("rewarded", [False, True])
+def test_what_was_open_counts_in_whole_under_any_silence(
+    old: Path, exchange: str, silence: Silence, closes: int, rewarded: bool
+) -> None:
+    """Nothing was counted for it at the start, and so there is nothing to correct."""
+    node = start(old, exchange, silence=silence)
+    try:
+        if rewarded:
+            assert node.reward("open", 1.0) is Outcome.NEW
+            assert node.reward("open", 1.0) is Outcome.REPEATED
+        node.tick()
+        kept = node.store.decision("open")
+        assert kept is not None
+        assert (kept.assumed, kept.closed) == (None, 2e9)
+        assert node.store.open_decisions() == 0
+        own = node.evidence()["own"]
+        pulls = sum(values[-1] for values in own.values())
+        assert pulls == (5 + (closes or rewarded)) * UNIT
+        reward = 2.0 + (1.0 if rewarded else silence.default_reward or 0.0)
+        assert sum(values[0] for values in own.values()) == reward * UNIT
+        assert sum(arm["pulls_here"] for arm in node.arms().values()) * UNIT == pulls
+    finally:
+        node.stop()
+
+
+def test_open_decisions_are_found_by_their_index(old: Path) -> None:
+    """However many there are: those to close in order of time, and how many are open."""
+    with Store.open(old, fingerprint=fingerprint_of(old)) as store:
+        for query in (
+            f"{OPEN}{OLDEST}",
+            "SELECT count(*) FROM decision WHERE experiment = ? AND closed IS NULL",
+        ):
+            values = (1, *(1,) * (query.count("?") - 1))
+            plan = store._read(f"EXPLAIN QUERY PLAN {query}", values)
+            assert "INDEX decision_open" in plan[0][-1]
+            assert not any("TEMP B-TREE" in row[-1] for row in plan)
+
+
+def fingerprint_of(path: Path) -> str:
+    with closing(sqlite3.connect(path)) as connection:
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        table = "agent" if version == 1 else "experiment"
+        return str(connection.execute(f"SELECT fingerprint FROM {table}").fetchone()[0])
+
+
 def test_what_0_1_left_in_the_log_when_it_was_killed_is_there(tmp_path: Path) -> None:
     path = tmp_path / "agent.db"
     for end in ("", "-wal"):
@@ -152,7 +215,8 @@ def test_another_experiment_beside_it(old: Path, exchange: str) -> None:
 def test_a_store_under_another_name_is_refused(old: Path, exchange: str) -> None:
     """Seen in 0.1 under flows: it started, acknowledged, and no neighbour ever heard it.
 
-    Origins of 0.1 have the name in their evidence; flows take the first name that opens them.
+    Origins of 0.1 have the name in their evidence; flows take the first name that opens them, and
+    0.2 wrote it down.
     """
     if exchange == "flows":
         start(old, exchange, "a").stop()
@@ -167,7 +231,7 @@ def test_a_migration_that_fails_leaves_the_old_file(
     old: Path, exchange: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = old.read_bytes()
-    broken = [schema.MIGRATIONS[0], (*schema.MIGRATIONS[1], "CREATE TABLE agent (a)")]
+    broken = [*schema.MIGRATIONS[:-1], (*schema.MIGRATIONS[-1], "CREATE TABLE agent (a)")]
     with monkeypatch.context() as patch:
         patch.setattr(schema, "MIGRATIONS", broken)
         with pytest.raises(StoreError, match="already exists"):

@@ -15,7 +15,19 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-from posse.live.store import Conflict, DecisionRecord, Disk, Outcome, Store, StoreError, Unknown
+from posse.live.store import (
+    Conflict,
+    DecisionRecord,
+    Disk,
+    Late,
+    Outcome,
+    Store,
+    StoreError,
+    Unknown,
+    Void,
+)
+
+from .participants import Rules
 
 EXPERIMENTS = st.sampled_from(["default", "other"])
 NAMES = st.sampled_from("abcdef")
@@ -24,34 +36,6 @@ TIMES = st.integers(0, 20)
 REWARDS = st.sampled_from([0.0, 0.1, 1.0]) | st.floats(-1e9, 1e9)
 REMEMBER = 1e6
 MEMORY = Path("/dev/shm")  # it is not the disk that is tested
-
-
-class History:
-    """A participant that remembers all that it was given, in order, a part an arm."""
-
-    def __init__(self) -> None:
-        self.all: dict[str, list[Any]] = {}
-        self.changed: set[str] = set()
-
-    def settle(self, decision: DecisionRecord) -> None:
-        self.all.setdefault(decision.arm, []).append([decision.id, decision.reward])
-        self.changed.add(decision.arm)
-
-    def state(self) -> dict[str, Any]:
-        self.changed.clear()
-        return dict(self.all)
-
-    def changes(self) -> dict[str, Any]:
-        changed, self.changed = self.changed, set()
-        return {arm: self.all.get(arm) for arm in changed}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        self.all = dict(state)
-        self.changed.clear()
-
-    def drop(self, arm: str) -> None:
-        self.all.pop(arm, None)
-        self.changed.add(arm)
 
 
 class Faulty(Disk):
@@ -79,8 +63,9 @@ class Model(RuleBasedStateMachine):
         super().__init__()
         self.folder = tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None)
         self.kept: dict[str, dict[str, DecisionRecord]] = {"default": {}, "other": {}}
-        self.evidence: dict[str, dict[str, list[Any]]] = {"default": {}, "other": {}}
+        self.evidence: dict[str, dict[str, list[list[Any]]]] = {"default": {}, "other": {}}
         self.disk, self.steady = Faulty(), 0.0
+        self.participants: dict[str, Rules] = {}
         self.open()
 
     def open(self) -> None:
@@ -91,25 +76,50 @@ class Model(RuleBasedStateMachine):
             monotonic=lambda: self.steady,
         )
         self.stores = {"default": store, "other": store.beside("other", "g")}
-        self.participants = {name: History() for name in self.stores}
+        before, self.participants = self.participants, {name: Rules() for name in self.stores}
         for name, each in self.stores.items():
-            each.attach(self.participants[name])
+            rules = self.participants[name]
+            if before:  # as settings say at the next start
+                rules.assumed, rules.waits = before[name].assumed, before[name].waits
+                rules.made, rules.void_through = before[name].made + 1, before[name].void_through
+            each.attach(rules)
 
     def teardown(self) -> None:
         self.stores["default"].close()
         self.folder.cleanup()
 
-    def settle(self, which: str, decision: DecisionRecord) -> None:
-        self.kept[which][decision.id] = decision
-        if decision.reward is not None:
-            given = self.evidence[which].setdefault(decision.arm, [])
-            given.append([decision.id, decision.reward])
+    def note(self, which: str, decision: DecisionRecord, what: str, reward: float | None) -> None:
+        given = self.evidence[which].setdefault(decision.arm, [])
+        given.append([decision.id, what, reward])
+
+    def is_void(self, which: str, decision: DecisionRecord) -> bool:
+        return decision.made <= self.participants[which].void_through
+
+    @rule(
+        which=EXPERIMENTS,
+        assumed=st.sampled_from([None, 0.0, 0.1]),
+        waits=st.booleans(),
+        set_back=st.integers(0, 4),
+    )
+    def other_rules(self, which: str, assumed: float | None, waits: bool, set_back: int) -> None:
+        """Other settings, and perhaps a disk that was set back."""
+        rules = self.participants[which]
+        rules.assumed, rules.waits = assumed, waits
+        if set_back == 0:
+            rules.void_through, rules.made = rules.made, rules.made + 1
 
     @rule(which=EXPERIMENTS, name=NAMES, arm=ARMS, probability=st.floats(0, 1), time=TIMES)
     def decide(self, which: str, name: str, arm: str, probability: float, time: int) -> None:
-        made = DecisionRecord(name, arm, probability, time)
-        expected = self.kept[which].setdefault(name, made)
-        assert self.stores[which].decide(made) == expected
+        made, rules = DecisionRecord(name, arm, probability, time), self.participants[which]
+        new = name not in self.kept[which]
+        if new:
+            kept = replace(made, assumed=rules.assumed, made=rules.made)
+            self.kept[which][name] = kept
+            if rules.assumed is not None:
+                self.note(which, kept, "begin", rules.assumed)
+        twins = [made, replace(made, arm="z")]
+        both = [(self.kept[which][name], new), (self.kept[which][name], False)]
+        assert self.stores[which].decided(twins) == both
 
     @rule(which=EXPERIMENTS, name=NAMES, reward=REWARDS, time=TIMES)
     def reward(self, which: str, name: str, reward: float, time: int) -> None:
@@ -117,14 +127,25 @@ class Model(RuleBasedStateMachine):
         if decision is None:
             with pytest.raises(Unknown):
                 store.reward(name, reward, time)
-        elif decision.settled is None:
-            assert store.reward(name, reward, time) is Outcome.NEW
-            self.settle(which, replace(decision, reward=reward, settled=time))
-        elif decision.reward == reward:
+        elif decision.settled is not None and decision.reward == reward:
             assert store.reward(name, reward, time) is Outcome.REPEATED
-        else:
-            with pytest.raises(Conflict):
+        elif decision.settled is not None:
+            with pytest.raises(Conflict) as refused:
                 store.reward(name, reward, time)
+            kind = (Void if decision.void else Late) if decision.silent else Conflict
+            assert type(refused.value) is kind
+        elif self.is_void(which, decision):
+            with pytest.raises(Void, match="open when the disk was set back"):
+                store.reward(name, reward, time)
+        else:
+            assert store.reward(name, reward, time) is Outcome.NEW
+            heard = decision.assumed is None and not self.participants[which].waits
+            settled = replace(decision, reward=reward, settled=time, closed=time if heard else None)
+            self.kept[which][name] = settled
+            if heard:
+                self.note(which, decision, "learn", reward)
+            elif decision.assumed is not None:
+                self.note(which, decision, "correct", reward)
 
     @rule(which=EXPERIMENTS, arm=ARMS)
     def drop(self, which: str, arm: str) -> None:
@@ -168,18 +189,31 @@ class Model(RuleBasedStateMachine):
         finally:
             self.disk.failing = ""
 
-    @rule(which=EXPERIMENTS, now=TIMES, window=TIMES, default=st.none() | REWARDS)
-    def expire(self, which: str, now: int, window: int, default: float | None) -> None:
-        kept = self.kept[which].values()
-        late = [d for d in kept if d.settled is None and d.time + window <= now]
-        for decision in sorted(late, key=lambda d: d.time):  # of equal times, in the order made
-            self.settle(which, replace(decision, reward=default, settled=now, silent=True))
-        assert self.stores[which].expire(now, window, default) == len(late)
+    @rule(which=EXPERIMENTS, now=TIMES, window=st.none() | TIMES, default=st.none() | REWARDS)
+    def expire(self, which: str, now: int, window: int | None, default: float | None) -> None:
+        """All windows that ended are closed; without a window, what has its reward."""
+        kept = self.kept[which]
+        over = [
+            d
+            for d in kept.values()
+            if d.closed is None
+            and (d.settled is not None if window is None else d.time + window <= now)
+        ]
+        for d in sorted(over, key=lambda d: d.time):  # of equal times, in the order made
+            void = self.is_void(which, d)
+            reward = default if d.assumed is None else d.assumed
+            if d.settled is None:
+                reward = None if void else reward
+                d = replace(d, reward=reward, settled=now, silent=True)
+            kept[d.id] = replace(d, closed=now, void=void)
+            if d.reward is not None and not void:
+                self.note(which, d, "learn" if d.assumed is None else "close", d.reward)
+        assert self.stores[which].expire(now, window, default) == len(over)
 
     @rule(which=EXPERIMENTS, before=TIMES)
     def forget(self, which: str, before: int) -> None:
         kept = self.kept[which]
-        old = [d.id for d in kept.values() if d.settled is not None and d.time < before]
+        old = [d.id for d in kept.values() if d.closed is not None and d.time < before]
         for name in old:
             del kept[name]
         count = 0
@@ -204,7 +238,7 @@ class Model(RuleBasedStateMachine):
             kept, evidence = self.kept[which], self.evidence[which]
             assert {name: store.decision(name) for name in kept} == kept
             assert all(store.decision(name) is None for name in set("abcdef") - set(kept))
-            assert store.open_decisions() == sum(d.settled is None for d in kept.values())
+            assert store.open_decisions() == sum(d.closed is None for d in kept.values())
             assert self.participants[which].all == evidence
             assert (store.load_exchange() or {}) == evidence
 

@@ -66,7 +66,7 @@ class Rows:
         self.store = np.zeros(rows * self.store_width)
         means, self.order = s.true_arms(self.runs)
         self.means = means.reshape(-1)
-        self.gaps = (means.max(axis=1, keepdims=True) - means).reshape(-1)
+        self.gaps = (means.max(axis=-1, keepdims=True) - means).reshape(-1)
         self.arms = np.zeros(rows, np.uint32)
         self.pivots = np.zeros(rows, np.uint32)
         self.rewards = np.empty(rows + ROOM)

@@ -76,6 +76,12 @@ def missing(simulation: Simulation) -> str | None:
     for name in simulation.keep:
         if name not in KEEPS:
             return f"keep={name!r}"
+    if simulation.bandit.drift is not None:
+        return f"drift {type(simulation.bandit.drift).__name__}"
+    if simulation.bandit.delay is not None:
+        return "delay"
+    if simulation.bandit.per_agent:
+        return "means per agent"
     algorithm: Any = simulation.algorithm
     if type(algorithm) not in ALGORITHMS:
         return f"algorithm {type(algorithm).__name__}"
@@ -87,6 +93,8 @@ def missing(simulation: Simulation) -> str | None:
         return (
             "keep='beliefs' of an algorithm without them" if "beliefs" in simulation.keep else None
         )
+    if algorithm.half_life is not None:
+        return "half_life"
     if type(algorithm.policy) not in POLICIES:
         return f"policy {type(algorithm.policy).__name__}"
     if belief_kernel(type(simulation.model)) is None:

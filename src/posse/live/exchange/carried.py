@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from operator import add
 from typing import Any
 
+from posse.live.exchange.epochs import shifted
 from posse.live.exchange.layouts import WIDE, narrowed, widened
 from posse.live.exchange.ledger import LARGEST, Ledger, from_plain, plain, total
 
@@ -68,6 +69,12 @@ class Carried:
         held = row.get(arm)
         row[arm] = values if held is None else tuple(map(add, held, values))
         self._changed.add(number)
+
+    def fade(self, passed: int) -> None:
+        """Bring all rows to a later epoch."""
+        for number, row in self.rows.items():
+            row.evidence = shifted(row.evidence, passed)
+            self._changed.add(number)
 
     def take_back(self, number: int) -> None:
         """It counts no more; what it was is kept, to tell what those are worth that named it."""

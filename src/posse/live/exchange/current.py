@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from operator import add
 
 from posse.live.exchange.bounds import Bounds
+from posse.live.exchange.epochs import shifted
 from posse.live.exchange.layouts import narrowed, needed, read
 from posse.live.exchange.ledger import LARGEST_SUM, MOST_ARMS, Ledger, dominates, minus, plus
 from posse.live.exchange.messages import Entry, wire_size
@@ -40,8 +42,9 @@ class Current:
         bounds: Bounds,
         largest: int,
         draw: Callable[[int], int],
+        epoch: int = 0,
     ) -> None:
-        self._bounds = bounds
+        self._bounds, self.epoch = bounds, epoch
         self.origin, self.incarnation, self.experiment = origin, incarnation, experiment
         self.seq = 0
         self.sums: dict[str, list[int]] = {}
@@ -59,7 +62,8 @@ class Current:
         cls, entry: Entry, bounds: Bounds, largest: int, draw: Callable[[int], int]
     ) -> Current:
         """Go on where an entry ends, in the process that made it."""
-        current = cls(entry.origin, entry.incarnation, entry.experiment, bounds, largest, draw)
+        made = entry.origin, entry.incarnation, entry.experiment, bounds, largest, draw
+        current = cls(*made, entry.epoch)
         current.absorb(read(entry, bounds.closed))
         current.seq, current.folded, current.floor = entry.seq, dict(entry.folded), entry.floor
         current.dirty = False
@@ -101,16 +105,44 @@ class Current:
             held = self._late.get(arm)
             self._late[arm] = tuple(values if held is None else map(add, held, values))
         if self._noted:
-            # at random, so that two futures of one process seldom use the same number
-            self.seq += self._draw(STRIDE_BITS)
-            self._noted = False
+            self._stride()
         self.seq += 1
         self.dirty = True
+
+    def _stride(self) -> None:
+        """Leave out some numbers, so that two futures of one process seldom use the same one."""
+        if self._noted:
+            self.seq += self._draw(STRIDE_BITS)
+            self._noted = False
 
     def absorb(self, ledger: Mapping[str, Sequence[int]]) -> None:
         """Take in much at once."""
         for arm, values in ledger.items():
             self.add(arm, values)
+
+    def fade(self, epoch: int) -> None:
+        """Bring it, and all that it remembers, to a later epoch."""
+        passed, self.epoch = epoch - self.epoch, epoch
+        later = partial(shifted, epochs=passed, bounds=self._bounds)
+        self._set(later(self.evidence()))
+        self._late = shifted(self._late, passed)
+        for version in self._versions:
+            version.evidence = later(version.evidence)
+            version.late = shifted(version.late, passed)
+        self._since = [
+            (arm, row, late)
+            for arm, values, late in self._since
+            for row in later({arm: values}).values()
+        ]
+        self._stride()
+
+    def tidy(self) -> None:
+        """Keep to the bounds, which a difference of rounded sums may leave by a few quanta."""
+        self._set({arm: self._bounds.clipped(row) for arm, row in self.sums.items()})
+
+    def _set(self, sums: Rows) -> None:
+        self.sums = {arm: list(row) for arm, row in sums.items() if any(row)}
+        self._size = sum(self._row_size(arm, row) for arm, row in self.sums.items())
 
     def evidence(self) -> Ledger:
         """Its sums."""
@@ -121,11 +153,11 @@ class Current:
         folded = tuple(sorted(self.folded.items()))
         evidence = self.evidence()
         narrow = narrowed(evidence, self._bounds.closed)
-        layout = needed(self.experiment, 0, folded, self.floor, narrow is None)
+        layout = needed(self.experiment, self.epoch, folded, self.floor, narrow is None)
         said = evidence if narrow is None else narrow
         return Entry(
             *(self.origin, self.incarnation, self.seq, said, b""),
-            *(layout, self.experiment, 0, folded, self.floor),
+            *(layout, self.experiment, self.epoch, folded, self.floor),
         )
 
     def note_version(self) -> None:
@@ -160,6 +192,10 @@ class Current:
     def is_own_past(self, entry: Entry) -> bool:
         """Whether an entry of this incarnation is what this process said itself."""
         said = read(entry, self._bounds.closed)
+        if self._bounds.rounded and entry.epoch != self.epoch:
+            if entry.epoch > self.epoch:
+                return False
+            said = shifted(said, self.epoch - entry.epoch, self._bounds)
         if entry.seq > self.last_version or not self._dominates(self.sums, said):
             return False
         same = [version for version in self._versions if version.seq == entry.seq]

@@ -22,7 +22,7 @@ def part(own: Own, theirs: Entry) -> None:
     """
     ours = own.current
     assert ours is not None
-    said = own.books.read(theirs)
+    said = own.read(theirs)
     named = dict(theirs.folded) | {theirs.incarnation: theirs.seq}
     if ours.incarnation in named:
         common = ours.parted_at(named[ours.incarnation], said)

@@ -4,18 +4,21 @@ No process goes on in an incarnation of another one: its disk may be an old copy
 numbers that others have seen would be used twice. So that restarts do not add up for ever, the
 present incarnation absorbs old ones (a fold). What each of these was worth by itself is kept in an
 archive: if a neighbour comes with more of one than we knew, exactly the difference is added.
+
+Where evidence fades all of it but the older entries is in numbers of one epoch, the present one,
+and these are read in it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from operator import add
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from posse.live.exchange import voids
 from posse.live.exchange.archive import Archive
 from posse.live.exchange.books import NOT_HERE_YET, Absorbed, Books
 from posse.live.exchange.carried import Carried
 from posse.live.exchange.current import Current
+from posse.live.exchange.epochs import Epochs
 from posse.live.exchange.futures import part
 from posse.live.exchange.ledger import Ledger, larger, minus
 from posse.live.exchange.messages import Entry
@@ -42,32 +45,62 @@ class Own:
         largest_origin: int,
         clock: Callable[[], float],
         draw: Callable[[int], int],
+        epochs: Epochs,
     ) -> None:
+        self._epochs, self.epoch = epochs, 0
         self.books, self.identity, self.experiment = books, identity, experiment
         self.current: Current | None = None  # None: the next observation opens one
-        self.archive = Archive(books.bounds.closed)
+        self.archive = Archive(books.bounds, self.read)
         self.carried = Carried(books.bounds.closed)
         self.void_through = 0  # the newest own incarnation of which this disk forgot a part
         self.last_opened = 0
         self._largest_entry, self._largest_origin = largest_entry, largest_origin
         self._clock, self._draw = clock, draw
 
-    def observe(self, arm: str, values: tuple[int, ...], made: int = 0) -> int:
+    def observe(
+        self, arm: str, values: tuple[int, ...], made: int = 0, at: float | None = None
+    ) -> int:
         """Add one observation, of a decision made in some incarnation; the one it is added to."""
+        if self._epochs.fading:
+            self.lift()
+            values = self._epochs.weighed(values, at, self.epoch, self.books.bounds)
         current = self.current
         if current is None or not current.has_room(arm, values):
             current = self.open()
+        if not any(values):  # of so long ago that it is worth nothing
+            return current.incarnation
         if made:
             if made <= self.void_through:
                 return current.incarnation
             if made < current.incarnation:
                 self._carry(made, current.incarnation, arm, values)
         current.add(arm, values, made > 0)
-        books = self.books
-        held = books.total.get(arm)
-        books.total[arm] = values if held is None else tuple(map(add, held, values))
-        books.revision += 1
+        self.books.count(arm, values, self.epoch)
         return current.incarnation
+
+    def lift(self, epoch: int = 0) -> None:
+        """Go on in the present epoch, or in one that other words of ours are of."""
+        epoch = max(self._epochs.epoch, epoch)
+        if epoch <= self.epoch or not self._epochs.fading:
+            return
+        self.write()
+        passed, self.epoch = epoch - self.epoch, epoch
+        self.archive.fade(passed)
+        self.carried.fade(passed)
+        if self.current is not None:
+            self.current.fade(epoch)
+            if (self.identity, self.current.incarnation) in self.books.entries:
+                self.rewrite(self.current)
+
+    def read(self, entry: Entry) -> Ledger:
+        """The evidence of an own entry in numbers of the present epoch."""
+        return dict(self.books.read_in(entry, self.epoch))
+
+    def forget(self, entries: Iterable[Entry]) -> None:
+        """Some entries read as nothing, and are about to be dropped."""
+        for entry in entries:
+            if self.current is not None and entry.key == (self.identity, self.current.incarnation):
+                self.close()
 
     def _carry(self, made: int, added_in: int, arm: str, values: tuple[int, ...]) -> None:
         """Note what a decision of an older incarnation adds: see `voids`."""
@@ -80,8 +113,11 @@ class Own:
     def open(self) -> Current:
         """A new incarnation, above all that are known."""
         self.write()
+        self.current = None
+        self.lift()
         made = self.identity, self._new_number(), self.experiment
-        self.current = Current(*made, self.books.bounds, self._largest_entry, self._draw)
+        made_of = self.books.bounds, self._largest_entry, self._draw
+        self.current = Current(*made, *made_of, self.epoch)
         return self.current
 
     def _new_number(self) -> int:
@@ -120,6 +156,7 @@ class Own:
     def take(self, entry: Entry) -> str | None:
         """Take in one's own words, said by another, that are news; why not, if they cannot be."""
         self.write()
+        self.lift(self.books.epoch_of(entry))
         voids.void(self, voids.forgotten(self, entry))
         if not self.books.allow(entry):
             return NOT_HERE_YET
@@ -184,7 +221,7 @@ class Own:
         names = dict(current.folded)
         for entry in entries:
             more = names | dict(entry.folded) | {entry.incarnation: entry.seq}
-            evidence = self.books.read(entry)
+            evidence = self.read(entry)
             room = current.has_room_for(evidence)
             if not room or (len(more) > MOST_NAMED_EVER and not all_shown):
                 continue
@@ -207,13 +244,18 @@ class Own:
         return self.archive.pure(entry, floor, self.carried)
 
     def _dominates(self, one: Entry, other: Entry) -> bool:
-        return self.books.dominates(self.books.read(one), self.books.read(other))
+        return self.books.dominates(one, other)
+
+    def _counted(self) -> Ledger:
+        return self.books.sum_of(self.identity, self.epoch)
 
     def _larger(self, one: Ledger, other: Mapping[str, Sequence[int]]) -> Ledger:
         return larger(one, other, self.books.bounds.counts)
 
     def rewrite(self, current: Current) -> None:
         """Enter an incarnation that absorbed others, or parts of them."""
+        if self._epochs.fading:
+            current.tidy()
         current.seq += 1
         current.dirty = False
         self.books.keep(current.entry())
@@ -276,8 +318,8 @@ class Own:
         worth, problem = self.pure(entry), None
         if worth is None or before is None:
             # nothing twice, then: of each arm the larger count of it and of all that is counted
-            worth, problem, counted = None, UNTOLD, self.books.sum_of(self.identity)
-            fresh = minus(self._larger(counted, self.books.read(entry)), counted)
+            worth, problem, counted = None, UNTOLD, self._counted()
+            fresh = minus(self._larger(counted, self.read(entry)), counted)
         else:
             # of two futures of a past process the larger count of each arm, for all to agree on
             worth = self._larger(before, worth)

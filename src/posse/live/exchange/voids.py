@@ -69,8 +69,10 @@ def _holder(own: Own, incarnation: int) -> Entry | None:
 def _absorb_without(own: Own, holder: Entry, numbers: list[int]) -> None:
     """A new incarnation in place of an entry, without these rows."""
     rows = own.carried.rows
-    evidence = minus(own.books.read(holder), total(rows[each].evidence for each in numbers))
-    if not all(map(own.books.bounds.allow_part, evidence.values())):
+    bounds = own.books.bounds
+    evidence = minus(own.read(holder), total(rows[each].evidence for each in numbers))
+    evidence = {arm: bounds.rounded_off(row) for arm, row in evidence.items()}
+    if not all(map(bounds.allow_part, evidence.values())):
         return  # what came from elsewhere in its place has not all of it
     before = own.current
     current = own.open()

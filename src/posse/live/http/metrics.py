@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, chain
 from typing import Any
 
 from posse import __version__
+from posse.live import lateness
+from posse.live.experiment import Experiment
 from posse.live.http.traffic import BUCKETS, Traffic, traffic_of
 from posse.live.node import Node
 
@@ -82,13 +84,16 @@ RESULTS = {  # of an arm: the metric, the field of its status, and what it is
     "mean_high": ("high", "Upper end of the 95% interval of an arm's mean."),
     "probability_best": ("probability_best", "Probability that an arm is the best."),
     "expected_loss": ("expected_loss", "What settling for an arm would give up, on average."),
-    "pulls_here": ("pulls_here", "Rewarded pulls of an arm at this agent."),
-    "pulls_in_network": ("pulls_in_network", "Rewarded pulls of an arm that are known."),
+    "pulls_here": ("pulls_here", "Pulls of an arm at this agent whose reward is final."),
+    "pulls_in_network": ("pulls_in_network", "Pulls of an arm whose reward is final, as known."),
+    "open_here": ("open_here", "Pulls of an arm at this agent that count, but are not final."),
+    "open_in_network": ("open_in_network", "Pulls of an arm that count, but are not final."),
 }
 COUNTS = {
     "decisions": ("decisions_total", "Decisions made."),
     "rewards": ("rewards_total", "Rewards taken in."),
-    "late": ("late_rewards_total", "Rewards refused, as the window of their decision had closed."),
+    "late": ("rewards_late_total", "Rewards refused, as the window of their decision had closed."),
+    "void": ("rewards_void_total", "Rewards refused, as a disk set back made their decision void."),
     "conflicts": ("conflicting_rewards_total", "Rewards refused, as their decision had another."),
 }
 
@@ -129,12 +134,14 @@ def _experiments(node: Node, traffic: Traffic) -> Iterator[str]:
         samples = [({"experiment": e}, each.counts[key]) for e, each in experiments.items()]
         yield _metric(name, help_, samples)
     waiting = [({"experiment": e}, x.store.open_decisions()) for e, x in experiments.items()]
-    yield _metric("open_decisions", "Decisions that wait for their rewards.", waiting)
+    yield _metric("open_decisions", "Decisions whose reward is not final.", waiting)
+    yield from _lateness(experiments)
     arms = {  # (experiment, arm): status
         (e, arm): status for e, each in experiments.items() for arm, status in each.arms().items()
     }
     for name, (field, help_) in RESULTS.items():
         yield _metric(name, help_, _by_arm({key: status[field] for key, status in arms.items()}))
+    yield from _verdicts(experiments)
     sums = {
         (e, arm): each.agent.reward_sum(quanta)
         for e, each in experiments.items()
@@ -148,6 +155,29 @@ def _experiments(node: Node, traffic: Traffic) -> Iterator[str]:
     yield _metric("share", "Share of an arm in the decisions since the start.", _by_arm(shares))
 
 
+def _verdicts(experiments: Mapping[str, Experiment]) -> Iterator[str]:
+    """Of experiments with `stop`: how far the evidence of the leading arm has come."""
+    found = {e: each.verdict() for e, each in experiments.items() if each.agent.stop is not None}
+    for name, help_ in (
+        ("evidence", "Evidence that the leading arm is the best, in nats."),
+        ("needed", "Evidence that names a winner."),
+    ):
+        values = ((e, getattr(each, name)) for e, each in found.items())
+        samples = [({"experiment": e}, value) for e, value in values if value is not None]
+        yield _metric(f"verdict_{name}", help_, samples)
+
+
+def _lateness(experiments: Mapping[str, Experiment]) -> Iterator[str]:
+    """How late rewards came."""
+    late = {name: each.late.copy() for name, each in experiments.items()}
+    yield from _histogram(
+        "reward_lateness_seconds",
+        "How long after its window had closed a reward came that was refused for it.",
+        lateness.BUCKETS,
+        {("experiment", name): (each.counts, each.total) for name, each in late.items()},
+    )
+
+
 def _http(traffic: Traffic) -> Iterator[str]:
     """Of the HTTP interface."""
     refused = dict.fromkeys(HTTP_REASONS, 0) | traffic.refused.copy()
@@ -155,19 +185,27 @@ def _http(traffic: Traffic) -> Iterator[str]:
     yield _metric(
         "http_refused_total", "Requests and connections refused, by reason.", _by("reason", refused)
     )
+    waits = {("route", r): (w.counts, w.total) for r, w in sorted(traffic.waits.items())}
+    help_ = "How long requests took, by route."
+    yield from _histogram("request_seconds", help_, BUCKETS, waits)
+
+
+def _histogram(
+    name: str,
+    help_: str,
+    ends: Sequence[float],
+    of: Mapping[tuple[str, str], tuple[Sequence[int], float]],  # label, value: counts and sum
+) -> Iterator[str]:
     buckets, sums, counts = [], [], []
-    for route, waits in sorted(traffic.waits.items()):
-        for end, number in zip((*BUCKETS, math.inf), accumulate(waits.counts), strict=True):
-            buckets.append(({"route": route, "le": _number(end)}, number))
-        sums.append(({"route": route}, waits.total))
-        counts.append(({"route": route}, buckets[-1][1]))
-    yield (
-        "# HELP posse_request_seconds How long requests took, by route.\n"
-        "# TYPE posse_request_seconds histogram\n"
-    )
-    yield from _samples("request_seconds_bucket", buckets)
-    yield from _samples("request_seconds_sum", sums)
-    yield from _samples("request_seconds_count", counts)
+    for (label, value), (numbers, total) in of.items():
+        for end, number in zip((*ends, math.inf), accumulate(numbers), strict=True):
+            buckets.append(({label: value, "le": _number(end)}, number))
+        sums.append(({label: value}, total))
+        counts.append(({label: value}, buckets[-1][1]))
+    yield f"# HELP posse_{name} {help_}\n# TYPE posse_{name} histogram\n"
+    yield from _samples(f"{name}_bucket", buckets)
+    yield from _samples(f"{name}_sum", sums)
+    yield from _samples(f"{name}_count", counts)
 
 
 def _by(label: str, numbers: Mapping[str, float]) -> Samples:

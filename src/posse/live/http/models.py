@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
@@ -132,7 +132,11 @@ class StepsAnswer(Struct):
 
 
 class ArmAnswer(Struct):
-    """What is known of one arm: its mean with a 95% interval, and on how many pulls."""
+    """What is known of one arm from pulls whose reward is final: a mean with a 95% interval.
+
+    Open ones are those that count already, while their reward is not final: people should not
+    look at it before their windows have closed.
+    """
 
     mean: float | None
     low: float | None
@@ -141,6 +145,23 @@ class ArmAnswer(Struct):
     expected_loss: float | None
     pulls_here: float
     pulls_in_network: float
+    open_here: float
+    open_in_network: float
+
+
+class VerdictAnswer(Struct):
+    """Whether the experiment may stop, of closed decisions, however often one looks.
+
+    evidence: that the arm is the best, in nats, of what is needed for a winner. expected_loss: what
+    settling for the arm gives up on average under the prior. Nothing stops by itself.
+    """
+
+    verdict: Literal["winner", "no-difference", "good-enough", "keep-going"]
+    arm: str | None
+    evidence: float | None
+    needed: float | None
+    expected_loss: float | None
+    sentence: str
 
 
 class NeighbourAnswer(Struct):
@@ -169,12 +190,23 @@ class EvidenceAnswer(Struct):
 
 
 class ExperimentAnswer(Struct):
-    """One experiment: its arms, how many decisions since the start, and what operators set."""
+    """One experiment: its arms, how many decisions since the start, and what operators set.
+
+    silence: when a decision counts: when its reward is "heard", from the start and corrected
+    ("count"), or at the end of its window ("wait"). late_rewards were refused since the start as
+    their windows had closed, the latest of them so many seconds before; void_rewards as a disk was
+    set back.
+    """
 
     arms: list[str]
     decisions: int
     rewards: int
     open_decisions: int
+    silence: str
+    reward_window: float | None
+    late_rewards: int
+    longest_lateness: float
+    void_rewards: int
     pinned: str | None
     paused: list[str]
 

@@ -15,7 +15,7 @@ from itertools import accumulate
 from posse.live.experiment import Experiment, Wish
 from posse.live.http.traffic import Traffic
 from posse.live.node import Node
-from posse.live.store import Conflict, DecisionRecord, Late, Outcome, StoreError, Unknown
+from posse.live.store import Conflict, DecisionRecord, Outcome, StoreError, Unknown
 
 MOST = 1000  # rewards and decisions after which a commit takes no further question
 SLOW = 0.005  # seconds of a commit, above which it is worth to wait for more questions
@@ -121,11 +121,7 @@ class Turns:
 
     def _count(self, rewarding: Sequence[Question], deciding: Sequence[Question]) -> None:
         for question in rewarding:
-            counts, outcomes = question.experiment.counts, question.outcomes
-            counts.add("rewards", outcomes.count(Outcome.NEW))
-            for outcome in outcomes:
-                if isinstance(outcome, Conflict):
-                    counts.add("late" if isinstance(outcome, Late) else "conflicts")
+            question.experiment.count_rewards(question.outcomes)
         for question in deciding:
             question.experiment.counts.add("decisions", len(question.new))
             played = self._traffic.played[question.experiment.name]
@@ -152,7 +148,7 @@ def _decide(asked: Sequence[Question]) -> None:
         chosen = experiment.choose_many(wishes)
         made = [each for each in chosen if not isinstance(each, ValueError)]
         # under an id that is taken, by a twin in this turn perhaps, another one is kept
-        pairs = zip(made, experiment.store.decide_many(made), strict=True)
+        pairs = iter(experiment.store.decided(made))
         choices = iter(chosen)
         for question in questions:
             question.decisions, question.new = [], []
@@ -161,8 +157,8 @@ def _decide(asked: Sequence[Question]) -> None:
                 if isinstance(choice, ValueError) or isinstance(wish, ValueError):
                     question.decisions.append(choice)
                     continue
-                mine, kept = next(pairs)
-                if kept is mine:
+                kept, new = next(pairs)
+                if new:
                     question.new.append(kept)
                 question.decisions.append(_permitted(kept, wish[1]))
 

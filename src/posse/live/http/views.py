@@ -18,6 +18,11 @@ def arms(experiment: Experiment) -> Any:
     return experiment.arms()
 
 
+def verdict(experiment: Experiment) -> Any:
+    """Whether the experiment may stop."""
+    return experiment.verdict()
+
+
 def evidence(experiment: Experiment) -> Any:
     """In whole quanta: what this agent saw itself, and what it holds of all."""
     return experiment.evidence()
@@ -40,6 +45,11 @@ def _shown(experiment: Experiment) -> ExperimentAnswer:
         decisions=counts["decisions"],
         rewards=counts["rewards"],
         open_decisions=experiment.store.open_decisions(),
+        silence=experiment.mode,
+        reward_window=experiment.silence.window,
+        late_rewards=counts["late"],
+        longest_lateness=experiment.late.copy().longest,
+        void_rewards=counts["void"],
         pinned=controls["pinned"],
         paused=controls["paused"],
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime, time
 from typing import Any
 
@@ -12,6 +12,10 @@ from posse.decoding import Decoder, DecodingError
 from posse.families import FAMILIES, Family
 from posse.live.agent import Agent
 from posse.live.exchange import EXCHANGES, RateCap
+from posse.live.setup.durations import seconds
+from posse.live.setup.worlds import check_worlds
+from posse.live.shares import Shares
+from posse.live.verdicts import Stop
 from posse.policies import POLICIES, Policy, ThompsonSampling
 
 OF_EXCHANGE = {"network_size": "flows", "rate_cap": "origins"}  # keys that only one of them takes
@@ -22,7 +26,9 @@ class ExperimentSettings:
     """One experiment: its arms and model, its exchange, its windows.
 
     remember: seconds for which settled decisions are kept; None is for ever. rate_cap: how often
-    an origin can have pulled, for origins.
+    an origin can have pulled, for origins. stop: when people want to stop; then agents exchange
+    only if their reward_window is the same. new_arm_share: None is one in as many as there are
+    arms. half_life: seconds after which evidence is worth half; all agents must have the same.
     """
 
     arms: tuple[str, ...]
@@ -35,6 +41,11 @@ class ExperimentSettings:
     remember: float | None = None
     network_size: int | None = None
     rate_cap: RateCap | None = None
+    stop: Stop | None = None
+    min_share: float = 0.0
+    new_arm_share: float | None = None
+    new_arm_pulls: int = 100
+    half_life: float | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.exchange, str):
@@ -52,6 +63,7 @@ class ExperimentSettings:
                 raise ValueError("remember needs reward_window, and must not be shorter than it")
         if self.rate_cap is not None and self.exchange != "origins":
             raise ValueError("rate_cap is for 'origins': flows do not know whose evidence it is")
+        check_worlds(self)
         agent = self.agent()  # so that whatever it refuses is refused now
         agent.choose()
         if self.default_reward is not None:
@@ -60,8 +72,29 @@ class ExperimentSettings:
             except ValueError as error:
                 raise ValueError(f"default_reward: {error}") from None
 
-    def agent(self, options: Mapping[str, Any] | None = None, seed: int | None = None) -> Agent:
-        """The agent of these settings, new, with further options of its exchange."""
+    @property
+    def shares(self) -> Shares:
+        """Its shares; that of new arms is an equal one unless it says otherwise."""
+        new = 1 / max(1, len(self.arms)) if self.new_arm_share is None else self.new_arm_share
+        return Shares(self.min_share, new, self.new_arm_pulls)
+
+    @property
+    def begins(self) -> bool:
+        """Whether decisions count from the start: silence means the lowest reward."""
+        low = self.family.rewards.low if self.reward_range is None else self.reward_range[0]
+        return self.default_reward is not None and self.default_reward == low
+
+    def agent(
+        self,
+        options: Mapping[str, Any] | None = None,
+        seed: int | None = None,
+        begins: bool = True,
+    ) -> Agent:
+        """The agent of these settings, new, with further options of its exchange.
+
+        begins: False for one that does not let decisions count from the start, as before there
+        were such.
+        """
         if self.exchange == "origins":
             options = {"rate_cap": self.rate_cap, **(options or {})}
         return Agent(
@@ -72,7 +105,12 @@ class ExperimentSettings:
             reward_range=self.reward_range,
             network_size=self.network_size,
             exchange_options=options,
+            **asdict(self.shares),
             seed=seed,
+            stop=self.stop,
+            reward_window=self.reward_window,
+            silent_default=self.default_reward if begins and self.begins else None,
+            half_life=self.half_life,
         )
 
 
@@ -107,6 +145,10 @@ def experiment_from_data(
         values["reward_range"] = tuple(values["reward_range"])
     if "rate_cap" in values:
         values["rate_cap"] = _rate_cap(values["rate_cap"])
+    if "half_life" in values:
+        values["half_life"] = seconds("half_life", values["half_life"])
+    if "stop" in values:
+        values["stop"] = _stop(values["stop"])
     return ExperimentSettings(**values)
 
 
@@ -125,6 +167,16 @@ def _rate_cap(data: Any) -> RateCap:
     if moment > datetime.now(UTC):
         raise ValueError(f"rate_cap: since lies in the future: {moment}")
     return RateCap(per_second, moment.timestamp())
+
+
+def _stop(data: Any) -> Stop:
+    """From a table of numbers, all of which may be left out."""
+    if not isinstance(data, Mapping):
+        example = "{error = 0.05, tolerance = 0.005}"
+        raise ValueError(f"stop must be like {example}, got {checks.shown(data)}")
+    for key in data:
+        checks.choice("stop: key", key, ("error", "tolerance"))
+    return Stop(**data)
 
 
 def _as_written(family: Any, data: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from posse.live.agent import Agent
 from posse.live.certificates import Files, check_files
 from posse.live.control.controls import Controls
 from posse.live.control.vouching import Vouch, voucher
+from posse.live.exchange.epochs import lasting_clock
 from posse.live.exchange.examine import Sign, Verify
 from posse.live.experiment import Experiment, Silence
 from posse.live.setup.settings import Settings
@@ -89,35 +90,46 @@ class Maker:
 
     def first(self, settings: Settings, name: str, path: Path) -> Experiment:
         """The first experiment of a process, which opens the store."""
-        agent = self._agent(settings, name)
+        agents = self._agents(settings, name)
         store = Store.open(
             path,
-            fingerprint=agent.fingerprint,
-            equal=agent.equal_fingerprints,
+            fingerprint=agents[0].fingerprint,
+            equal=_equal(agents),
             experiment=name,
             owner=self.name,
             monotonic=self.monotonic,
         )
         try:
-            return self._experiment(settings, name, agent, store)
+            return self._experiment(settings, name, _of(agents, store), store)
         except BaseException:
             store.close()
             raise
 
     def beside(self, settings: Settings, name: str, store: Store) -> Experiment:
         """Another experiment in the same store."""
-        agent = self._agent(settings, name)
-        view = store.beside(name, agent.fingerprint, agent.equal_fingerprints)
-        return self._experiment(settings, name, agent, view)
+        agents = self._agents(settings, name)
+        view = store.beside(name, agents[0].fingerprint, _equal(agents))
+        return self._experiment(settings, name, _of(agents, view), view)
 
     def configure(self, settings: Settings, experiment: Experiment) -> None:
         """Take other operators and keys."""
         sign, vouch = (self.keys.sign, self.keys.vouch) if self.keys else (None, None)
         experiment.configure(settings.operators, sign, vouch)
 
-    def _agent(self, settings: Settings, experiment: str) -> Agent:
+    def _agents(self, settings: Settings, experiment: str) -> list[Agent]:
+        """The agent that settings ask for, and what an older store may hold in its place.
+
+        Under flows neighbours must agree whether decisions count from the start; where a store was
+        begun without, so is its network, and it goes on like that.
+        """
         sign, verify = (self.keys.sign, self.keys.verify) if self.keys else (None, None)
-        return settings.agent(sign, verify, experiment, self.draw, self.clock)
+        steady = lasting_clock if self.monotonic is time.monotonic else self.monotonic
+        asked = settings.experiments[experiment]
+        ways = [True, False] if asked.exchange == "flows" and asked.begins else [True]
+        return [
+            settings.agent(sign, verify, experiment, self.draw, self.clock, begins, steady)
+            for begins in ways
+        ]
 
     def _experiment(self, settings: Settings, name: str, agent: Agent, store: Store) -> Experiment:
         s = settings.experiments[name]
@@ -139,3 +151,17 @@ class Maker:
                 f"it, or give {self.name} a new store"
             )
         return made
+
+
+def _equal(agents: Sequence[Agent]) -> list[str]:
+    """The fingerprints of a store that fits one of these, but for the first of them."""
+    return [each for agent in agents for each in (agent.fingerprint, *agent.equal_fingerprints)][1:]
+
+
+def _of(agents: Sequence[Agent], store: Store) -> Agent:
+    """Whose evidence a store holds."""
+    return next(
+        agent
+        for agent in agents
+        if store.fingerprint in (agent.fingerprint, *agent.equal_fingerprints)
+    )

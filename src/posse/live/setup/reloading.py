@@ -21,7 +21,10 @@ FIXED = (
     "http_certificate", "http_key", "insecure_http", "operator_token", "probe", "log",
 )  # fmt: skip
 OUTSIDE = "neighbours", "router", "listen"  # by which others are reached
-CHANGING = "arms", "reward_window", "default_reward", "remember"  # of an experiment
+CHANGING = (  # of an experiment
+    "arms", "reward_window", "default_reward", "remember",
+    "min_share", "new_arm_share", "new_arm_pulls",
+)  # fmt: skip
 PATIENCE = 10.0  # seconds for which an address that was just in use may stay so
 
 
@@ -96,9 +99,9 @@ class Reloading:
         kept = {**node.experiments, **added}
         for name, settings in new.experiments.items():
             each = kept[name]
-            each.silence = Silence(settings.reward_window, settings.default_reward)
+            each.set_silence(Silence(settings.reward_window, settings.default_reward))
             each.remember = settings.remember
-            each.set_arms(settings.arms)
+            each.set_arms(settings.arms, settings.shares)
             self.maker.configure(new, each)
             each.connect(new.neighbours)
         node.take_over(

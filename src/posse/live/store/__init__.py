@@ -7,5 +7,6 @@ from posse.live.store.records import DecisionRecord as DecisionRecord
 from posse.live.store.records import Late as Late
 from posse.live.store.records import Outcome as Outcome
 from posse.live.store.records import Unknown as Unknown
+from posse.live.store.records import Void as Void
 from posse.live.store.store import Store as Store
 from posse.live.store.writer import StoreError as StoreError

@@ -31,7 +31,7 @@ class Claim:
 
     def check(self, connection: sqlite3.Connection, path: str) -> None:
         """Refuse a file of another agent, or of other evidence under the experiment's name."""
-        owner = _owner(connection)
+        owner = owner_of(connection)
         if self.owner is not None and owner not in (None, self.owner):
             raise ValueError(
                 f"{path} is the store of {owner}: set name back to it, or give {self.owner} a "
@@ -63,7 +63,7 @@ def _version(connection: sqlite3.Connection) -> int:
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
-def _owner(connection: sqlite3.Connection) -> str | None:
+def owner_of(connection: sqlite3.Connection) -> str | None:
     """The name that first opened the file; of origins in 0.1, the one in its evidence."""
     if _version(connection) > 1:
         (owner,) = connection.execute("SELECT owner FROM agent").fetchone()

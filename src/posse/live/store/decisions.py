@@ -1,37 +1,72 @@
-"""The decisions of one experiment in an open transaction: kept, settled, expired."""
+"""The decisions of one experiment in an open transaction: kept, settled, closed."""
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
 from posse.live.store.keeper import Keeper
-from posse.live.store.records import Conflict, DecisionRecord, Late, Outcome, Unknown, number, text
-
-COLUMNS = "id, arm, probability, time, reward, settled, silent"
-INSERT = (
-    "INSERT INTO decision (experiment, id, arm, probability, time) VALUES (?, ?, ?, ?, ?) "
-    "ON CONFLICT (experiment, id) DO NOTHING"
+from posse.live.store.records import (
+    Conflict,
+    DecisionRecord,
+    Late,
+    Outcome,
+    Unknown,
+    Void,
+    number,
+    text,
 )
-SETTLE = "UPDATE decision SET reward = ?, settled = ?, silent = ? WHERE number = ?"
+
+COLUMNS = (
+    "id, arm, probability, time, reward, settled, silent, "
+    "assumed, closed, made, void, allowed, probabilities"
+)
+INSERT = (
+    "INSERT INTO decision (experiment, id, arm, probability, time, assumed, made, allowed, "
+    "probabilities) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (experiment, id) DO NOTHING"
+)
+SETTLE = "UPDATE decision SET reward = ?, settled = ?, closed = ? WHERE number = ?"
+CLOSE = (
+    "UPDATE decision SET reward = ?, settled = ?, silent = ?, closed = ?, void = ? WHERE number = ?"
+)
+# not yet final, of which those up to a time, or those that have a reward
+OPEN = f"SELECT number, {COLUMNS} FROM decision WHERE experiment = ? AND closed IS NULL AND "
+OLDEST = "time <= ? ORDER BY time, number LIMIT ?"
+REWARDED = "settled IS NOT NULL ORDER BY time, number LIMIT ?"
 AT_ONCE = 512  # ids in a query
 
 
 class Decisions:
-    """The rows of an experiment; its participant hears of each that is settled."""
+    """The rows of an experiment; its participant hears of each that is new, settled or closed."""
 
     def __init__(self, connection: sqlite3.Connection, experiment: int, keeper: Keeper) -> None:
         self._connection, self._experiment, self._keeper = connection, experiment, keeper
 
-    def add(self, decisions: Sequence[DecisionRecord]) -> list[DecisionRecord]:
-        """Keep new ones; in the place of one whose id is taken that which has it."""
+    def add(self, decisions: Sequence[DecisionRecord]) -> list[tuple[DecisionRecord, bool]]:
+        """Keep new ones; in the place of one whose id is taken that which has it, and False."""
         execute, kept = self._connection.execute, []
-        for d in decisions:
-            row = self._experiment, d.id, d.arm, float(d.probability), float(d.time)
-            made = execute(INSERT, row).rowcount
-            kept.append(d if made else self._find([d.id])[d.id][1])
+        # what counts from the start must be known to be new before it is counted
+        counting = self._keeper.counting
+        found = self._find([d.id for d in decisions]) if counting else {}
+        taken = {id: decision for id, (_, decision) in found.items()}
+        for asked in decisions:
+            if asked.id in taken:
+                kept.append((taken[asked.id], False))
+                continue
+            d = self._keeper.begin(asked)
+            row = (
+                *(self._experiment, d.id, d.arm, float(d.probability), float(d.time)),
+                *(d.assumed, d.made, d.allowed, d.probabilities),
+            )
+            if execute(INSERT, row).rowcount:
+                kept.append((d, True))
+                if counting:
+                    taken[d.id] = d
+            else:
+                kept.append((self._find([d.id])[d.id][1], False))
         return kept
 
     def reward(
@@ -40,7 +75,7 @@ class Decisions:
         """Settle what can be, within the open transaction."""
         kept = self._find([item[0] for item in items if not isinstance(item, ValueError)])
         outcomes: list[Outcome | ValueError] = []
-        settled: list[tuple[float | None, float, bool, int]] = []
+        settled: list[tuple[float, float, float | None, int]] = []
         try:
             for item in items:
                 if isinstance(item, ValueError):
@@ -52,33 +87,45 @@ class Decisions:
                     error = f"there is no decision {id!r}: check the id, or its age"
                     outcomes.append(Unknown(error))
                 elif found[1].settled is not None:
-                    outcomes.append(_again(found[1], reward))
+                    outcomes.append(_again(found[1], reward, time))
+                elif self._keeper.is_void(found[1]):
+                    outcomes.append(_void(found[1], reward))
                 else:
                     row, decision = found
-                    now = _settled(decision, reward, time, False)
+                    now = replace(decision, reward=reward, settled=time)
                     try:
-                        self._keeper.settle(now)
+                        closed = time if self._keeper.settle(now) else None
                     except ValueError as refused:
                         outcomes.append(refused)
                         continue
                     kept[id] = row, now
-                    settled.append((reward, time, False, row))
+                    settled.append((reward, time, closed, row))
                     outcomes.append(Outcome.NEW)
         finally:  # whatever happens, what the participant took in is written
             if settled:
                 self._connection.executemany(SETTLE, settled)
         return outcomes
 
-    def expire(self, last: float, default: float | None, now: float, most: int) -> int:
-        """Settle the oldest of the open ones up to a time, with the default reward or none."""
-        rows = self._connection.execute(
-            f"SELECT number, {COLUMNS} FROM decision WHERE experiment = ? "
-            "AND settled IS NULL AND time <= ? ORDER BY time, number LIMIT ?",
-            (self._experiment, last, most),
-        ).fetchall()
+    def close(self, last: float | None, default: float | None, now: float, most: int) -> int:
+        """Close the oldest of the open ones up to a time, whatever their reward.
+
+        Without one they have what was assumed for them, else the default, or nothing. last: None
+        for those that have a reward, whenever they were made.
+        """
+        which = (REWARDED, (most,)) if last is None else (OLDEST, (last, most))
+        rows = self._connection.execute(OPEN + which[0], (self._experiment, *which[1])).fetchall()
         for row, *columns in rows:
-            self._keeper.settle(_settled(of_columns(columns), default, now, True))
-            self._connection.execute(SETTLE, (default, now, True, row))
+            decision = of_columns(columns)
+            void = self._keeper.is_void(decision)
+            if decision.settled is None:
+                reward = default if decision.assumed is None else decision.assumed
+                decision = replace(
+                    decision, reward=None if void else reward, settled=now, silent=True
+                )
+            if not void:
+                self._keeper.close(decision)
+            d = decision
+            self._connection.execute(CLOSE, (d.reward, d.settled, d.silent, now, void, row))
         return len(rows)
 
     def _find(self, ids: Sequence[str]) -> dict[str, tuple[int, DecisionRecord]]:
@@ -104,8 +151,10 @@ def check(decision: DecisionRecord) -> None:
 
 def of_columns(columns: Sequence[Any]) -> DecisionRecord:
     """Make a decision of the COLUMNS."""
-    id, arm, probability, time, reward, settled, silent = columns
-    return DecisionRecord(id, arm, probability, time, reward, settled, bool(silent))
+    (*first, silent, assumed, closed, made, void, allowed, probabilities) = columns
+    id, arm, probability, time, reward, settled = first
+    d = id, arm, probability, time, reward, settled, bool(silent)
+    return DecisionRecord(*d, assumed, closed, made, bool(void), allowed, probabilities)
 
 
 @cache
@@ -123,25 +172,33 @@ def given(id: str, reward: float) -> tuple[str, float] | ValueError:
         return error
 
 
-def _settled(
-    decision: DecisionRecord, reward: float | None, time: float, silent: bool
-) -> DecisionRecord:
-    """What becomes of it with its reward."""
-    d = decision
-    return DecisionRecord(d.id, d.arm, d.probability, d.time, reward, time, silent)
-
-
-def _again(kept: DecisionRecord, reward: float) -> Outcome | Conflict:
+def _again(kept: DecisionRecord, reward: float, time: float) -> Outcome | Conflict:
     """What another reward of a settled decision is."""
     if kept.reward == reward:
         return Outcome.REPEATED
+    if kept.void and kept.silent:
+        return _void(kept, reward)
+    if not kept.silent:
+        return Conflict(
+            f"decision {kept.id!r} has the reward {kept.reward}: the reward {reward} is refused"
+        )
+    lateness = max(0.0, time - (time if kept.closed is None else kept.closed))
     if kept.reward is None:
         return Late(
             f"decision {kept.id!r} was discarded when its window closed: the reward {reward} comes "
-            "too late"
+            "too late",
+            lateness,
         )
-    silence = " by default, when its window closed" if kept.silent else ""
-    return (Late if kept.silent else Conflict)(
-        f"decision {kept.id!r} has the reward {kept.reward}{silence}: the reward {reward} is "
-        "refused"
+    return Late(
+        f"decision {kept.id!r} has the reward {kept.reward} by default, when its window closed: "
+        f"the reward {reward} is refused",
+        lateness,
+    )
+
+
+def _void(kept: DecisionRecord, reward: float) -> Void:
+    """That nothing can come of a decision any more."""
+    return Void(
+        f"decision {kept.id!r} is void, for it was open when the disk was set back and may have "
+        f"been counted since: the reward {reward} is refused"
     )

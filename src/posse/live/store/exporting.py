@@ -7,12 +7,17 @@ import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 from posse.live.store import schema
-from posse.live.store.claim import DEFAULT
+from posse.live.store.claim import DEFAULT, owner_of
+from posse.live.store.offers import ARMS, Offers, unpacked
 
-COLUMNS = "id, arm, probability, time, reward, settled, silent"
+# the fields of a line after the experiment and the site; an older store lacks some of them
+FIELDS = (
+    "id", "arm", "probability", "allowed", "probabilities", "time", "reward", "settled", "silent",
+    "closed", "assumed", "void",
+)  # fmt: skip
 
 
 def export(path: str | os.PathLike[str], file: TextIO, experiment: str | None = None) -> int:
@@ -33,16 +38,36 @@ def export(path: str | os.PathLike[str], file: TextIO, experiment: str | None = 
             raise ValueError(
                 f"{path} has no experiment {experiment!r}: it has {', '.join(known) or 'none'}"
             )
+        columns = {row[1] for row in connection.execute("PRAGMA table_info(decision)")}
+        select = ", ".join(each if each in columns else f"NULL AS {each}" for each in FIELDS)
+        site = owner_of(connection)
         for name in known if experiment is None else [experiment]:
             where, values = known[name]
-            query = f"SELECT {COLUMNS} FROM decision {where} ORDER BY time, number"
+            offers = _offers(connection, values)
+            query = f"SELECT {select} FROM decision {where} ORDER BY time, number"
             for row in connection.execute(query, values):
-                fields = dict(zip(COLUMNS.split(", "), row, strict=True))
-                fields["silent"] = bool(fields["silent"])
-                line = json.dumps({"experiment": name, **fields}, ensure_ascii=False)
-                file.write(line + "\n")
+                fields = _readable(dict(zip(FIELDS, row, strict=True)), offers)
+                line = {"experiment": name, "site": site, **fields}
+                file.write(json.dumps(line, ensure_ascii=False) + "\n")
                 count += 1
     return count
+
+
+def _readable(fields: dict[str, Any], offers: Offers) -> dict[str, Any]:
+    """The fields of a row as people read them."""
+    fields["silent"], fields["void"] = bool(fields["silent"]), bool(fields["void"])
+    if fields["allowed"] is not None:
+        allowed = fields["allowed"] = offers.allowed(fields["allowed"])
+        probabilities = fields["probabilities"] = unpacked(fields["probabilities"])
+        probabilities[allowed.index(fields["arm"])] = fields["probability"]  # in full
+    return fields
+
+
+def _offers(connection: sqlite3.Connection, experiment: tuple[int, ...]) -> Offers:
+    """The lists of arms that an experiment has had."""
+    query = "SELECT value FROM kept WHERE experiment = ? AND key = ?"
+    rows = connection.execute(query, (*experiment, ARMS)).fetchall() if experiment else []
+    return Offers(rows[0][0] if rows else None)
 
 
 def _experiments(connection: sqlite3.Connection) -> dict[str, tuple[str, tuple[int, ...]]]:

@@ -13,8 +13,22 @@ from posse.live.store.records import DecisionRecord
 class Participant(Protocol):
     """What takes part in commits: an experiment's evidence in memory, in step with its rewards."""
 
-    def settle(self, decision: DecisionRecord) -> None:
-        """Take in the reward of a decision, or raise with nothing changed."""
+    @property
+    def counting(self) -> bool:
+        """Whether decisions count from the start: `begin` then changes evidence."""
+
+    @property
+    def void_through(self) -> int:
+        """Decisions made in incarnations up to this one that are open are void; 0: none."""
+
+    def begin(self, decision: DecisionRecord) -> DecisionRecord:
+        """Count a new decision, if decisions count from the start; with `made` and `assumed`."""
+
+    def settle(self, decision: DecisionRecord) -> bool:
+        """Take in a reward, or raise with nothing changed; whether the evidence is final so."""
+
+    def close(self, decision: DecisionRecord) -> None:
+        """Make the evidence of a decision final, with its reward, or raise with nothing changed."""
 
     def state(self) -> dict[str, Any]:
         """Write all that is durable, in parts that JSON can hold."""
@@ -53,11 +67,36 @@ class Keeper:
         """Expect changes of the participant before the next commit."""
         self.looked = self._moved = True
 
-    def settle(self, decision: DecisionRecord) -> None:
-        """Give a decision to the participant, which may refuse it."""
+    @property
+    def counting(self) -> bool:
+        """Whether the participant counts decisions from the start."""
+        return self._participant is not None and self._participant.counting
+
+    def begin(self, decision: DecisionRecord) -> DecisionRecord:
+        """Give a new decision to the participant; as it is to be kept."""
+        if self._participant is None:
+            return decision
+        if self._participant.counting:
+            self.looked = self._moved = True
+        return self._participant.begin(decision)
+
+    def settle(self, decision: DecisionRecord) -> bool:
+        """Give a reward to the participant, which may refuse it; whether that is final."""
+        if self._participant is None:
+            return True
+        self.looked = self._moved = True
+        return self._participant.settle(decision)
+
+    def close(self, decision: DecisionRecord) -> None:
+        """Give a decision that has become final to the participant, if it is evidence."""
         if self._participant is not None and decision.reward is not None:
             self.looked = self._moved = True
-            self._participant.settle(decision)
+            self._participant.close(decision)
+
+    def is_void(self, decision: DecisionRecord) -> bool:
+        """Whether an open decision may have been counted in another future of this agent."""
+        through = 0 if self._participant is None else self._participant.void_through
+        return 0 < through >= decision.made
 
     def read(self) -> list[tuple[str, str]]:
         """Read all parts of the experiment's exchange state, within the open transaction."""

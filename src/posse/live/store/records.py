@@ -13,7 +13,15 @@ class Conflict(ValueError):
 
 
 class Late(Conflict):
-    """A reward that came after the window of its decision had closed."""
+    """A reward that came after the window of its decision had closed, by so many seconds."""
+
+    def __init__(self, sentence: str, lateness: float = 0.0) -> None:
+        super().__init__(sentence)
+        self.lateness = lateness
+
+
+class Void(Conflict):
+    """A reward for a decision that was open in a copy of the disk which was put back."""
 
 
 class Unknown(ValueError):
@@ -31,7 +39,11 @@ class Outcome(Enum):
 class DecisionRecord:
     """A choice of an arm, and what became of it.
 
-    `settled` is when its reward came, or its window closed (`silent`), perhaps without a reward.
+    `settled` is when its reward came, or its window closed (`silent`), perhaps without a reward;
+    `closed` when its evidence became final. `assumed` is the reward that was counted for it from
+    the start, None if none was; `made` the incarnation in which it was made (0: not known). `void`:
+    closed without evidence, as another future of this agent may have counted it. `allowed` and
+    `probabilities`, if known, are as `offers` writes them.
     """
 
     id: str
@@ -41,6 +53,12 @@ class DecisionRecord:
     reward: float | None = None
     settled: float | None = None
     silent: bool = False
+    assumed: float | None = None
+    closed: float | None = None
+    made: int = 0
+    void: bool = False
+    allowed: str | None = None
+    probabilities: bytes | None = None
 
 
 def text(name: str, value: Any) -> str:

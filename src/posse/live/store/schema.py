@@ -51,6 +51,19 @@ MIGRATIONS: list[tuple[str, ...]] = [
         "CREATE INDEX decision_time ON decision (experiment, time)",
         "CREATE INDEX decision_open ON decision (experiment, time) WHERE settled IS NULL",
     ),
+    (
+        # rewards that come late: what was counted from the start, and when it became final.
+        # Whatever was settled is; what is open counts when it is settled, as it did
+        "ALTER TABLE decision ADD COLUMN assumed REAL",
+        "ALTER TABLE decision ADD COLUMN closed REAL",
+        "ALTER TABLE decision ADD COLUMN made INTEGER NOT NULL DEFAULT 0",
+        "ALTER TABLE decision ADD COLUMN void INTEGER NOT NULL DEFAULT 0",
+        "ALTER TABLE decision ADD COLUMN allowed TEXT",
+        "ALTER TABLE decision ADD COLUMN probabilities BLOB",
+        "UPDATE decision SET closed = settled WHERE settled IS NOT NULL",
+        "DROP INDEX decision_open",
+        "CREATE INDEX decision_open ON decision (experiment, time) WHERE closed IS NULL",
+    ),
 ]
 
 

@@ -98,6 +98,10 @@ class Store:
 
     def decide_many(self, decisions: Sequence[DecisionRecord]) -> list[DecisionRecord]:
         """Keep new decisions, of which one may have the id of another; see `decide`."""
+        return [kept for kept, _ in self.decided(decisions)]
+
+    def decided(self, decisions: Sequence[DecisionRecord]) -> list[tuple[DecisionRecord, bool]]:
+        """As `decide_many`, each with whether it is new."""
         for decision in decisions:
             check(decision)
         # who asks should not wait for the disk: its reward will, and then both are there
@@ -133,20 +137,25 @@ class Store:
         return of_columns(rows[0]) if rows else None
 
     def open_decisions(self) -> int:
-        """How many decisions have neither a reward nor a window that closed."""
-        query = "SELECT count(*) FROM decision WHERE experiment = ? AND settled IS NULL"
+        """How many decisions are not final: their window is open, or they have no reward yet."""
+        query = "SELECT count(*) FROM decision WHERE experiment = ? AND closed IS NULL"
         return int(self._read(query, (self._number,))[0][0])
 
-    def expire(self, now: float, window: float, default_reward: float | None) -> int:
-        """Settle all expired decisions with the default reward; if there is none, discard them."""
-        last = number("now", now) - number("window", window)
+    def expire(self, now: float, window: float | None, default_reward: float | None) -> int:
+        """Close the decisions whose window ended, in order of time, whatever their reward.
+
+        Those without one are settled with what was assumed for them, else with the default reward;
+        if there is none, they are discarded. window: None closes those that have a reward.
+        """
+        now = number("now", now)
+        last = None if window is None else now - number("window", window)
         if default_reward is not None:
             default_reward = number("default_reward", default_reward)
 
-        return self._repeat(lambda: self._decisions.expire(last, default_reward, now, CHUNK))
+        return self._repeat(lambda: self._decisions.close(last, default_reward, now, CHUNK))
 
     def forget(self, now: float, remember: float) -> int:
-        """Delete settled decisions older than `remember` seconds; their evidence stays.
+        """Delete decisions that are final and older than `remember` seconds; their evidence stays.
 
         `now` is the time of the clock. If it jumps, ahead or back, none is deleted early for it.
         """
@@ -158,7 +167,7 @@ class Store:
             last, before = self._ages.older(remember, now, newest)
             deleted = execute(
                 "DELETE FROM decision WHERE number IN (SELECT number FROM decision WHERE "
-                "experiment = ? AND time < ? AND number <= ? AND settled IS NOT NULL "
+                "experiment = ? AND time < ? AND number <= ? AND closed IS NOT NULL "
                 "ORDER BY time LIMIT ?)",
                 (self._number, before, last, CHUNK),
             ).rowcount

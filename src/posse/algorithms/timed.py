@@ -1,0 +1,90 @@
+"""What time does to evidence: it fades where means drift, and waits where rewards come late."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from posse import beliefs, checks
+from posse.algorithms.algorithm import Heard
+from posse.algorithms.bayesian import BayesianAlgorithm, BayesianState
+from posse.families.family import Family
+from posse.randomness import FloatArray
+
+
+@dataclass(frozen=True)
+class Timed(BayesianAlgorithm):
+    """A Bayesian algorithm that may forget, and that knows what to make of an open pull.
+
+    A class of its own, so that who builds on `BayesianAlgorithm` has no setting without effect.
+    """
+
+    half_life: float | None = field(default=None, kw_only=True)
+    open: Literal["count", "wait"] | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.half_life is not None:
+            checks.number("half_life", self.half_life, above=0)
+        if self.open is not None:
+            checks.choice("open", self.open, ("count", "wait"))
+
+    @property
+    def fading(self) -> float:
+        """What is left of a piece of evidence one round later: 2^(-1/half_life), else 1."""
+        return 1.0 if self.half_life is None else 2.0 ** (-1.0 / self.half_life)
+
+    def _faded(self, state: BayesianState) -> FloatArray:
+        """The beliefs as a round finds them, one round older than the last one left them."""
+        return beliefs.fade(state.belief, state.family, self.fading)
+
+    def assumed(self, lowest: float, family: Family) -> FloatArray | None:
+        """The statistic (D,) that an open pull counts as, in this model; None: as nothing."""
+        if self.open != "count" or not np.isfinite(lowest):
+            return None
+        with np.errstate(all="ignore"):  # a likelihood may be 0 there
+            statistic = family.statistic(np.asarray(lowest, dtype=float))
+        return statistic if np.isfinite(statistic).all() else None
+
+    def _evidence(
+        self, state: BayesianState, arms: NDArray[np.intp], heard: Heard
+    ) -> tuple[NDArray[np.intp], FloatArray]:
+        """What a round of late rewards adds at learning rate 1: cells (m,) of (R, N, K), (D, m).
+
+        A reward heard in the round of its pull is evidence like any. Of the others, a pull that
+        counts from the start adds the lowest reward at once and, when its reward comes, what that
+        differs by; else it adds nothing at first and all later. Whatever is added later has the
+        weight that is left of its pull's.
+        """
+        n_agents, n_arms = state.belief.shape[-2:]
+        of_agents = heard.run * n_agents + heard.agent
+        cells = (of_agents * n_arms + heard.arm).astype(np.intp)
+        statistics = np.array(state.family.statistic(heard.reward))  # (D, n)
+        late = heard.age > 0
+        assumed = self.assumed(state.lowest, state.family)
+        if assumed is not None:
+            statistics[:, late] -= assumed[:, None]
+        if self.half_life is not None:
+            statistics = statistics * self.fading**heard.age
+        if assumed is not None:
+            still_open = np.ones(arms.size, dtype=bool)
+            still_open[of_agents[~late]] = False
+            opened = (np.arange(arms.size) * n_arms + np.ravel(arms))[still_open]
+            at_start = np.broadcast_to(assumed[:, None], (len(assumed), len(opened)))
+            cells = np.concatenate([opened, cells])
+            statistics = np.concatenate([at_start, statistics], axis=1)
+        return cells, statistics
+
+    def _told(
+        self, state: BayesianState, arms: NDArray[np.intp], heard: Heard, learning_rate: float
+    ) -> FloatArray:
+        """The beliefs after a round of late rewards, before anybody talks: (D, R, N, K)."""
+        cells, statistics = self._evidence(state, arms, heard)
+        updated = self._faded(state).copy()  # a shared belief is a read-only view
+        rows = updated.reshape(len(updated), -1)
+        for row, added in zip(rows, learning_rate * statistics, strict=True):
+            np.add.at(row, cells, added)  # an agent may hear of one arm several times
+        return updated

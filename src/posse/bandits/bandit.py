@@ -1,0 +1,239 @@
+"""The problem itself: true arms that draw rewards and know their gaps."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from posse import checks
+from posse.bandits.delays import Delay, GeometricDelay, check_delay
+from posse.bandits.drift import Drift, Rotation, check_drift
+from posse.bandits.means import Means, SiteMeans, UniformMeans, at_sites
+from posse.families.bernoulli import Bernoulli
+from posse.families.bounded import Bounded
+from posse.families.exponential import Exponential
+from posse.families.family import Family, check_family, check_means
+from posse.families.gaussian import Gaussian
+from posse.families.poisson import Poisson
+from posse.randomness import FloatArray
+
+
+@dataclass(frozen=True)
+class Bandit:
+    """K arms of one family with their true means.
+
+    means: K numbers, an array (runs, K) or (runs, agents, K), a function of a Generator that draws
+           K numbers or (agents, K), or SiteMeans: each agent's drawn around the arm's
+    drift: how the means change from round to round, such as `posse.bandits.Rotation(500)`; None
+           leaves them as they are. `bandit.drifting(...)` gives a bandit one.
+    delay: when rewards arrive, such as `posse.bandits.GeometricDelay(20)`; None is at once.
+           `bandit.delayed(...)` gives a bandit one.
+
+    The constructors take `site_sd`, by how much sites differ: see `posse.bandits.SiteMeans`.
+
+    >>> bandit = posse.Bandit.gaussian([0.5, 0.1, 0.1], sigma=2.0)
+    >>> bandit.n_arms, bandit.gaps.tolist()
+    (3, [0.0, 0.4, 0.4])
+    """
+
+    family: Family
+    means: Any
+    drift: Any = None
+    delay: Any = None
+
+    def __post_init__(self) -> None:
+        checks.capable("family", self.family, ["draw_rewards"], "posse.families.Gaussian()")
+        check_family("family", self.family, ["draw_rewards"], ["means"])
+        if isinstance(self.means, SiteMeans):
+            centre = self._checked(self.means.means)
+            object.__setattr__(self, "means", dataclasses.replace(self.means, means=centre))
+            self._check_sites()
+        else:
+            object.__setattr__(self, "means", self._checked(self.means))
+        if self.drift is not None:
+            check_drift(self.drift)
+        if self.delay is not None:
+            check_delay(self.delay)
+
+    def _checked(self, given: Any) -> Any:
+        """Means that the family allows, in a form that compares and hashes."""
+        means = given.values if isinstance(given, checks.FrozenArray) else given
+        if isinstance(means, UniformMeans):
+            ends = np.nextafter([means.low, means.high], [means.high, means.low])
+            check_means(self.family, ends)  # the ends themselves are drawn with probability 0
+            return means
+        if callable(means):
+            self._draw(means, np.random.default_rng(0))
+            return means
+        values = check_means(self.family, means)
+        return tuple(values.tolist()) if values.ndim == 1 else checks.FrozenArray(values)
+
+    def _check_sites(self) -> None:
+        centre = self.means_of_arms
+        if isinstance(centre, checks.FrozenArray):
+            per_agent = centre.values.ndim == 3
+        else:
+            per_agent = callable(centre) and self._drawn_once().ndim == 2
+        if per_agent:
+            raise ValueError("site_sd: the means differ from agent to agent already")
+        if isinstance(self.means.sd, tuple) and len(self.means.sd) != self.n_arms:
+            raise ValueError(
+                f"site_sd must be one number, or one for each of the {self.n_arms} arms, "
+                f"got {len(self.means.sd)}"
+            )
+
+    @classmethod
+    def bernoulli(cls, means: ArrayLike | Means, *, site_sd: ArrayLike | None = None) -> Bandit:
+        """Arms that pay 1 with probability mean, else 0."""
+        return cls(Bernoulli(), at_sites(means, site_sd))
+
+    @classmethod
+    def bounded(
+        cls,
+        means: ArrayLike | Means,
+        concentration: float = 5.0,
+        *,
+        site_sd: ArrayLike | None = None,
+    ) -> Bandit:
+        """Arms that pay a fraction in [0, 1]."""
+        return cls(Bounded(concentration=concentration), at_sites(means, site_sd))
+
+    @classmethod
+    def gaussian(
+        cls, means: ArrayLike | Means, sigma: float = 1.0, *, site_sd: ArrayLike | None = None
+    ) -> Bandit:
+        """Arms that pay N(mean, sigma^2)."""
+        return cls(Gaussian(sigma=sigma), at_sites(means, site_sd))
+
+    @classmethod
+    def poisson(cls, means: ArrayLike | Means, *, site_sd: ArrayLike | None = None) -> Bandit:
+        """Arms that pay counts."""
+        return cls(Poisson(), at_sites(means, site_sd))
+
+    @classmethod
+    def exponential(cls, means: ArrayLike | Means, *, site_sd: ArrayLike | None = None) -> Bandit:
+        """Arms that pay exponentially distributed amounts."""
+        return cls(Exponential(), at_sites(means, site_sd))
+
+    def drifting(self, drift: Drift | None = None, *, every: int | None = None) -> Bandit:
+        """The same arms with means that change from round to round.
+
+        drift: `posse.bandits.Rotation`, `RandomWalk`, `Sines`, or one's own (see `Drift`)
+        every: in its place: every so many rounds each arm takes the mean of the arm before it
+
+        >>> posse.Bandit.gaussian([0.8, 0.4, 0.2]).drifting(every=500).drift
+        Rotation(every=500)
+        """
+        if (drift is None) == (every is None):
+            raise ValueError("drift must be given, or every: drifting(every=500)")
+        return dataclasses.replace(self, drift=Rotation(every) if every is not None else drift)
+
+    def delayed(
+        self, delay: Delay | None = None, *, mean: float | None = None, never: float = 0.0
+    ) -> Bandit:
+        """The same arms with rewards that arrive some rounds after their pull, or never.
+
+        Such a bandit is for algorithms that know what to make of an open pull: `Decentralized`,
+        `Isolated`, `Centralized` and `Flooding`, see their `open`.
+
+        delay: `posse.bandits.GeometricDelay`, or a function of a generator and a size
+               (runs, agents) that gives whole rounds, 0 for at once, negative or inf for never
+        mean:  in its place: rounds that a reward takes on average, geometrically distributed
+        never: beside mean, the share of rewards that never come
+
+        >>> posse.Bandit.bernoulli([0.3, 0.2]).delayed(mean=20, never=0.1).delay
+        GeometricDelay(mean=20.0, never=0.1)
+        """
+        if (delay is None) == (mean is None) or (never != 0 and mean is None):
+            raise ValueError("delay must be given, or mean: delayed(mean=20, never=0.1)")
+        given = GeometricDelay(mean, never) if mean is not None else delay
+        return dataclasses.replace(self, delay=given)
+
+    @property
+    def n_arms(self) -> int:
+        """K, the number of arms."""
+        centre = self.means_of_arms
+        if isinstance(centre, tuple):
+            return len(centre)
+        if isinstance(centre, checks.FrozenArray):
+            return int(centre.values.shape[-1])
+        return int(self._drawn_once().shape[-1])
+
+    @property
+    def per_agent(self) -> bool:
+        """Whether each agent has means of its own."""
+        if isinstance(self.means, checks.FrozenArray):
+            return self.means.values.ndim == 3
+        if isinstance(self.means, SiteMeans):
+            return True
+        return callable(self.means) and self._drawn_once().ndim == 2
+
+    @property
+    def gaps(self) -> FloatArray:
+        """How much less each arm pays than the best: (K,), (runs, K) or (runs, agents, K)."""
+        if self.drift is not None:
+            raise ValueError("gaps differ from round to round: the means of this bandit drift")
+        if isinstance(self.means, tuple):
+            means = np.array(self.means)
+        elif isinstance(self.means, checks.FrozenArray):
+            means = self.means.values
+        else:
+            raise ValueError("gaps differ from run to run: the means of this bandit are drawn")
+        return np.asarray(means.max(axis=-1, keepdims=True) - means)
+
+    def means_of_run(self, run: int, generator: np.random.Generator) -> FloatArray:
+        """The true means in one run before any drift: (K,), or (agents, K).
+
+        With SiteMeans those of the arms, around which `SiteMeans.of_agents` draws.
+        """
+        centre = self.means_of_arms
+        if isinstance(centre, tuple):
+            return np.array(centre)
+        if isinstance(centre, checks.FrozenArray):
+            return np.asarray(centre.values[run])
+        return self._draw(centre, generator)
+
+    def check_runs(self, runs: int) -> None:
+        """Refuse more runs than there are rows of means."""
+        centre = self.means_of_arms
+        if isinstance(centre, checks.FrozenArray) and runs > len(centre.values):
+            raise ValueError(
+                f"runs is {runs}, but means are given for {len(centre.values)} runs only"
+            )
+
+    def check_agents(self, n_agents: int) -> None:
+        """Refuse a network of another number of agents than there are means for."""
+        if isinstance(self.means, checks.FrozenArray) and self.means.values.ndim == 3:
+            given = self.means.values.shape[1]
+        elif callable(self.means) and self.per_agent:
+            given = len(self._drawn_once())
+        else:
+            return
+        if given != n_agents:
+            raise ValueError(
+                f"means are given for {given} agents, but the network has {n_agents} agents"
+            )
+
+    @property
+    def means_of_arms(self) -> Any:
+        """What was given as means; with SiteMeans those around which each agent's are drawn."""
+        return self.means.means if isinstance(self.means, SiteMeans) else self.means
+
+    def _drawn_once(self) -> FloatArray:
+        return self._draw(self.means_of_arms, np.random.default_rng(0))
+
+    def _draw(self, function: Any, generator: np.random.Generator) -> FloatArray:
+        try:
+            means = function(generator)
+        except Exception as error:  # whatever a user's function may raise
+            raise ValueError(f"means: drawing them by {function!r} failed: {error}") from error
+        return check_means(self.family, means, drawn=True)
+
+
+def take(values: FloatArray, arms: Any) -> FloatArray:
+    """The value of each arm played: values (R, K), arms (R, N) -> (R, N)."""
+    return np.take_along_axis(values, arms, axis=-1)

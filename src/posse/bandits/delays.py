@@ -1,0 +1,91 @@
+"""When rewards arrive: so many rounds after their pull, or never."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from posse import checks
+from posse.randomness import IntArray, Randomness
+
+NEVER = -1
+_LONGEST = 2.0**31  # beyond any horizon
+
+
+class Delay(Protocol):
+    """What says when rewards arrive: a function, or whatever can be called like one.
+
+    The generator draws arrays whose first axis is R, each row from the stream of its run.
+    """
+
+    def __call__(self, generator: Randomness, size: tuple[int, ...]) -> Any:
+        """Whole rounds until each reward of (R, N) arrives, 0 for at once, < 0 or inf for never."""
+
+
+@dataclass(frozen=True)
+class GeometricDelay:
+    """Rewards that arrive in each round with the same chance, as if they forgot how long they wait.
+
+    P(d rounds) = (1 - q) q^d with q = mean / (1 + mean); d = 0 is in the round of the pull.
+
+    mean:  rounds that a reward takes on average, of those that come
+    never: the share of rewards that never come
+    """
+
+    mean: float
+    never: float = 0.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "mean", checks.number("mean", self.mean, at_least=0))
+        object.__setattr__(self, "never", checks.number("never", self.never, at_least=0, below=1))
+
+    def __call__(self, generator: Randomness, size: tuple[int, ...]) -> IntArray:
+        """Rounds until each reward arrives, NEVER among them: (R, N)."""
+        uniform = 1.0 - np.asarray(generator.random(size))  # never 0
+        rounds = np.zeros(size, dtype=np.int64)
+        if self.mean > 0:
+            waited = np.floor(np.log(uniform) / math.log(self.mean / (1 + self.mean)))
+            rounds = np.minimum(waited, _LONGEST).astype(np.int64)
+        if self.never > 0:
+            rounds = np.where(np.asarray(generator.random(size)) < self.never, NEVER, rounds)
+        return rounds
+
+
+def drawn(delay: Delay, generator: Randomness, size: tuple[int, ...]) -> IntArray:
+    """The delays of a round, NEVER for whatever does not come: (R, N); one's own are looked at."""
+    rounds = delay(generator, size)
+    if isinstance(delay, GeometricDelay):
+        return np.asarray(rounds)
+    try:
+        values = np.asarray(rounds, dtype=float)
+    except (TypeError, ValueError):
+        values = np.full(size, np.nan)
+    late = np.isfinite(values) & (values >= 0)
+    if values.shape != size or np.isnan(values).any() or (values[late] % 1 != 0).any():
+        raise ValueError(
+            f"delay {checks.shown(delay)} must give whole rounds in shape {size} (runs, agents), "
+            f"negative or inf for never, got {checks.shown(rounds)}"
+        )
+    return np.where(late, np.minimum(values, _LONGEST), NEVER).astype(np.int64)
+
+
+def check_delay(delay: Any) -> None:
+    """Refuse what cannot tell when rewards arrive."""
+    if isinstance(delay, type) or not callable(delay):
+        raise ValueError(
+            "delay must be one such as posse.bandits.GeometricDelay(20), or a function of a "
+            f"generator and a size (runs, agents) that gives rounds, got {checks.shown(delay)}"
+        )
+    try:
+        drawn(delay, np.random.default_rng(0), (1, 2))
+    except ValueError:
+        raise
+    except Exception as error:  # whatever a user's function may raise
+        raise ValueError(f"delay: drawing it by {delay!r} failed: {error}") from error
+
+
+# Delays by the names that files know; any other is 'module:function' or 'module:class'.
+DELAYS: dict[str, Any] = {"geometric": GeometricDelay}

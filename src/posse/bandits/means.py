@@ -1,0 +1,88 @@
+"""Where true means come from: the same in all runs, given for each, drawn, or differing by site."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from posse import checks
+from posse.families.family import Family, nearest_means
+from posse.randomness import FloatArray
+
+# Means are fixed for all runs, given per run (and agent), or drawn afresh in each run.
+Means = tuple[float, ...] | checks.FrozenArray | Callable[[np.random.Generator], FloatArray]
+
+
+@dataclass(frozen=True)
+class UniformMeans:
+    """Means drawn uniformly on [low, high] in each run, as in figure 2 of the paper.
+
+    >>> posse.Bandit.bernoulli(posse.bandits.UniformMeans(5)).n_arms
+    5
+    """
+
+    n_arms: int
+    low: float = 0.0
+    high: float = 1.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "n_arms", checks.whole("n_arms", self.n_arms, at_least=2))
+        checks.number("low", self.low)
+        checks.number("high", self.high, above=self.low)
+
+    def __call__(self, generator: np.random.Generator) -> FloatArray:
+        """One draw of the means: (K,)."""
+        return generator.uniform(self.low, self.high, self.n_arms)
+
+
+@dataclass(frozen=True)
+class SiteMeans:
+    """Each agent's own means, drawn in each run around those of the arms: sites that differ.
+
+    means: of the arms, whatever a Bandit takes: K numbers, (runs, K), or a function.
+    sd:    how much sites differ, for all arms or for each of the K. For families of means on the
+           whole line (Gaussian) an agent's mean is mean + sd z; for rates, counts and amounts the
+           difference is relative, mean times exp(sd z). z is standard normal, for each agent and
+           arm. What falls outside the family's means (a rate above 1) becomes the nearest inside.
+
+    `Bandit.gaussian(means, site_sd=0.2)` builds it.
+
+    >>> posse.Bandit.gaussian([0.5, 0.1], site_sd=0.2).means
+    SiteMeans(means=(0.5, 0.1), sd=0.2)
+    """
+
+    means: Any
+    sd: float | tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if isinstance(self.means, SiteMeans):
+            raise ValueError("site_sd: the means differ from agent to agent already")
+        if np.ndim(self.sd) == 0:
+            object.__setattr__(self, "sd", checks.number("site_sd", self.sd, at_least=0))
+        else:
+            each = checks.numbers("site_sd", self.sd, 0)
+            if each.ndim != 1:
+                raise ValueError(f"site_sd must be one number or one an arm, got {each.shape}")
+            object.__setattr__(self, "sd", tuple(each.tolist()))
+
+    def of_agents(
+        self, means: FloatArray, n_agents: int, family: Family, generator: np.random.Generator
+    ) -> FloatArray:
+        """One draw of the means of each agent around those of the arms: (K,) -> (agents, K)."""
+        moved = np.array(self.sd) * generator.standard_normal((n_agents, len(means)))
+        relative = family.means.low >= 0
+        return nearest_means(family, means * np.exp(moved) if relative else means + moved)
+
+
+def at_sites(means: ArrayLike | Means, site_sd: ArrayLike | None) -> Any:
+    """The means, around which those of each agent are drawn if sites differ."""
+    sd: Any = site_sd
+    return means if sd is None else SiteMeans(means, sd)
+
+
+# Ways to draw the means of arms by the names that files know; any other is 'module:function'.
+MEANS: dict[str, Any] = {"uniform": UniformMeans, "sites": SiteMeans}

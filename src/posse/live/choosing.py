@@ -1,0 +1,155 @@
+"""How an agent chooses: its policy's probabilities, its shares, and an arm drawn by them."""
+
+from __future__ import annotations
+
+import inspect
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from posse import checks
+from posse.divergences import kl_bernoulli
+from posse.families.family import Family
+from posse.live.beliefs import Beliefs, Subset
+from posse.live.evidence import PROBES
+from posse.live.shares import Shares, draw
+from posse.policies import BayesUCB, Greedy, ThompsonSampling
+from posse.policies.policy import Policy, argmax
+from posse.race import Race
+from posse.randomness import FloatArray
+
+TRIES, TIME, ERROR = 300, 10, 1e-9  # choices by which a policy is tried, in which round
+HONEST = ThompsonSampling, BayesUCB, Greedy  # as tests show for all families: to try them takes ms
+
+
+class Choice(NamedTuple):
+    """An arm, the probability with which it was chosen, and those of all that were allowed."""
+
+    arm: str
+    probability: float
+    allowed: tuple[str, ...]
+    probabilities: FloatArray  # of those allowed, in their order; many choices may share it
+
+
+class Chooser:
+    """Chooses by a policy and shares; what it says of probabilities is what it draws by."""
+
+    def __init__(self, policy: Policy, family: Family, horizon: int | None, shares: Shares) -> None:
+        checks.capable("policy", policy, ["scores"], "posse.ThompsonSampling()")
+        self.policy, self.family, self.horizon, self.shares = policy, family, horizon, shares
+        self.timeless = getattr(policy.scores, "timeless", False)
+        self._races = _takes_race(policy)
+
+    def choose(
+        self, beliefs: Beliefs, subset: Subset, t: int, count: int, generator: np.random.Generator
+    ) -> list[Choice]:
+        """So many choices at round t between the arms of a subset."""
+        if len(subset.names) == 1:
+            return [Choice(subset.names[0], 1.0, subset.names, np.ones(1))] * count
+        belief = subset.belief
+        said = self._said(belief, t, subset.race)
+        probabilities = self._mixed(beliefs, subset, said, t)
+        if probabilities is said:
+            if count > 1:
+                belief = np.broadcast_to(belief[:, None], (len(belief), count, len(said)))
+            scores = self.policy.scores(belief, self.family, t, self.horizon, generator)
+            arms = argmax(scores, generator).reshape(-1).tolist()
+        else:
+            arms = draw(probabilities, count, generator)
+        choices = []
+        for arm in arms:
+            if probabilities[arm] <= 0.0:  # less than can be told, but who evaluates divides by it
+                (arm,) = draw(probabilities, 1, generator)
+            chance = float(probabilities[arm])
+            choices.append(Choice(subset.names[arm], chance, subset.names, probabilities))
+        return choices
+
+    def _mixed(self, beliefs: Beliefs, subset: Subset, said: FloatArray, t: int) -> FloatArray:
+        """What the shares make of the policy's probabilities; the same array if nothing."""
+        new = self.shares.new(beliefs.closed, subset.places)
+        return self.shares.mixed(
+            said, new, lambda: self._between(beliefs, [subset.names[k] for k in _others(new)], t)
+        )
+
+    def _between(self, beliefs: Beliefs, names: list[str], t: int) -> FloatArray:
+        """How the policy would choose if there were only these arms."""
+        if len(names) == 1:
+            return np.ones(1)
+        key = tuple(names)
+        subset = beliefs.of(key) or beliefs.add(key, names)
+        return self._said(subset.belief, t, subset.race)
+
+    def _said(self, belief: FloatArray, t: int, race: Race) -> FloatArray:
+        """With which probability the policy chooses each arm; it says them, as was checked."""
+        return np.asarray(self._ask(belief, t, race), dtype=float)
+
+    def _ask(self, belief: FloatArray, t: int, race: Race) -> FloatArray | None:
+        say: Any = getattr(self.policy, "probabilities", None)
+        if self._races:
+            say = partial(say, race=race)
+        return say(belief, self.family, t, self.horizon) if callable(say) else None
+
+    def check(self, n_arms: int) -> None:
+        """Refuse a policy whose decisions could not be logged with their probabilities."""
+        self._checked(np.repeat(self.family.prior()[:, None], n_arms, axis=1), 1)
+        if type(self.policy) not in HONEST:
+            self.check_honesty()
+
+    def _checked(self, belief: FloatArray, t: int) -> FloatArray:
+        """What the policy says of the arms, each of them with a probability."""
+        said, n_arms = self._ask(belief, t, Race(self.family)), belief.shape[1]
+        policy = checks.shown(self.policy)
+        if said is None:
+            raise ValueError(
+                f"policy {policy} cannot decide for a live agent, which logs the probability of "
+                "every choice: its method probabilities(belief, family, t, horizon) must give them"
+            )
+        values = np.asarray(said)
+        if not (
+            values.shape == (n_arms,)
+            and np.issubdtype(values.dtype, np.number)
+            and np.all(values >= 0)
+            and abs(values.sum() - 1.0) < 1e-6
+        ):
+            raise ValueError(
+                f"policy {policy} must say one probability for each of the {n_arms} arms, "
+                f"1 in sum, got {checks.shown(said)}"
+            )
+        return values
+
+    def check_honesty(self) -> None:
+        """Refuse a policy that does not choose as it says, about arms of one reward each.
+
+        By Chernoff's bound an honest one is refused with a probability below `ERROR`; what it is
+        tried by is the same each time.
+        """
+        rewards = [y for y in PROBES if self.family.rewards.contains(np.array(y))][:3]
+        if len(rewards) < 2:  # then arms cannot be told apart
+            return
+        belief = self.family.prior()[:, None] + self.family.statistic(np.array(rewards))
+        said, generator = self._checked(belief, TIME), np.random.default_rng(0)
+        counts = np.zeros(len(said))
+        for _ in range(TRIES):
+            scores = self.policy.scores(belief, self.family, TIME, self.horizon, generator)
+            counts[argmax(scores, generator)] += 1
+        surprise = TRIES * kl_bernoulli(counts / TRIES, np.minimum(said, 1.0))
+        if (surprise > np.log(2 * len(said) / ERROR)).any():
+            raise ValueError(
+                f"policy {checks.shown(self.policy)} must choose with the probabilities that it "
+                f"says: it said {checks.shown(said.round(3).tolist())}, and of {TRIES} choices "
+                f"these fell on each arm: {checks.shown(counts.astype(int).tolist())}"
+            )
+
+
+def _others(new: NDArray[np.bool_] | None) -> list[int]:
+    return [] if new is None else np.flatnonzero(~new).tolist()
+
+
+def _takes_race(policy: Policy) -> bool:
+    """Whether its probabilities can make use of a race that is kept."""
+    try:
+        return "race" in inspect.signature(policy.probabilities).parameters
+    except (AttributeError, TypeError, ValueError):  # it has none, or none that Python can read
+        return False

@@ -1,0 +1,159 @@
+"""Epochs: time in half-lives, by which evidence fades and every agent fades alike (sans-I/O).
+
+An epoch h = floor(now / H) is one half-life H of wall-clock time, f = now / H - h the position in
+it.  Numbers are kept relative to the start of an epoch: what is decided at f enters with the weight
+2^f, below 2, and is read with 2^-f; when an epoch passes, whole numbers are halved toward zero.
+That is odd (opposite flows stay opposite) and a semigroup (k epochs at once are k epochs one by
+one), so that agents that halve at different times, or after a restart, still hold equal numbers.
+
+Here, and only here, agents compare times: clocks must agree within 1% of H, which is 0.7% of
+weight.  A clock that jumps ahead by more than an epoch of a time that cannot be put back would
+halve for good, and is not followed; one that goes back stands still until it has caught up.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+
+from posse import checks
+from posse.live.exchange.bounds import Bounds
+from posse.live.exchange.ledger import Ledger
+
+FORGOTTEN = 60  # half-lives after which evidence reads as 0
+LEAST_TICKS = 100  # in a half-life
+AHEAD = "an epoch ahead of our clock"
+JUMPED = "our clock jumped ahead"
+
+
+def halved(value: int, times: int = 1) -> int:
+    """Halved toward zero so many times; below zero times, doubled, which is exact."""
+    if times < 0:
+        return value << -times
+    return value >> times if value >= 0 else -(-value >> times)
+
+
+def shifted(
+    ledger: Mapping[str, Sequence[int]], epochs: int, bounds: Bounds | None = None
+) -> Ledger:
+    """A ledger so many epochs later, clipped to its bounds where it has any."""
+    if not epochs:
+        return {arm: tuple(values) for arm, values in ledger.items()}
+    rows = {arm: tuple(halved(v, epochs) for v in values) for arm, values in ledger.items()}
+    if bounds is not None:
+        rows = {arm: bounds.clipped(values) for arm, values in rows.items()}
+    return {arm: values for arm, values in rows.items() if any(values)}
+
+
+def scaled(values: Sequence[int], factor: float) -> tuple[int, ...]:
+    """Whole numbers times a factor, toward zero."""
+    return tuple(int(value * factor) for value in values)
+
+
+def lasting_clock() -> float:
+    """Seconds of a clock that nobody sets, and that goes on while a machine sleeps if it can."""
+    boot = getattr(time, "CLOCK_BOOTTIME", None)
+    return time.monotonic() if boot is None else time.clock_gettime(boot)
+
+
+class Epochs:
+    """The time of one exchange in half-lives; without a half-life it stands still at 0."""
+
+    def __init__(
+        self,
+        half_life: float | None = None,
+        clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] | None = None,
+        refusals: Counter[str] | None = None,
+    ) -> None:
+        """`clock` is asked before the first tick only; without `monotonic` jumps are believed."""
+        if half_life is not None:
+            checks.number("half_life", half_life, above=0)
+        self.half_life = half_life
+        self._clock, self._monotonic = clock, monotonic
+        self._refusals = Counter() if refusals is None else refusals
+        self._position: float | None = None  # None: no tick yet
+        self._begun = (0.0, 0.0)  # position and monotonic time of the first
+        self._jumped = False
+
+    @property
+    def fading(self) -> bool:
+        """Whether there is a half-life."""
+        return self.half_life is not None
+
+    @property
+    def position(self) -> float:
+        """The half-lives since 1970 at the last tick or message."""
+        if self._position is None:
+            self.move(self._clock())
+        assert self._position is not None
+        return self._position
+
+    @property
+    def epoch(self) -> int:
+        """The present epoch, by our own clock."""
+        return math.floor(self.position)
+
+    def move(self, now: float) -> bool:
+        """Time goes on; whether it did: never back, and never faster than what cannot be set."""
+        if self.half_life is None:
+            self._position = 0.0
+            return False
+        position = max(0.0, now / self.half_life)
+        passed = 0.0 if self._monotonic is None else self._monotonic() / self.half_life
+        if self._position is None:
+            self._position, self._begun = position, (position, passed)
+            return True
+        if self._monotonic is not None:
+            first, then = self._begun
+            most = first + passed - then + 1.0
+            if position > most and not self._jumped:
+                self._refusals[JUMPED] += 1
+            self._jumped = position > most
+            position = min(position, most)
+        moved = position > self._position
+        self._position = max(position, self._position)
+        return moved
+
+    def is_ahead(self, epoch: int) -> bool:
+        """Whether an epoch is more than one ahead of ours, so that no clock near ours says it."""
+        return epoch > self.epoch + 1
+
+    def weight(self, at: float | None, epoch: int) -> float:
+        """What a decision at this time (None: now) is worth relative to the start of an epoch."""
+        if self.half_life is None:
+            return 1.0
+        position = self.position if at is None else at / self.half_life
+        # our ticks may be behind the decision, but no further than into the next epoch
+        return float(2.0 ** min(position - epoch, 1.0))
+
+    def worth(self, epoch: int) -> float:
+        """What numbers of this epoch are worth now: the factor by which they are read."""
+        if self.half_life is None:
+            return 1.0
+        age = self.position - epoch
+        return 0.0 if age >= FORGOTTEN else float(2.0 ** -max(age, -1.0))
+
+    def is_forgotten(self, epoch: int) -> bool:
+        """Whether numbers of this epoch read as 0 for good."""
+        return self.fading and self.position - epoch >= FORGOTTEN
+
+    def weighed(
+        self, values: Sequence[int], at: float | None, epoch: int, bounds: Bounds
+    ) -> tuple[int, ...]:
+        """What a part of a decision adds to numbers of an epoch."""
+        return bounds.clipped(scaled(values, self.weight(at, epoch)), pull=True)
+
+    def read(self, by_epoch: Mapping[int, Mapping[str, Sequence[int]]]) -> Ledger:
+        """The sum of numbers of several epochs, for what they are worth now."""
+        total: dict[str, list[float]] = {}
+        for epoch, ledger in by_epoch.items():
+            factor = self.worth(epoch)
+            for arm, values in ledger.items():
+                row = total.setdefault(arm, [0.0] * len(values))
+                for nth, value in enumerate(values):
+                    row[nth] += value * factor
+        rows = {arm: tuple(map(int, values)) for arm, values in total.items()}
+        return {arm: values for arm, values in rows.items() if any(values)}

@@ -1,0 +1,129 @@
+"""Silence: what a decision without a reward means, and when evidence of decisions is counted.
+
+Where silence means the lowest reward (successes are reported, failures are not), a decision counts
+with it from the start, and its reward corrects that: to hear successes at once and failures when a
+window closes would make every arm look good, the newest most of all. Where silence means another
+reward, a decision that counted from the start would itself look good: there evidence waits until
+the window has closed. Where silence means nothing, a reward counts when it is heard.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from posse.live.agent import Agent
+from posse.live.store import DecisionRecord
+
+Mode = Literal["heard", "count", "wait"]
+
+
+@dataclass(frozen=True)
+class Silence:
+    """The reward window: after `window` seconds without a reward the default counts, or nothing."""
+
+    window: float | None = None
+    default_reward: float | None = None
+
+    def mode(self, agent: Agent) -> Mode:
+        """When decisions of an agent count: their reward heard, from the start, or at the end."""
+        if self.default_reward is None:
+            return "heard"
+        lowest = self.default_reward == agent.reward_range[0]
+        return "count" if lowest and agent.can_begin else "wait"
+
+    def sentence(self, agent: Agent) -> str:
+        """What that means, and why, for the log."""
+        mode, default, (lowest, _) = self.mode(agent), self.default_reward, agent.reward_range
+        if mode == "heard":
+            until = "" if self.window is None else f" within {self.window:g} s"
+            return f"a decision counts when its reward comes{until}, and not without one"
+        if mode == "count":
+            return (
+                f"a decision counts as {default:g}, the lowest reward, from the start, and its "
+                f"reward corrects that within {self.window:g} s"
+            )
+        why = f"default_reward is not the lowest reward ({default:g}, not {lowest:g})"
+        if default == lowest:
+            why = "its store, under flows, was begun without closed decisions"
+        return f"a decision counts when its window of {self.window:g} s closes, for {why}"
+
+
+class Kept:
+    """An agent's evidence as a participant of the store's transactions."""
+
+    def __init__(self, agent: Agent, lock: threading.RLock, silence: Silence) -> None:
+        self._agent, self._lock, self._started = agent, lock, False
+        self.follow(silence)
+
+    def follow(self, silence: Silence) -> None:
+        """Go by this from now on; what was counted stays, each decision says how much."""
+        self.silence, self.mode = silence, silence.mode(self._agent)
+
+    @property
+    def counting(self) -> bool:
+        """Whether decisions count from the start."""
+        return self.mode == "count"
+
+    @property
+    def void_through(self) -> int:
+        """Open decisions up to this incarnation may have been counted in another future."""
+        return self._agent.exchange.void_through
+
+    def begin(self, decision: DecisionRecord) -> DecisionRecord:
+        """Count a new decision, if decisions count from the start."""
+        with self._lock:
+            assumed = self.silence.default_reward if self.counting else None
+            if assumed is None:
+                made = self._agent.exchange.incarnation()
+            else:
+                made = self._agent.begin(decision.arm, assumed, decision.time)
+        if (made, assumed) == (decision.made, decision.assumed):
+            return decision
+        return replace(decision, made=made, assumed=assumed)
+
+    def settle(self, decision: DecisionRecord) -> bool:
+        """Take in a reward that came in time; whether the evidence is final with it."""
+        d, reward = decision, decision.reward
+        assert reward is not None
+        with self._lock:
+            if d.assumed is None:
+                if self.silence.default_reward is None:
+                    self._agent.learn(d.arm, reward, d.made, d.time)
+                    return True
+                self._agent.check_reward(reward)  # which waits for the window to close
+                return False
+            self._agent.check_reward(reward)
+            if reward != d.assumed:
+                self._agent.correct(d.arm, d.assumed, reward, d.made, d.time)
+            if self.silence.window is None:  # not any more: nothing else closes it
+                self._agent.close(d.arm, reward, d.made, d.time)
+                return True
+            return False
+
+    def close(self, decision: DecisionRecord) -> None:
+        """Make the evidence of a decision final, whose window closed: all of it, if none is in."""
+        d, reward = decision, decision.reward
+        assert reward is not None
+        with self._lock:
+            if d.assumed is None:
+                self._agent.learn(d.arm, reward, d.made, d.time)
+            else:
+                self._agent.close(d.arm, reward, d.made, d.time)
+
+    def state(self) -> dict[str, Any]:
+        """The exchange's durable state."""
+        with self._lock:
+            self._started = True
+            return self._agent.exchange.state()
+
+    def changes(self) -> dict[str, Any]:
+        """The parts of it that changed."""
+        with self._lock:
+            return self._agent.exchange.changes()
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go back to what is on disk: after a start, which trusts no file, or a failed commit."""
+        with self._lock:
+            self._agent.exchange.restore(state, clean=self._started)

@@ -1,0 +1,293 @@
+"""When to stop: a winner that is false in at most a given share of experiments, ever.
+
+For an arm with evidence e (what its rewards added to the prior) and a candidate mean x, let
+l(x) = ln of the average over c of density(c statistic(x); x) / density(c statistic(x) + e; x), a
+likelihood ratio: rewards drawn around x, with a spread that c pulls at x leave, against those of x.
+At the true mean exp(l) is a martingale that starts at 1, however arms were chosen and whenever one
+looks, so it ever exceeds 1/delta with probability delta at most (Ville). Arm a beats b where every
+pair of means with a no better than b is as unlikely as that: the least l_a(u) + l_b(v), u <= v.
+(Prior-posterior ratios: Waudby-Smith and Ramdas, NeurIPS 2020; mixtures: Robbins 1970.)
+
+Everything is read from `statistic` and `log_density`, for every family whose belief is conjugate.
+docs/stopping.md says what the verdict promises, and what it does not.
+"""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from posse import checks, race
+from posse.families.abilities import ability
+from posse.families.family import Family, name_of
+from posse.randomness import FloatArray
+
+STRENGTHS = np.array([10.0, 100.0, 1000.0, 10000.0])  # pulls, averaged over
+POINTS = 500  # of a grid, about
+ROUNDS, FINER = 8, 16  # a minimum is looked for anew, each time in a bracket so much finer
+
+Kind = Literal["winner", "no-difference", "good-enough", "keep-going"]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether an experiment may stop, and why, in numbers and in a sentence."""
+
+    verdict: Kind
+    arm: int  # the winner, the one that is good enough, or the one that leads
+    evidence: float | None  # that it is the best, in nats; None where there can be no winner
+    needed: float | None  # for a winner, and for no difference
+    expected_loss: float  # what one gives up on average, under the prior, by settling for the arm
+    sentence: str
+
+
+def verdict(
+    family: Family,
+    belief: FloatArray,
+    error: float = 0.05,
+    tolerance: float | None = None,
+    *,
+    names: Sequence[str] | None = None,
+    arms_ever: int | None = None,
+    where: str = "",
+) -> Verdict:
+    """Whether there is a winner among the arms of a belief (D, K), for those who look all the time.
+
+    The belief must be the prior and the evidence of every pull **once, at learning rate 1**: that
+    of an agent alone (`Isolated`), of all together (`Centralized`, `Flooding`), or a live agent's
+    evidence. What `keep=("beliefs",)` has of a decentralized agent is tempered, and with a
+    half-life it is faded: no verdict is valid for these (evidence that merely counts twice gives
+    false winners at will).
+
+    error: the probability with which a false winner, or a false "no difference", may ever be
+    named. tolerance: a difference of means that does not matter: "no-difference" if all arms are
+    that close, also within the error; "good-enough" if settling for an arm gives up less than that
+    on average, which is Bayesian, right on average over the prior. names: of the arms, for the
+    sentence; arms_ever: how many the experiment had, if more than these; where: "here", if the
+    evidence is of one place and the sentence is to say so.
+
+    >>> belief = np.array([[231.0, 106.0, 91.0], [3771.0, 2896.0, 2911.0]])  # Beta(1, 1) prior
+    >>> found = posse.verdict(posse.families.Bernoulli(), belief)
+    >>> found.verdict, found.arm, round(found.evidence, 1), round(found.needed, 1)
+    ('winner', 0, 5.1, 3.7)
+    """
+    checks.number("error", error, above=0, below=1)
+    if tolerance is not None:
+        width = family.means.high - family.means.low
+        checks.number("tolerance", tolerance, above=0, below=width)
+    if reason := why_not(family):
+        raise ValueError(f"family {name_of(family)!r} can have no verdict: {reason}")
+    evidence = _evidence(family, belief)
+    n_arms = belief.shape[-1]
+    ever = checks.whole("arms_ever", arms_ever or n_arms, at_least=n_arms)
+    needed = math.log(max(1, ever - 1) / error)
+    pulls, means = _pulls(family, evidence)
+    evidence = np.where(pulls > 0, evidence, 0.0)  # a prior may be so strong that it swallows all
+    leader = int(np.argmax(np.where(pulls > 0, means, -np.inf)))
+    loss = race.fine(family, belief)[1]
+    here = _Words(names, n_arms, where, family)
+    found = beats(family, evidence, leader)
+    least = max(0.0, float(np.delete(found, leader).min())) if n_arms > 1 else 0.0
+    kind: Kind = "keep-going"
+    if n_arms > 1 and least >= needed:
+        kind, sentence = "winner", here.winner(leader, error)
+    elif tolerance is not None and n_arms > 1 and _all_within(family, evidence, tolerance, needed):
+        kind, sentence = "no-difference", here.no_difference(leader, error, tolerance)
+    elif tolerance is not None and loss.min() < tolerance:
+        kind, leader = "good-enough", int(loss.argmin())
+        sentence = here.good_enough(leader, loss[leader], tolerance)
+    else:
+        sentence = here.leads(leader, least, needed)
+    return Verdict(kind, leader, least, needed, float(loss[leader]), sentence)
+
+
+def by_loss(
+    family: Family,
+    belief: FloatArray,
+    tolerance: float | None,
+    names: Sequence[str] | None = None,
+) -> Verdict:
+    """Whether an arm is good enough by its expected loss alone, which names no winner."""
+    loss = race.fine(family, belief)[1]
+    arm, here = int(loss.argmin()), _Words(names, belief.shape[-1], "", family)
+    if tolerance is not None and loss[arm] < tolerance:
+        sentence = here.good_enough(arm, loss[arm], tolerance)
+        return Verdict("good-enough", arm, None, None, float(loss[arm]), sentence)
+    sentence = f"keep going: {here.gives_up(arm, loss[arm])}"
+    return Verdict("keep-going", arm, None, None, float(loss[arm]), sentence)
+
+
+class _Words:
+    """Verdicts in sentences, with what to do next where arms have names."""
+
+    def __init__(
+        self, names: Sequence[str] | None, n_arms: int, where: str, family: Family
+    ) -> None:
+        self._named = names is not None
+        self._names = list(names) if names is not None else [f"arm {k}" for k in range(n_arms)]
+        self._where = f" {where}" if where else ""
+        assumed = ability(family, "assumption")
+        self._if = f", if {assumed}" if assumed else ""
+
+    def winner(self, arm: int, error: float) -> str:
+        return f"{self._names[arm]} wins{self._where}; {self._wrong(error)}{self._pin(arm)}"
+
+    def no_difference(self, arm: int, error: float, tolerance: float) -> str:
+        said = f"no two arms differ{self._where} by {tolerance:g} or more; {self._wrong(error)}"
+        return f"{said}: take any" + self._pin(arm).replace(":", ", such as", 1)
+
+    def good_enough(self, arm: int, loss: float, tolerance: float) -> str:
+        said = f"{self._names[arm]} is good enough{self._where}, though no winner"
+        return (
+            f"{said}: {self.gives_up(arm, loss)} over the prior, less than the {tolerance:g} that "
+            f"you tolerate{self._pin(arm)}"
+        )
+
+    def gives_up(self, arm: int, loss: float) -> str:
+        return f"settling for {self._names[arm]} gives up {loss:.2g} on average"
+
+    def leads(self, arm: int, evidence: float, needed: float) -> str:
+        said = f"keep going: {self._names[arm]} leads{self._where}, with evidence {evidence:.1f}"
+        return f"{said} of the {needed:.1f} needed"
+
+    def _wrong(self, error: float) -> str:
+        return (
+            f"wrong in at most {100 * error:g}% of such experiments, however often you look"
+            f"{self._if}"
+        )
+
+    def _pin(self, arm: int) -> str:
+        return f": posse pin {shlex.quote(self._names[arm])}" if self._named else ""
+
+
+def why_not(family: Family) -> str | None:
+    """Why the evidence of a family cannot name a winner; None if it can."""
+    if len(family.parameters) > 1:
+        return "a nuisance parameter beside the mean leaves no martingale to stop by"
+    if len(ability(family, "edges")):
+        # E[exp(l)] is above 1 for a true mean that is no centre of a cell, and grows with the pulls
+        return "its belief is kept on cells, and a mean between their centres is none of them"
+    return None
+
+
+def log_e(family: Family, evidence: FloatArray, means: FloatArray) -> FloatArray:
+    """l of each arm at candidate means: (D, K), (G,) or (G, K) -> (G, K); exp(l) is an e-value."""
+    x = means if means.ndim == 2 else means[:, None]  # (G, K) or (G, 1)
+    around = STRENGTHS[:, None, None] * family.statistic(x)[:, None]  # (D, C, G, 1 or K)
+    before = family.log_density(around, x)
+    after = family.log_density(around + evidence[:, None, None], x)
+    terms = before - after
+    top = terms.max(axis=0)
+    return np.asarray(top + np.log(np.mean(np.exp(terms - top), axis=0)))
+
+
+def beats(family: Family, evidence: FloatArray, arm: int, tolerance: float = 0.0) -> FloatArray:
+    """How strongly it is shown of each other arm that it is no better by the tolerance: (K,).
+
+    In nats: the least l_arm(u) + l_other(v) over u + tolerance <= v. Below 0 where the others do
+    better; that of the arm itself means nothing.
+    """
+    grid = _grid(family, evidence, tolerance)
+    n_arms = evidence.shape[-1]
+    mine = np.minimum.accumulate(log_e(family, evidence[:, [arm]], grid), axis=0)  # (G, 1)
+    theirs = log_e(family, evidence, grid + tolerance)  # (G, K)
+    theirs = np.minimum.accumulate(theirs[::-1], axis=0)[::-1]
+    both = mine + theirs
+    best = both.argmin(axis=0)  # (K,)
+    least = both[best, np.arange(n_arms)]
+    # what lies left of a bracket for the arm, right of it for the others
+    low, high = np.maximum(best - 1, 0), np.minimum(best + 1, len(grid) - 1)
+    floor, roof = mine[low, 0], theirs[high, np.arange(n_arms)]
+    left, right = grid[low], grid[high]
+    own = np.repeat(evidence[:, [arm]], n_arms, axis=1)
+    for _ in range(ROUNDS):
+        x = left + (right - left) * np.linspace(0.0, 1.0, FINER + 1)[:, None]  # (F, K)
+        up = np.minimum.accumulate(np.minimum(log_e(family, own, x), floor), axis=0)
+        down = np.minimum(log_e(family, evidence, x + tolerance), roof)
+        down = np.minimum.accumulate(down[::-1], axis=0)[::-1]
+        both = up + down
+        at = both.argmin(axis=0)
+        least = np.minimum(least, both[at, np.arange(n_arms)])
+        low, high = np.maximum(at - 1, 0), np.minimum(at + 1, FINER)
+        columns = np.arange(n_arms)
+        floor, roof = up[low, columns], down[high, columns]
+        left, right = x[low, columns], x[high, columns]
+    return np.asarray(least)
+
+
+def _all_within(family: Family, evidence: FloatArray, tolerance: float, needed: float) -> bool:
+    """Whether no arm is better than another by the tolerance, within the error of a winner.
+
+    If two differ by that, the best and the worst do; and to miss that pair is to miss what is
+    counted among the false winners already. So the threshold is the same, for both together.
+    """
+    n_arms = evidence.shape[-1]
+    return all(
+        np.delete(beats(family, evidence, arm, tolerance), arm).min() >= needed
+        for arm in range(n_arms)
+    )
+
+
+def _evidence(family: Family, belief: FloatArray) -> FloatArray:
+    """What the belief of one agent adds to its prior: (D, K)."""
+    prior = family.prior()
+    if np.shape(belief)[:1] != prior.shape or np.ndim(belief) != 2 or not np.shape(belief)[1]:
+        raise ValueError(
+            f"belief must be one agent's, of shape ({len(prior)}, K), got {np.shape(belief)}"
+        )
+    if not np.isfinite(belief).all():
+        raise ValueError("belief must be finite numbers")
+    return np.asarray(belief - prior[:, None])
+
+
+def _pulls(family: Family, evidence: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """How many pulls the evidence is, and their mean: (D, K) -> each (K,).
+
+    statistic(y) = A + B y for the families that are allowed, so evidence = pulls A + sum B.
+    """
+    ends = [y for y in (0.0, 1.0, 0.5, 2.0, -1.0) if family.rewards.contains(np.array(y))][:2]
+    first, second = family.statistic(np.array(ends)).T
+    slope = (second - first) / (ends[1] - ends[0])
+    basis = np.stack([first - slope * ends[0], slope], axis=1)  # (D, 2)
+    pulls, total = np.linalg.lstsq(basis, evidence, rcond=None)[0]
+    if np.any(pulls < -1e-6 * (1.0 + np.abs(pulls).max())):
+        raise ValueError("belief must hold the prior of its family and more, but has fewer pulls")
+    none = pulls < 1e-9
+    mean = np.divide(total, pulls, out=np.zeros_like(total), where=~none)
+    return np.where(none, 0.0, pulls), mean
+
+
+def _grid(family: Family, evidence: FloatArray, tolerance: float) -> FloatArray:
+    """Candidate means, ascending, beyond those of all arms and fine where one of them rises: (G,).
+
+    Quantiles of what ten pulls at about the mean and the evidence say of each arm, the middles of
+    all, and steps towards the ends of the range.
+    """
+    from scipy.special import ndtr
+
+    pulls, means = _pulls(family, evidence)
+    prior_mean = float(family.posterior_mean(family.prior()))
+    inside = (pulls * means + prior_mean) / (pulls + 1.0)  # never at an end of the range
+    about = 10.0 * family.statistic(inside) + evidence
+    n_scores = max(9, POINTS // (2 * len(means)))
+    levels = ndtr(np.linspace(-7.0, 7.0, n_scores))
+    points = family.mean_quantile(about[:, None], levels[:, None]).ravel()
+    pooled = (pulls @ means + prior_mean) / (pulls.sum() + 1.0)
+    points = np.concatenate([points, means[pulls > 0], inside, [pooled]])
+    points = points[np.isfinite(points)]
+    low, high = family.means.low, family.means.high
+    steps = 10.0 ** -np.arange(0.0, 16.0)
+    if math.isfinite(low):
+        points = np.append(points, low + (points.max() - low) * steps)
+    if math.isfinite(high):
+        points = np.append(points, high - (high - points.min()) * steps)
+    points = np.append(points, np.linspace(points.min(), points.max(), POINTS // 2))
+    if tolerance:
+        points = np.append(points, points - tolerance)
+    points = np.unique(points)
+    return points[(points > low) & (points + tolerance < high)]
