@@ -2,13 +2,15 @@
 
 import copy
 import json
+from dataclasses import replace
 from random import Random
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from posse.live.exchange import carried, own
+from posse.live.exchange import Entry, OriginsMessage, carried, own
+from posse.live.exchange.books import NOT_HERE_YET
 from posse.live.exchange.carried import VOID
 from posse.live.exchange.quanta import PER_UNIT
 
@@ -17,6 +19,7 @@ from .late import START, Site, Twice, agent, is_twice
 ONE = PER_UNIT
 CORRECTION, CLOSING = (ONE, 0, 0, 0), (0, ONE, ONE, 0)
 WHOLE = (ONE, ONE, ONE, ONE)
+TIGHT = (1.0, 1.0, 1.0, 1.0)
 
 
 @settings(derandomize=True, deadline=None, max_examples=50)
@@ -246,3 +249,62 @@ def test_what_happened_before_is_no_news():
     pair.exchange()
     assert pair.mine.void_through == 0
     assert pair.agree() == (ONE, 0, 0, 4 * ONE)
+
+
+def test_own_rewards_that_come_back_before_their_decisions_wait():
+    """A lost disk, and a neighbour that shows the newer incarnation first."""
+    pair = Pair()
+    made = pair.mine.observe("a", START)
+    pair.restart()
+    pair.mine.observe("a", CORRECTION, made=made)
+    pair.exchange()
+    entries = sorted(pair.other._books.of("me"), key=lambda entry: entry.incarnation)
+    lost = agent("me", TIGHT)
+    for entry in reversed(entries):
+        lost.receive("other", OriginsMessage("f", (entry,), (), False), 0.0)
+    assert lost.own() == {"a": START}
+    assert lost.refusals == {NOT_HERE_YET: 1}
+    lost.receive("other", OriginsMessage("f", tuple(entries), (), False), 0.0)
+    assert lost.own() == {"a": (ONE, 0, 0, ONE)}
+
+
+def row_of(pair):
+    pair.mine.connect("other")
+    pair.mine.tick(pair.now)
+    ((name, row),) = (i for i in pair.mine.state().items() if i[0].startswith("carried "))
+    return int(name.split()[1]), row
+
+
+def test_what_another_future_took_back_is_taken_back_here():
+    """Also where what it heard has no name any more."""
+    pair = Pair()
+    made = pair.mine.observe("a", START)
+    pair.restart()
+    added_in = pair.mine.observe("a", CORRECTION, made=made)
+    number, _ = row_of(pair)
+    seq = pair.mine._books.entries["me", added_in].seq
+    # this disk folds it, the other one did so without the row
+    pair.restart()
+    pair.mine.observe("a", START)
+    pair.mine.tick(pair.now)
+    pair.mine._own.fold([pair.mine._books.entries["me", added_in]])
+    assert pair.mine.own() == {"a": (ONE, 0, 0, 2 * ONE)}
+    word = Entry("me", 2**63 - 2, 1, {"b": START}, b"", 3, "default", 0)
+    word = replace(word, folded=((added_in, seq), (number, VOID)))
+    pair.mine.receive("other", OriginsMessage("f", (word,), (), False), pair.now)
+    assert pair.mine.own() == {"a": (0, 0, 0, 2 * ONE), "b": START}
+    pair.restart()
+    assert pair.mine.own() == {"a": (0, 0, 0, 2 * ONE), "b": START}
+
+
+def test_an_incarnation_that_comes_folded_is_news_as_well():
+    pair = Pair()
+    made = pair.mine.observe("a", START)
+    pair.restart()
+    added_in = pair.mine.observe("a", CORRECTION, made=made)
+    row_of(pair)
+    word = Entry("me", 2**63 - 2, 1, {"b": START}, b"", 3, "default", 0)
+    for forgot, counted in ((added_in + 1, ONE), (added_in - 1, 0)):
+        told = replace(word, seq=word.seq + (not counted), folded=((forgot, 5),))
+        pair.mine.receive("other", OriginsMessage("f", (told,), (), False), pair.now)
+        assert pair.mine.own() == {"a": (counted, 0, 0, ONE), "b": START}
