@@ -110,6 +110,21 @@ def test_an_origin_halves_its_present_entry_when_it_adds_to_it_and_nobody_else_d
     assert after == me._books.entries[key]
 
 
+def test_ones_own_words_of_an_older_epoch_are_no_other_future():
+    me = fading()
+    me.connect("peer")
+    for _ in range(16):
+        me.observe("a", ONE)
+    ((_, said),) = me.tick(1.0)
+    wait(me, until=3.5 * HALF_LIFE)
+    me.observe("a", ONE)
+    me.tick(3.5 * HALF_LIFE)
+    before = me.state()
+    me.receive("peer", said, 3.5 * HALF_LIFE)
+    assert me.state() == before
+    assert len(me._books.entries) == 1
+
+
 def test_an_agent_that_is_gone_fades_by_itself_and_is_dropped_after_sixty_half_lives():
     me, other = fading("me"), fading("other")
     me.observe("a", ONE)
@@ -187,6 +202,49 @@ def test_rewards_that_come_after_a_restart_and_some_epochs_are_within_the_bounds
     assert power / count == pytest.approx(2.5, rel=1e-3 * 2**epochs / 8)
     assert closed_power / closed_count == pytest.approx(2.5, rel=1e-3)
     assert closed_count == pytest.approx(count, rel=2e-3)
+
+
+@pytest.mark.parametrize("epochs", [0, 3])
+def test_what_void_decisions_added_is_taken_back_as_what_it_is_worth_by_then(epochs):
+    """A disk set back rewards again what its future had; then it hears of that, epochs later."""
+    now, friend, me = 100.0, wide("friend"), wide("me")
+    friend.tick(now)
+    me.tick(now)
+    for _ in range(20):
+        made = me.observe("a", (0, 0, 0, PER_UNIT), at=now)
+    exchange(me, friend, now)
+    copy = json.loads(json.dumps(me.state()))
+    for _ in range(20):
+        me.observe("a", (REWARD, 0, 0, 0), made=made, at=now)
+        me.observe("a", (0, REWARD, PER_UNIT, 0), made=made, at=now)
+    exchange(me, friend, now)
+    again = wide("me", clock=lambda: now)
+    again.restore(copy)
+    again.tick(now + 1.0)
+    for _ in range(20):
+        again.observe("a", (REWARD, 0, 0, 0), made=made, at=now)
+        again.observe("a", (0, REWARD, PER_UNIT, 0), made=made, at=now)
+    for _ in range(4):  # and decides anew
+        again.observe("a", (0, 0, 0, PER_UNIT), at=now)
+    later = now + 2.0 + epochs * HALF_LIFE
+    wait(again, friend, until=later)
+    exchange(again, friend, later, rounds=8)
+    assert again.void_through == made
+    assert friend._books.entries == again._books.entries
+    worth = PER_UNIT * 2.0 ** ((now - later) / HALF_LIFE)
+    expected = (2.5 * 20 * worth, 2.5 * 20 * worth, 20 * worth, 24 * worth)
+    assert friend.evidence()["a"] == pytest.approx(expected, abs=150)
+
+
+def test_rewards_are_allowed_by_what_decisions_are_worth_in_the_same_epoch():
+    me, now = wide("me", clock=lambda: 4.5 * HALF_LIFE), 4.5 * HALF_LIFE
+    decided = entry(epoch=0, layout=3, evidence={"a": (0, 0, 0, 1600 * PER_UNIT)})
+    rewarded = entry(incarnation=2, epoch=4, layout=3)
+    for pulls, allowed in ((90, True), (1600, False)):  # 100 are left of the decisions
+        row = (pulls * REWARD, 0, 0, 0)
+        said = replace(rewarded, seq=pulls, evidence={"a": row})
+        me.receive("peer", message(decided, said), now)
+        assert (said.key in me._books.entries and not me.refusals) == allowed
 
 
 def test_what_is_folded_is_brought_to_the_present_epoch():
