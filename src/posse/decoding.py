@@ -96,7 +96,7 @@ class Decoder:
                 values[name] = self.at(name, own if own in self.builders else hint, given[name])
             elif name in _required(kind):
                 raise DecodingError("is missing", (name,))
-        with naming(hints):
+        with naming([*also, *hints]):
             return kind(**values)
 
     def entry(self, registry: Mapping[str, Any], data: Any) -> Any:

@@ -25,6 +25,9 @@ GRID: FloatArray = np.concatenate([[0.0], np.geomspace(0.01, 2.0, 24)])
 _ACTING: FloatArray = np.array([0.5] + [0.5 / 24] * 24)
 _EDGES = [0.0, *((GRID[1:] + GRID[:-1]) / 2).tolist()]
 _SHOWING: FloatArray = np.diff([*(2 / pi * atan(edge / 0.25) for edge in _EDGES), 1.0])
+# How far an arm is taught by the others what tau may be. Where one arm alone differs less were
+# better, but nothing is lost there either; docs/sites.md.
+_TAUGHT = 0.8
 SURE = 0.05  # sites differ where the probability that they are alike is below this
 
 
@@ -143,7 +146,7 @@ class Sites:
         prior = (_SHOWING if showing else _ACTING).reshape(-1, *[1] * (likelihood.ndim - 1))
         others = likelihood.sum(axis=-1, keepdims=True) - likelihood
         taught = _normalised(np.log(prior) + others)
-        return _normalised(np.log((prior + taught) / 2) + likelihood)
+        return _normalised(np.log((1 - _TAUGHT) * prior + _TAUGHT * taught) + likelihood)
 
     def belief(self, showing: bool = False) -> FloatArray:
         """What each site believes, matched by mean and count to the mixture: (2, ..., N, K).

@@ -62,6 +62,8 @@ def lai_robbins(bandit: HasMeans, n_agents: int) -> float:
     >>> round(theory.lai_robbins(bandit, n_agents=10), 4)
     0.5
     """
+    if getattr(bandit, "drift", None) is not None:
+        raise ValueError("lai_robbins knows no bandit whose means drift: its regret is not log T")
     return lai_robbins_constant(bandit.means, n_agents, divergence(bandit.family))
 
 

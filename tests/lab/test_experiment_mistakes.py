@@ -50,7 +50,7 @@ MISTAKES = [
      "you mean 'gossip'? allowed are "),
     # keys
     ("horizon", "horizn", "key 'horizn' is unknown: did you mean 'horizon'? allowed are bandit"),
-    ("means", "maens", "bandit: key 'maens' is unknown: did you mean 'means'? allowed are family"),
+    ("means", "maens", "bandit: key 'maens' is unknown: did you mean 'means'? allowed are site_sd"),
     ("agents", "agnts", "network: cycle argument 'agnts' is unknown: did you mean 'agents'?"),
     ("policy", "polcy", "algorithms.dec-TS: key 'polcy' is unknown: did you mean 'policy'? "),
     (FAMILY, 'family = {name = "gaussian", sgma = 1}', "bandit.family: key 'sgma' is unknown: did "
@@ -63,6 +63,19 @@ MISTAKES = [
     ('graph = "cycle"', "", "network.graph: is missing"),
     ("agents = 4", "", "network: cycle needs agents"),
     ("[0.5, 0.1]", '"uniform"', "bandit.means.n_arms: is missing"),
+    (FAMILY, FAMILY + '\ndrift = {name = "rotation"}', "bandit.drift.every: is missing"),
+    (FAMILY, FAMILY + '\ndrift = {name = "rotate", every = 5}', "bandit.drift.name: 'rotate' is "
+     "unknown: did you mean 'rotation'? allowed are rotation, random-walk, sines"),
+    (FAMILY, FAMILY + "\ndrift = 500", "bandit.drift: must be a name or a table with a name, got"),
+    (FAMILY, FAMILY + '\ndrift = {name = "rotation", every = 0}', "bandit.drift.every: must be a "
+     "whole number at least 1, got 0"),
+    (FAMILY, FAMILY + '\ndrift = {name = "sines", amplitude = 1, period = "day"}',
+     "bandit.drift.period: must be a number, got 'day'"),
+    (FAMILY, FAMILY + "\nsite_sd = -0.1", "bandit.site_sd: must be a finite number at least 0"),
+    (FAMILY, FAMILY + '\nsite_sd = "much"', "bandit.site_sd: must be a number, got 'much'"),
+    (FAMILY, FAMILY + "\nsite_sd = [0.1]", "bandit.site_sd: must be one number, or one for each"),
+    ("[0.5, 0.1]", "[[[0.5, 0.1]], [[0.5, 0.1]]]", "means are given for 1 agents, but the network "
+     "has 4 agents"),
     # types
     ("agents = 4", 'agents = "ten"', "network.agents: must be a whole number "
      "at least 1 and at most 100000000, got 'ten'"),

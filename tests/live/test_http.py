@@ -177,7 +177,11 @@ def test_counters_begin_at_zero(http):
         assert f'posse_failures_total{{doing="{doing}"}} 0' in lines
     source = Path(posse.live.__file__).parent
     written = "".join(path.read_text() for path in source.glob("exchange/*.py"))
-    reasons = set(re.findall(r'(?:_refuse\(|return |else |UNTOLD = )"([a-z][A-Za-z ]+)"', written))
+    reasons = set(
+        re.findall(
+            r'(?:_refuse\(|return |else |UNTOLD = |NOT_HERE_YET = )"([a-z][A-Za-z ]+)"', written
+        )
+    )
     assert len(reasons) > 10
     for name, pattern in {
         "wire.py": r'WireError\(.*, "([A-Za-z ]+)"\)',

@@ -30,6 +30,20 @@ def test_the_challenger_by_hand():
     assert stats.chisquare(counts[likely], law).pvalue > 1e-6
 
 
+def test_an_unlucky_arm_is_not_taken_for_far():
+    """One success in 150 has a small variance of its own, yet says less than 50 in 2000 do."""
+    pulls, rate = np.array([5000.0, 2000.0, 150.0]), np.array([0.05, 0.03, 1 / 150])
+    belief = np.array([1 + pulls * rate, 1 + pulls * (1 - rate)])
+    said = TopTwo(1.0).probabilities(belief, Bernoulli(), 1, None)
+    assert said.argmax() == 2
+    # by hand: the z-score of two shares, the pooled one in the denominator
+    mean, n = belief[0] / belief.sum(axis=0), belief.sum(axis=0) + 1
+    pooled = (n[0] * mean[0] + n * mean) / (n[0] + n)
+    z = (mean[0] - mean) ** 2 / (pooled * (1 - pooled) * (1 / n[0] + 1 / n))
+    assert z[2] < z[1]
+    assert (mean[0] - mean[2]) ** 2 / Bernoulli().posterior_variance(belief)[[0, 2]].sum() > z[1]
+
+
 def test_fraction_0_is_thompson_sampling(family, learnt):
     belief = learnt(family, np.random.default_rng(1), (5,), pulls=6)
     said = TopTwo(fraction=0.0).probabilities(belief, family, 1, None)
@@ -74,7 +88,7 @@ def test_infinite_variances_are_no_distance():
     assert np.isinf(family.posterior_variance(belief)[2])
     best = ThompsonSampling().probabilities(belief, family, 1, None)
     said = TopTwo(fraction=1.0).probabilities(belief, family, 1, None)
-    np.testing.assert_allclose(said, [best[2] / 2, best[2] / 2, best[0] + best[1]], atol=1e-12)
+    np.testing.assert_allclose(said, [0.0, best[2], best[0] + best[1]], atol=1e-12)
 
 
 @pytest.mark.parametrize("fraction", [-0.1, 1.1, np.nan, "half", True])

@@ -73,7 +73,7 @@ class Bandit:
         return tuple(values.tolist()) if values.ndim == 1 else checks.FrozenArray(values)
 
     def _check_sites(self) -> None:
-        centre = self._centre
+        centre = self.means_of_arms
         if isinstance(centre, checks.FrozenArray):
             per_agent = centre.values.ndim == 3
         else:
@@ -156,7 +156,7 @@ class Bandit:
     @property
     def n_arms(self) -> int:
         """K, the number of arms."""
-        centre = self._centre
+        centre = self.means_of_arms
         if isinstance(centre, tuple):
             return len(centre)
         if isinstance(centre, checks.FrozenArray):
@@ -190,7 +190,7 @@ class Bandit:
 
         With SiteMeans those of the arms, around which `SiteMeans.of_agents` draws.
         """
-        centre = self._centre
+        centre = self.means_of_arms
         if isinstance(centre, tuple):
             return np.array(centre)
         if isinstance(centre, checks.FrozenArray):
@@ -199,7 +199,7 @@ class Bandit:
 
     def check_runs(self, runs: int) -> None:
         """Refuse more runs than there are rows of means."""
-        centre = self._centre
+        centre = self.means_of_arms
         if isinstance(centre, checks.FrozenArray) and runs > len(centre.values):
             raise ValueError(
                 f"runs is {runs}, but means are given for {len(centre.values)} runs only"
@@ -219,12 +219,12 @@ class Bandit:
             )
 
     @property
-    def _centre(self) -> Any:
-        """The means of the arms, around which those of agents may be drawn."""
+    def means_of_arms(self) -> Any:
+        """What was given as means; with SiteMeans those around which each agent's are drawn."""
         return self.means.means if isinstance(self.means, SiteMeans) else self.means
 
     def _drawn_once(self) -> FloatArray:
-        return self._draw(self._centre, np.random.default_rng(0))
+        return self._draw(self.means_of_arms, np.random.default_rng(0))
 
     def _draw(self, function: Any, generator: np.random.Generator) -> FloatArray:
         try:

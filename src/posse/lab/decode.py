@@ -49,8 +49,7 @@ def _bandit(data: Any) -> Bandit:
     if "site_sd" in given and "means" in given:
         with naming(("site_sd",)):
             given["means"] = SiteMeans(_means(given["means"]), given.pop("site_sd"))
-    with naming(("site_sd",)):
-        bandit: Bandit = _DECODER.fields(Bandit, given)
+    bandit: Bandit = _DECODER.fields(Bandit, given, also=("site_sd",))
     return bandit
 
 

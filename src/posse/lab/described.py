@@ -14,6 +14,7 @@ import numpy as np
 
 from posse.algorithms import Algorithm
 from posse.bandits import Bandit
+from posse.checks import FrozenArray
 from posse.families import Family
 from posse.lab.decode import from_data
 from posse.lab.settings import not_rerunnable, to_data
@@ -30,14 +31,15 @@ def algorithm(value: Any) -> Any:
 def bandit(value: Bandit) -> dict[str, Any]:
     """A bandit as plain data, part by part."""
     data: dict[str, Any] = to_data(value) | {"family": _faithful(Family, value.family)}
-    if callable(value.means) and not not_rerunnable(data):
-        rebuilt = _rebuilt(Bandit, data)
-        if rebuilt is None or not _same(rebuilt.means, value.means):
-            data["means"] = repr_only(value.means)
-    if value.delay is not None and not not_rerunnable(data):
-        rebuilt = _rebuilt(Bandit, data)
-        if rebuilt is None or not _same(rebuilt.delay, value.delay):
-            data["delay"] = repr_only(value.delay)
+    for name, part in {
+        "means": value.means_of_arms,
+        "drift": value.drift,
+        "delay": value.delay,
+    }.items():
+        if part is None or isinstance(part, tuple | FrozenArray) or not_rerunnable(data[name]):
+            continue
+        if not _same(_rebuilt((Bandit, name), data[name]), part):
+            data[name] = repr_only(part)
     return data
 
 

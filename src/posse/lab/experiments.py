@@ -68,6 +68,7 @@ class Experiment:
             recorded_rounds(self.record, horizon)
         runs = ranges.runs_of(self.runs)
         self.bandit.check_runs(runs.stop)
+        self.bandit.check_agents(self.network.n_agents)
         fields = {
             "algorithms": MappingProxyType(dict(self.algorithms)),
             "horizon": horizon,

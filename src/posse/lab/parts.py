@@ -45,17 +45,19 @@ def check_problem(bandit: Any, network: Any) -> None:
 
 def check_means(bandit: Bandit, seed: int, runs: range) -> None:
     """Draw the means of all runs by a function of the user's: it may fail, or change K, in any."""
-    if not callable(bandit.means) or isinstance(bandit.means, UniformMeans):
+    function = bandit.means_of_arms
+    if not callable(function) or isinstance(function, UniformMeans):
         return
-    n_arms = bandit.n_arms
     once, again = (bandit.means_of_run(runs[0], generator(seed, runs[0], "means")) for _ in "12")
     if not np.array_equal(once, again):
         raise ValueError(
-            f"means: {checks.shown(bandit.means)} must draw from the generator it is given and "
+            f"means: {checks.shown(function)} must draw from the generator it is given and "
             "nothing else: a run must have the same means whenever it is played"
         )
     for run in runs:
-        if len(bandit.means_of_run(run, generator(seed, run, "means"))) != n_arms:
+        drawn = bandit.means_of_run(run, generator(seed, run, "means"))
+        if drawn.shape != once.shape:
+            n_arms = bandit.n_arms
             raise ValueError(f"means: every run must have {n_arms} arms, as the first draw had")
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from posse.algorithms import ALGORITHMS
-from posse.bandits import DELAYS
+from posse.bandits import DELAYS, DRIFTS
 from posse.families import FAMILIES, Grid
 from posse.lab import reference
 from posse.lab.blocks import Simulation
@@ -47,7 +47,8 @@ def _has_own_parts(simulation: Simulation) -> bool:
         and all(_is_our_family(family) for family in (s.bandit.family, s.model))
     )
     own_delay = s.bandit.delay is not None and type(s.bandit.delay) not in DELAYS.values()
-    return not ours or own_delay or is_own(s.network.dynamics)
+    own_drift = s.bandit.drift is not None and type(s.bandit.drift) not in DRIFTS.values()
+    return not ours or own_delay or own_drift or is_own(s.network.dynamics)
 
 
 def _is_our_family(family: Any) -> bool:

@@ -16,7 +16,7 @@ from posse import checks
 from posse.algorithms.algorithm import Algorithm
 from posse.algorithms.forced import ForcedStart
 from posse.bandits import Bandit
-from posse.lab import described, parts, ranges, reference
+from posse.lab import described, parts, ranges, reference, worlds
 from posse.lab import keep as keeping
 from posse.lab.blocks import Block, Simulation, in_parts, play_blocks
 from posse.lab.comparisons import Comparison
@@ -194,6 +194,7 @@ class _Task:
         # by bad luck when others have been played.
         self.network.of_run(self.seed, self.runs[0], most_draws=100)
         simulations = [self._simulation(entry) for entry in entries]
+        worlds.check_drift(_of_run(simulations[0], self.runs[0]), self.runs[0])
         models = [simulation.model for simulation in simulations]
         check_size(self.bandit, self.network, len(self.runs), len(self.times), self.keep, models)
         engines = _engines(entries, simulations)

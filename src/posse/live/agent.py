@@ -63,8 +63,9 @@ class Agent:
     exchange_options: its further arguments. min_share: the least probability of an allowed arm;
     new_arm_share: the most that arms of fewer than new_arm_pulls closed decisions get together,
     while others are allowed. stop: when people want to stop; then neighbours must wait as long for
-    rewards, `reward_window` seconds. No files, no network: `tick` and `receive` pass messages, and
-    a loop over some agents in memory is the simplest network.
+    rewards, `reward_window` seconds. half_life: seconds after which evidence is worth half; time is
+    that of `tick`, and before the first that of the option `clock`. No files, no network: `tick`
+    and `receive` pass messages, and a loop over some agents in memory is the simplest network.
 
     silent_default: the reward that silence means, if decisions count from the start (`begin`).
     """
@@ -89,6 +90,7 @@ class Agent:
         stop: Stop | None = None,
         reward_window: float | None = None,
         silent_default: float | None = None,
+        half_life: float | None = None,
     ) -> None:
         names = _names(arms)
         self.family, self.policy = family, policy or ThompsonSampling()
@@ -114,6 +116,10 @@ class Agent:
         apart = {key: options[key] for key in ("network", "experiment") if key in options}
         # rewards that were waited for differently are none to compare
         terms = {} if stop is None else {"reward_window": reward_window}
+        if half_life is not None:
+            terms["half_life"] = options["half_life"] = checks.number(
+                "half_life", half_life, above=0
+            )
         self.fingerprint, *self.equal_fingerprints = spellings(
             exchange, self._evidence, **apart, terms=terms
         )

@@ -8,19 +8,24 @@ from typing import Any, ClassVar
 import numpy as np
 
 from posse import checks
+from posse.families.abilities import ability
 from posse.families.family import Family
 from posse.policies.policy import argmax, timeless
 from posse.race import Race
 from posse.randomness import FloatArray, Randomness
+
+LEAST = 1e-150  # whose square and whose inverse are numbers
 
 
 @dataclass(frozen=True)
 class TopTwo:
     """The leader by Thompson Sampling or, in a `fraction` of the rounds, its nearest challenger.
 
-    That of leader a is the arm b of least (m_a - m_b)^2 / (v_a + v_b), m and v the posterior means
-    and variances: the one that is hardest to tell from it. Thompson Sampling alone hardly plays
-    what it takes for worse, so that `posse.verdict` waits very long for a winner.
+    That of leader a is the arm b of least (m_a - m_b)^2 / (v_a + v_b), m the posterior means, v
+    the variances as they would be if both had the mean of the two: the one that is hardest to tell
+    from it. (An unlucky arm with few successes has a small variance of its own, looks far and
+    would hardly be played again.) Thompson Sampling alone hardly plays what it takes for worse, so
+    that `posse.verdict` waits very long for a winner.
 
     >>> belief = np.array([[30.0, 20.0, 2.0], [10.0, 20.0, 38.0]])  # about 3/4, 1/2 and 1/20
     >>> policy = posse.TopTwo(fraction=0.5)
@@ -48,10 +53,9 @@ class TopTwo:
         sample = family.sample_mean(belief, generator)
         leader = np.asarray(argmax(sample, generator))[..., None]
         challenged = generator.random(sample.shape[:-1])[..., None] < self.fraction
-        mean, variance = family.posterior_mean(belief), _variance(family, belief)
-        gap = np.take_along_axis(mean, leader, axis=-1) - mean
-        both = np.take_along_axis(variance, leader, axis=-1) + variance
-        nearness = -_distance(gap, both)
+        mean, worth = family.posterior_mean(belief), _worth(family, belief)
+        its_mean, its_worth = (np.take_along_axis(x, leader, axis=-1) for x in (mean, worth))
+        nearness = -_distance(family, its_mean, its_worth, mean, worth)
         np.put_along_axis(nearness, leader, -np.inf, axis=-1)
         return np.where(challenged, nearness, sample)
 
@@ -70,17 +74,34 @@ class TopTwo:
         best = (race or Race(family))(belief)
         if len(best) == 1:
             return best
-        mean, variance = family.posterior_mean(belief), _variance(family, belief)
-        distance = _distance(mean[:, None] - mean, variance[:, None] + variance)  # (K, K)
+        mean, worth = family.posterior_mean(belief), _worth(family, belief)
+        distance = _distance(family, mean[:, None], worth[:, None], mean, worth)  # (K, K)
         np.fill_diagonal(distance, np.inf)
         nearest = distance == distance.min(axis=1, keepdims=True)
         challengers = nearest / nearest.sum(axis=1, keepdims=True)
         return np.asarray((1 - self.fraction) * best + self.fraction * (best @ challengers))
 
 
-def _distance(gap: FloatArray, variance: FloatArray) -> FloatArray:
-    """How far two arms are apart; no distance where the variance is infinite."""
-    return np.asarray(gap**2 / variance)
+def _distance(
+    family: Family, mean: FloatArray, worth: FloatArray, other: FloatArray, of_other: FloatArray
+) -> FloatArray:
+    """How far a leader is from another arm, in squared standard errors, if they were equal."""
+    both = (worth * mean + of_other * other) / (worth + of_other)
+    variance = _of_a_reward(family, both) * (1.0 / worth + 1.0 / of_other)
+    with np.errstate(over="ignore"):
+        return np.asarray((mean - other) ** 2 / np.maximum(variance, LEAST))
+
+
+def _worth(family: Family, belief: FloatArray) -> FloatArray:
+    """How many rewards would leave a mean as uncertain as it is; next to none if infinitely so."""
+    variance = np.maximum(_variance(family, belief), LEAST)
+    return np.maximum(_of_a_reward(family, family.posterior_mean(belief)) / variance, LEAST)
+
+
+def _of_a_reward(family: Family, mean: FloatArray) -> FloatArray:
+    """The variance of one reward of this mean; the same of all where the family does not say."""
+    found = ability(family, "variance")(mean)
+    return np.ones_like(mean) if found is None else found
 
 
 def _variance(family: Family, belief: FloatArray) -> FloatArray:

@@ -34,6 +34,7 @@ class Faults(RuleBasedStateMachine):
 
     exchange = None
     options = {}  # noqa: RUF012
+    world_of = World
 
     @initialize(
         n_agents=st.integers(2, 4),
@@ -43,7 +44,7 @@ class Faults(RuleBasedStateMachine):
     )
     def begin(self, n_agents, seed, allowed, old):
         """Agents that already exchange: else few runs would come to it, and most would end dead."""
-        self.world = World(self.exchange, n_agents, seed, **self.options)
+        self.world = self.world_of(self.exchange, n_agents, seed, **self.options)
         self.world.old = {"agent1"} if old else set()
         # what is folded needs a newer Posse
         self.patch = pytest.MonkeyPatch()

@@ -45,8 +45,7 @@ class World:
             fingerprint=FINGERPRINT,
             bounds=BOUNDS,
             draw=self.random.getrandbits,
-            **clocked,
-            **self.options,
+            **{**clocked, **self.options},
         )
 
     def join(self):
@@ -59,19 +58,27 @@ class World:
         self.agents[one].connect(other)
         self.agents[other].connect(one)
 
-    def observe(self, name, pulls=1):
+    def observe(self, name, pulls=1, at=None):
         arm = f"{name}.{self.lives[name]}" if self.lives[name] else name
         for nth in range(pulls):
             statistic = (PER_UNIT * (nth % 2), PER_UNIT)
-            self.agents[name].observe(arm, statistic)
-            self.truth = plus(self.truth, {arm: statistic})
+            self.agents[name].observe(arm, statistic, at=at)
+            self.note(name, arm, statistic)
+
+    def note(self, name, arm, statistic):
+        """What must be counted from now on."""
+        self.truth = plus(self.truth, {arm: statistic})
 
     def truth_of(self, name):
         return {arm: v for arm, v in self.truth.items() if arm.split(".")[0] == name}
 
     def tick(self, name):
         self.now += 1.0
-        self.send(name, self.agents[name].tick(self.now))
+        self.send(name, self.agents[name].tick(self.time_of(name)))
+
+    def time_of(self, name):
+        """What the clock of an agent says."""
+        return self.now
 
     def send(self, name, outgoing):
         self.network += [(name, to, message) for to, message in outgoing]
@@ -84,7 +91,7 @@ class World:
         if to in self.agents and (source in self.cut) == (to in self.cut):
             if {source, to} & self.old:
                 message = CODEC.decode(CODEC.encode(message, version=1)).message
-            self.send(to, self.agents[to].receive(source, message, self.now))
+            self.send(to, self.agents[to].receive(source, message, self.time_of(to)))
 
     def deliver_all(self, order="first"):
         for _ in range(20_000):
@@ -124,9 +131,13 @@ class World:
 
     def restored(self, name):
         """What another process would make of its disk."""
-        agent = self.exchange(fingerprint=FINGERPRINT, bounds=BOUNDS)
+        agent = self.exchange(fingerprint=FINGERPRINT, bounds=BOUNDS, **self.restoring(name))
         agent.restore(self.saved(name))
         return agent
+
+    def restoring(self, name):
+        """Options that change how a disk is read."""
+        return {}
 
     def lose_disk(self, name):
         self.replace(name, None)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from posse.live.exchange.layouts import WIDE, narrowed, read, widened
+from posse.live.exchange.bounds import ROUNDING, Bounds
+from posse.live.exchange.carried import VOID, Carried
+from posse.live.exchange.epochs import shifted
+from posse.live.exchange.layouts import WIDE, narrowed, widened
 from posse.live.exchange.ledger import Ledger, from_plain, minus, plain
 from posse.live.exchange.messages import Entry
 from posse.live.exchange.numbers import DATED
@@ -19,8 +22,9 @@ class Archive:
     The latter where it was never seen by itself, or cannot be told from what it absorbed.
     """
 
-    def __init__(self, closed: int = 0) -> None:
-        self._closed = closed  # powers
+    def __init__(self, bounds: Bounds, read: Callable[[Entry], Ledger]) -> None:
+        self._closed, self._rounded = bounds.closed, bounds.rounded
+        self._read = read  # the evidence of an entry, in the present epoch
         self.kept: dict[int, tuple[int, Ledger | int]] = {}
         self.changed: set[int] = set()
 
@@ -32,7 +36,7 @@ class Archive:
     def note_unknown(self, entry: Entry) -> None:
         """What an entry absorbed and we never saw by itself is part of that entry's worth."""
         for incarnation, seq in entry.folded:
-            if incarnation not in self.kept:
+            if incarnation not in self.kept and seq != VOID:
                 self.note(incarnation, seq, None, entry.incarnation)
 
     def forget(self, incarnation: int) -> None:
@@ -45,15 +49,17 @@ class Archive:
         _, worth = self.kept.get(incarnation, (0, 0))
         return None if isinstance(worth, int) else worth
 
-    def pure(self, entry: Entry, floor: int) -> Ledger | None:
+    def pure(self, entry: Entry, floor: int, carried: Carried) -> Ledger | None:
         """What an entry is worth without all that it absorbed; None if it cannot be told.
 
-        Below `floor` there is what we count and have no name for any more.
+        Below `floor` there is what we count and have no name for any more.  Of what it absorbed it
+        may have taken back what was `carried`.
         """
-        worth = dict(read(entry, self._closed))
+        worth = dict(self._read(entry))
         named = dict(entry.folded)
         below = {j for j in self.kept if DATED <= j < entry.floor and j not in named}
-        for incarnation in [*named, *below]:
+        void = {number for number, seq in entry.folded if seq == VOID}
+        for incarnation in [*(named.keys() - void), *below]:
             if incarnation not in self.kept:
                 if DATED <= incarnation < floor:
                     return None
@@ -62,10 +68,20 @@ class Archive:
             if incarnation in named and seq != named[incarnation]:
                 return None
             if not isinstance(part, int):
-                worth = minus(worth, part)
+                worth = minus(worth, minus(part, carried.void_of(incarnation, void)))
             elif part != entry.incarnation and part not in named:
                 return None
-        return worth if all(values[-1] >= 0 for values in worth.values()) else None
+        least = -ROUNDING if self._rounded else 0
+        if any(values[-1] < least for values in worth.values()):
+            return None
+        return {arm: values for arm, values in worth.items() if values[-1] >= 0}
+
+    def fade(self, passed: int) -> None:
+        """Bring all worths to a later epoch."""
+        for incarnation, (seq, part) in self.kept.items():
+            if not isinstance(part, int):
+                self.kept[incarnation] = seq, shifted(part, passed)
+                self.changed.add(incarnation)
 
     def arms(self) -> dict[int, int]:
         """How many arms are kept of each incarnation."""

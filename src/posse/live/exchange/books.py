@@ -3,18 +3,32 @@
 An entry counts unless another one of its origin has absorbed its incarnation. It is deleted once
 that one has absorbed it up to its seq; one with a higher seq is kept, though it does not count, so
 that its origin may hear of it and add the difference.
+
+Where evidence fades an entry is of an epoch, from which on everybody reads it as less and less;
+nobody but its origin rewrites it.
 """
 
 from __future__ import annotations
 
+import operator
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from posse.live.exchange.bounds import Bounds
+from posse.live.exchange.epochs import shifted
 from posse.live.exchange.layouts import DEFAULT, WIDE, read
-from posse.live.exchange.ledger import Ledger, dominates, from_plain, minus, plain, plus, total
+from posse.live.exchange.ledger import (
+    Ledger,
+    dominates,
+    from_plain,
+    minus,
+    negative,
+    plain,
+    plus,
+    total,
+)
 from posse.live.exchange.messages import Entry, Key
 from posse.live.exchange.numbers import DATED
 
@@ -52,15 +66,16 @@ class Absorbed:
 
 
 NOTHING = Absorbed()
+NOT_HERE_YET = "rewards of decisions that are not here yet"  # not acknowledged, they come again
 
 
 class Books:
     """Entries by key, their sum, and which of them changed since they were last written down."""
 
-    def __init__(self, bounds: Bounds) -> None:
-        self.bounds = bounds
+    def __init__(self, bounds: Bounds, fading: bool = False) -> None:
+        self.bounds, self.fading = bounds, fading
         self.entries: dict[Key, Entry] = {}
-        self.total: Ledger = {}  # kept up to date: every decision reads it
+        self.totals: dict[int, Ledger] = {}  # by epoch; kept up to date: every decision reads them
         self.sizes: Counter[str] = Counter()  # bytes of all entries of an origin
         self.changed: set[Key] = set()
         self.revision = 0
@@ -78,20 +93,26 @@ class Books:
         old = self.entries.get(entry.key)
         same = (entry.folded, entry.floor) == ((old.folded, old.floor) if old else ((), 0))
         if counted or (same and not self.absorbed(origin).holds(entry.incarnation)):
-            if not counted:
-                self.add(minus(self.read(entry), self.read(old) if old else {}))
+            if not counted and old is not None and old.epoch != entry.epoch:
+                self.add(negative(self.read(old)), self.epoch_of(old))
+                self.add(self.read(entry), self.epoch_of(entry))
+            elif not counted:
+                change = minus(self.read(entry), self.read(old) if old else {})
+                self.add(change, self.epoch_of(entry))
             self._put(entry, old)
             return []
         if same:  # it does not count, before or after
             self._put(entry, old)
             return []
-        before = self.sum_of(origin)
+        before = self.sums_of(origin)
         self._put(entry, old)
         self._absorbed[origin] = Absorbed.by(self.of(origin))
         gone = [e for e in self.of(origin) if self._absorbed[origin].covers(e.incarnation, e.seq)]
         for each in gone:
             self._remove(each)
-        self.add(minus(self.sum_of(origin), before))
+        after = self.sums_of(origin)
+        for epoch in before.keys() | after.keys():
+            self.add(minus(after.get(epoch, {}), before.get(epoch, {})), epoch)
         return gone
 
     def of(self, origin: str) -> list[Entry]:
@@ -102,17 +123,36 @@ class Books:
         """The evidence of an entry, whatever its layout."""
         return read(entry, self.bounds.closed)
 
-    def dominates(
-        self, one: Mapping[str, Sequence[int]], other: Mapping[str, Sequence[int]]
-    ) -> bool:
-        """Whether one counts, and has closed, no less of any arm than the other."""
-        return dominates(one, other, self.bounds.counts)
+    def epoch_of(self, entry: Entry) -> int:
+        """The epoch of its numbers."""
+        return entry.epoch if self.fading else 0
 
-    def sum_of(self, origin: str) -> Ledger:
-        """The evidence of an origin, each incarnation once."""
+    def read_in(self, entry: Entry, epoch: int) -> Mapping[str, tuple[int, ...]]:
+        """The evidence of an entry, as it will be, or has been, in an epoch."""
+        passed = epoch - self.epoch_of(entry)
+        return shifted(self.read(entry), passed, self.bounds) if passed else self.read(entry)
+
+    def dominates(self, one: Entry, other: Entry) -> bool:
+        """Whether one counts, and has closed, no less of any arm than the other."""
+        epoch = max(self.epoch_of(one), self.epoch_of(other))
+        rows = self.read_in(one, epoch), self.read_in(other, epoch)
+        return dominates(*rows, self.bounds.counts)
+
+    def sums_of(self, origin: str) -> dict[int, Ledger]:
+        """The evidence of an origin by epoch, each incarnation once."""
+        sums: dict[int, Ledger] = {}
+        for entry in self._counting(origin):
+            epoch = self.epoch_of(entry)
+            sums[epoch] = plus(sums.get(epoch, {}), self.read(entry))
+        return sums
+
+    def sum_of(self, origin: str, epoch: int = 0) -> Ledger:
+        """The evidence of an origin in numbers of one epoch."""
+        return total(self.read_in(entry, epoch) for entry in self._counting(origin))
+
+    def _counting(self, origin: str) -> list[Entry]:
         absorbed = self.absorbed(origin)
-        counting = (e for e in self.of(origin) if not absorbed.holds(e.incarnation))
-        return total(map(self.read, counting))
+        return [e for e in self.of(origin) if not absorbed.holds(e.incarnation)]
 
     def allow(self, entry: Entry) -> bool:
         """Whether an origin can have the evidence that it would have with this entry.
@@ -123,10 +163,13 @@ class Books:
         if entry.layout < WIDE and all(each.layout < WIDE for each in held):
             return True  # each is, by itself
         by = Absorbed.by([*held, entry])
-        others = (e for e in held if e.key != entry.key and not by.holds(e.incarnation))
         if by.holds(entry.incarnation):  # it does not count
             return True
-        return all(map(self.bounds.allow, total(map(self.read, [entry, *others])).values()))
+        counting = [e for e in held if e.key != entry.key and not by.holds(e.incarnation)]
+        counting.append(entry)
+        epoch = max(map(self.epoch_of, counting))
+        together = total(self.read_in(each, epoch) for each in counting)
+        return all(map(self.bounds.allow, together.values()))
 
     def origins(self) -> Iterable[str]:
         """All origins with entries."""
@@ -143,12 +186,34 @@ class Books:
         freed = sum(e.size for e in old if by.covers(e.incarnation, e.seq))
         return freed + (self.entries[entry.key].size if entry.key in self.entries else 0)
 
-    def add(self, change: Mapping[str, Sequence[int]]) -> None:
+    def add(self, change: Mapping[str, Sequence[int]], epoch: int = 0) -> None:
         """Change the sum; only what changes is touched, for of others there may be much."""
         if change:
-            ours = {arm: self.total.pop(arm) for arm in change if arm in self.total}
-            self.total |= plus(ours, change)
+            total = self.totals.pop(epoch, {})
+            ours = {arm: total.pop(arm) for arm in change if arm in total}
+            total |= plus(ours, change)
+            if total:
+                self.totals[epoch] = total
             self.revision += 1
+
+    def count(self, arm: str, values: tuple[int, ...], epoch: int) -> None:
+        """One observation more of one's own."""
+        total = self.totals.setdefault(epoch, {})
+        held = total.get(arm)
+        total[arm] = values if held is None else tuple(map(operator.add, held, values))
+        self.revision += 1
+
+    def drop(self, entries: Iterable[Entry]) -> None:
+        """Hold some entries no longer, which read as nothing."""
+        for entry in entries:
+            before = self.sums_of(entry.origin)
+            self._remove(entry)
+            self._absorbed[entry.origin] = Absorbed.by(self.of(entry.origin))
+            after = self.sums_of(entry.origin)
+            for epoch in before.keys() | after.keys():
+                self.add(minus(after.get(epoch, {}), before.get(epoch, {})), epoch)
+            if not self._incarnations[entry.origin]:
+                del self._incarnations[entry.origin], self._absorbed[entry.origin]
 
     def order(self) -> list[Key]:
         """All keys in their order."""

@@ -12,12 +12,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 from posse.live.exchange.ledger import LARGEST_SUM, LAST, Counts, is_name
 from posse.live.exchange.quanta import PER_UNIT
 
 DIFFERENCE = 2  # pulls: a correction is the difference of two rewards
+ROUNDING, ROUNDING_BITS = 64, 6  # quanta, and the share of a count, that rounding may make up
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,7 @@ class Bounds:
 
     per_pull: tuple[float, ...]
     closed: int = 0  # how many of the first coordinates come again, for closed decisions; 0: none
+    rounded: bool = False  # where evidence fades, parts of one decision are rounded apart
 
     @property
     def dimension(self) -> int:
@@ -48,6 +50,8 @@ class Bounds:
         if not self.closed:
             return _within(values, self._quanta, pulls)
         n = self.closed
+        if self.rounded and pulls >= 0:
+            pulls += ROUNDING + (pulls >> ROUNDING_BITS)
         return (
             _within(values[:n], self._quanta, pulls)
             and self.allow_part(values)
@@ -68,16 +72,26 @@ class Bounds:
         """Whether an origin can have so much evidence of these arms, over its incarnations."""
         return all(self.allow(ledger[arm]) for arm in arms if arm in ledger)
 
-    def clipped(self, values: Sequence[int]) -> tuple[int, ...]:
-        """The nearest values that so many pulls allow: rounding may lead out of them by a few.
+    def clipped(self, values: Sequence[int], pull: bool = False) -> tuple[int, ...]:
+        """The nearest values that the counts in them allow: rounding may lead a little beyond.
 
-        Of an incarnation's part, what is closed; the rest is bounded over all incarnations only.
+        Powers beside closed ones are clipped in a `pull` only: in a sum they may be the rewards of
+        decisions that another incarnation counted.
         """
         n = self.closed
-        pulls = max(0, values[2 * n] if n else values[-1])
-        most = [limit * pulls // PER_UNIT for limit in self._quanta]
-        bounded = [min(max(v, -limit), limit) for v, limit in zip(values, most, strict=True)]
-        return (*values[:n], *bounded[n:-1], max(0, values[-1])) if n else tuple(bounded)
+        if not n:
+            return tuple(map(partial(_clip, values[-1]), values, self._quanta))
+        powers = values[:n]
+        if pull and values[-1]:
+            powers = tuple(map(partial(_clip, values[-1]), powers, self._quanta))
+        closed = map(partial(_clip, values[2 * n]), values[n:-1], self._quanta[n:])
+        return (*powers, *closed, max(0, values[-1]))
+
+    def rounded_off(self, values: Sequence[int]) -> tuple[int, ...]:
+        """A difference of sums that were rounded apart, back in its bounds if that is all."""
+        if self.rounded and all(values[each] >= -ROUNDING for each in self.counts):
+            return self.clipped(values)
+        return tuple(values)
 
     def observed(self, arm: str, statistic: Sequence[int], number: type = int) -> tuple[int, ...]:
         """What one observation adds, checked: a pull, or a part of one that was counted before."""
@@ -105,6 +119,11 @@ class Bounds:
     @cached_property
     def _quanta(self) -> tuple[int, ...]:
         return tuple(math.ceil(bound * PER_UNIT) for bound in self.per_pull)
+
+
+def _clip(pulls: int, value: int, limit: int) -> int:
+    most = limit * max(0, pulls) // PER_UNIT
+    return min(max(value, -most), most)
 
 
 def _within(values: Sequence[int], limits: Sequence[int], pulls: int) -> bool:

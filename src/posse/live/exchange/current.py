@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import partial
 from operator import add
 
 from posse.live.exchange.bounds import Bounds
+from posse.live.exchange.epochs import shifted
 from posse.live.exchange.layouts import narrowed, needed, read
-from posse.live.exchange.ledger import LARGEST_SUM, MOST_ARMS, Ledger, dominates
+from posse.live.exchange.ledger import LARGEST_SUM, MOST_ARMS, Ledger, dominates, minus, plus
 from posse.live.exchange.messages import Entry, wire_size
 
 MOST_VERSIONS = 64  # remembered: all of late, fewer and fewer of long ago
@@ -19,12 +21,13 @@ Rows = Mapping[str, Sequence[int]]
 
 
 @dataclass
-class _Version:
+class Version:
     """What may have been sent at a tick, and whether anybody said to hold it."""
 
-    seq: int
-    evidence: Ledger
-    folded: dict[int, int]
+    seq: int = 0
+    evidence: Ledger = field(default_factory=dict)
+    folded: dict[int, int] = field(default_factory=dict)
+    late: Ledger = field(default_factory=dict)  # of its evidence that of decisions made before
     acknowledged: bool = False
 
 
@@ -39,8 +42,9 @@ class Current:
         bounds: Bounds,
         largest: int,
         draw: Callable[[int], int],
+        epoch: int = 0,
     ) -> None:
-        self._bounds = bounds
+        self._bounds, self.epoch = bounds, epoch
         self.origin, self.incarnation, self.experiment = origin, incarnation, experiment
         self.seq = 0
         self.sums: dict[str, list[int]] = {}
@@ -48,16 +52,18 @@ class Current:
         self.floor = 0
         self.dirty = False  # whether it has grown since its entry was made
         self._largest, self._size, self._draw = largest, 0, draw
-        self._versions: list[_Version] = []
+        self._versions: list[Version] = []
         self._noted = False  # whether nothing was added since the last version
-        self._since: list[tuple[str, tuple[int, ...]]] = []  # what was, in its order
+        self._since: list[tuple[str, tuple[int, ...], bool]] = []  # what was, in its order
+        self._late: Ledger = {}  # what decisions added that were made before, here or in another
 
     @classmethod
     def resumed(
         cls, entry: Entry, bounds: Bounds, largest: int, draw: Callable[[int], int]
     ) -> Current:
         """Go on where an entry ends, in the process that made it."""
-        current = cls(entry.origin, entry.incarnation, entry.experiment, bounds, largest, draw)
+        made = entry.origin, entry.incarnation, entry.experiment, bounds, largest, draw
+        current = cls(*made, entry.epoch)
         current.absorb(read(entry, bounds.closed))
         current.seq, current.folded, current.floor = entry.seq, dict(entry.folded), entry.floor
         current.dirty = False
@@ -84,8 +90,8 @@ class Current:
             and all(self.has_room(arm, values) for arm, values in ledger.items() if arm not in new)
         )
 
-    def add(self, arm: str, values: Sequence[int]) -> None:
-        """Take in one observation."""
+    def add(self, arm: str, values: Sequence[int], late: bool = False) -> None:
+        """Take in one observation; `late`: of a decision that was made before."""
         row = self.sums.get(arm)
         if row is None:
             self.sums[arm] = list(values)
@@ -94,18 +100,49 @@ class Current:
             for nth, value in enumerate(values):
                 row[nth] += value
         if len(self._since) < MOST_SINCE:
-            self._since.append((arm, tuple(values)))
+            self._since.append((arm, tuple(values), late))
+        if late:
+            held = self._late.get(arm)
+            self._late[arm] = tuple(values if held is None else map(add, held, values))
         if self._noted:
-            # at random, so that two futures of one process seldom use the same number
-            self.seq += self._draw(STRIDE_BITS)
-            self._noted = False
+            self._stride()
         self.seq += 1
         self.dirty = True
+
+    def _stride(self) -> None:
+        """Leave out some numbers, so that two futures of one process seldom use the same one."""
+        if self._noted:
+            self.seq += self._draw(STRIDE_BITS)
+            self._noted = False
 
     def absorb(self, ledger: Mapping[str, Sequence[int]]) -> None:
         """Take in much at once."""
         for arm, values in ledger.items():
             self.add(arm, values)
+
+    def fade(self, epoch: int) -> None:
+        """Bring it, and all that it remembers, to a later epoch."""
+        passed, self.epoch = epoch - self.epoch, epoch
+        later = partial(shifted, epochs=passed, bounds=self._bounds)
+        self._set(later(self.evidence()))
+        self._late = shifted(self._late, passed)
+        for version in self._versions:
+            version.evidence = later(version.evidence)
+            version.late = shifted(version.late, passed)
+        self._since = [
+            (arm, row, late)
+            for arm, values, late in self._since
+            for row in later({arm: values}).values()
+        ]
+        self._stride()
+
+    def tidy(self) -> None:
+        """Keep to the bounds, which a difference of rounded sums may leave by a few quanta."""
+        self._set({arm: self._bounds.clipped(row) for arm, row in self.sums.items()})
+
+    def _set(self, sums: Rows) -> None:
+        self.sums = {arm: list(row) for arm, row in sums.items() if any(row)}
+        self._size = sum(self._row_size(arm, row) for arm, row in self.sums.items())
 
     def evidence(self) -> Ledger:
         """Its sums."""
@@ -116,17 +153,17 @@ class Current:
         folded = tuple(sorted(self.folded.items()))
         evidence = self.evidence()
         narrow = narrowed(evidence, self._bounds.closed)
-        layout = needed(self.experiment, 0, folded, self.floor, narrow is None)
+        layout = needed(self.experiment, self.epoch, folded, self.floor, narrow is None)
         said = evidence if narrow is None else narrow
         return Entry(
             *(self.origin, self.incarnation, self.seq, said, b""),
-            *(layout, self.experiment, 0, folded, self.floor),
+            *(layout, self.experiment, self.epoch, folded, self.floor),
         )
 
     def note_version(self) -> None:
         """Remember what may be sent now: if others know another future, it is where we parted."""
         if not self._versions or self._versions[-1].seq < self.seq:
-            self._versions.append(_Version(self.seq, self.evidence(), dict(self.folded)))
+            self._versions.append(Version(*self._said()))
             self._noted = True
             self._since = []
             if len(self._versions) > MOST_VERSIONS:
@@ -144,6 +181,8 @@ class Current:
         """After a failed commit: what came later was never sent."""
         self._versions = [each for each in before._versions if each.seq <= self.seq]
         self._noted = bool(self._versions)
+        if self._versions:
+            self._late = dict(self._versions[-1].late)
 
     @property
     def last_version(self) -> int:
@@ -153,12 +192,16 @@ class Current:
     def is_own_past(self, entry: Entry) -> bool:
         """Whether an entry of this incarnation is what this process said itself."""
         said = read(entry, self._bounds.closed)
+        if self._bounds.rounded and entry.epoch != self.epoch:
+            if entry.epoch > self.epoch:
+                return False
+            said = shifted(said, self.epoch - entry.epoch, self._bounds)
         if entry.seq > self.last_version or not self._dominates(self.sums, said):
             return False
         same = [version for version in self._versions if version.seq == entry.seq]
         return not same or same[0].evidence == said
 
-    def parted_at(self, seq: int, theirs: Rows) -> tuple[int, Ledger, dict[int, int]]:
+    def parted_at(self, seq: int, theirs: Rows) -> Version:
         """The last version that another future of this incarnation, at a seq, has in it.
 
         Of those that somebody held, if there is one: others may only look as if.
@@ -169,16 +212,24 @@ class Current:
             if version.seq <= seq and self._dominates(theirs, version.evidence)
         ]
         held = [version for version in common if version.acknowledged]
-        last = (held or common)[-1] if common else _Version(0, {}, {})
+        last = (held or common)[-1] if common else Version()
         if not self._versions or last is self._versions[-1]:
             # what was added before they parted is in both, and would be counted twice
-            return last.seq, self._common_with(theirs, last.evidence), last.folded
-        return last.seq, last.evidence, last.folded
+            return self._common_with(theirs, last)
+        return last
 
-    def _common_with(self, theirs: Rows, evidence: Ledger) -> Ledger:
+    def new_since(self, common: Version) -> Ledger:
+        """What was added since another future parted, but not by decisions made before.
+
+        The other one may have heard of those, too.
+        """
+        return minus(minus(self.evidence(), common.evidence), minus(self._late, common.late))
+
+    def _common_with(self, theirs: Rows, last: Version) -> Version:
         """What was added since the last version, as far as another future has it as well."""
-        common = {arm: list(values) for arm, values in evidence.items()}
-        for arm, values in self._since:
+        common = {arm: list(values) for arm, values in last.evidence.items()}
+        late = last.late
+        for arm, values, is_late in self._since:
             before = common.get(arm)
             common[arm] = list(values if before is None else map(add, before, values))
             if not self._dominates(theirs, {arm: tuple(common[arm])}):
@@ -187,7 +238,13 @@ class Current:
                 else:
                     common[arm] = before
                 break
-        return {arm: tuple(values) for arm, values in common.items()}
+            if is_late:
+                late = plus(late, {arm: values})
+        evidence = {arm: tuple(values) for arm, values in common.items()}
+        return replace(last, evidence=evidence, late=late)
+
+    def _said(self) -> tuple[int, Ledger, dict[int, int], Ledger]:
+        return self.seq, self.evidence(), dict(self.folded), dict(self._late)
 
     def _dominates(self, one: Rows, other: Rows) -> bool:
         return dominates(one, other, self._bounds.counts)

@@ -144,7 +144,7 @@ class Epochs:
         self, values: Sequence[int], at: float | None, epoch: int, bounds: Bounds
     ) -> tuple[int, ...]:
         """What a part of a decision adds to numbers of an epoch."""
-        return bounds.clipped(scaled(values, self.weight(at, epoch)))
+        return bounds.clipped(scaled(values, self.weight(at, epoch)), pull=True)
 
     def read(self, by_epoch: Mapping[int, Mapping[str, Sequence[int]]]) -> Ledger:
         """The sum of numbers of several epochs, for what they are worth now."""

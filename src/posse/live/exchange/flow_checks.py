@@ -41,7 +41,10 @@ class FlowChecks:
         return None
 
     def _has_shape(self, message: FlowsMessage) -> bool:
-        numbers = message.boot, message.echo, message.heard, message.seq, message.version
+        numbers = (
+            *(message.boot, message.echo, message.heard),
+            *(message.seq, message.version, message.epoch),
+        )
         return (
             is_name(message.src)
             and all(is_whole(number) for number in numbers)

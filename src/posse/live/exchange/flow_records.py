@@ -7,7 +7,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from posse.live.exchange.ledger import LARGEST_SUM, Ledger, from_plain, minus, plain, plus
+from posse.live.exchange.bounds import Bounds
+from posse.live.exchange.epochs import shifted
+from posse.live.exchange.ledger import (
+    LARGEST_SUM,
+    Ledger,
+    from_plain,
+    minus,
+    plain,
+    plus,
+    total,
+)
 
 MOST_IDENTITIES = 100  # of one name: every lost disk takes one
 MOST_KNOWN = 1000  # identities
@@ -34,6 +44,7 @@ class Records:
     by_identity: dict[str, Record] = field(default_factory=dict)
     changed: set[str] = field(default_factory=set)  # identities, since they were last written
     revision: int = 0  # of the level
+    epoch: int = 0  # of all numbers, where evidence fades
     _plain: dict[str, list[Any]] = field(default_factory=dict)  # as written, if unchanged
     _plain_own: dict[str, list[int]] | None = None
 
@@ -74,6 +85,25 @@ class Records:
         record.version, record.flow = version, flow
         self._touch(identity)
 
+    def fade(self, epoch: int, bounds: Bounds) -> None:
+        """Bring all numbers to a later epoch.
+
+        Own evidence and each flow by itself, so that both ends of an edge stay opposite; the level
+        follows from them, and may differ from its own half by a quantum or so for each edge.
+        """
+        if epoch <= self.epoch:
+            return
+        passed, self.epoch = epoch - self.epoch, epoch
+        if not (self.own or self.by_identity):
+            return
+        self.own, self._plain_own = shifted(self.own, passed, bounds), None
+        for identity, record in self.by_identity.items():
+            if record.flow:
+                record.flow = shifted(record.flow, passed)
+                self._touch(identity)
+        self.level = minus(self.own, total(record.flow for record in self.by_identity.values()))
+        self.revision += 1
+
     def level_with(self, record: Record, flow: Ledger) -> Ledger:
         """The level, if that had flowed out over an edge."""
         return minus(plus(self.level, record.flow), flow)
@@ -112,9 +142,11 @@ class Records:
         return self._plain_own
 
     @classmethod
-    def restored(cls, own: Mapping[str, Sequence[int]], state: Sequence[Sequence[Any]]) -> Records:
+    def restored(
+        cls, own: Mapping[str, Sequence[int]], state: Sequence[Sequence[Any]], epoch: int = 0
+    ) -> Records:
         """The records that were written; those of 0.1 have no rank, but an order."""
-        records = cls(from_plain(own), from_plain(own))
+        records = cls(from_plain(own), from_plain(own), epoch=epoch)
         for nth, (identity, name, version, flow, *rank) in enumerate(state):
             records.by_identity[identity] = Record(name, rank[0] if rank else nth)
             records.set(identity, version, from_plain(flow))

@@ -25,6 +25,8 @@ and only when it knows that the other end, the mirror, holds the last one.  The 
 8. Removing an edge only makes it inactive; its record stays, and is resumed.
 9. A process that is told of messages it never sent, or of a version that cannot be, may be a memory
    snapshot put back: it goes on under a new boot, as after a restart.
+10. With a half-life all numbers are of an epoch (`epochs`), which a message names. Of two ends the
+   older numbers are halved when they meet; halving is odd, so that both ends stay opposite.
 
 An identity that never returns takes with it its share of the evidence and the last step of its
 edges, if that was not settled; a disk that rolls back loses what its own agent observed since.
@@ -34,13 +36,15 @@ Nothing else that can happen to messages, processes or edges loses or invents an
 from __future__ import annotations
 
 import secrets
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from posse.live.exchange.boots import Boots
 from posse.live.exchange.bounds import Bounds
+from posse.live.exchange.epochs import AHEAD, Epochs, shifted
 from posse.live.exchange.flow_checks import FlowChecks
 from posse.live.exchange.flow_records import LEARNED, Census, Record, Records
 from posse.live.exchange.layouts import DEFAULT
@@ -80,6 +84,9 @@ class Flows:
         most_pulls: int = 2**40,  # of the whole network, ever
         divide: Callable[[int, int], int] = truncated,
         draw: Callable[[int], int] = secrets.randbits,
+        half_life: float | None = None,  # seconds in which evidence fades to a half
+        clock: Callable[[], float] = time.time,  # for the time before the first tick alone
+        monotonic: Callable[[], float] | None = None,  # by which a clock that jumps is known
     ) -> None:
         """A new identity, no evidence; without `network_size`, N is the identities ever seen."""
         self.identity = identity or f"{draw(128):032x}"
@@ -87,7 +94,7 @@ class Flows:
         self.fingerprint = fingerprint
         self.older: frozenset[str] = frozenset()  # they read all that there is
         self.void_through = 0  # what a disk that was set back holds is all that counts
-        self._bounds = Bounds(tuple(bounds), closed)
+        self._bounds = Bounds(tuple(bounds), closed, half_life is not None)
         self._network_size = network_size
         self._divide = divide
         # divided in floats, flows are floats, which must not be refused then
@@ -95,6 +102,7 @@ class Flows:
             (fingerprint, *equal), self._bounds, most_pulls, type(divide(2, 2))
         )
         self._records = Records()
+        self._epochs = Epochs(half_life, clock, monotonic, self.refusals)
         self._active: set[str] = set()  # names
         self._census = Census([self.identity])
         self._draw = draw
@@ -124,8 +132,11 @@ class Flows:
     def observe(
         self, arm: str, statistic: Sequence[int], *, made: int = 0, at: float | None = None
     ) -> int:
-        """Add one's own evidence."""
+        """Add one's own evidence, with the weight of its decision's time."""
         values = self._bounds.observed(arm, statistic, self._checks.number)
+        if self._epochs.fading:
+            self._follow()
+            values = self._epochs.weighed(values, at, self._records.epoch, self._bounds)
         if self._records.has_room(arm, values):
             self._records.observe(arm, values)
         else:  # no message could carry it; by then there is enough to know this arm by
@@ -143,19 +154,24 @@ class Flows:
     def evidence(self) -> Ledger:
         """N times the level: an estimate of the whole network's evidence."""
         size = self.network_size()
-        return each(self._records.level, lambda value: size * value)
+        return each(self._read(self._records.level), lambda value: size * value)
 
     def network_size(self) -> int:
         """N, as given or as counted."""
         return self._network_size or len(self._census.known)
 
     def own(self) -> Ledger:
-        """All that this agent has observed itself."""
-        return dict(self._records.own)
+        """All that this agent has observed itself, for what it is worth now."""
+        return self._read(self._records.own)
 
     def level(self) -> Ledger:
-        """The estimate of the network's average evidence, not clipped."""
+        """The estimate of the network's average evidence, not clipped, of the present epoch."""
         return dict(self._records.level)
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of all numbers: that of the clock, or of a neighbour whose clock is ahead."""
+        return self._records.epoch
 
     def records(self) -> dict[str, tuple[int, Ledger]]:
         """By identity, the version and what has flowed out on that edge."""
@@ -183,6 +199,7 @@ class Flows:
 
     def tick(self, now: float) -> Outgoing:
         """One credit an active edge; ask where the other end may not hold our version."""
+        self._follow(now)
         present = self._records.present()
         outgoing: Outgoing = [
             (name, self._message("")) for name in sorted(self._active - present.keys())
@@ -207,6 +224,9 @@ class Flows:
             return self._refuse("no message of flows")
         if problem := self._problem(peer, message):
             return self._refuse(problem)
+        self._follow(now)
+        if self._epochs.is_ahead(message.epoch):
+            return self._refuse(AHEAD)
         src = message.src
         if message.echo == self._boot and message.heard > self._seq:
             self._begin_anew()
@@ -218,6 +238,8 @@ class Flows:
         record = self._records.of(src, peer)
         if not (message.echo == self._boot and sender.boots.is_alive(message.heard)):
             return [(peer, self._message(src))]
+        self._records.fade(message.epoch, self._bounds)
+        message = _in_epoch(message, self._records.epoch)
         owner = self.identity < src
         leads = message.version - record.version
         if sender.version is not None and leads > (0 if owner else 1):
@@ -271,7 +293,7 @@ class Flows:
         parts = [part for name, part in state.items() if name.startswith("record ")]
         known = {part[0] for part in parts}
         before = [part for part in old or () if part[0] not in known]
-        self._records = Records.restored(state["own"], [*before, *parts])
+        self._records = Records.restored(state["own"], [*before, *parts], state.get("epoch", 0))
         self._records.revision += revision + 1
         self._records.changed = {part[0] for part in before}
         self._active = set(state["active"])
@@ -280,16 +302,35 @@ class Flows:
         self._gone = set() if old is None else {"records"}
 
     def _small_parts(self) -> dict[str, Any]:
-        return {
+        parts = {
             "identity": self.identity,
             "own": self._records.written_own(),
             "active": sorted(self._active),
             "known": self._census.state(),
         }
+        return parts | ({"epoch": self._records.epoch} if self._epochs.fading else {})
+
+    def _follow(self, now: float | None = None) -> None:
+        """Take part in time: numbers fade from tick to tick, and are halved by epochs."""
+        if self._epochs.fading:
+            if (
+                now is not None
+                and self._epochs.move(now)
+                and self._records.own | self._records.level
+            ):
+                self._records.revision += 1
+            self._records.fade(self._epochs.epoch, self._bounds)
+
+    def _read(self, ledger: Ledger) -> Ledger:
+        if not self._epochs.fading:
+            return dict(ledger)
+        return self._epochs.read({self._records.epoch: ledger})
 
     def _problem(self, peer: str, message: FlowsMessage) -> str | None:
         if problem := self._checks.problem(message):
             return problem
+        if message.epoch and not self._epochs.fading:
+            return "malformed"
         if message.src == self.identity:
             return "our own identity"
         return self._records.problem(peer, message.src)
@@ -334,6 +375,7 @@ class Flows:
             flow=record.flow,
             level=self._records.level,
             known=self._census.gossip(),
+            epoch=self._records.epoch,
         )
 
     def _degree(self) -> int:
@@ -354,6 +396,15 @@ class Flows:
             last_heard=peer.last_heard,
             lag=None if peer.version is None else version - peer.version,
         )
+
+
+def _in_epoch(message: FlowsMessage, epoch: int) -> FlowsMessage:
+    """What a neighbour said, in numbers of an epoch no older than its own."""
+    if message.epoch == epoch:
+        return message
+    passed = epoch - message.epoch
+    flow, level = shifted(message.flow, passed), shifted(message.level, passed)
+    return replace(message, flow=flow, level=level, epoch=epoch)
 
 
 def _part(identity: str) -> str:

@@ -97,11 +97,12 @@ class FlowsMessage:
     flow: Mapping[str, tuple[int, ...]]
     level: Mapping[str, tuple[int, ...]]  # e, the sender's estimate of the average evidence
     known: tuple[str, ...]  # some identities of the network
+    epoch: int = 0  # of flow and level, where evidence fades
 
     VERSION_1: ClassVar[int] = 13
 
     def in_version_1(self) -> list[Any]:
-        """Its fields, which are the same."""
+        """Its fields, but for the epoch: in a network of 0.1 nothing fades."""
         return [
             *(self.fingerprint, self.src, self.boot, self.echo, self.heard, self.seq),
             *(self.settled, self.active, self.degree, self.version),

@@ -12,6 +12,10 @@ arm than the one held is refused, and the origin is shown what is held: it keeps
 what it observed since the last version in common to a new incarnation.  A clock that jumps opens a
 new one at once.  What is lost then is at most what both futures observed of the same arm between
 two ticks, or what only one of them had sent when a third agent had heard of neither.
+
+With a half-life entries are of an epoch (`epochs`). Everybody reads them for what they are worth at
+the last tick, and only an origin itself halves its present one, before it adds to it: so an agent
+that is gone fades for all alike, and after 60 half-lives its entries are dropped.
 """
 
 from __future__ import annotations
@@ -23,10 +27,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from posse.live.exchange.books import Books, entry_from_plain
+from posse.live.exchange.books import NOT_HERE_YET, Books, entry_from_plain
 from posse.live.exchange.bounds import Bounds
 from posse.live.exchange.current import Current
 from posse.live.exchange.digests import Holding, Neighbour, Page, Pages
+from posse.live.exchange.epochs import AHEAD, Epochs
 from posse.live.exchange.examine import Examined, Examiner
 from posse.live.exchange.examine import Sign as Sign
 from posse.live.exchange.examine import Verify as Verify
@@ -66,6 +71,8 @@ class Origins:
         most_entries: int = 10_000,  # a stranger cannot fill the memory
         draw: Callable[[int], int] = secrets.randbits,
         clock: Callable[[], float] = time.time,  # for the numbers of incarnations alone
+        half_life: float | None = None,  # seconds in which evidence fades to a half
+        monotonic: Callable[[], float] | None = None,  # by which a clock that jumps is known
     ) -> None:
         """Nothing observed yet; `bounds` are the most a pull adds to each coordinate."""
         self.identity = identity or f"{draw(128):032x}"
@@ -74,11 +81,13 @@ class Origins:
         self.older: frozenset[str] = frozenset()  # neighbours that may not read folds
         self._fingerprints = (fingerprint, *equal)
         self._network, self._experiment = network, experiment
-        self._bounds = Bounds(tuple(bounds), closed)
+        self._bounds = Bounds(tuple(bounds), closed, half_life is not None)
+        self._epochs = Epochs(half_life, clock, monotonic, self.refusals)
         checks = OriginChecks(self._fingerprints, self._bounds, most_entries, experiment)
         self._examiner = Examiner(checks, verify, network, self._is_news, draw)
         self._sign = sign
         self._rooms = Rooms(most_entries, rate_cap)
+        self._read_at = -1  # the epoch in which old entries were last looked for
         self._digest_every, self._batch, self._most_entries = digest_every, batch, most_entries
         self._draw, self._clock = draw, clock
         self._process = f"{draw(64):016x}"  # only this very process goes on in an incarnation
@@ -104,7 +113,7 @@ class Origins:
             return self.incarnation()
         if self._by_clock.between(self._clock()):  # not only at the next tick: see there
             self._own.close()
-        return self._own.observe(arm, values, made)
+        return self._own.observe(arm, values, made, at)
 
     def incarnation(self) -> int:
         """The present one, opened if there is none."""
@@ -120,16 +129,24 @@ class Origins:
     def by_origin(self) -> dict[str, Ledger]:
         """The evidence of each origin, over its incarnations."""
         self._own.write()
-        return {origin: self._books.sum_of(origin) for origin in list(self._books.origins())}
+        return {origin: self._sum_of(origin) for origin in list(self._books.origins())}
 
     def evidence(self) -> Ledger:
         """The sum over all origins."""
-        return dict(self._books.total)
+        if not self._epochs.fading:
+            return dict(self._books.totals.get(0, {}))
+        return self._epochs.read(self._books.totals)
+
+    def _sum_of(self, origin: str) -> Ledger:
+        """The evidence of an origin for what it is worth now."""
+        if not self._epochs.fading:
+            return self._books.sum_of(origin)
+        return self._epochs.read(self._books.sums_of(origin))
 
     def own(self) -> Ledger:
         """The sum over one's own incarnations."""
         self._own.write()
-        return self._books.sum_of(self.identity)
+        return self._sum_of(self.identity)
 
     def known(self) -> frozenset[str]:
         """All origins with evidence, and oneself."""
@@ -159,6 +176,8 @@ class Origins:
 
     def tick(self, now: float) -> Outgoing:
         """To each neighbour the entries it has not acknowledged, and now and then a digest."""
+        if self._epochs.move(now):
+            self._fade()
         # then this may be a copy of a process that went on elsewhere
         if any([self._jumps.at(now), self._by_clock.at(self._clock())]):
             self._own.close()
@@ -232,7 +251,8 @@ class Origins:
         self._said, self._gone = self._small_parts(), set()
         self._books.changed.clear()
         entries = {_part(key): self._books.written(key) for key in self._books.entries}
-        return {**self._said, **entries, **self._own.archive.state()}
+        kept = self._own.archive.state() | self._own.carried.state()
+        return {**self._said, **entries, **kept}
 
     def changes(self) -> dict[str, Any]:
         """The parts that changed since they were last written; None: a part is gone."""
@@ -244,7 +264,7 @@ class Origins:
             changed[_part(key)] = self._books.written(key) if key in self._books.entries else None
         self._said, self._gone = small, set()
         self._books.changed.clear()
-        return changed | self._own.archive.changes()
+        return changed | self._own.archive.changes() | self._own.carried.changes()
 
     def restore(self, state: Mapping[str, Any], clean: bool = False) -> None:
         """Continue; unless this very process goes back, the next observation opens an incarnation.
@@ -262,12 +282,14 @@ class Origins:
             if name.startswith("entry "):
                 self._restore_entry(entry_from_plain(part))
         self._own.archive.restore(state)
+        self._own.carried.restore(state)
         self._books.changed = from_0_1
         self._books.revision = revision + 1
         self._gone = set(old)
         self._neighbours = {name: Neighbour() for name in state["neighbours"]}
         written = state["incarnation"]
         self._own.void_through = state.get("void_through", 0)
+        self._own.epoch = state.get("epoch", 0)
         if isinstance(written, list):
             self._own.last_opened = written[0] or 0
         if clean and isinstance(written, list) and written[1] == self._process and written[0]:
@@ -280,8 +302,19 @@ class Origins:
                     self._own.current.take_versions(before)
         self._said = {} if old else self._small_parts()
 
+    def _fade(self) -> None:
+        """Time went on: all is worth less, and what reads as nothing is held no longer."""
+        if self._books.totals:
+            self._books.revision += 1
+        if self._epochs.epoch != self._read_at:
+            self._read_at = self._epochs.epoch
+            entries = self._books.entries.values()
+            old = [each for each in entries if self._epochs.is_forgotten(each.epoch)]
+            self._own.forget(old)
+            self._books.drop(old)
+
     def _empty(self) -> tuple[Books, Own]:
-        books = Books(self._bounds)
+        books = Books(self._bounds, self._epochs.fading)
         own = Own(
             books,
             identity=self.identity,
@@ -290,6 +323,7 @@ class Origins:
             largest_origin=LARGEST_ORIGIN,
             clock=self._clock,
             draw=self._draw,
+            epochs=self._epochs,
         )
         return books, own
 
@@ -300,6 +334,8 @@ class Origins:
             "incarnation": [current and current.incarnation, self._process],
             "neighbours": list(self._neighbours),
         }
+        if self._epochs.fading:
+            parts["epoch"] = self._own.epoch
         if self._own.void_through:
             parts["void_through"] = self._own.void_through
         return parts
@@ -318,6 +354,8 @@ class Origins:
             self._books.keep(entry)
 
     def _is_news(self, entry: Entry) -> bool:
+        if self._epochs.is_forgotten(entry.epoch):
+            return False
         if entry.origin == self.identity:
             return self._own.is_news(entry)
         if self._books.absorbed(entry.origin).covers(entry.incarnation, entry.seq):
@@ -329,25 +367,25 @@ class Origins:
         """Keep an entry that is news, if nothing speaks against it."""
         if not self._is_news(entry):  # any more
             return None
+        if self._epochs.is_ahead(self._books.epoch_of(entry)):
+            return AHEAD
         if problem := self._rooms.problem(self._books, entry, now):
             return problem
-        if not self._books.allow(entry):  # not acknowledged, it comes again
-            return "rewards of decisions that are not here yet"
         if entry.origin == self.identity:
             return self._own.take(entry)
+        if not self._books.allow(entry):
+            return NOT_HERE_YET
         mine = self._books.entries.get(entry.key)
-        read = self._books.read
-        if mine is not None and not self._books.dominates(read(entry), read(mine)):
+        if mine is not None and not self._books.dominates(entry, mine):
             return "goes back"
         self._books.keep(entry)
         return None
 
     def _is_another_future(self, mine: Entry, said: Entry) -> bool:
         """Whether an origin says what it cannot say after what we hold of it."""
-        one, other = self._books.read(mine), self._books.read(said)
         if said.seq == mine.seq:
-            return other != one
-        return said.seq < mine.seq or not self._books.dominates(other, one)
+            return self._books.read(said) != self._books.read(mine)
+        return said.seq < mine.seq or not self._books.dominates(said, mine)
 
     def _has_shown_all(self, neighbour: Neighbour) -> bool:
         """Whether it has shown all it holds, and nothing of ours that we do not hold."""

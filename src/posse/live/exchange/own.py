@@ -4,16 +4,21 @@ No process goes on in an incarnation of another one: its disk may be an old copy
 numbers that others have seen would be used twice. So that restarts do not add up for ever, the
 present incarnation absorbs old ones (a fold). What each of these was worth by itself is kept in an
 archive: if a neighbour comes with more of one than we knew, exactly the difference is added.
+
+Where evidence fades all of it but the older entries is in numbers of one epoch, the present one,
+and these are read in it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from operator import add
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from posse.live.exchange import voids
 from posse.live.exchange.archive import Archive
-from posse.live.exchange.books import Absorbed, Books
-from posse.live.exchange.current import Current
+from posse.live.exchange.books import NOT_HERE_YET, Absorbed, Books
+from posse.live.exchange.carried import VOID, Carried
+from posse.live.exchange.current import Current, Version
+from posse.live.exchange.epochs import Epochs
 from posse.live.exchange.ledger import Ledger, larger, minus
 from posse.live.exchange.messages import Entry
 from posse.live.exchange.numbers import DATED, new_incarnation
@@ -39,37 +44,88 @@ class Own:
         largest_origin: int,
         clock: Callable[[], float],
         draw: Callable[[int], int],
+        epochs: Epochs,
     ) -> None:
+        self._epochs, self.epoch = epochs, 0
         self.books, self.identity, self.experiment = books, identity, experiment
         self.current: Current | None = None  # None: the next observation opens one
-        self.archive = Archive(books.bounds.closed)
+        self.archive = Archive(books.bounds, self.read)
+        self.carried = Carried(books.bounds.closed)
         self.void_through = 0  # the newest own incarnation of which this disk forgot a part
         self.last_opened = 0
         self._largest_entry, self._largest_origin = largest_entry, largest_origin
         self._clock, self._draw = clock, draw
 
-    def observe(self, arm: str, values: tuple[int, ...], made: int = 0) -> int:
+    def observe(
+        self, arm: str, values: tuple[int, ...], made: int = 0, at: float | None = None
+    ) -> int:
         """Add one observation, of a decision made in some incarnation; the one it is added to."""
+        if self._epochs.fading:
+            self.lift()
+            values = self._epochs.weighed(values, at, self.epoch, self.books.bounds)
         current = self.current
         if current is None or not current.has_room(arm, values):
             current = self.open()
-        current.add(arm, values)
-        books = self.books
-        held = books.total.get(arm)
-        books.total[arm] = values if held is None else tuple(map(add, held, values))
-        books.revision += 1
+        if not any(values):  # of so long ago that it is worth nothing
+            return current.incarnation
+        if made:
+            if made <= self.void_through:
+                return current.incarnation
+            if made < current.incarnation:
+                self._carry(made, current.incarnation, arm, values)
+        current.add(arm, values, made > 0)
+        self.books.count(arm, values, self.epoch)
         return current.incarnation
+
+    def lift(self, epoch: int = 0) -> None:
+        """Go on in the present epoch, or in one that other words of ours are of."""
+        epoch = max(self._epochs.epoch, epoch)
+        if epoch <= self.epoch or not self._epochs.fading:
+            return
+        self.write()
+        passed, self.epoch = epoch - self.epoch, epoch
+        self.archive.fade(passed)
+        self.carried.fade(passed)
+        if self.current is not None:
+            self.current.fade(epoch)
+            if (self.identity, self.current.incarnation) in self.books.entries:
+                self.rewrite(self.current)
+
+    def read(self, entry: Entry) -> Ledger:
+        """The evidence of an own entry in numbers of the present epoch."""
+        return dict(self.books.read_in(entry, self.epoch))
+
+    def forget(self, entries: Iterable[Entry]) -> None:
+        """Some entries read as nothing, and are about to be dropped."""
+        for entry in entries:
+            if self.current is not None and entry.key == (self.identity, self.current.incarnation):
+                self.close()
+
+    def _carry(self, made: int, added_in: int, arm: str, values: tuple[int, ...]) -> None:
+        """Note what a decision of an older incarnation adds: see `voids`."""
+        number = self.carried.number(made, added_in)
+        if number is None:
+            number = self._new_number()
+            self.carried.open(number, made, added_in)
+        self.carried.add(number, arm, values)
 
     def open(self) -> Current:
         """A new incarnation, above all that are known."""
         self.write()
-        own = [entry.incarnation for entry in self.books.of(self.identity)]
-        above = max([DATED, self.last_opened, self.void_through, *own, *self.archive.kept])
-        above = max(above, self.books.absorbed(self.identity).floor)
-        number = self.last_opened = new_incarnation(self._clock(), above, self._draw)
-        made = self.identity, number, self.experiment
-        self.current = Current(*made, self.books.bounds, self._largest_entry, self._draw)
+        self.current = None
+        self.lift()
+        made = self.identity, self._new_number(), self.experiment
+        made_of = self.books.bounds, self._largest_entry, self._draw
+        self.current = Current(*made, *made_of, self.epoch)
         return self.current
+
+    def _new_number(self) -> int:
+        own = [entry.incarnation for entry in self.books.of(self.identity)]
+        known = [*own, *self.archive.kept, *self.carried.rows]
+        floor = self.books.absorbed(self.identity).floor
+        above = max([DATED, self.last_opened, self.void_through, floor, *known])
+        self.last_opened = new_incarnation(self._clock(), above, self._draw)
+        return self.last_opened
 
     def write(self) -> None:
         """Enter what was observed into the books, where it is counted already."""
@@ -99,6 +155,15 @@ class Own:
     def take(self, entry: Entry) -> str | None:
         """Take in one's own words, said by another, that are news; why not, if they cannot be."""
         self.write()
+        self.lift(self.books.epoch_of(entry))
+        voids.void(self, voids.forgotten(self, entry))
+        if not self.books.allow(entry):
+            return NOT_HERE_YET
+        problem = self._take(entry)
+        voids.take_back(self, voids.named_by(self, entry))
+        return problem
+
+    def _take(self, entry: Entry) -> str | None:
         if self.current is not None and entry.incarnation == self.current.incarnation:
             self._part(entry)
             return None
@@ -155,11 +220,11 @@ class Own:
         names = dict(current.folded)
         for entry in entries:
             more = names | dict(entry.folded) | {entry.incarnation: entry.seq}
-            evidence = self.books.read(entry)
+            evidence = self.read(entry)
             room = current.has_room_for(evidence)
             if not room or (len(more) > MOST_NAMED_EVER and not all_shown):
                 continue
-            self.archive.note(entry.incarnation, entry.seq, self._pure(entry), current.incarnation)
+            self.archive.note(entry.incarnation, entry.seq, self.pure(entry), current.incarnation)
             self.archive.note_unknown(entry)
             current.absorb(evidence)
             names = more
@@ -169,28 +234,34 @@ class Own:
         current.folded = names
         if all_shown:
             self._raise_floor(current)
-        self._rewrite(current)
+        self.rewrite(current)
         return True
 
-    def _pure(self, entry: Entry) -> Ledger | None:
+    def pure(self, entry: Entry) -> Ledger | None:
         """What an entry is worth without all that it absorbed, if that can be told."""
-        return self.archive.pure(entry, self.books.absorbed(self.identity).floor)
+        floor = self.books.absorbed(self.identity).floor
+        return self.archive.pure(entry, floor, self.carried)
 
     def _dominates(self, one: Entry, other: Entry) -> bool:
-        return self.books.dominates(self.books.read(one), self.books.read(other))
+        return self.books.dominates(one, other)
+
+    def _counted(self) -> Ledger:
+        return self.books.sum_of(self.identity, self.epoch)
 
     def _larger(self, one: Ledger, other: Mapping[str, Sequence[int]]) -> Ledger:
         return larger(one, other, self.books.bounds.counts)
 
-    def _rewrite(self, current: Current) -> None:
+    def rewrite(self, current: Current) -> None:
         """Enter an incarnation that absorbed others, or parts of them."""
+        if self._epochs.fading:
+            current.tidy()
         current.seq += 1
         current.dirty = False
         self.books.keep(current.entry())
 
     def _keep(self, entry: Entry) -> None:
         """Hold one's own words, and archive what they have absorbed."""
-        pure = {e.incarnation: self._pure(e) for e in self.books.of(self.identity)}
+        pure = {e.incarnation: self.pure(e) for e in self.books.of(self.identity)}
         named = dict(entry.folded)
         for gone in self.books.keep(entry):
             seq = named.get(gone.incarnation, gone.seq)
@@ -243,11 +314,11 @@ class Own:
         if not self._gather(entry):
             return "no room"
         current = self.current or self.open()
-        worth, problem = self._pure(entry), None
+        worth, problem = self.pure(entry), None
         if worth is None or before is None:
             # nothing twice, then: of each arm the larger count of it and of all that is counted
-            worth, problem, counted = None, UNTOLD, self.books.sum_of(self.identity)
-            fresh = minus(self._larger(counted, self.books.read(entry)), counted)
+            worth, problem, counted = None, UNTOLD, self._counted()
+            fresh = minus(self._larger(counted, self.read(entry)), counted)
         else:
             # of two futures of a past process the larger count of each arm, for all to agree on
             worth = self._larger(before, worth)
@@ -256,31 +327,36 @@ class Own:
             return "no room"
         current.absorb(fresh)
         self.archive.note_unknown(entry)
+        counting = {number for number, _ in self.carried.counting()}
         for incarnation, seq in entry.folded:
-            current.folded[incarnation] = max(seq, current.folded.get(incarnation, 0))
+            if incarnation not in counting:  # else it is yet to be taken back
+                current.folded[incarnation] = max(seq, current.folded.get(incarnation, 0))
         seq = max(entry.seq, current.folded.get(entry.incarnation, 0))
         current.folded[entry.incarnation] = seq
         current.floor = max(current.floor, entry.floor)
         self.archive.note(entry.incarnation, seq, worth, current.incarnation)
-        self._rewrite(current)
+        self.rewrite(current)
         return problem
 
     def _part(self, theirs: Entry) -> None:
         """Another future of the present incarnation: keep theirs, move ours to a new one."""
         ours = self.current
         assert ours is not None
-        said = self.books.read(theirs)
+        said = self.read(theirs)
         named = dict(theirs.folded) | {theirs.incarnation: theirs.seq}
-        seq, evidence, folded = 0, Ledger(), dict[int, int]()
+        common = Version()
         if ours.incarnation in named:
-            seq, evidence, folded = ours.parted_at(named[ours.incarnation], said)
+            common = ours.parted_at(named[ours.incarnation], said)
         # else below a floor, for a disk was lost and the clock went back: they have none of it
-        fresh = minus(ours.evidence(), evidence)
-        for incarnation in ours.folded.keys() - folded.keys():
+        fresh = ours.new_since(common)
+        folded = {i: s for i, s in ours.folded.items() if i not in common.folded}
+        for incarnation in folded:
             part = self.archive.worth(incarnation)
-            if incarnation in named and part is not None:
-                fresh = minus(fresh, part)  # they absorbed it as well
-        sent = ours.last_version > seq
+            if incarnation in named and part is not None:  # they absorbed it as well
+                fresh = minus(fresh, minus(part, self.carried.void_of(incarnation, folded)))
+        again = self._counted_by(named, folded)
+        self.carried.forget_of(ours.incarnation)
+        sent = ours.last_version > common.seq
         self.current = None
         if theirs.incarnation == ours.incarnation:
             self.books.keep(theirs)
@@ -288,15 +364,28 @@ class Own:
             return
         current = self.open()
         current.absorb(fresh)
-        current.folded = {i: s for i, s in ours.folded.items() if i not in folded}
+        current.folded = {i: s for i, s in folded.items() if i not in again}
         if theirs.incarnation == ours.incarnation and sent and current.has_room_for(said):
             # some may hold our future, others theirs: both are in what replaces it
             seq = max(theirs.seq, ours.seq)
-            self.archive.note(theirs.incarnation, seq, self._pure(theirs), current.incarnation)
+            self.archive.note(theirs.incarnation, seq, self.pure(theirs), current.incarnation)
             current.absorb(said)
             current.folded |= dict(theirs.folded)
             current.folded[theirs.incarnation] = seq
-        self._rewrite(current)
+        self.rewrite(current)
+        for number in again:
+            self.carried.restore_to_count(number)
+        voids.take_back(self, again)
+
+    def _counted_by(self, named: Mapping[int, int], folded: Mapping[int, int]) -> list[int]:
+        """Rows that were taken back here, and that another future counts."""
+        rows = self.carried.rows
+        return [
+            number
+            for number, seq in folded.items()
+            if seq == VOID and number in rows and number not in named
+            if rows[number].added_in in named
+        ]
 
     def _raise_floor(self, current: Current) -> None:
         """Forget the names of the oldest, if there are too many."""
@@ -317,3 +406,4 @@ class Own:
             del current.folded[incarnation]
             arms.pop(incarnation, None)
             self.archive.forget(incarnation)
+        self.carried.forget_below(current.floor)

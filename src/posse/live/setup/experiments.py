@@ -12,6 +12,7 @@ from posse.decoding import Decoder, DecodingError
 from posse.families import FAMILIES, Family
 from posse.live.agent import Agent
 from posse.live.exchange import EXCHANGES, RateCap
+from posse.live.setup.durations import seconds
 from posse.live.setup.worlds import check_worlds
 from posse.live.shares import Shares
 from posse.live.verdicts import Stop
@@ -27,7 +28,7 @@ class ExperimentSettings:
     remember: seconds for which settled decisions are kept; None is for ever. rate_cap: how often
     an origin can have pulled, for origins. stop: when people want to stop; then agents exchange
     only if their reward_window is the same. new_arm_share: None is one in as many as there are
-    arms.
+    arms. half_life: seconds after which evidence is worth half; all agents must have the same.
     """
 
     arms: tuple[str, ...]
@@ -44,6 +45,7 @@ class ExperimentSettings:
     min_share: float = 0.0
     new_arm_share: float | None = None
     new_arm_pulls: int = 100
+    half_life: float | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.exchange, str):
@@ -108,6 +110,7 @@ class ExperimentSettings:
             stop=self.stop,
             reward_window=self.reward_window,
             silent_default=self.default_reward if begins and self.begins else None,
+            half_life=self.half_life,
         )
 
 
@@ -142,6 +145,8 @@ def experiment_from_data(
         values["reward_range"] = tuple(values["reward_range"])
     if "rate_cap" in values:
         values["rate_cap"] = _rate_cap(values["rate_cap"])
+    if "half_life" in values:
+        values["half_life"] = seconds("half_life", values["half_life"])
     if "stop" in values:
         values["stop"] = _stop(values["stop"])
     return ExperimentSettings(**values)

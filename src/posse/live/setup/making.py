@@ -11,6 +11,7 @@ from posse.live.agent import Agent
 from posse.live.certificates import Files, check_files
 from posse.live.control.controls import Controls
 from posse.live.control.vouching import Vouch, voucher
+from posse.live.exchange.epochs import lasting_clock
 from posse.live.exchange.examine import Sign, Verify
 from posse.live.experiment import Experiment, Silence
 from posse.live.setup.settings import Settings
@@ -122,10 +123,11 @@ class Maker:
         begun without, so is its network, and it goes on like that.
         """
         sign, verify = (self.keys.sign, self.keys.verify) if self.keys else (None, None)
+        steady = lasting_clock if self.monotonic is time.monotonic else self.monotonic
         asked = settings.experiments[experiment]
         ways = [True, False] if asked.exchange == "flows" and asked.begins else [True]
         return [
-            settings.agent(sign, verify, experiment, self.draw, self.clock, begins)
+            settings.agent(sign, verify, experiment, self.draw, self.clock, begins, steady)
             for begins in ways
         ]
 

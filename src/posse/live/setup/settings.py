@@ -13,6 +13,7 @@ from typing import Any
 
 from posse import checks
 from posse.live.agent import Agent
+from posse.live.exchange.epochs import LEAST_TICKS
 from posse.live.exchange.examine import Sign, Verify
 from posse.live.experiment import DEFAULT
 from posse.live.inbox import Limits
@@ -84,6 +85,13 @@ class Settings:
             raise ValueError(
                 f"there must be 1 to {MOST_EXPERIMENTS} experiments, got {len(self.experiments)}"
             )
+        for name, each in self.experiments.items():
+            if each.half_life is not None and each.half_life < LEAST_TICKS * self.tick_seconds:
+                raise ValueError(
+                    f"half_life of the experiment {name} must be at least {LEAST_TICKS} times "
+                    f"tick_seconds, {LEAST_TICKS * self.tick_seconds:g} seconds, got "
+                    f"{each.half_life:g}"
+                )
         self._check_http()
 
     def agent(
@@ -94,6 +102,7 @@ class Settings:
         draw: Callable[[int], int] = secrets.randbits,
         clock: Callable[[], float] = time.time,
         begins: bool = True,
+        monotonic: Callable[[], float] | None = None,  # by which a clock that jumps is known
     ) -> Agent:
         """The agent of an experiment, or of the first, new; signed where it is told how.
 
@@ -107,6 +116,8 @@ class Settings:
         if self.experiments[chosen].exchange == "origins":
             # an origin goes by the name that its certificate vouches for
             options |= {"identity": self.name, "sign": sign, "verify": verify, "clock": clock}
+        if self.experiments[chosen].half_life is not None:
+            options |= {"clock": clock, "monotonic": monotonic}
         return self.experiments[chosen].agent(options, draw(128), begins)
 
     def _check_http(self) -> None:

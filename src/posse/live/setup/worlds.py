@@ -11,6 +11,8 @@ from typing import Any
 from posse.families.family import Family, name_of
 from posse.stopping import why_not
 
+MOST_HALF_LIVES = 10  # in a reward window: a thousandth is left of a decision by then
+
 
 def check_worlds(settings: Any) -> None:
     """Refuse settings of an experiment that do not go together, in one sentence."""
@@ -22,6 +24,13 @@ def check_worlds(settings: Any) -> None:
         stop=getattr(settings, "stop", None),
     ):
         raise ValueError(sentence)
+    half_life, window = settings.half_life, settings.reward_window
+    if half_life is not None and window is not None and window > MOST_HALF_LIVES * half_life:
+        raise ValueError(
+            f"reward_window must be at most {MOST_HALF_LIVES} half-lives, "
+            f"{MOST_HALF_LIVES * half_life:g} seconds: later rewards are worth nothing, "
+            f"got {window:g}"
+        )
 
 
 def refusal(

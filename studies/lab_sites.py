@@ -1,0 +1,219 @@
+"""Sites that differ: partial pooling beside pooling and isolation, what is shown, and the alarm."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+import posse
+from posse.algorithms import Problem
+from posse.families import Bernoulli, Gaussian, Poisson
+from posse.sites import SURE, Sites
+
+SEED = 12
+TS = posse.ThompsonSampling()
+ALGORITHMS = {
+    "pooled": posse.Centralized(TS),
+    "alone": posse.Isolated(TS),
+    "partial": posse.PartialPooling(TS),
+}
+SHARE = 0.03  # looks are at rounds that grow by this share
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A world: N sites, the means of arms, how they differ; what the ratio may be at most."""
+
+    world: str
+    label: str
+    family: object
+    base: tuple[float, ...]
+    n_sites: int
+    horizon: int
+    tau: float
+    bound: float
+    only: int | None = None  # the one arm that differs
+    odd: bool = False  # one site has the others' arms in reverse
+
+    def means(self, runs):
+        """(R, N, K)."""
+        generator = np.random.default_rng([SEED, self.n_sites, round(1000 * self.tau)])
+        z = generator.standard_normal((runs, self.n_sites, len(self.base)))
+        if self.only is not None:
+            z[..., [k for k in range(len(self.base)) if k != self.only]] = 0
+        if isinstance(self.family, Gaussian):
+            means = np.array(self.base) + self.tau * z
+        else:
+            means = np.array(self.base) * np.exp(self.tau * z)
+        if self.odd:
+            means[:, 0] = means[:, 0, ::-1]
+        return np.minimum(means, 0.95) if isinstance(self.family, Bernoulli) else means
+
+
+def cells():
+    """Those of Gaussian arms and of rare conversions, then counts and an odd one out."""
+    five, rare = (0.5, 0.4, 0.3, 0.2, 0.1), (0.05, 0.04, 0.03, 0.02)
+
+    def bound(tau, gap):  # at tau below the gap nobody promises anything, tau known or not
+        return 1.4 if tau == 0 else 1.15 if tau >= gap else 1.45
+
+    found = []
+    for n, horizon in ((3, 1500), (8, 1500), (16, 1000)):
+        world = f"Gaussian, N = {n}"
+        for tau in (0, 0.05, 0.1, 0.2, 0.5):
+            one = bound(tau, 0.1)
+            found.append(Cell(world, f"tau = {tau}", Gaussian(), five, n, horizon, tau, one))
+        if n > 3:
+            for tau, arm, which in ((0.4, 0, "best"), (0.5, 4, "worst")):
+                label = f"tau = {tau}, {which} arm only"
+                found.append(Cell(world, label, Gaussian(), five, n, horizon, tau, 1.15, arm))
+    for n in (3, 8):
+        for tau in (0, 0.1, 0.3, 0.6):
+            found.append(
+                Cell(f"rare conversions, N = {n}", f"tau = {tau:.0%}", Bernoulli(1, 19), rare, n,
+                     20_000, tau, bound(tau, 0.2))
+            )  # fmt: skip
+    for tau in (0, 0.1, 0.3):
+        found.append(
+            Cell("counts, N = 5", f"tau = {tau:.0%}", Poisson(), (2.0, 1.8, 1.5, 1.2), 5, 1500, tau,
+                 bound(tau, 0.1))
+        )  # fmt: skip
+    rates = (0.35, 0.3, 0.2, 0.1)
+    found.append(
+        Cell("rates, N = 3", "one site in reverse", Bernoulli(), rates, 3, 3000, 0, 1.15, odd=True)
+    )
+    found.append(
+        Cell("rates, N = 12", "one site in reverse", Bernoulli(), rates, 12, 2000, 0, 1.15,
+             odd=True)
+    )  # fmt: skip
+    return found
+
+
+def play(cell, algorithm, means, seed, look):
+    """Regret of each run, (R,); look(t, evidence) is called with that of each site."""
+    runs, n_sites, n_arms = means.shape
+    network = posse.networks.complete(n_sites)
+    state = algorithm.init(Problem(n_sites, n_arms, cell.horizon, cell.family, network, runs))
+    choices, noise = (np.random.default_rng([SEED, seed, part]) for part in (1, 2))
+    gaps = means.max(axis=-1, keepdims=True) - means
+    evidence = np.zeros_like(state.belief)
+    cells_of = evidence.reshape(2, -1)
+    place = np.arange(0, means.size, n_arms).reshape(runs, n_sites)
+    regret, due = np.zeros(runs), 10
+    looks = {100, 400, cell.horizon}
+    for t in range(1, cell.horizon + 1):
+        arms = algorithm.choose(state, t, choices)
+        played = place + arms
+        rewards = cell.family.draw_rewards(means.reshape(-1)[played], noise)
+        state = algorithm.learn(state, arms, rewards, None)
+        cells_of[:, played] += cell.family.statistic(rewards)
+        regret += gaps.reshape(-1)[played].mean(axis=1)
+        if t >= due or t in looks:
+            look(t, evidence)
+            due = max(t + 1, int(t * (1 + SHARE)))
+    return regret
+
+
+class Alarm:
+    """Whether agents that take sites for alike are ever told that they are not, by two rules."""
+
+    def __init__(self, cell, runs):
+        self.family = cell.family
+        self.whole = np.zeros(runs, dtype=bool)  # by the probability that all arms are alike
+        self.by_arm = np.zeros(runs, dtype=bool)  # by that of any arm
+
+    def __call__(self, t, evidence):
+        found = Sites(self.family, evidence)
+        self.whole |= found.all_alike() < SURE
+        self.by_arm |= found.alike().min(axis=-1) < SURE
+
+
+class Cover:
+    """How often shown 95% intervals hold the truth, of all arms, best arms and network means."""
+
+    def __init__(self, cell, means):
+        self.cell, self.means, self.looks = cell, means, {}
+
+    def __call__(self, t, evidence):
+        if t not in (100, 400, self.cell.horizon):
+            return
+        family, found = self.cell.family, Sites(self.cell.family, evidence)
+        shown, network = found.belief(showing=True), found.network()
+        inside = self.inside(family, shown, self.means)
+        best = np.take_along_axis(inside, self.means.argmax(axis=-1)[..., None], axis=-1)
+        middle = self.inside(family, network, self.means.mean(axis=1))
+        acted = self.inside(family, found.belief(), self.means)
+        self.looks[t] = [each.mean() for each in (inside, best, middle, acted)]
+
+    @staticmethod
+    def inside(family, belief, truth):
+        low, high = (family.mean_quantile(belief, level) for level in (0.025, 0.975))
+        return (low <= truth) & (truth <= high)
+
+
+def ratio_of(ours, theirs):
+    """The ratio of means over paired runs and its upper 95% bound (delta method)."""
+    ratio = ours.mean() / theirs.mean()
+    error = (ours - ratio * theirs).std(ddof=1) / len(ours) ** 0.5 / theirs.mean()
+    return ratio, ratio + 1.645 * error
+
+
+def try_cell(cell, runs, at_once=200):
+    """Regrets (R,) by algorithm, alarms, and coverages at each look."""
+    regrets, alarms, covers = {name: [] for name in ALGORITHMS}, [], []
+    every = cell.means(runs)
+    for start in range(0, runs, at_once):
+        means = every[start : start + at_once]
+        alarm, cover = Alarm(cell, len(means)), Cover(cell, means)
+        for name, algorithm in ALGORITHMS.items():
+            look = {"pooled": alarm, "partial": cover}.get(name, lambda t, evidence: None)
+            regrets[name].append(play(cell, algorithm, means, start + cell.n_sites, look))
+        alarms.append(np.stack([alarm.whole, alarm.by_arm]))
+        covers.append([(len(means), *cover.looks[t]) for t in sorted(cover.looks)])
+    sizes = np.array(covers)[:, :, 0]
+    covered = (np.array(covers)[:, :, 1:] * sizes[..., None]).sum(axis=0) / runs  # (looks, 4)
+    found = {name: np.concatenate(each) for name, each in regrets.items()}
+    return found, np.concatenate(alarms, axis=1).mean(axis=1), covered
+
+
+def study(runs=400):
+    """The tables of docs/sites.md: regret, what is shown, and the alarm."""
+    regret = [
+        "| world | | pooled | alone | partial | to the better of both | at most (95%) |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    shown = [
+        "| world | | a site's means, t = 100 / 400 / T | best arm of a site | network mean "
+        "| as acted on |",
+        "|---|---|---|---|---|---|",
+    ]
+    alarms = ["| world | | alarms | by any arm |", "|---|---|---|---|"]
+    broken = []
+    for cell in cells():
+        start = time.monotonic()
+        regrets, alarm, covered = try_cell(cell, runs)
+        mean = {name: each.mean() for name, each in regrets.items()}
+        error = {name: each.std(ddof=1) / runs**0.5 for name, each in regrets.items()}
+        better = min(("pooled", "alone"), key=mean.__getitem__)
+        ratio, upper = ratio_of(regrets["partial"], regrets[better])
+        cells_ = " | ".join(f"{mean[name]:.1f} ± {error[name]:.1f}" for name in ALGORITHMS)
+        regret.append(f"| {cell.world} | {cell.label} | {cells_} | {ratio:.2f} | {upper:.2f} |")
+        columns = [" / ".join(f"{each:.1%}" for each in column) for column in covered.T]
+        shown.append(f"| {cell.world} | {cell.label} | {' | '.join(columns)} |")
+        alarms.append(f"| {cell.world} | {cell.label} | {alarm[0]:.1%} | {alarm[1]:.1%} |")
+        where = f"{cell.world}, {cell.label}"
+        if upper >= cell.bound:
+            broken.append(f"{where}: ratio up to {upper:.2f}, not below {cell.bound}")
+        if not 0.90 <= covered[:, 0].min() <= covered[:, 0].max() <= 0.98:
+            broken.append(f"{where}: shown intervals cover {columns[0]}")
+        if cell.tau == 0 and not cell.odd and alarm[0] > 0.05:
+            broken.append(f"{where}: false alarms in {alarm[0]:.1%}")
+        took = time.monotonic() - start
+        print(f"{where}: {regret[-1]} {shown[-1]} {alarms[-1]} {took:.0f} s", file=sys.stderr,
+              flush=True)  # fmt: skip
+    head = f"{runs} paired runs, seed {SEED}; regret per agent at T, one-sided bound of the ratio."
+    text = [head, "", *regret, "", "Coverage of 95% intervals:", "", *shown, ""]
+    return "\n".join([*text, "Alarms, of agents that pool:", "", *alarms]), broken
