@@ -108,7 +108,7 @@ class Beliefs:
             for k, arm in enumerate(self._arms):
                 if arm in own:
                     belief[:, k] += self._evidence.statistic(own[arm])
-                self.closed[k] = self._closed(held[arm]) if arm in held else 0.0
+                self.closed[k] = self._evidence.closed_count(held[arm]) if arm in held else 0.0
             if not np.array_equal(belief, self._belief):
                 belief.setflags(write=False)
                 self._belief = belief
