@@ -7,20 +7,112 @@ import time
 from dataclasses import dataclass
 
 import numpy as np
+from numba import njit
 
 import posse
+from posse import sites
 from posse.algorithms import Problem
-from posse.families import Bernoulli, Gaussian, Poisson
-from posse.sites import SURE, Sites
+from posse.families import Bernoulli, Gaussian, Poisson, ability, pair, unpair
+from posse.sites import GRID, SURE, Sites
 
 SEED = 12
 TS = posse.ThompsonSampling()
-ALGORITHMS = {
-    "pooled": posse.Centralized(TS),
-    "alone": posse.Isolated(TS),
-    "partial": posse.PartialPooling(TS),
-}
-SHARE = 0.03  # looks are at rounds that grow by this share
+SHARE = 0.02  # looks are at rounds that grow by this share
+
+
+@njit
+def likelihoods(pulls, total, mean, variance, ratio):
+    """`Sites.log_likelihood` in plain loops: (R, N, K) twice, (R, K) twice, (T, R, K)."""
+    n_taus, n_runs, n_arms = ratio.shape
+    found = np.zeros(ratio.shape)
+    for run in range(n_runs):
+        for arm in range(n_arms):
+            for tau in range(n_taus):
+                r, noise, weight, middle, squares = ratio[tau, run, arm], 1.0, 0.0, 0.0, 0.0
+                for site in range(pulls.shape[1]):
+                    n = pulls[run, site, arm]
+                    if n > 0:
+                        capped = 1.0 / (1.0 + r * n)
+                        apart = total[run, site, arm] - n * mean[run, arm]
+                        noise *= capped
+                        weight += capped * n
+                        middle += capped * apart
+                        squares += capped * apart * apart / n
+                if weight > 0:
+                    squares = (squares - middle**2 / weight) / variance[run, arm]
+                    found[tau, run, arm] = (np.log(noise / weight) - squares) / 2
+    return found
+
+
+@njit
+def mixtures(pulls, total, prior_count, prior_total, variance, ratio, weights):
+    """Count and mean of `Sites.belief` in plain loops: (R, N, K) each."""
+    n_taus, n_runs, n_arms = ratio.shape
+    n_sites = pulls.shape[1]
+    count, mean = np.empty(pulls.shape), np.empty(pulls.shape)
+    first, second, spread = np.empty(n_sites), np.empty(n_sites), np.empty(n_sites)
+    for run in range(n_runs):
+        for arm in range(n_arms):
+            first[:], second[:], spread[:] = 0.0, 0.0, 0.0
+            for tau in range(n_taus):
+                r, weight = ratio[tau, run, arm], weights[tau, run, arm]
+                heard, summed = 0.0, 0.0
+                for site in range(n_sites):
+                    capped = 1.0 / (1.0 + r * pulls[run, site, arm])
+                    heard += capped * pulls[run, site, arm]
+                    summed += capped * total[run, site, arm]
+                for site in range(n_sites):
+                    n, s = pulls[run, site, arm], total[run, site, arm]
+                    capped = 1.0 / (1.0 + r * n)
+                    others = heard - capped * n
+                    shared = 1.0 / (1.0 + r * others)
+                    a = prior_count + n + others * shared
+                    m = (prior_total + s + (summed - capped * s) * shared) / a
+                    first[site] += weight * m
+                    second[site] += weight * m * m
+                    spread[site] += weight / a
+            for site in range(n_sites):
+                between = max(second[site] - first[site] ** 2, 0.0) / variance[run, arm]
+                count[run, site, arm] = 1.0 / (spread[site] + between)
+                mean[run, site, arm] = first[site]
+    return count, mean
+
+
+class Reading:
+    """What `Sites` says of evidence (2, R, N, K), ten times as fast for many runs."""
+
+    def __init__(self, family, evidence):
+        self.family = family
+        self.weight = ability(family, "observation_weight")
+        self.prior_count, self.prior_total = (pair(family, family.prior()) / self.weight).tolist()
+        self.pulls, self.total = pair(family, evidence) / self.weight
+        count, total = self.pulls.sum(axis=1), self.total.sum(axis=1)
+        self.mean = (self.prior_total + total) / (self.prior_count + count)
+        self.variance = family.variance(self.mean)
+        sds = GRID[:, None, None] * ability(family, "site_spread") * family.site_unit(self.mean)
+        self.ratio = sds**2 / self.variance
+        self.likelihood = likelihoods(self.pulls, self.total, self.mean, self.variance, self.ratio)
+
+    def belief(self):
+        """As agents act on it."""
+        prior = self.prior_count, self.prior_total
+        weights = sites.weights(self.likelihood)
+        count, mean = mixtures(self.pulls, self.total, *prior, self.variance, self.ratio, weights)
+        return unpair(self.family, self.weight * np.stack([count, count * mean]))
+
+
+class Fast(posse.PartialPooling):
+    """Partial pooling that reads by loops; the first reading of many is compared with `Sites`."""
+
+    def read(self, family, evidence):
+        """Equal to that of `posse.PartialPooling` but for rounding."""
+        found = Reading(family, evidence).belief()
+        few = slice(None), slice(0, 2)
+        np.testing.assert_allclose(found[few], super().read(family, evidence[few]), rtol=1e-6)
+        return found
+
+
+ALGORITHMS = {"pooled": posse.Centralized(TS), "alone": posse.Isolated(TS), "partial": Fast(TS)}
 
 
 @dataclass(frozen=True)
@@ -37,6 +129,11 @@ class Cell:
     bound: float
     only: int | None = None  # the one arm that differs
     odd: bool = False  # one site has the others' arms in reverse
+
+    @property
+    def looks(self):
+        """When intervals are looked at: a 20th of the rounds at first, or a 15th."""
+        return (1000, 4000, self.horizon) if self.horizon > 5000 else (100, 400, self.horizon)
 
     def means(self, runs):
         """(R, N, K)."""
@@ -82,13 +179,12 @@ def cells():
                  bound(tau, 0.1))
         )  # fmt: skip
     rates = (0.35, 0.3, 0.2, 0.1)
-    found.append(
-        Cell("rates, N = 3", "one site in reverse", Bernoulli(), rates, 3, 3000, 0, 1.15, odd=True)
-    )
-    found.append(
-        Cell("rates, N = 12", "one site in reverse", Bernoulli(), rates, 12, 2000, 0, 1.15,
-             odd=True)
-    )  # fmt: skip
+    # of three sites one in reverse is no draw of any law between sites: as far as it can be
+    for n, one in ((3, 1.3), (12, 1.15)):
+        found.append(
+            Cell(f"rates, N = {n}", "one site in reverse", Bernoulli(), rates, n, 2000, 0, one,
+                 odd=True)
+        )  # fmt: skip
     return found
 
 
@@ -103,7 +199,6 @@ def play(cell, algorithm, means, seed, look):
     cells_of = evidence.reshape(2, -1)
     place = np.arange(0, means.size, n_arms).reshape(runs, n_sites)
     regret, due = np.zeros(runs), 10
-    looks = {100, 400, cell.horizon}
     for t in range(1, cell.horizon + 1):
         arms = algorithm.choose(state, t, choices)
         played = place + arms
@@ -111,7 +206,7 @@ def play(cell, algorithm, means, seed, look):
         state = algorithm.learn(state, arms, rewards, None)
         cells_of[:, played] += cell.family.statistic(rewards)
         regret += gaps.reshape(-1)[played].mean(axis=1)
-        if t >= due or t in looks:
+        if t >= due or t in cell.looks:
             look(t, evidence)
             due = max(t + 1, int(t * (1 + SHARE)))
     return regret
@@ -126,9 +221,10 @@ class Alarm:
         self.by_arm = np.zeros(runs, dtype=bool)  # by that of any arm
 
     def __call__(self, t, evidence):
-        found = Sites(self.family, evidence)
-        self.whole |= found.all_alike() < SURE
-        self.by_arm |= found.alike().min(axis=-1) < SURE
+        """Look at the evidence of each site."""
+        likelihood = Reading(self.family, evidence).likelihood
+        self.whole |= sites.all_alike(likelihood) < SURE
+        self.by_arm |= sites.weights(likelihood)[0].min(axis=-1) < SURE
 
 
 class Cover:
@@ -138,7 +234,8 @@ class Cover:
         self.cell, self.means, self.looks = cell, means, {}
 
     def __call__(self, t, evidence):
-        if t not in (100, 400, self.cell.horizon):
+        """Look, three times."""
+        if t not in self.cell.looks:
             return
         family, found = self.cell.family, Sites(self.cell.family, evidence)
         shown, network = found.belief(showing=True), found.network()
@@ -150,6 +247,7 @@ class Cover:
 
     @staticmethod
     def inside(family, belief, truth):
+        """Whether the 95% interval holds the truth."""
         low, high = (family.mean_quantile(belief, level) for level in (0.025, 0.975))
         return (low <= truth) & (truth <= high)
 
@@ -186,7 +284,7 @@ def study(runs=400):
         "|---|---|---|---|---|---|---|",
     ]
     shown = [
-        "| world | | a site's means, t = 100 / 400 / T | best arm of a site | network mean "
+        "| world | | a site's means, at three times | best arm of a site | network mean "
         "| as acted on |",
         "|---|---|---|---|---|---|",
     ]

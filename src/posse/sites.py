@@ -140,22 +140,21 @@ class Sites:
 
     def weights(self, showing: bool = False) -> FloatArray:
         """The probability of each tau, of each arm by itself and by the others: (T, ..., K)."""
-        likelihood = self.log_likelihood
-        if len(likelihood) == 1:
-            return np.ones_like(likelihood)
-        prior = (_SHOWING if showing else _ACTING).reshape(-1, *[1] * (likelihood.ndim - 1))
-        others = likelihood.sum(axis=-1, keepdims=True) - likelihood
-        taught = _normalised(np.log(prior) + others)
-        return _normalised(np.log((1 - _TAUGHT) * prior + _TAUGHT * taught) + likelihood)
+        return weights(self.log_likelihood, showing)
 
-    def belief(self, showing: bool = False) -> FloatArray:
+    def belief(self, showing: bool = False, acted: FloatArray | None = None) -> FloatArray:
         """What each site believes, matched by mean and count to the mixture: (2, ..., N, K).
 
-        showing: as people are shown it, else as agents act on it.
+        showing: as people are shown it, else as agents act on it. acted: other evidence of the
+        sites to believe in; how far they differ is still said by `evidence`.
         """
         prior_count, prior_total, _ = self._prior
-        pulls, total = self._pair
-        heard, summed = self._capped * pulls, self._capped * total
+        if acted is None:
+            (pulls, total), capped = self._pair, self._capped
+        else:
+            pulls, total = pair(self.family, acted) / self._weight
+            capped = 1.0 / (1.0 + self._ratio * pulls)
+        heard, summed = capped * pulls, capped * total
         heard = heard.sum(axis=-2, keepdims=True) - heard  # of the others
         summed = summed.sum(axis=-2, keepdims=True) - summed
         shared = 1.0 / (1.0 + self._ratio * heard)
@@ -214,12 +213,29 @@ class Sites:
         same tau" on the other side. So, if sites are alike, it falls below p at any time in about
         p of all experiments at most, however often one looks (Ville).
         """
-        likelihood = Sites(self.family, self.evidence).log_likelihood
-        by_arm = likelihood[1:] - likelihood[0]
-        together = by_arm.sum(axis=-1)
-        each = _log_mean(_log_mean(by_arm, axis=0), axis=-1)
-        odds = np.logaddexp(_log_mean(together, axis=0), each) - log(2)
-        return np.asarray(1.0 / (1.0 + np.exp(np.minimum(odds, 700.0))))
+        return all_alike(Sites(self.family, self.evidence).log_likelihood)
+
+
+def weights(log_likelihood: FloatArray, showing: bool = False) -> FloatArray:
+    """The probabilities of GRID, as agents act or people are shown: (T, ..., K) -> (T, ..., K).
+
+    The prior of an arm's tau is partly what the other arms say of theirs.
+    """
+    if len(log_likelihood) == 1:  # a tau that is given
+        return np.ones_like(log_likelihood)
+    prior = (_SHOWING if showing else _ACTING).reshape(-1, *[1] * (log_likelihood.ndim - 1))
+    others = log_likelihood.sum(axis=-1, keepdims=True) - log_likelihood
+    taught = _normalised(np.log(prior) + others)
+    return _normalised(np.log((1 - _TAUGHT) * prior + _TAUGHT * taught) + log_likelihood)
+
+
+def all_alike(log_likelihood: FloatArray) -> FloatArray:
+    """The probability of tau = 0 for all arms, by the likelihood of GRID: (T, ..., K) -> (...)."""
+    by_arm = log_likelihood[1:] - log_likelihood[0]
+    together = _log_mean(by_arm.sum(axis=-1), axis=0)
+    each = _log_mean(_log_mean(by_arm, axis=0), axis=-1)
+    odds = np.logaddexp(together, each) - log(2)
+    return np.asarray(1.0 / (1.0 + np.exp(np.minimum(odds, 700.0))))
 
 
 def _normalised(logs: FloatArray) -> FloatArray:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from posse import beliefs, checks, sites
 from posse.algorithms.algorithm import Problem
 from posse.algorithms.bayesian import BayesianAlgorithm, BayesianState
+from posse.families.family import Family
 from posse.randomness import FloatArray, IntArray
 
 
@@ -56,6 +57,10 @@ class PartialPooling(BayesianAlgorithm):
         nothing = np.zeros_like(start.belief)
         return PartialPoolingState(**vars(start), evidence=nothing, others=start.belief, t=0, due=1)
 
+    def read(self, family: Family, evidence: FloatArray) -> FloatArray:
+        """The beliefs of all sites from the evidence of each: (D, R, N, K) -> (D, R, N, K)."""
+        return sites.Sites(family, evidence, self.site_sd).belief()
+
     def learn(
         self, state: BayesianState, arms: NDArray[np.intp], rewards: FloatArray, weights: Any
     ) -> PartialPoolingState:
@@ -64,8 +69,10 @@ class PartialPooling(BayesianAlgorithm):
         evidence = beliefs.observe(state.evidence, arms, rewards, state.family, 1.0)
         t, others, due = state.t + 1, state.others, state.due
         if t >= due:
-            read = sites.Sites(state.family, evidence, self.site_sd).belief()
-            others, due = read - evidence, max(t + 1, int(t * (1 + self.refresh)))
+            others, due = (
+                self.read(state.family, evidence) - evidence,
+                max(t + 1, int(t * (1 + self.refresh))),
+            )
         return replace(
             state, belief=others + evidence, evidence=evidence, others=others, t=t, due=due
         )

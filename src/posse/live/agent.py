@@ -21,7 +21,8 @@ from posse.live.exchange.ledger import LONGEST_NAME, MOST_ARMS, Ledger
 from posse.live.exchange.seam import Outgoing
 from posse.live.fingerprints import spellings
 from posse.live.shares import Shares
-from posse.live.verdicts import Stop
+from posse.live.site_reading import Differences, Sharing, SiteReading
+from posse.live.verdicts import Judge, Judgement, Stop
 from posse.policies.policy import Policy
 from posse.policies.thompson import ThompsonSampling
 from posse.randomness import FloatArray
@@ -54,6 +55,11 @@ class ArmStatus:
     pulls_in_network: float
     open_here: float = 0.0  # made, and their reward not final yet
     open_in_network: float = 0.0
+    network_mean: float | None = None  # the average over sites; None: there are no others, or flows
+    network_low: float | None = None
+    network_high: float | None = None
+    sd_between_sites: float | None = None
+    sites_differ: bool = False  # whether there is little doubt that they do
 
 
 class Agent:
@@ -68,6 +74,9 @@ class Agent:
     and `receive` pass messages, and a loop over some agents in memory is the simplest network.
 
     silent_default: the reward that silence means, if decisions count from the start (`begin`).
+    sites: "alike": the evidence of others counts like the own; "differ": for what it is worth here,
+    as learnt from how far sites differ; a number: their standard deviation (`posse.sites`), if it
+    is known. Others are read once a tick.
     """
 
     _status: tuple[int, dict[str, ArmStatus]]  # of a revision of the evidence
@@ -90,6 +99,7 @@ class Agent:
         stop: Stop | None = None,
         reward_window: float | None = None,
         silent_default: float | None = None,
+        sites: str | float = "alike",
         half_life: float | None = None,
     ) -> None:
         names = _names(arms)
@@ -130,7 +140,8 @@ class Agent:
             closed=self._evidence.closed_powers,
             **options,
         )
-        self._use(names)
+        self._judge = Judge(stop, self._evidence, self.exchange)
+        self._use(names, sites)
         self._generator = np.random.default_rng(seed)
         self._decisions: dict[str, tuple[str, float | None]] = {}  # arm, reward
         self._rounds: int | None = None  # decisions so far; None: as many as own rewards
@@ -186,7 +197,32 @@ class Agent:
         shares.check(len(names))
         self._chooser.check(len(names))
         self._chooser.shares = shares
-        self._use(names)
+        self._use(names, self.sites)
+
+    @property
+    def sites(self) -> str | float:
+        """How sites compare: "alike", "differ", or by a known standard deviation."""
+        return self._reading.sites
+
+    def set_sites(self, sites: str | float) -> None:
+        """Read the evidence of others in another way from now on."""
+        self._use(self.arm_names, sites)
+
+    def sharing(self, lock: AbstractContextManager[Any] | None = None) -> Sharing | None:
+        """What settling now would give up by own closed decisions, and with others'; None: flows.
+
+        lock: as in `arms`.
+        """
+        with nullcontext() if lock is None else lock:
+            if not self._reading.able:
+                return None
+            reading, table = self._reading, self._reading.table()
+        return reading.sharing(table)
+
+    @property
+    def differences(self) -> Differences:
+        """Whether sites differ, as of some ticks ago."""
+        return self._reading.differences
 
     def update(self, decision: Decision | str, reward: float) -> bool:
         """Learn the reward of a decision; idempotent: a repetition changes nothing and is False."""
@@ -244,14 +280,33 @@ class Agent:
             if self._status[0] == revision:
                 return dict(self._status[1])
             belief, held, own = self._honest.now, self.exchange.evidence(), self.exchange.own()
-        status = self._summary(names, belief, held, own)
+            reading = self._reading
+            table = reading.table() if reading.able else None
+        facts: Sequence[Mapping[str, Any]] = [{}] * len(names)
+        if table is not None:
+            belief = belief if reading.pools else reading.shown(table)
+            facts = reading.facts(table)
+        status = self._summary(names, belief, held, own, facts)
         with lock:
             if names is self.arm_names:  # none came or went meanwhile
                 self._status = revision, status
         return dict(status)
 
+    def verdict(self, lock: AbstractContextManager[Any] | None = None) -> Judgement:
+        """Whether the experiment may stop, by closed decisions; needs `stop`.
+
+        Nothing stops by itself. Where sites differ it is about this one only. lock: as of `arms`.
+        """
+        here = getattr(self, "sites", "alike") != "alike"
+        return self._judge.of(self.arm_names, here, nullcontext() if lock is None else lock)
+
     def _summary(
-        self, names: list[str], belief: FloatArray, held: Ledger, own: Ledger
+        self,
+        names: list[str],
+        belief: FloatArray,
+        held: Ledger,
+        own: Ledger,
+        facts: Sequence[Mapping[str, Any]],  # of other sites
     ) -> dict[str, ArmStatus]:
         summary, evidence = summarise(self.family, belief), self._evidence
         nothing = (0,) * len(evidence.bounds)
@@ -266,6 +321,7 @@ class Agent:
                 pulls_in_network=evidence.count(evidence.closed_part(held.get(name, nothing))),
                 open_here=evidence.open_count(own.get(name, nothing)),
                 open_in_network=evidence.open_count(held.get(name, nothing)),
+                **facts[k],
             )
             for k, name in enumerate(names)
         }
@@ -297,7 +353,8 @@ class Agent:
         self.exchange.disconnect(peer)
 
     def tick(self, now: float) -> Outgoing:
-        """What to send now, as (neighbour, message)."""
+        """What to send now, as (neighbour, message); reads the evidence of others anew."""
+        self._reading.tick()
         return self.exchange.tick(now)
 
     def receive(self, peer: str, message: object, now: float) -> Outgoing:
@@ -315,6 +372,7 @@ class Agent:
             raise ValueError("this state is of an agent with another exchange, family or prior")
         self.go_on_as(spelling)
         self.exchange.restore(state["exchange"], clean)
+        self._reading.forget()
 
     def go_on_as(self, fingerprint: str) -> None:
         """Keep to an equal fingerprint, under which the agent is known to its neighbours."""
@@ -324,10 +382,11 @@ class Agent:
             self.fingerprint = fingerprint
             self.exchange.fingerprint = fingerprint
 
-    def _use(self, names: list[str]) -> None:
+    def _use(self, names: list[str], sites: str | float) -> None:
         """Begin with these arms: nothing that was kept of others is of use."""
-        self.arm_names = names
-        self._beliefs = Beliefs(self._evidence, self.exchange, names)
+        reading = SiteReading(self._evidence, self.exchange, names, sites)
+        self.arm_names, self._reading = names, reading
+        self._beliefs = Beliefs(self._evidence, self.exchange, names, reading=reading)
         self._honest = Beliefs(self._evidence, self.exchange, names, honest=True)
         self._status = (-1, {})
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from posse.families.family import Family
 from posse.live.evidence import Evidence
 from posse.live.exchange import Exchange
+from posse.live.site_reading import SiteReading
 from posse.race import Race
 from posse.randomness import FloatArray
 
@@ -53,12 +54,20 @@ class Beliefs:
     """
 
     def __init__(
-        self, evidence: Evidence, exchange: Exchange, arms: Sequence[str], honest: bool = False
+        self,
+        evidence: Evidence,
+        exchange: Exchange,
+        arms: Sequence[str],
+        honest: bool = False,
+        reading: SiteReading | None = None,
     ) -> None:
+        """reading: how the evidence of others is read; None: like the own."""
         self._evidence, self._exchange, self._honest = evidence, exchange, honest
+        self._reading = None if reading is None or reading.pools else reading
         self._arms, self._revision = list(arms), -1
         self._prior = evidence.family.prior()
         self._held: dict[str, tuple[int, ...]] = {}
+        self._others = np.empty(0)  # as it was read last, where sites differ
         self.closed = np.zeros(len(arms))  # decisions of each arm in the network, up to `now`
         self._belief = np.repeat(self._prior[:, None], len(arms), axis=1)
         self._belief.setflags(write=False)
@@ -67,6 +76,8 @@ class Beliefs:
     @property
     def now(self) -> FloatArray:
         """The posterior coordinates of all arms, (D, K)."""
+        if self._reading is not None:
+            return self._here(self._reading)
         if self._exchange.revision != self._revision:
             revision, held = self._exchange.revision, self._exchange.evidence()
             changed = [
@@ -84,6 +95,23 @@ class Beliefs:
                 belief.setflags(write=False)
                 self._belief = belief
             self._revision, self._held = revision, held
+        return self._belief
+
+    def _here(self, reading: SiteReading) -> FloatArray:
+        """The belief where sites differ: what others are worth here, and all of one's own."""
+        others = reading.others
+        if self._exchange.revision != self._revision or others is not self._others:
+            revision, own = self._exchange.revision, self._exchange.own()
+            held = self._exchange.evidence()
+            belief = others.copy()
+            for k, arm in enumerate(self._arms):
+                if arm in own:
+                    belief[:, k] += self._evidence.statistic(own[arm])
+                self.closed[k] = self._closed(held[arm]) if arm in held else 0.0
+            if not np.array_equal(belief, self._belief):
+                belief.setflags(write=False)
+                self._belief = belief
+            self._revision, self._others = revision, others
         return self._belief
 
     def of(self, names: tuple[str, ...]) -> Subset | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
@@ -147,6 +147,21 @@ class ArmAnswer(Struct):
     pulls_in_network: float
     open_here: float
     open_in_network: float
+
+
+class VerdictAnswer(Struct):
+    """Whether the experiment may stop, of closed decisions, however often one looks.
+
+    evidence: that the arm is the best, in nats, of what is needed for a winner. expected_loss: what
+    settling for the arm gives up on average under the prior. Nothing stops by itself.
+    """
+
+    verdict: Literal["winner", "no-difference", "good-enough", "keep-going"]
+    arm: str | None
+    evidence: float | None
+    needed: float | None
+    expected_loss: float | None
+    sentence: str
 
 
 class NeighbourAnswer(Struct):
