@@ -161,6 +161,14 @@ def _count(value: float) -> str:
     return f"{value:,.0f}"
 
 
+def _duration(seconds: float) -> str:
+    """Seconds in the largest unit of which there is at least one."""
+    units = (("days", 86400.0), ("hours", 3600.0), ("minutes", 60.0), ("seconds", 1.0))
+    name, size = next((each for each in units if seconds >= each[1]), units[-1])
+    number = f"{seconds / size:.3g}"
+    return f"{number} {name.removesuffix('s') if number == '1' else name}"
+
+
 def _table(columns: list[str], left: int = 1) -> Any:
     """A table without lines that no terminal of 80 columns need fold."""
     from rich.console import Console
@@ -214,6 +222,8 @@ def _windows(arms: dict[str, dict[str, Any]], holds: dict[str, Any]) -> Iterator
         yield f"open, so not shown above: {_count(holds['open_decisions'])} here"
     if said := holds.get("verdict"):
         yield f"verdict: {said}"
+    if half_life := holds.get("half_life"):
+        yield f"pulls are counted for what they are worth: half after {_duration(half_life)}"
     if late := holds.get("late_rewards"):
         yield (
             f"late: {_count(late)} reward{'s' if late > 1 else ''} came up to "

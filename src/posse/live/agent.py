@@ -126,6 +126,7 @@ class Agent:
         apart = {key: options[key] for key in ("network", "experiment") if key in options}
         # rewards that were waited for differently are none to compare
         terms = {} if stop is None else {"reward_window": reward_window}
+        self.half_life = half_life
         if half_life is not None:
             terms["half_life"] = options["half_life"] = checks.number(
                 "half_life", half_life, above=0

@@ -38,6 +38,8 @@ REASONS = (
     "no message of flows",
     "goes back",
     "rewards of decisions that are not here yet",
+    "an epoch ahead of our clock",
+    "our clock jumped ahead",
     "no room",
     "no room for more evidence",
     "cannot be told from what is counted",

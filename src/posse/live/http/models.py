@@ -135,7 +135,8 @@ class ArmAnswer(Struct):
     """What is known of one arm from pulls whose reward is final: a mean with a 95% interval.
 
     Open ones are those that count already, while their reward is not final: people should not
-    look at it before their windows have closed.
+    look at it before their windows have closed. With a half-life all numbers of pulls are what
+    they are worth now, so they need not be whole, and fall while nothing happens.
     """
 
     mean: float | None
@@ -195,7 +196,7 @@ class ExperimentAnswer(Struct):
     silence: when a decision counts: when its reward is "heard", from the start and corrected
     ("count"), or at the end of its window ("wait"). late_rewards were refused since the start as
     their windows had closed, the latest of them so many seconds before; void_rewards as a disk was
-    set back.
+    set back. half_life: the seconds after which evidence is worth half; null: it does not fade.
     """
 
     arms: list[str]
@@ -207,6 +208,7 @@ class ExperimentAnswer(Struct):
     late_rewards: int
     longest_lateness: float
     void_rewards: int
+    half_life: float | None
     pinned: str | None
     paused: list[str]
 

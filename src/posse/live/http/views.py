@@ -50,6 +50,7 @@ def _shown(experiment: Experiment) -> ExperimentAnswer:
         late_rewards=counts["late"],
         longest_lateness=experiment.late.copy().longest,
         void_rewards=counts["void"],
+        half_life=experiment.agent.half_life,
         pinned=controls["pinned"],
         paused=controls["paused"],
     )
