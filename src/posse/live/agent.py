@@ -141,7 +141,7 @@ class Agent:
             closed=self._evidence.closed_powers,
             **options,
         )
-        self._judge = Judge(stop, self._evidence, self.exchange)
+        self._judge = Judge(stop, self._evidence, self.exchange, self.policy)
         self._use(names, sites)
         self._generator = np.random.default_rng(seed)
         self._decisions: dict[str, tuple[str, float | None]] = {}  # arm, reward

@@ -120,6 +120,11 @@ def _check(old: Settings, new: Settings) -> None:
     for name in (name for name in old.experiments if name in new.experiments):
         for key in (each.name for each in fields(ExperimentSettings)):
             before, after = (getattr(each.experiments[name], key) for each in (old, new))
+            if key == "reward_window" and old.experiments[name].stop and before != after:
+                raise ValueError(
+                    f"reward_window of the experiment {name} cannot be changed while it has stop: "
+                    "verdicts need decisions that all waited equally long; make another experiment"
+                )
             if key not in CHANGING and before != after:
                 raise ValueError(
                     f"{key} of the experiment {name} cannot be changed while the agent runs: "
