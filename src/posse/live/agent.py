@@ -99,8 +99,8 @@ class Agent:
         stop: Stop | None = None,
         reward_window: float | None = None,
         silent_default: float | None = None,
-        half_life: float | None = None,
         sites: str | float = "alike",
+        half_life: float | None = None,
     ) -> None:
         names = _names(arms)
         self.family, self.policy = family, policy or ThompsonSampling()
@@ -297,8 +297,8 @@ class Agent:
 
         Nothing stops by itself. Where sites differ it is about this one only. lock: as of `arms`.
         """
-        here = getattr(self, "sites", "alike") != "alike"
-        return self._judge.of(self.arm_names, here, nullcontext() if lock is None else lock)
+        lock = nullcontext() if lock is None else lock
+        return self._judge.of(self.arm_names, self.sites != "alike", lock)
 
     def _summary(
         self,

@@ -112,7 +112,8 @@ class Experiment:
             self._say_silence()
 
     def _say_silence(self) -> None:
-        log.info("%s", self.silence.sentence(self.agent), extra={"experiment": self.name})
+        if self.silence.window is not None:
+            log.info("%s", self.silence.sentence(self.agent), extra={"experiment": self.name})
 
     def connect(self, neighbours: Iterable[str]) -> None:
         """Exchange with these neighbours and no others."""
@@ -188,10 +189,12 @@ class Experiment:
 
     def reward(self, decision_id: str, reward: float) -> Outcome:
         """Settle a decision with its reward; idempotent, and durable when it returns."""
-        (outcome,) = self.store.reward_many([(decision_id, reward)], self.clock())
+        try:
+            outcome = self.store.reward(decision_id, reward, self.clock())
+        except ValueError as refused:
+            self.count_rewards([refused])
+            raise
         self.count_rewards([outcome])
-        if isinstance(outcome, ValueError):
-            raise outcome
         return outcome
 
     def count_rewards(self, outcomes: Sequence[Outcome | ValueError]) -> None:
