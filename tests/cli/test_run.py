@@ -150,7 +150,7 @@ def test_sites_that_differ_and_drift_run_from_a_file(capsys):
     [
         ("site_sd = -1", "bandit.site_sd: must be a finite number at least 0, got -1"),
         ('drift = {name = "rotation", every = 0}', "bandit.drift.every: must be a whole number"),
-        ('drift = "tides"', "bandit.drift: 'tides' is unknown: allowed are rotation, random-walk"),
+        ('drift = "xyz"', "bandit.drift: 'xyz' is unknown: allowed are rotation, random-walk"),
     ],
 )
 def test_a_bad_world_gets_one_line(line, sentence, capsys):

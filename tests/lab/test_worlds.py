@@ -9,7 +9,7 @@ import pytest
 import posse
 from posse import networks, theory
 from posse.bandits import RandomWalk, Rotation, Sines, SiteMeans, UniformMeans
-from posse.lab import recording
+from posse.lab import recording, reference
 from posse.lab.experiments import experiment_from_toml, experiment_of, experiment_to_toml
 from posse.randomness import generator
 
@@ -190,14 +190,13 @@ WORLDS = {
 }
 
 
-@pytest.mark.parametrize("name", WORLDS)
+@pytest.mark.parametrize("name", [*WORLDS, "all, and late"])
 def test_a_run_is_the_same_in_whatever_part_and_on_however_many_threads(name, monkeypatch):
-    from posse.lab import reference
-
-    whole = simulated(WORLDS[name], runs=7)
+    world = WORLDS[name] if name in WORLDS else WORLDS["all"].delayed(mean=2, never=0.1)
+    whole = simulated(world, runs=7)
     monkeypatch.setattr(reference, "_BLOCK_ELEMENTS", 24)  # two runs a block
-    assert_same(simulated(WORLDS[name], runs=7, threads=3), whole)
-    parts = [simulated(WORLDS[name], runs=part) for part in (range(4, 7), range(4))]
+    assert_same(simulated(world, runs=7, threads=3), whole)
+    parts = [simulated(world, runs=part) for part in (range(4, 7), range(4))]
     assert_same(posse.concat(parts), whole)
 
 
