@@ -140,6 +140,7 @@ class Agent:
             closed=self._evidence.closed_powers,
             **options,
         )
+        self._steady = half_life is None
         self._use(names, sites)
         self._generator = np.random.default_rng(seed)
         self._decisions: dict[str, tuple[str, float | None]] = {}  # arm, reward
@@ -375,7 +376,7 @@ class Agent:
 
     def _use(self, names: list[str], sites: str | float) -> None:
         """Begin with these arms: nothing that was kept of others is of use."""
-        reading = SiteReading(self._evidence, self.exchange, names, sites)
+        reading = SiteReading(self._evidence, self.exchange, names, sites, self._steady)
         self.arm_names, self._reading = names, reading
         self._beliefs = Beliefs(self._evidence, self.exchange, names, reading=reading)
         self._honest = Beliefs(self._evidence, self.exchange, names, honest=True)
