@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from posse.live.store import Conflict, Outcome, Unknown
+from posse.live.store import Conflict, Outcome, Unknown, Void
 from simulation.bits import MOST_BITS, reward_of
 from simulation.history import Key, Violation
+from simulation.looking import is_void
 from simulation.world import Site, World
 
 ALLOWED = (["red"], ["red", "blue"], None, None)
@@ -51,8 +52,15 @@ def give(world: World, site: Site, key: Key) -> None:
     got = world.reward(site, key, reward)
     if got is Outcome.NEW:
         world.settled(site, key, reward)
-    elif isinstance(got, Outcome | ValueError):
+    elif isinstance(got, Outcome | ValueError) and not void(site, key, got):
         raise Violation(f"{site.name} answered {got!r} to the first reward of {key}")
+
+
+def void(site: Site, key: Key, got: object) -> bool:
+    """Whether a reward was refused, and rightly, as a disk set back made its decision void."""
+    assert site.node is not None
+    record = site.memory.decisions[key].record
+    return isinstance(got, Void) and is_void(site.node.experiment(key[0]), record)
 
 
 def pull(world: World, a: int, b: int) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from posse.live.exchange.quanta import PER_UNIT
 
 MOST_BITS = 50  # of one arm; their sum stays below what the wire carries
+WIDE = 4  # numbers of a sum that tells closed decisions apart
 RANGE = (0.0, float(2**MOST_BITS))
 
 Mark = tuple[str, str, int]  # experiment, arm and bit: one reward
@@ -40,6 +41,8 @@ def marks_of(experiment: str, ledger: Mapping[str, Sequence[int]]) -> tuple[froz
         extra = pulls // PER_UNIT - len(bits)
         if extra < 0 or (bits and bits[-1] >= MOST_BITS):
             raise Garbled(f"{experiment}/{arm} has {pulls // PER_UNIT} pulls for rewards {bits}")
+        if len(values) == WIDE and values[1] & ~total:
+            raise Garbled(f"{experiment}/{arm} has closed {values[1]:b}, of {total:b}")
         silent += extra
         marks.update((experiment, arm, bit) for bit in bits)
     return frozenset(marks), silent

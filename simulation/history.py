@@ -32,6 +32,11 @@ class Known:
 Key = tuple[str, str]  # experiment and id of a decision
 
 
+def same(one: DecisionRecord, other: DecisionRecord) -> bool:
+    """Whether two records of a decision agree in all that was ever answered."""
+    return replace(one, closed=None, void=False) == replace(other, closed=None, void=False)
+
+
 @dataclass
 class Memory:
     """What the disk of one agent must hold."""
@@ -44,6 +49,7 @@ class Memory:
     # of each commit in which a process ended, its decisions (None) and rewards: all or nothing
     turns: list[list[tuple[Key, float | None]]] = field(default_factory=list)
     controls: dict[str, Any] = field(default_factory=dict)  # ranks of what was acknowledged
+    since: set[Key] = field(default_factory=set)  # decisions rewarded since the disk was set back
 
     def note_control(self, experiment: str, controls: Controls) -> None:
         """What is pinned and paused is on disk: nothing older comes back."""
@@ -55,7 +61,7 @@ class Memory:
         maybe = {key: list(what) for key, what in self.maybe.items()}
         forgotten, turns = self.forgotten, list(self.turns)
         kept = dict(self.decisions), maybe, forgotten, self.power_failed, turns
-        return Memory(*kept, dict(self.controls))
+        return Memory(*kept, dict(self.controls), set(self.since))
 
     def flush(self) -> None:
         """All of it is on disk."""
@@ -73,9 +79,11 @@ class Memory:
         return frozenset(mark for mark in self.forgotten | kept if mark[0] in experiments)
 
     def silent(self, experiment: str) -> int:
-        """How many windows closed with a default reward."""
+        """How many decisions count with the default reward: from the start, or at the end."""
         return sum(
-            known.record.silent and known.record.reward is not None
+            not known.record.reward
+            if known.record.assumed is not None
+            else known.record.silent and known.record.reward is not None
             for key, known in self.decisions.items()
             if key[0] == experiment
         )

@@ -6,9 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from posse.live.exchange.own import UNTOLD
+from posse.live.experiment import Experiment
 from posse.live.store import DecisionRecord
 from simulation.bits import Garbled, bit_of, marks_of
-from simulation.history import Key, Known, Violation
+from simulation.history import Key, Known, Violation, same
 
 if TYPE_CHECKING:
     from simulation.world import Site, World
@@ -57,21 +58,19 @@ def _remembered(
                 site.memory.forgotten |= {mark}
             return None
         raise Violation(f"{site.name} forgot {known.record}")
-    if found == known.record:
+    if same(found, known.record):
         return replace(known, doubtful=False)
     for reward in maybe or ():
         if reward is None:
-            expected = replace(
-                known.record,
-                reward=world.plan.default_reward,
-                settled=found.settled,
-                silent=True,
-            )
+            default = None if found.void else world.plan.default_reward
+            done = {"reward": default, "settled": found.settled, "silent": True}
+            expected = replace(known.record, **done)
         else:
             expected = replace(known.record, reward=reward, settled=found.settled)
-        if found == expected and known.record.settled is None and found.settled is not None:
+        if same(found, expected) and known.record.settled is None and found.settled is not None:
             if reward is not None:
                 world.history.acknowledged.add((key[0], found.arm, bit_of(reward)))
+                site.memory.since.add(key)
             return Known(found, flushed=True, made=known.made)
     raise Violation(f"{site.name} has {found} for {known.record}")
 
@@ -97,6 +96,7 @@ def look(world: World) -> None:
     if any(each.agent.exchange.refusals[UNTOLD] for each in experiments):
         world.history.untold = True
         world.history.excused |= world.history.acknowledged
+    excuse_void(world)
     for site in world.sites.values():
         if site.node is None:
             continue
@@ -120,6 +120,23 @@ def look(world: World) -> None:
                 held |= marks_at(site, name, evidence["held"])[0]
         world.history.hold(site.name, frozenset(held), site.set_back)
         site.set_back = False
+
+
+def is_void(experiment: Experiment, record: DecisionRecord) -> bool:
+    """Whether a decision, if it is open, may have been counted by another future of its agent."""
+    return 0 < experiment.agent.exchange.void_through >= record.made
+
+
+def excuse_void(world: World) -> None:
+    """What decisions that became void had added since their disk was set back is taken back."""
+    for site in world.sites.values():
+        running = {} if site.node is None else site.node.experiments
+        for key in site.memory.since:
+            known = site.memory.decisions.get(key)
+            if known and key[0] in running and is_void(running[key[0]], known.record):
+                assert known.record.reward is not None
+                bit = bit_of(known.record.reward)
+                world.history.excused.add((key[0], known.record.arm, bit))
 
 
 def marks_at(site: Site, experiment: str, ledger: Any) -> tuple[frozenset[Any], int]:

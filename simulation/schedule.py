@@ -145,6 +145,8 @@ def plan_of(seed: int, exchange: str, memories: bool = False) -> Plan:
     experiments = draw.choice(EXPERIMENTS)
     plain = not eager and experiments == ONE and not {"memories", "controls"} & set(kinds)
     may_be_old = plain and draw.random() < 0.25  # 0.1 cannot hear of what was folded
+    old = tuple(name for name in names if may_be_old and draw.random() < 0.4)
+    default = None if window is None else draw.choice((None, 0.0))
     return Plan(
         seed,
         exchange,
@@ -152,9 +154,10 @@ def plan_of(seed: int, exchange: str, memories: bool = False) -> Plan:
         links,
         tuple(numbered[:WITH_SCENES]),
         experiments,
-        old=tuple(name for name in names if may_be_old and draw.random() < 0.4),
+        old=old,
         window=window,
-        default_reward=None if window is None else draw.choice((None, 0.0)),
+        # 0.1 cannot hear of decisions that count from the start, either
+        default_reward=None if old else default,
         eager=eager,
         floors=eager and floors_are_safe(numbered[:WITH_SCENES], len(names)),
         remember=None if window is None else draw.choice((None, window, 30.0)),

@@ -214,6 +214,7 @@ def restore_disk(world: World, site: Site, backup: Backup) -> None:
     """Put the files of a backup back, and what must be on them."""
     site.disk.put_back(backup.volume)
     site.memory = backup.memory.copy()
+    site.memory.since.clear()
     world.history.held[site.name] = backup.held
     site.set_back = world.history.disks_lost = True
 

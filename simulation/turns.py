@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from posse.live.http.turns import Question, Turns
 from posse.live.store import Conflict, DecisionRecord, Outcome, StoreError
-from simulation.applications import site_of
+from simulation.applications import site_of, void
 from simulation.bits import MOST_BITS, reward_of
 from simulation.disk import Killed
 from simulation.history import Key, Known, Violation
@@ -86,6 +86,8 @@ def _note(world: World, site: Site, question: Question) -> None:
         assert not isinstance(given, ValueError)
         key = name, given[0]
         if key not in site.memory.decisions:  # nothing was left to play
+            continue
+        if void(site, key, outcome):
             continue
         if outcome is not Outcome.NEW:
             raise Violation(f"{site.name} answered {outcome!r} to the first reward of {key}")

@@ -23,7 +23,7 @@ from simulation.agents import Seal, hurry, settings_of
 from simulation.bits import Mark, bit_of
 from simulation.disk import Disk, Killed, Volume
 from simulation.freeze import Frozen
-from simulation.history import History, Key, Known, Memory, Violation
+from simulation.history import History, Key, Known, Memory, Violation, same
 from simulation.looking import compare, look
 from simulation.post import Letter, Mailbox, Post
 from simulation.schedule import Plan
@@ -227,7 +227,7 @@ class World:
             raise Violation(f"{site.name} did not answer again with {known.record}")
         if isinstance(got, DecisionRecord):
             if known is not None:
-                if got != known.record:
+                if not same(got, known.record):
                     raise Violation(f"{site.name} answered {got} after {known.record}")
             else:
                 site.memory.decisions[key] = Known(got, made=site.steady)
@@ -270,6 +270,7 @@ class World:
         if site.rewound:
             self.history.excused.add((key[0], record.arm, bit_of(reward)))
         site.memory.decisions[key] = Known(record, made=known.made)
+        site.memory.since.add(key)
         site.memory.flush()
         self.history.acknowledged.add((key[0], record.arm, bit_of(reward)))
 

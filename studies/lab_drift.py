@@ -77,32 +77,40 @@ def played(bandit, kind, half_life, runs):
     )
 
 
-def cell(regret, acted, shown, best):
-    """Regret with its standard error, then coverage (all arms / best arm)."""
-    mean, error = regret.mean(), regret.std(ddof=1) / len(regret) ** 0.5
-    text = f"{mean:.0f} ± {error:.0f}"
-    text = f"**{text}**" if best else text
-    shares = [f"{all_arms.mean():.2f}/{of_best.mean():.2f}" for all_arms, of_best in (acted, shown)]
-    return " ".join([text, *dict.fromkeys(shares)])
-
-
-def study(runs=100):
-    """The table of docs/drift.md, and rows that are not as the sketch had them."""
-    names = ["never" if h is None else str(h) for h in HALF_LIVES]
-    lines = [f"| {runs} runs | | {' | '.join(names)} |", "|---|---|" + "---|" * len(names)]
+def study(runs=60):
+    """The tables of docs/drift.md, and rows that are not as the sketch had them."""
+    columns = " | ".join("never" if h is None else str(h) for h in HALF_LIVES)
+    rule = "|---|---|" + "---|" * len(HALF_LIVES)
+    regret_lines = [f"| regret, {runs} runs | | {columns} |", rule]
+    coverage_lines = [f"| coverage, all arms / best arm | | {columns} |", rule]
     wrong, least = [], {}
     for world, bandit in WORLDS.items():
         for who, kind in KINDS.items():
             row = [played(bandit, kind, half_life, runs) for half_life in HALF_LIVES]
             regrets = np.array([regret.mean() for regret, *_ in row])
-            best = int(regrets.argmin())
-            least[world, who] = regrets[best]
-            cells = [cell(*each, best=i == best) for i, each in enumerate(row)]
-            lines.append(f"| {world} | {who} | {' | '.join(cells)} |")
+            least[world, who] = regrets.min()
+            cells = [with_error(regret, regrets.min()) for regret, *_ in row]
+            regret_lines.append(f"| {world} | {who} | {' | '.join(cells)} |")
+            cells = [shares(acted) for _, acted, _ in row]
+            coverage_lines.append(f"| {world} | {who} | {' | '.join(cells)} |")
+            if kind is posse.Decentralized:
+                cells = [shares(shown) for *_, shown in row]
+                coverage_lines.append(f"| {world} | the same, calibrated | {' | '.join(cells)} |")
             wrong += unlike(world, who, regrets)
         if not least[world, "Algorithm 1"] < least[world, "isolated"]:
             wrong.append(f"{world}: who shares must lose less than who is alone")
-    return "\n".join(lines), wrong
+    return "\n".join([*regret_lines, "", *coverage_lines]), wrong
+
+
+def with_error(regret, least):
+    """Mean and standard error over runs; the least of a row in bold."""
+    text = f"{regret.mean():.0f} ± {regret.std(ddof=1) / len(regret) ** 0.5:.0f}"
+    return f"**{text}**" if regret.mean() == least else text
+
+
+def shares(covered):
+    """Of all arms, of the best."""
+    return "/".join(f"{each.mean():.2f}" for each in covered)
 
 
 def unlike(world, who, regrets):

@@ -23,9 +23,11 @@ if TYPE_CHECKING:
     from posse.algorithms import CoopUCB2 as CoopUCB2
     from posse.algorithms import CoopUCL as CoopUCL
     from posse.algorithms import Decentralized as Decentralized
+    from posse.algorithms import DiscountedUCB as DiscountedUCB
     from posse.algorithms import Flooding as Flooding
     from posse.algorithms import Isolated as Isolated
     from posse.algorithms import PartialPooling as PartialPooling
+    from posse.algorithms import SlidingWindowUCB as SlidingWindowUCB
     from posse.bandits import Bandit as Bandit
     from posse.calibration import calibrated as calibrated
     from posse.lab import Comparison as Comparison
@@ -72,7 +74,9 @@ _ORIGIN = {
     "CoopUCB2": "posse.algorithms",
     "CoopUCL": "posse.algorithms",
     "DDUCB": "posse.algorithms",
+    "DiscountedUCB": "posse.algorithms",
     "Flooding": "posse.algorithms",
+    "SlidingWindowUCB": "posse.algorithms",
     "Decentralized": "posse.algorithms",
     "Greedy": "posse.policies",
     "Isolated": "posse.algorithms",

@@ -15,6 +15,7 @@ docs/stopping.md says what the verdict promises, and what it does not.
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -53,6 +54,7 @@ def verdict(
     *,
     names: Sequence[str] | None = None,
     arms_ever: int | None = None,
+    where: str = "",
 ) -> Verdict:
     """Whether there is a winner among the arms of a belief (D, K), for those who look all the time.
 
@@ -66,7 +68,8 @@ def verdict(
     named. tolerance: a difference of means that does not matter: "no-difference" if all arms are
     that close, also within the error; "good-enough" if settling for an arm gives up less than that
     on average, which is Bayesian, right on average over the prior. names: of the arms, for the
-    sentence; arms_ever: how many the experiment had, if more than these.
+    sentence; arms_ever: how many the experiment had, if more than these; where: "here", if the
+    evidence is of one place and the sentence is to say so.
 
     >>> belief = np.array([[231.0, 106.0, 91.0], [3771.0, 2896.0, 2911.0]])  # Beta(1, 1) prior
     >>> found = posse.verdict(posse.families.Bernoulli(), belief)
@@ -87,52 +90,79 @@ def verdict(
     evidence = np.where(pulls > 0, evidence, 0.0)  # a prior may be so strong that it swallows all
     leader = int(np.argmax(np.where(pulls > 0, means, -np.inf)))
     loss = race.fine(family, belief)[1]
-    called = list(names) if names is not None else [f"arm {k}" for k in range(n_arms)]
+    here = _Words(names, n_arms, where, family)
     found = beats(family, evidence, leader)
     least = max(0.0, float(np.delete(found, leader).min())) if n_arms > 1 else 0.0
+    kind: Kind = "keep-going"
     if n_arms > 1 and least >= needed:
-        sure = ability(family, "assumption")
-        sentence = (
-            f"{called[leader]} wins; wrong in at most {100 * error:g}% of such experiments, "
-            f"however often you look{f', if {sure}' if sure else ''}: posse pin {called[leader]}"
-        )
-        return Verdict("winner", leader, least, needed, float(loss[leader]), sentence)
-    if tolerance is not None and n_arms > 1 and _all_within(family, evidence, tolerance, needed):
-        sentence = (
-            f"no two arms differ by {tolerance:g} or more; wrong in at most {100 * error:g}% of "
-            f"such experiments, however often you look: take any, such as posse pin "
-            f"{called[leader]}"
-        )
-        return Verdict("no-difference", leader, least, needed, float(loss[leader]), sentence)
-    if tolerance is not None and loss.min() < tolerance:
-        return by_loss(family, belief, tolerance, called, evidence=least, needed=needed)
-    sentence = (
-        f"keep going: {called[leader]} leads, with evidence {least:.1f} of the {needed:.1f} needed"
-    )
-    return Verdict("keep-going", leader, least, needed, float(loss[leader]), sentence)
+        kind, sentence = "winner", here.winner(leader, error)
+    elif tolerance is not None and n_arms > 1 and _all_within(family, evidence, tolerance, needed):
+        kind, sentence = "no-difference", here.no_difference(leader, error, tolerance)
+    elif tolerance is not None and loss.min() < tolerance:
+        kind, leader = "good-enough", int(loss.argmin())
+        sentence = here.good_enough(leader, loss[leader], tolerance)
+    else:
+        sentence = here.leads(leader, least, needed)
+    return Verdict(kind, leader, least, needed, float(loss[leader]), sentence)
 
 
 def by_loss(
     family: Family,
     belief: FloatArray,
     tolerance: float | None,
-    names: Sequence[str],
-    *,
-    evidence: float | None = None,
-    needed: float | None = None,
+    names: Sequence[str] | None = None,
 ) -> Verdict:
     """Whether an arm is good enough by its expected loss alone, which names no winner."""
     loss = race.fine(family, belief)[1]
-    arm = int(loss.argmin())
-    gives_up = f"settling for {names[arm]} gives up {loss[arm]:.2g} on average"
+    arm, here = int(loss.argmin()), _Words(names, belief.shape[-1], "", family)
     if tolerance is not None and loss[arm] < tolerance:
-        sentence = (
-            f"{names[arm]} is good enough, though no winner: {gives_up} over the prior, less than "
-            f"the {tolerance:g} that you tolerate: posse pin {names[arm]}"
+        sentence = here.good_enough(arm, loss[arm], tolerance)
+        return Verdict("good-enough", arm, None, None, float(loss[arm]), sentence)
+    sentence = f"keep going: {here.gives_up(arm, loss[arm])}"
+    return Verdict("keep-going", arm, None, None, float(loss[arm]), sentence)
+
+
+class _Words:
+    """Verdicts in sentences, with what to do next where arms have names."""
+
+    def __init__(
+        self, names: Sequence[str] | None, n_arms: int, where: str, family: Family
+    ) -> None:
+        self._named = names is not None
+        self._names = list(names) if names is not None else [f"arm {k}" for k in range(n_arms)]
+        self._where = f" {where}" if where else ""
+        assumed = ability(family, "assumption")
+        self._if = f", if {assumed}" if assumed else ""
+
+    def winner(self, arm: int, error: float) -> str:
+        return f"{self._names[arm]} wins{self._where}; {self._wrong(error)}{self._pin(arm)}"
+
+    def no_difference(self, arm: int, error: float, tolerance: float) -> str:
+        said = f"no two arms differ{self._where} by {tolerance:g} or more; {self._wrong(error)}"
+        return f"{said}: take any" + self._pin(arm).replace(":", ", such as", 1)
+
+    def good_enough(self, arm: int, loss: float, tolerance: float) -> str:
+        said = f"{self._names[arm]} is good enough{self._where}, though no winner"
+        return (
+            f"{said}: {self.gives_up(arm, loss)} over the prior, less than the {tolerance:g} that "
+            f"you tolerate{self._pin(arm)}"
         )
-        return Verdict("good-enough", arm, evidence, needed, float(loss[arm]), sentence)
-    sentence = f"keep going: {gives_up}"
-    return Verdict("keep-going", arm, evidence, needed, float(loss[arm]), sentence)
+
+    def gives_up(self, arm: int, loss: float) -> str:
+        return f"settling for {self._names[arm]} gives up {loss:.2g} on average"
+
+    def leads(self, arm: int, evidence: float, needed: float) -> str:
+        said = f"keep going: {self._names[arm]} leads{self._where}, with evidence {evidence:.1f}"
+        return f"{said} of the {needed:.1f} needed"
+
+    def _wrong(self, error: float) -> str:
+        return (
+            f"wrong in at most {100 * error:g}% of such experiments, however often you look"
+            f"{self._if}"
+        )
+
+    def _pin(self, arm: int) -> str:
+        return f": posse pin {shlex.quote(self._names[arm])}" if self._named else ""
 
 
 def why_not(family: Family) -> str | None:

@@ -44,7 +44,7 @@ def slow(algorithm, family, network, arms, rewards, delays):
     """Pull by pull: what has gone round of its first guess, and of its reward, by how old it is."""
     rounds, runs, n_agents = arms.shape
     kind, matrix = type(algorithm), np.asarray(network.weights)
-    counts = algorithm.open != "wait" and np.isfinite(family.rewards.low)
+    counts = algorithm.open == "count"
     low = family.statistic(np.asarray(0.0)) if counts else np.zeros_like(family.prior())
 
     def there(source, since):
@@ -138,11 +138,12 @@ def test_an_open_pull_counts_as_a_failure_or_not_at_all():
     assert belief["wait", 3] == [2, 1]
 
 
-def test_what_has_no_lowest_reward_waits_and_a_model_takes_the_bandits():
-    algorithm = posse.Isolated(TS)
+def test_what_counts_is_the_bandits_lowest_reward_in_the_agents_model():
+    algorithm = posse.Isolated(TS, open="count")
     assert algorithm.assumed(Gaussian().rewards.low, Gaussian()) is None
     np.testing.assert_array_equal(algorithm.assumed(0.0, Gaussian()), [0.0, 1.0])
-    assert posse.Isolated(TS, open="wait").assumed(0.0, Bernoulli()) is None
+    for mode in ("wait", None):
+        assert posse.Isolated(TS, open=mode).assumed(0.0, Bernoulli()) is None
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -99,6 +99,9 @@ class Told:
     def controls(self):
         return {"pinned": "green", "paused": ["red"]}
 
+    def verdict(self):
+        return {"sentence": "red wins; posse pin red"}
+
     def arms(self):
         numbers = ("mean", "low", "high", "probability_best", "expected_loss")
         arm = {**dict.fromkeys(numbers, 0.5), "pulls_here": 1, "pulls_in_network": 2}
@@ -131,6 +134,7 @@ def test_status_shows_pins_and_pauses(monkeypatch, capsys):
     assert "red (paused)" in shown
     assert "green (pinned)" in shown
     assert "blue (" not in shown
+    assert "verdict: red wins; posse pin red" in shown
     assert shown.count("arms, as http://127.0.0.1:8700 knows them") == 1
 
 

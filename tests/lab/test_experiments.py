@@ -291,7 +291,8 @@ def test_functions_without_a_name_are_refused(tmp_path, monkeypatch):
 
 
 def test_there_are_experiments():
-    assert {"demo", "drawn-means", "link-failure"} <= {path.stem for path in FILES}
+    worlds = {"sites", "drift", "late", "stopping"}
+    assert {"demo", "drawn-means", "link-failure", *worlds} <= {path.stem for path in FILES}
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)

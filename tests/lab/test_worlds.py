@@ -88,7 +88,10 @@ def plain_world(bandit, run):
         base.append(
             [m * np.exp(sd * x) if relative else m + sd * x for m, x in zip(arms, z, strict=True)]
         )
-    base = [[min(max(m, family.means.low), family.means.high) for m in row] for row in base]
+    low, high = family.means.low, family.means.high
+    if not family.means.closed:  # just inside
+        low, high = low + 1e-30, np.nextafter(high, low)
+    base = [[min(max(m, low), high) for m in row] for row in base]
     walk, steps = [0.0] * n_arms, generator(SEED, run, "drift")
     rounds = []
     for t in range(1, HORIZON + 1):
@@ -114,8 +117,7 @@ def plain_world(bandit, run):
             ]
         else:
             now = base
-        low = family.means.low if family.means.closed else family.means.low + 1e-30
-        rounds.append([[min(max(m, low), family.means.high) for m in row] for row in now])
+        rounds.append([[min(max(m, low), high) for m in row] for row in now])
     return rounds
 
 

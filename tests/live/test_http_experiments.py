@@ -58,8 +58,14 @@ def test_each_has_its_own_decisions(http, both):
     assert list(shown) == list(ARMS)
     assert shown["banner"] == {
         "arms": ARMS["banner"], "decisions": 4, "rewards": 3, "open_decisions": 1,
-        "pinned": None, "paused": [],
+        "silence": "heard", "reward_window": None, "late_rewards": 0, "longest_lateness": 0.0,
+        "void_rewards": 0, "pinned": None, "paused": [], "sites": shown["banner"]["sites"],
     }  # fmt: skip
+    # alone, nothing is compared, and nothing is gained by sharing
+    assert (
+        shown["banner"]["sites"].items() >= {"read": "alike", "alike": None, "differ": None}.items()
+    )
+    assert shown["banner"]["sites"]["loss_alone"] == shown["banner"]["sites"]["loss_shared"] > 0
     assert both.counts["decisions"] == 8
 
 
@@ -108,7 +114,7 @@ def test_metrics_by_experiment_and_arm(http, both):
     assert lines['posse_open_decisions{experiment="checkout"}'] == "1"
     assert lines['posse_open_decisions{experiment="banner"}'] == "0"
     assert lines['posse_rewards_total{experiment="banner"}'] == "4"
-    for name in ("late_rewards", "conflicting_rewards"):
+    for name in ("rewards_late", "rewards_void", "conflicting_rewards"):
         assert lines[f'posse_{name}_total{{experiment="banner"}}'] == "0"
     assert lines['posse_request_seconds_count{route="steps"}'] == "4"
     assert lines['posse_request_seconds_bucket{route="steps",le="+Inf"}'] == "4"

@@ -100,6 +100,7 @@ def test_neighbours_come_and_go(pair):
         ({"network": "other"}, "network cannot be changed"),
         ({"family": {"name": "bernoulli", "alpha": 2}}, "family of the experiment checkout cannot"),
         ({"exchange": "flows"}, "exchange of the experiment checkout cannot be changed"),
+        ({"half_life": "1 day"}, "half_life of the experiment checkout cannot be changed"),
     ],
 )
 def test_what_cannot_be_changed_changes_nothing(pair, changes, words):

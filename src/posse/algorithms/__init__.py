@@ -9,9 +9,11 @@ from posse.algorithms.coop_ucb2 import CoopUCB2
 from posse.algorithms.coop_ucl import CoopUCL
 from posse.algorithms.dducb import DDUCB
 from posse.algorithms.decentralized import Decentralized
+from posse.algorithms.discounted_ucb import DiscountedUCB
 from posse.algorithms.flooding import Flooding
 from posse.algorithms.isolated import Isolated
 from posse.algorithms.partial_pooling import PartialPooling
+from posse.algorithms.sliding_window_ucb import SlidingWindowUCB
 
 ALGORITHMS: dict[str, Any] = {
     "decentralized": Decentralized,
@@ -23,6 +25,8 @@ ALGORITHMS: dict[str, Any] = {
     "coop-ucb2": CoopUCB2,
     "coop-ucl": CoopUCL,
     "dducb": DDUCB,
+    "discounted-ucb": DiscountedUCB,
+    "sliding-window-ucb": SlidingWindowUCB,
 }
 
 __all__ = [
@@ -34,9 +38,11 @@ __all__ = [
     "CoopUCB2",
     "CoopUCL",
     "Decentralized",
+    "DiscountedUCB",
     "Flooding",
     "Heard",
     "Isolated",
     "PartialPooling",
     "Problem",
+    "SlidingWindowUCB",
 ]

@@ -24,8 +24,8 @@ class Decentralized(Timed):
     learning_rate: how much one reward counts for; None is N (Theorem 1), so that
     beliefs that have mixed count every reward once.
     half_life: the rounds after which evidence weighs half, where means drift; None: never forget.
-    open: what a pull is until its reward comes, in delayed bandits: "count" is the lowest reward,
-    corrected later, "wait" is nothing yet; None is "count" where there is a lowest reward.
+    open: what a pull is until its reward comes, in delayed bandits: "wait" (None too) is nothing
+    yet; "count" is the lowest reward, corrected later, for who hears of successes only.
 
     >>> posse.Decentralized(posse.BayesUCB(), learning_rate=1.0)
     Decentralized(policy=BayesUCB(log_power=0.0), family=None, half_life=None, open=None, \

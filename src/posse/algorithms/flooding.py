@@ -68,8 +68,8 @@ class Flooding(Timed):
     family: the rewards that agents believe in, with their prior; None takes the bandit's own.
     half_life: the rounds after which evidence weighs half, where means drift; None: never forget.
     What reaches an agent late has faded on its way: its age counts, not how long it is known.
-    open: what a pull is until its reward comes, in delayed bandits: "count" is the lowest reward,
-    corrected later, "wait" is nothing yet; None is "count" where there is a lowest reward.
+    open: what a pull is until its reward comes, in delayed bandits: "wait" (None too) is nothing
+    yet; "count" is the lowest reward, corrected later, for who hears of successes only.
     """
 
     name: ClassVar[str] = "flooding"

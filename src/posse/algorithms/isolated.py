@@ -22,8 +22,8 @@ class Isolated(Timed):
     policy: how each agent chooses from its belief, such as `posse.ThompsonSampling()`.
     family: the rewards that agents believe in, with their prior; None takes the bandit's own.
     half_life: the rounds after which evidence weighs half, where means drift; None: never forget.
-    open: what a pull is until its reward comes, in delayed bandits: "count" is the lowest reward,
-    corrected later, "wait" is nothing yet; None is "count" where there is a lowest reward.
+    open: what a pull is until its reward comes, in delayed bandits: "wait" (None too) is nothing
+    yet; "count" is the lowest reward, corrected later, for who hears of successes only.
     """
 
     name: ClassVar[str] = "isolated"

@@ -43,7 +43,7 @@ class Timed(BayesianAlgorithm):
 
     def assumed(self, lowest: float, family: Family) -> FloatArray | None:
         """The statistic (D,) that an open pull counts as, in this model; None: as nothing."""
-        if self.open == "wait" or not np.isfinite(lowest):
+        if self.open != "count" or not np.isfinite(lowest):
             return None
         with np.errstate(all="ignore"):  # a likelihood may be 0 there
             statistic = family.statistic(np.asarray(lowest, dtype=float))

@@ -99,7 +99,7 @@ class _Agent:
         only: dict[str, Any] = next(iter(there.values()), {})
         return {
             name: (
-                {**there.get(name, only), **self._holds(name)},
+                {**there.get(name, only), **self._holds(name), "verdict": self._verdict(name)},
                 self._of(name).arms(),
             )
             for name in chosen
@@ -113,6 +113,15 @@ class _Agent:
             return dict(self._of(experiment).controls())
         except Unknown:
             return {"pinned": None, "paused": []}
+
+    def _verdict(self, experiment: str | None) -> str:
+        """Whether it may stop, in a sentence; empty for an experiment without `stop`."""
+        from posse.live.store import Unknown
+
+        try:
+            return str(self._of(experiment).verdict()["sentence"])
+        except Unknown:  # or an older agent
+            return ""
 
 
 def _shown(agent: Any) -> Any:
@@ -203,7 +212,7 @@ def _sites(sites: dict[str, Any] | None) -> Iterator[str]:
 
 
 def _windows(arms: dict[str, dict[str, Any]], holds: dict[str, Any]) -> Iterator[str]:
-    """What is not in the table yet, or never will be; an older agent does not say."""
+    """What is not in the table yet, or never will be, and the verdict; older agents say less."""
     counted = {
         name: (a.get("open_here", 0), a.get("open_in_network", 0)) for name, a in arms.items()
     }
@@ -215,6 +224,8 @@ def _windows(arms: dict[str, dict[str, Any]], holds: dict[str, Any]) -> Iterator
         yield f"open, so not shown above: {numbers}"
     elif holds.get("silence") == "wait" and holds["open_decisions"]:
         yield f"open, so not shown above: {_count(holds['open_decisions'])} here"
+    if said := holds.get("verdict"):
+        yield f"verdict: {said}"
     if late := holds.get("late_rewards"):
         yield (
             f"late: {_count(late)} reward{'s' if late > 1 else ''} came up to "

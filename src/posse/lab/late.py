@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,9 +33,10 @@ class LateRewards:
         rows = rows[np.argsort(wait[rows], kind="stable")]
         pulls = np.ravel(arms)[rows], np.ravel(rewards)[rows], np.full(len(rows), t)
         sent = np.stack([rows, *pulls])
-        cuts = np.flatnonzero(np.diff(wait[rows], prepend=-1))  # those that arrive together
-        for first, some in zip(rows[cuts], np.split(sent, cuts[1:], axis=1), strict=False):
-            self._due.setdefault(t + int(wait[first]), []).append(some)
+        cuts = [*np.flatnonzero(np.diff(wait[rows], prepend=-1)).tolist(), len(rows)]
+        for first, last in pairwise(cuts):  # those that arrive together; np.split is slow
+            due = t + int(wait[rows[first]])
+            self._due.setdefault(due, []).append(sent[:, first:last])
         arrived = np.concatenate([np.zeros((4, 0)), *self._due.pop(t, [])], axis=1)
         row, arm, pulled = arrived[[0, 1, 3]].astype(np.int64)
         run, agent = np.divmod(row, arms.shape[1])

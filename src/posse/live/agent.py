@@ -22,7 +22,7 @@ from posse.live.exchange.seam import Outgoing
 from posse.live.fingerprints import spellings
 from posse.live.shares import Shares
 from posse.live.site_reading import Differences, Sharing, SiteReading
-from posse.live.verdicts import Stop
+from posse.live.verdicts import Judge, Judgement, Stop
 from posse.policies.policy import Policy
 from posse.policies.thompson import ThompsonSampling
 from posse.randomness import FloatArray
@@ -141,6 +141,7 @@ class Agent:
             **options,
         )
         self._steady = half_life is None
+        self._judge = Judge(stop, self._evidence, self.exchange)
         self._use(names, sites)
         self._generator = np.random.default_rng(seed)
         self._decisions: dict[str, tuple[str, float | None]] = {}  # arm, reward
@@ -291,6 +292,14 @@ class Agent:
             if names is self.arm_names:  # none came or went meanwhile
                 self._status = revision, status
         return dict(status)
+
+    def verdict(self, lock: AbstractContextManager[Any] | None = None) -> Judgement:
+        """Whether the experiment may stop, by closed decisions; needs `stop`.
+
+        Nothing stops by itself. Where sites differ it is about this one only. lock: as of `arms`.
+        """
+        here = getattr(self, "sites", "alike") != "alike"
+        return self._judge.of(self.arm_names, here, nullcontext() if lock is None else lock)
 
     def _summary(
         self,

@@ -28,8 +28,9 @@ from posse.live.lateness import Lateness
 from posse.live.shares import Shares
 from posse.live.silence import Kept, Mode
 from posse.live.silence import Silence as Silence
-from posse.live.store import Conflict, DecisionRecord, Late, Outcome, Store, Void
+from posse.live.store import Conflict, DecisionRecord, Late, Outcome, Store, Unknown, Void
 from posse.live.store.offers import ARMS, Offers, packed
+from posse.live.verdicts import NO_STOP, Judgement
 
 log = logging.getLogger(__name__)
 
@@ -117,7 +118,8 @@ class Experiment:
             self._say_silence()
 
     def _say_silence(self) -> None:
-        log.info("%s", self.silence.sentence(self.agent), extra={"experiment": self.name})
+        if self.silence.window is not None:
+            log.info("%s", self.silence.sentence(self.agent), extra={"experiment": self.name})
 
     def connect(self, neighbours: Iterable[str]) -> None:
         """Exchange with these neighbours and no others."""
@@ -193,10 +195,12 @@ class Experiment:
 
     def reward(self, decision_id: str, reward: float) -> Outcome:
         """Settle a decision with its reward; idempotent, and durable when it returns."""
-        (outcome,) = self.store.reward_many([(decision_id, reward)], self.clock())
+        try:
+            outcome = self.store.reward(decision_id, reward, self.clock())
+        except ValueError as refused:
+            self.count_rewards([refused])
+            raise
         self.count_rewards([outcome])
-        if isinstance(outcome, ValueError):
-            raise outcome
         return outcome
 
     def count_rewards(self, outcomes: Sequence[Outcome | ValueError]) -> None:
@@ -243,6 +247,12 @@ class Experiment:
             "loss_alone": None if gained is None else gained.loss_alone,
             "loss_shared": None if gained is None else gained.loss_shared,
         }
+
+    def verdict(self) -> Judgement:
+        """Whether the experiment may stop; `Unknown` without `stop`."""
+        if self.agent.stop is None:
+            raise Unknown(NO_STOP)
+        return self.agent.verdict(self._lock)
 
     def evidence(self) -> dict[str, Ledger]:
         """In quanta: what this agent saw itself, and what it holds of all."""

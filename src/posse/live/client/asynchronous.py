@@ -85,6 +85,10 @@ class AsyncClient:
         """What is known of every arm."""
         return await self._run(calls.arms())
 
+    async def verdict(self) -> dict[str, Any]:
+        """Whether the experiment may stop, and why; `Unknown` if its settings have no `stop`."""
+        return await self._run(calls.verdict())
+
     async def network(self) -> dict[str, Any]:
         """The neighbours, and what was refused and why."""
         return await self._run(calls.show("/network"))

@@ -81,6 +81,11 @@ def arms() -> Call[dict[str, dict[str, float]]]:
     return dict((yield "GET", "/arms", None))
 
 
+def verdict() -> Call[dict[str, Any]]:
+    """Whether the experiment may stop."""
+    return dict((yield "GET", "/verdict", None))
+
+
 def evidence() -> Call[Quanta]:
     """In quanta: what the agent saw itself, and what it holds of all."""
     answer = yield "GET", "/evidence", None

@@ -89,6 +89,10 @@ class Client:
         """What is known of every arm."""
         return self._run(calls.arms())
 
+    def verdict(self) -> dict[str, Any]:
+        """Whether the experiment may stop, and why; `Unknown` if its settings have no `stop`."""
+        return self._run(calls.verdict())
+
     def network(self) -> dict[str, Any]:
         """The neighbours, and what was refused and why."""
         return self._run(calls.show("/network"))

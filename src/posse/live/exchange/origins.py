@@ -148,6 +148,23 @@ class Origins:
         self._own.write()
         return self._sum_of(self.identity)
 
+    def is_current(self) -> bool:
+        """Whether all that neighbours have shown is here: each that was heard its whole digest.
+
+        Then nothing is lacking that decisions known here were made on (causal closure).
+        """
+        heard = [each for each in self._neighbours.values() if each.last_heard is not None]
+        return all(each.shown_all for each in heard) and all(
+            self._holds(key, seq) for each in heard for key, seq in each.holds.items()
+        )
+
+    def _holds(self, key: tuple[str, int], seq: int) -> bool:
+        """Whether an entry is here, or what has absorbed it."""
+        mine = self._books.entries.get(key)
+        if mine is not None and seq <= mine.seq:
+            return True
+        return self._books.absorbed(key[0]).covers(key[1], seq)
+
     def known(self) -> frozenset[str]:
         """All origins with evidence, and oneself."""
         self._own.write()
@@ -389,11 +406,8 @@ class Origins:
 
     def _has_shown_all(self, neighbour: Neighbour) -> bool:
         """Whether it has shown all it holds, and nothing of ours that we do not hold."""
-        absorbed, entries = self._books.absorbed(self.identity), self._books.entries
         return neighbour.shown_all and all(
-            (key in entries and seq <= entries[key].seq) or absorbed.covers(key[1], seq)
-            for key, seq in neighbour.holds.items()
-            if key[0] == self.identity
+            self._holds(key, seq) for key, seq in neighbour.holds.items() if key[0] == self.identity
         )
 
     def _lacking(self, neighbour: Neighbour) -> list[Entry]:

@@ -56,6 +56,9 @@ class Exchange(Protocol):
     def evidence(self) -> dict[str, tuple[int, ...]]:
         """What the belief adds to its prior, in quanta."""
 
+    def is_current(self) -> bool:
+        """Whether all that neighbours have shown is here, and nothing they built on is lacking."""
+
     def own(self) -> dict[str, tuple[int, ...]]:
         """All that this agent has observed itself."""
 

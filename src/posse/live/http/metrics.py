@@ -144,6 +144,7 @@ def _experiments(node: Node, traffic: Traffic) -> Iterator[str]:
     }
     for name, (field, help_) in RESULTS.items():
         yield _metric(name, help_, _by_arm(_known(arms, field)))
+    yield from _verdicts(experiments)
     sums = {
         (e, arm): each.agent.reward_sum(quanta)
         for e, each in experiments.items()
@@ -155,6 +156,18 @@ def _experiments(node: Node, traffic: Traffic) -> Iterator[str]:
     shares = {(e, arm): number / max(1, played[e].total()) for (e, arm), number in made.items()}
     yield _metric("decisions_by_arm_total", "Decisions made, by arm.", _by_arm(made))
     yield _metric("share", "Share of an arm in the decisions since the start.", _by_arm(shares))
+
+
+def _verdicts(experiments: Mapping[str, Experiment]) -> Iterator[str]:
+    """Of experiments with `stop`: how far the evidence of the leading arm has come."""
+    found = {e: each.verdict() for e, each in experiments.items() if each.agent.stop is not None}
+    for name, help_ in (
+        ("evidence", "Evidence that the leading arm is the best, in nats."),
+        ("needed", "Evidence that names a winner."),
+    ):
+        values = ((e, getattr(each, name)) for e, each in found.items())
+        samples = [({"experiment": e}, value) for e, value in values if value is not None]
+        yield _metric(f"verdict_{name}", help_, samples)
 
 
 def _lateness(experiments: Mapping[str, Experiment]) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
@@ -152,6 +152,21 @@ class ArmAnswer(Struct):
     network_high: float | None = None
     sd_between_sites: float | None = None
     sites_differ: bool = False
+
+
+class VerdictAnswer(Struct):
+    """Whether the experiment may stop, of closed decisions, however often one looks.
+
+    evidence: that the arm is the best, in nats, of what is needed for a winner. expected_loss: what
+    settling for the arm gives up on average under the prior. Nothing stops by itself.
+    """
+
+    verdict: Literal["winner", "no-difference", "good-enough", "keep-going"]
+    arm: str | None
+    evidence: float | None
+    needed: float | None
+    expected_loss: float | None
+    sentence: str
 
 
 class NeighbourAnswer(Struct):

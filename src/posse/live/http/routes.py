@@ -66,6 +66,11 @@ ROUTES = (
         dict[str, models.ArmAnswer], of_experiment=True, view=views.arms,
     ),
     Route(
+        "GET", "/v1/verdict", "verdict",
+        "Whether the experiment may stop, and why; 404 if its settings have no stop.",
+        models.VerdictAnswer, of_experiment=True, view=views.verdict,
+    ),
+    Route(
         "GET", "/v1/evidence", "evidence",
         "In whole quanta: what this agent saw itself, and what it holds of all.",
         models.EvidenceAnswer, of_experiment=True, view=views.evidence,

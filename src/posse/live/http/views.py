@@ -18,6 +18,11 @@ def arms(experiment: Experiment) -> Any:
     return experiment.arms()
 
 
+def verdict(experiment: Experiment) -> Any:
+    """Whether the experiment may stop."""
+    return experiment.verdict()
+
+
 def evidence(experiment: Experiment) -> Any:
     """In whole quanta: what this agent saw itself, and what it holds of all."""
     return experiment.evidence()

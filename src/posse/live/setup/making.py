@@ -123,7 +123,9 @@ class Maker:
         begun without, so is its network, and it goes on like that.
         """
         sign, verify = (self.keys.sign, self.keys.verify) if self.keys else (None, None)
-        steady = lasting_clock if self.monotonic is time.monotonic else self.monotonic
+        own = self.monotonic is not time.monotonic
+        # a clock that is not the machine's need not go as its other one does
+        steady = self.monotonic if own else lasting_clock if self.clock is time.time else None
         asked = settings.experiments[experiment]
         ways = [True, False] if asked.exchange == "flows" and asked.begins else [True]
         return [

@@ -1,0 +1,382 @@
+"""Origins whose evidence fades: what holders hold, what is read, and what clocks may do."""
+
+import json
+import random
+from dataclasses import replace
+
+import pytest
+
+from posse.live.exchange import Origins
+from posse.live.exchange.bounds import Bounds
+from posse.live.exchange.epochs import AHEAD, JUMPED
+from posse.live.exchange.origin_checks import RateCap
+from posse.live.exchange.quanta import PER_UNIT
+
+from .drift import HALF_LIFE, DriftingWorld
+from .origins import ONE, agent, entry, message
+
+WIDE = Bounds((2.5, 2.5, 1.0, 1.0), closed=1, rounded=True)
+REWARD = int(2.5 * PER_UNIT)
+
+
+def fading(name="me", now=0.0, **options):
+    made = agent(name, half_life=HALF_LIFE, clock=lambda: now, **options)
+    made.tick(now)
+    return made
+
+
+def wide(name, **options):
+    """With closed sums, and rewards up to 2.5 that no quantum divides."""
+    return Origins(
+        fingerprint="bernoulli",
+        bounds=WIDE.per_pull,
+        closed=WIDE.closed,
+        identity=name,
+        half_life=HALF_LIFE,
+        **options,
+    )
+
+
+def exchange(one, other, now, rounds=4):
+    """All that two have to say to each other."""
+    one.connect(other.identity)
+    other.connect(one.identity)
+    for _ in range(rounds):
+        said = [(one, other, each) for _, each in one.tick(now)]
+        said += [(other, one, each) for _, each in other.tick(now)]
+        while said:
+            sender, to, each = said.pop(0)
+            said += [(to, sender, answer) for _, answer in to.receive(sender.identity, each, now)]
+
+
+def wait(*agents, until):
+    """Ticks as they come all day: no clock jumps."""
+    for each in agents:
+        now = each._epochs.position * HALF_LIFE
+        while now < until:
+            now = min(until, now + HALF_LIFE / 4)
+            each.tick(now)
+
+
+def test_twenty_epochs_of_kills_and_late_messages_leave_equal_numbers_everywhere():
+    world = DriftingWorld(Origins, 3, skew=0.01, digest_every=3)
+    world.settle(rounds=2)
+    chance = random.Random(5)
+    said, late = {}, []
+    for epoch in range(20):
+        for _ in range(4):
+            name = chance.choice(list(world.agents))
+            world.observe(name, chance.randrange(1, 9))
+            if chance.random() < 0.5:
+                world.restart(name)
+            for each in world.agents:
+                world.tick(each)
+            late += chance.sample(world.network, min(2, len(world.network)))
+            world.deliver_all("any")
+            world.now += HALF_LIFE / 5
+        if epoch % 3 == 2:  # messages of epochs ago
+            world.network += late
+            late = []
+        for each in world.agents.values():
+            for key, held in each._books.entries.items():
+                assert said.setdefault((key, held.seq), held) == held
+    world.settle(rounds=6)
+    one, *others = world.agents.values()
+    assert len(one._books.totals) > 5  # of as many epochs
+    assert all(other._books.entries == one._books.entries for other in others)
+    left = world.read(one._epochs.position)
+    for arm, values in one.evidence().items():
+        for mine, true in zip(values, left[arm], strict=True):
+            assert mine == pytest.approx(true, abs=len(world.observed) + 100)
+    assert not world.all_refusals()
+
+
+def test_an_origin_halves_its_present_entry_when_it_adds_to_it_and_nobody_else_does():
+    me, other = fading("me"), fading("other")
+    for _ in range(3):
+        me.observe("a", ONE)
+    exchange(me, other, 1.0)
+    ((key, before),) = other._books.entries.items()
+    wait(me, other, until=3.5 * HALF_LIFE)
+    exchange(me, other, 3.5 * HALF_LIFE)
+    assert other._books.entries[key] == before  # nothing was added: it only reads as less
+    assert other.evidence()["a"][-1] == pytest.approx(3 * PER_UNIT * 2**-3.5, rel=1e-5)
+    me.observe("a", ONE)
+    exchange(me, other, 3.5 * HALF_LIFE)
+    after = other._books.entries[key]
+    assert (before.epoch, after.epoch) == (0, 3)
+    assert after.seq > before.seq
+    assert after.evidence["a"][-1] == int(3 * PER_UNIT) // 8 + int(2**0.5 * PER_UNIT)
+    assert after == me._books.entries[key]
+
+
+def test_ones_own_words_of_an_older_epoch_are_no_other_future():
+    me = fading()
+    me.connect("peer")
+    for _ in range(16):
+        me.observe("a", ONE)
+    ((_, said),) = me.tick(1.0)
+    wait(me, until=3.5 * HALF_LIFE)
+    me.observe("a", ONE)
+    me.tick(3.5 * HALF_LIFE)
+    before = me.state()
+    me.receive("peer", said, 3.5 * HALF_LIFE)
+    assert me.state() == before
+    assert len(me._books.entries) == 1
+
+
+def test_an_agent_that_is_gone_fades_by_itself_and_is_dropped_after_sixty_half_lives():
+    me, other = fading("me"), fading("other")
+    me.observe("a", ONE)
+    exchange(me, other, 1.0)
+    del me
+    other.tick(10 * HALF_LIFE)
+    assert other.evidence()["a"][-1] == PER_UNIT // 2**10
+    other.tick(59 * HALF_LIFE)
+    assert other.known() == {"me", "other"}
+    other.changes()
+    other.tick(61 * HALF_LIFE)
+    assert other.evidence() == {}
+    assert other.known() == {"other"}
+    ((part, gone),) = (each for each in other.changes().items() if each[0].startswith("entry"))
+    assert (part.split()[1], gone) == ("me", None)
+    # and who still holds it cannot bring it back
+    old = entry(epoch=0, layout=2)
+    other.receive("peer", message(old), 61 * HALF_LIFE)
+    assert other.evidence() == {}
+    assert not other.refusals
+
+
+def test_ones_own_present_entry_is_dropped_too_and_the_next_observation_opens_another():
+    me = fading()
+    me.observe("a", ONE)
+    wait(me, until=61 * HALF_LIFE)
+    assert me.own() == {}
+    me.observe("a", ONE)
+    assert me.own()["a"][-1] == pytest.approx(PER_UNIT, abs=2)
+
+
+def test_an_arm_whose_traffic_ended_reads_its_true_rate():
+    """Rewards come half a half-life late; weighed then, sqrt(2) of the rate would be read."""
+    me, rate, n = wide("me"), 0.25, 400
+    paid = [nth for nth in range(n) if int((nth + 1) * rate) > int(nth * rate)]
+    for now in range(n + int(HALF_LIFE)):
+        me.tick(float(now))
+        if now < n:
+            me.observe("a", (0, 0, 0, PER_UNIT), at=float(now))
+        begun = now - int(HALF_LIFE / 2)
+        if begun in paid:
+            me.observe("a", (PER_UNIT, 0, 0, 0), at=float(begun))
+        if 0 <= begun < n:
+            closed = (0, PER_UNIT * (begun in paid), PER_UNIT, 0)
+            me.observe("a", closed, at=float(begun))
+    power, closed_power, closed_count, count = me.evidence()["a"]
+    weights = [2.0 ** (nth / HALF_LIFE) for nth in range(n)]
+    true = sum(weights[nth] for nth in paid) / sum(weights)
+    assert true == pytest.approx(rate, rel=0.02)
+    assert power / count == pytest.approx(true, rel=1e-4)
+    assert closed_power / closed_count == pytest.approx(true, rel=1e-4)
+
+
+@pytest.mark.parametrize("epochs", [0, 1, 5, 9])
+def test_rewards_that_come_after_a_restart_and_some_epochs_are_within_the_bounds(epochs):
+    """Decided, restarted, rewarded; at a neighbour that joins late."""
+    now, me = 0.0, wide("me")
+    for _ in range(150):
+        now += 1.0
+        me.tick(now)
+        me.observe("a", (0, 0, 0, PER_UNIT), at=now)
+    again = wide("me", clock=lambda: now)
+    again.restore(json.loads(json.dumps(me.state())))
+    now += epochs * HALF_LIFE
+    for nth in range(150):
+        again.tick(now)
+        again.observe("a", (REWARD, 0, 0, 0), made=1, at=float(nth + 1))
+        again.observe("a", (0, REWARD, PER_UNIT, 0), made=1, at=float(nth + 1))
+    other = wide("other", clock=lambda: now)
+    exchange(again, other, now)
+    assert not again.refusals
+    assert set(other.refusals) <= {"rewards of decisions that are not here yet"}
+    assert other._books.entries == again._books.entries
+    power, closed_power, closed_count, count = other.evidence()["a"]
+    assert power / count == pytest.approx(2.5, rel=1e-3 * 2**epochs / 8)
+    assert closed_power / closed_count == pytest.approx(2.5, rel=1e-3)
+    assert closed_count == pytest.approx(count, rel=2e-3)
+
+
+@pytest.mark.parametrize("epochs", [0, 3])
+def test_what_void_decisions_added_is_taken_back_as_what_it_is_worth_by_then(epochs):
+    """A disk set back rewards again what its future had; then it hears of that, epochs later."""
+    now, friend, me = 100.0, wide("friend"), wide("me")
+    friend.tick(now)
+    me.tick(now)
+    for _ in range(20):
+        made = me.observe("a", (0, 0, 0, PER_UNIT), at=now)
+    exchange(me, friend, now)
+    copy = json.loads(json.dumps(me.state()))
+    for _ in range(20):
+        me.observe("a", (REWARD, 0, 0, 0), made=made, at=now)
+        me.observe("a", (0, REWARD, PER_UNIT, 0), made=made, at=now)
+    exchange(me, friend, now)
+    again = wide("me", clock=lambda: now)
+    again.restore(copy)
+    again.tick(now + 1.0)
+    for _ in range(20):
+        again.observe("a", (REWARD, 0, 0, 0), made=made, at=now)
+        again.observe("a", (0, REWARD, PER_UNIT, 0), made=made, at=now)
+    for _ in range(4):  # and decides anew
+        again.observe("a", (0, 0, 0, PER_UNIT), at=now)
+    later = now + 2.0 + epochs * HALF_LIFE
+    wait(again, friend, until=later)
+    exchange(again, friend, later, rounds=8)
+    assert again.void_through == made
+    assert friend._books.entries == again._books.entries
+    worth = PER_UNIT * 2.0 ** ((now - later) / HALF_LIFE)
+    expected = (2.5 * 20 * worth, 2.5 * 20 * worth, 20 * worth, 24 * worth)
+    assert friend.evidence()["a"] == pytest.approx(expected, abs=150)
+
+
+def test_rewards_are_allowed_by_what_decisions_are_worth_in_the_same_epoch():
+    me, now = wide("me", clock=lambda: 4.5 * HALF_LIFE), 4.5 * HALF_LIFE
+    decided = entry(epoch=0, layout=3, evidence={"a": (0, 0, 0, 1600 * PER_UNIT)})
+    rewarded = entry(incarnation=2, epoch=4, layout=3)
+    for pulls, allowed in ((90, True), (1600, False)):  # 100 are left of the decisions
+        row = (pulls * REWARD, 0, 0, 0)
+        said = replace(rewarded, seq=pulls, evidence={"a": row})
+        me.receive("peer", message(decided, said), now)
+        assert (said.key in me._books.entries and not me.refusals) == allowed
+
+
+def test_what_is_folded_is_brought_to_the_present_epoch():
+    world = DriftingWorld(Origins, 2, skew=0.0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("posse.live.exchange.own.FOLDED_ABOVE", 2)
+        for _ in range(12):
+            world.observe("agent0", 7)
+            world.settle(rounds=8)
+            world.restart("agent0")
+            world.now += HALF_LIFE
+    one, other = world.agents.values()
+    world.observe("agent0", 1)
+    world.settle(rounds=12)
+    assert len(one._books.of("agent0")) < 6
+    assert one._books.entries == other._books.entries
+    left = world.read(other._epochs.position)
+    for arm in left:
+        count = other.evidence().get(arm, (0, 0))[-1]
+        assert count == pytest.approx(left[arm][-1], abs=100)
+    assert not world.all_refusals()
+
+
+def test_more_of_a_folded_incarnation_is_added_as_what_it_is_worth_now():
+    """A disk was set back: what it forgot comes back after its incarnation was folded."""
+    world = DriftingWorld(Origins, 2, skew=0.0)
+    world.observe("agent0", 40)
+    world.settle(rounds=3)
+    world.back_up("agent0")
+    world.observe("agent0", 9)
+    world.tick("agent0")
+    held_back = [each for each in world.network if each[0] == "agent0"]
+    world.network.clear()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("posse.live.exchange.own.FOLDED_ABOVE", 1)
+        world.restart("agent0", backup=0)
+        for _ in range(3):
+            world.observe("agent0", 3)
+            world.pass_epoch()
+            world.settle(rounds=14)
+            world.restart("agent0")
+    world.network += held_back
+    world.deliver_all()
+    world.settle(rounds=14)
+    one, other = world.agents.values()
+    assert one._books.entries == other._books.entries
+    left = world.read(other._epochs.position)
+    for arm in left:
+        assert other.evidence()[arm][-1] == pytest.approx(left[arm][-1], abs=100)
+    assert not world.all_refusals()
+
+
+def test_an_entry_of_an_epoch_no_clock_near_ours_can_say_is_refused_and_counted():
+    me = fading(now=10.5 * HALF_LIFE)
+    near, far = entry(epoch=11, layout=2), entry(origin="liar", epoch=12, layout=2)
+    ((_, answer),) = me.receive("peer", message(near, far), 10.5 * HALF_LIFE)
+    assert me.refusals == {AHEAD: 1}
+    assert me.known() == {"me", "other"}
+    assert answer.holds == (("other", 1, 1),)  # not acknowledged, the other comes again
+
+
+def test_an_entry_that_goes_back_is_refused_in_any_epoch():
+    me = fading(now=3.5 * HALF_LIFE)
+    me.receive("peer", message(entry(seq=1, pulls=16, epoch=1, layout=2)), 3.5 * HALF_LIFE)
+    less = entry(seq=2, pulls=3, epoch=3, layout=2)
+    me.receive("peer", message(less), 3.5 * HALF_LIFE)
+    assert me.refusals == {"goes back": 1}
+    enough = replace(less, evidence={"a": (0, 4 * PER_UNIT)})
+    me.receive("peer", message(enough), 3.5 * HALF_LIFE)
+    assert me._books.entries[enough.key] == enough
+
+
+def test_the_rate_cap_allows_for_the_weight_of_a_pull():
+    cap = RateCap(per_second=1.0, since=0.0)
+    me = fading(now=100.0, rate_cap=cap)
+    me.receive("peer", message(entry(pulls=199, epoch=1, layout=2)), 100.0)
+    assert not me.refusals
+    me.receive("peer", message(entry(seq=2, pulls=201, epoch=1, layout=2)), 100.0)
+    assert me.refusals == {"more pulls than the rate allows": 1}
+
+
+def test_a_clock_that_jumps_ten_epochs_ahead_destroys_no_evidence():
+    steady = [0.0]
+    me = fading(monotonic=lambda: steady[0])
+    for second in range(40):
+        steady[0] = float(second)
+        jump = 10 * HALF_LIFE if 10 <= second < 20 else 0.0
+        me.tick(second + jump)
+        me.observe("a", ONE)
+    assert me.refusals == {JUMPED: 1}
+    me.tick(40.0)
+    for second in range(40, 200):
+        steady[0] = float(second)
+        me.tick(float(second))
+    # time stood still until it had caught up: nothing reads as less than by the right clock / 2
+    right = sum(2.0 ** ((second - 199.0) / HALF_LIFE) for second in range(40))
+    assert right / 2 < me.own()["a"][-1] / PER_UNIT < 2 * right
+
+
+def test_two_agents_whose_clocks_are_a_hundredth_apart_hold_the_same_and_read_alike():
+    world = DriftingWorld(Origins, 2, skew=0.02)
+    world.settle(rounds=3)
+    for _ in range(30):
+        world.observe("agent0", 5)
+        world.observe("agent1", 5)
+        world.settle(rounds=8)
+    one, other = world.agents.values()
+    assert one._books.totals == other._books.totals
+    for arm, values in one.evidence().items():
+        assert values[-1] / other.evidence()[arm][-1] == pytest.approx(2.0**0.01, rel=0.02)
+    assert not world.all_refusals()
+
+
+def test_without_a_half_life_nothing_is_said_of_epochs():
+    me = agent(clock=lambda: 1e9)
+    me.observe("a", ONE)
+    me.connect("peer")
+    ((_, said),) = me.tick(1e9)
+    assert (said.entries[0].layout, said.entries[0].epoch) == (1, 0)
+    revision = me.revision
+    me.tick(2e9)
+    assert me.evidence() == {"a": ONE}
+    assert me.revision == revision
+    assert "epoch" not in me.state()
+
+
+def test_the_revision_rises_when_evidence_fades_and_not_between_ticks():
+    me = fading()
+    me.observe("a", ONE)
+    before, read = me.revision, me.evidence()
+    assert me.evidence() == read
+    assert me.revision == before
+    me.tick(10.0)
+    assert me.revision > before
+    assert me.evidence()["a"][-1] < read["a"][-1]
