@@ -208,6 +208,7 @@ class Agent:
     def set_sites(self, sites: str | float) -> None:
         """Read the evidence of others in another way from now on."""
         self._use(self.arm_names, sites)
+        self._judge = Judge(self.stop, self._evidence, self.exchange)
 
     def sharing(self, lock: AbstractContextManager[Any] | None = None) -> Sharing | None:
         """What settling now would give up by own closed decisions, and with others'; None: flows.
@@ -298,7 +299,7 @@ class Agent:
 
         Nothing stops by itself. Where sites differ it is about this one only. lock: as of `arms`.
         """
-        here = getattr(self, "sites", "alike") != "alike"
+        here = self.sites != "alike"
         return self._judge.of(self.arm_names, here, nullcontext() if lock is None else lock)
 
     def _summary(
