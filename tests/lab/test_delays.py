@@ -168,6 +168,24 @@ def test_other_algorithms_are_refused_before_the_first_round(name, example_of):
         simulate(BERNOULLI.delayed(mean=3), algorithm, keep=())
 
 
+class Cautious(posse.Isolated):
+    def learn(self, state, arms, rewards, weights):
+        return super().learn(state, arms, 0.5 * rewards, weights)
+
+
+class CautiousAlways(Cautious):
+    def hear(self, state, arms, heard, weights):
+        return state
+
+
+@pytest.mark.filterwarnings("ignore:.*can be saved but not rerun")
+def test_who_learns_in_another_way_must_hear_in_another_way():
+    with pytest.raises(ValueError, match="Cautious, which has a learn of its own: give it hear"):
+        simulate(BERNOULLI.delayed(mean=3), Cautious(TS))
+    simulate(BERNOULLI, Cautious(TS))
+    simulate(BERNOULLI.delayed(mean=3), CautiousAlways(TS))
+
+
 def test_rewards_without_a_lowest_wait():
     late = GAUSSIAN.delayed(mean=3)
     with pytest.raises(ValueError, match=r"open='count' .*'gaussian' lie in .*use open='wait'"):

@@ -84,8 +84,7 @@ def test_under_flows_nobody_wins_but_one_may_be_good_enough():
 
 
 def test_where_sites_differ_it_is_about_this_one():
-    here, there = agent(), agent()
-    here.sites = "differ"
+    here, there = agent(sites="differ"), agent()
     here.connect("there")
     there.connect("here")
     learn(there, "red", 100, 90)

@@ -101,6 +101,11 @@ def check_algorithm(label: str, algorithm: Any, bandit: Bandit, keep: tuple[str,
         raise ValueError(f"keep: {label} is {type(algorithm).__name__}, which has no beliefs")
 
 
+def _definer(algorithm: Any, method: str) -> Any:
+    """The class that a method comes from."""
+    return next((cls for cls in type(algorithm).__mro__ if method in vars(cls)), object)
+
+
 def _check_late(
     label: str, algorithm: Any, model: Any, bandit: Bandit, keep: tuple[str, ...]
 ) -> None:
@@ -109,6 +114,11 @@ def _check_late(
         raise ValueError(
             f"{label} is {type(algorithm).__name__}, which cannot hear late rewards: delayed "
             "bandits are for Decentralized, Isolated, Centralized and Flooding"
+        )
+    if _definer(algorithm, "learn") not in _definer(algorithm, "hear").__mro__:
+        raise ValueError(
+            f"{label} is {type(algorithm).__name__}, which has a learn of its own: give it hear "
+            "too, which takes its place where rewards come late"
         )
     counts = isinstance(algorithm, Timed) and algorithm.open == "count"
     if counts and algorithm.assumed(bandit.family.rewards.low, model) is None:

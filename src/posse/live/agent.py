@@ -299,8 +299,8 @@ class Agent:
 
         Nothing stops by itself. Where sites differ it is about this one only. lock: as of `arms`.
         """
-        here = self.sites != "alike"
-        return self._judge.of(self.arm_names, here, nullcontext() if lock is None else lock)
+        lock = nullcontext() if lock is None else lock
+        return self._judge.of(self.arm_names, self.sites != "alike", lock)
 
     def _summary(
         self,

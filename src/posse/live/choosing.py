@@ -58,17 +58,18 @@ class Chooser:
             arms = argmax(scores, generator).reshape(-1).tolist()
         else:
             arms = draw(probabilities, count, generator)
-        choices = []
+        names, chances, choices = subset.names, probabilities.tolist(), []
         for arm in arms:
-            if probabilities[arm] <= 0.0:  # less than can be told, but who evaluates divides by it
+            if chances[arm] <= 0.0:  # less than can be told, but who evaluates divides by it
                 (arm,) = draw(probabilities, 1, generator)
-            chance = float(probabilities[arm])
-            choices.append(Choice(subset.names[arm], chance, subset.names, probabilities))
+            choices.append(Choice(names[arm], chances[arm], names, probabilities))
         return choices
 
     def _mixed(self, beliefs: Beliefs, subset: Subset, said: FloatArray, t: int) -> FloatArray:
         """What the shares make of the policy's probabilities; the same array if nothing."""
         new = self.shares.new(beliefs.closed, subset.places)
+        if new is None and self.shares.min_share == 0:
+            return said
         return self.shares.mixed(
             said, new, lambda: self._between(beliefs, [subset.names[k] for k in _others(new)], t)
         )
