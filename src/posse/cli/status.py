@@ -204,7 +204,19 @@ def _arms(arms: dict[str, dict[str, Any]], holds: dict[str, Any], title: str) ->
             _count(arm["pulls_here"]),
             _count(arm["pulls_in_network"]),
         )
-    return [Text(title, "italic"), table, *map(Text, _windows(arms, holds)), Text("")]
+    said = [*_windows(arms, holds), *_sites(holds.get("sites"))]
+    return [Text(title, "italic"), table, *map(Text, said), Text("")]
+
+
+def _sites(sites: dict[str, Any] | None) -> Iterator[str]:
+    """Whether sites differ, and what their sharing gained; an older agent does not say."""
+    if sites is None:
+        return
+    if sites["differ"]:
+        yield f"sites: {sites['differ']}"
+    alone, shared = sites["loss_alone"], sites["loss_shared"]
+    if alone is not None and shared is not None and sites["alike"] is not None:
+        yield f"sharing: to settle now would give up {shared:.2g}, by this site alone {alone:.2g}"
 
 
 def _windows(arms: dict[str, dict[str, Any]], holds: dict[str, Any]) -> Iterator[str]:

@@ -148,6 +148,11 @@ class ArmAnswer(Struct):
     pulls_in_network: float
     open_here: float
     open_in_network: float
+    network_mean: Annotated[float | None, Meta(description="of the average over sites")] = None
+    network_low: float | None = None
+    network_high: float | None = None
+    sd_between_sites: float | None = None
+    sites_differ: bool = False
 
 
 class VerdictAnswer(Struct):
@@ -190,6 +195,23 @@ class EvidenceAnswer(Struct):
     held: dict[str, list[int]]
 
 
+class SitesAnswer(Struct):
+    """How the evidence of other sites is read, and what it gained.
+
+    read: "alike", "differ" or a number, as in agent.toml. alike: the probability that the means of
+    all arms are the same at all sites; null where there is nothing to compare. differ: a sentence
+    where there is little doubt that they are not. loss_alone: what settling for the best arm now
+    would give up on average, by the closed decisions of this site alone; loss_shared: the same by
+    those of all, as they are read here.
+    """
+
+    read: str
+    alike: float | None
+    differ: str | None
+    loss_alone: float | None
+    loss_shared: float | None
+
+
 class ExperimentAnswer(Struct):
     """One experiment: its arms, how many decisions since the start, and what operators set.
 
@@ -211,6 +233,7 @@ class ExperimentAnswer(Struct):
     half_life: float | None
     pinned: str | None
     paused: list[str]
+    sites: SitesAnswer
 
 
 class ExperimentsAnswer(Struct):

@@ -8,7 +8,7 @@ from posse.live.experiment import Experiment
 from posse.live.http.answers import Answer, Refusal
 from posse.live.http.metrics import CONTENT_TYPE
 from posse.live.http.metrics import metrics as numbers
-from posse.live.http.models import ExperimentAnswer, ExperimentsAnswer, StatusAnswer
+from posse.live.http.models import ExperimentAnswer, ExperimentsAnswer, SitesAnswer, StatusAnswer
 from posse.live.http.traffic import traffic_of
 from posse.live.node import Node
 
@@ -53,6 +53,7 @@ def _shown(experiment: Experiment) -> ExperimentAnswer:
         half_life=experiment.agent.half_life,
         pinned=controls["pinned"],
         paused=controls["paused"],
+        sites=SitesAnswer(**experiment.sites()),
     )
 
 
