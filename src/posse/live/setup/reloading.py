@@ -23,7 +23,7 @@ FIXED = (
 OUTSIDE = "neighbours", "router", "listen"  # by which others are reached
 CHANGING = (  # of an experiment
     "arms", "reward_window", "default_reward", "remember",
-    "min_share", "new_arm_share", "new_arm_pulls",
+    "min_share", "new_arm_share", "new_arm_pulls", "sites",
 )  # fmt: skip
 PATIENCE = 10.0  # seconds for which an address that was just in use may stay so
 
@@ -102,6 +102,7 @@ class Reloading:
             each.set_silence(Silence(settings.reward_window, settings.default_reward))
             each.remember = settings.remember
             each.set_arms(settings.arms, settings.shares)
+            each.set_sites(settings.sites)
             self.maker.configure(new, each)
             each.connect(new.neighbours)
         node.take_over(
