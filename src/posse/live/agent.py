@@ -209,7 +209,7 @@ class Agent:
     def set_sites(self, sites: str | float) -> None:
         """Read the evidence of others in another way from now on."""
         self._use(self.arm_names, sites)
-        self._judge = Judge(self.stop, self._evidence, self.exchange)
+        self._judge = Judge(self.stop, self._evidence, self.exchange, self.policy)
 
     def sharing(self, lock: AbstractContextManager[Any] | None = None) -> Sharing | None:
         """What settling now would give up by own closed decisions, and with others'; None: flows.
