@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from posse.bandits import Bandit, UniformMeans, take
+from posse.bandits import Bandit, UniformMeans
 from posse.checks import FrozenArray
 from posse.families import Bernoulli, Bounded, Exponential, Gaussian, Interval, Poisson
 
@@ -165,12 +165,6 @@ def test_what_the_caller_does_to_the_array_later_does_not_matter():
     assert isinstance(bandit.means, FrozenArray)
     fixed = bandit.means_of_run(0, np.random.default_rng(0))
     assert fixed[0] == 0.1
-
-
-def test_values_of_the_arms_played():
-    values = np.array([[0.1, 0.2, 0.3], [1.0, 2.0, 3.0]])
-    arms = np.array([[2, 0, 0, 1], [1, 1, 2, 0]])
-    np.testing.assert_array_equal(take(values, arms), [[0.3, 0.1, 0.1, 0.2], [2.0, 2.0, 3.0, 1.0]])
 
 
 class Drawing:

@@ -10,7 +10,7 @@ import posse
 from posse import beliefs, networks
 from posse.algorithms import Problem
 from posse.calibration import SIGNS
-from posse.families import Bernoulli, Gaussian
+from posse.families import Gaussian
 from posse.lab.compiled import plan
 from posse.lab.experiments import Experiment
 from posse.policies import ThompsonSampling
@@ -107,17 +107,17 @@ def test_what_floods_over_links_that_come_and_go_fades_on_its_way(typical_means)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("half_life", [1.0, 20.0])
-def test_of_an_arm_that_is_always_played_count_tends_to_one_over_one_minus_g(kind, half_life):
+def test_an_arm_that_is_always_played_is_worth_one_over_one_minus_g_pulls(kind, family):
     """Per agent for whoever is alone, N times as much where all that is known is shared."""
-    network = networks.complete(4)
-    arms, rewards = np.zeros((400, RUNS, 4), int), np.ones((400, RUNS, 4))
-    weights = [np.asarray(network.weights)] * 400
-    belief = played(kind(TS, half_life=half_life), Bernoulli(1, 2), network, arms, rewards, weights)
-    count = 1 / (1 - 0.5 ** (1 / half_life)) * (1 if kind is posse.Isolated else 4)
-    np.testing.assert_allclose(belief[0, ..., 0], 1 + count, rtol=1e-5)
-    np.testing.assert_allclose(belief[1, ..., 0], 2, rtol=1e-12)
-    np.testing.assert_array_equal(belief[..., 1:], beliefs.prior(Bernoulli(1, 2), (2, 4), 2))
+    network, rounds, half_life = networks.complete(4), 60, 2.0
+    arms, rewards = np.zeros((rounds, RUNS, 4), int), np.ones((rounds, RUNS, 4))
+    weights = [np.asarray(network.weights)] * rounds
+    belief = played(kind(TS, half_life=half_life), family, network, arms, rewards, weights)
+    pulls = 1 / (1 - 0.5 ** (1 / half_life)) * (1 if kind is posse.Isolated else 4)
+    whole = family.prior() + pulls * family.statistic(np.asarray(1.0))
+    expected = np.broadcast_to(whole[:, None, None], belief.shape[:-1])
+    np.testing.assert_allclose(belief[..., 0], expected, rtol=1e-8, atol=1e-8)
+    np.testing.assert_array_equal(belief[..., 1:], beliefs.prior(family, (RUNS, 4), 2))
 
 
 # In the lab ---------------------------------------------------------------------------------

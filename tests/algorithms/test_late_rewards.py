@@ -6,7 +6,7 @@ import pytest
 import posse
 from posse import beliefs, networks
 from posse.algorithms import Heard, Problem
-from posse.families import FAMILIES, Bernoulli, Gaussian
+from posse.families import FAMILIES, Bernoulli, Bounded, Gaussian
 from posse.policies import ThompsonSampling
 
 TS = ThompsonSampling()
@@ -37,7 +37,14 @@ def played(algorithm, family, network, arms, rewards, delays, rounds=None):
     for t in range(1, (rounds or len(arms)) + 1):
         heard = heard_in(t, arms, rewards, delays)
         state = algorithm.hear(state, arms[t - 1], heard, network.weights)
-    return state.belief
+    if state.exact is None:
+        return state.belief
+    if isinstance(family, Bernoulli | Bounded):
+        prior = family.prior()[:, None, None, None]
+        np.testing.assert_array_equal(state.belief, np.maximum(state.exact, prior))
+    else:
+        np.testing.assert_array_equal(state.belief, state.exact)
+    return state.exact
 
 
 def slow(algorithm, family, network, arms, rewards, delays):
@@ -136,6 +143,29 @@ def test_an_open_pull_counts_as_a_failure_or_not_at_all():
     assert belief["wait", 1] == [1, 1]
     assert belief["count", 3] == [2, 3]  # the two that never come stay failures
     assert belief["wait", 3] == [2, 1]
+
+
+def test_a_correction_that_comes_after_its_pull_has_spread_leaves_a_belief():
+    """16 on a cycle: a pull of weight 16 has spread when its success takes 16 failures back."""
+    network, family, algorithm = (
+        networks.cycle(16),
+        Bernoulli(),
+        posse.Decentralized(TS, open="count"),
+    )
+    arms, rewards = np.zeros((9, RUNS, 16), int), np.zeros((9, RUNS, 16))
+    arms[:, :, 1:], rewards[0, :, 0] = 1, 1.0
+    arms[1:, :, 0], delays = 2, np.full(arms.shape, NEVER)
+    delays[0, :, 0] = 5
+    exact = played(algorithm, family, network, arms, rewards, delays, rounds=6)
+    assert exact[1, 0, 0, 0] < 0
+    state = algorithm.init(Problem(16, N_ARMS, 9, family, network, RUNS))
+    for t in range(1, 10):
+        heard = heard_in(t, arms, rewards, delays)
+        state = algorithm.hear(state, arms[t - 1], heard, network.weights)
+        assert (state.belief >= 1).all()
+        algorithm.choose(state, t + 1, np.random.default_rng(t))
+    # of the whole network nothing is lost: one success of weight 16, no failure of arm 0
+    np.testing.assert_allclose((state.exact - 1)[:, 0, :, 0].sum(axis=-1), [16, 0], atol=1e-9)
 
 
 def test_what_counts_is_the_bandits_lowest_reward_in_the_agents_model():

@@ -45,6 +45,11 @@ def test_a_winner_by_the_evidence_of_all():
     assert one.verdict() is found  # not computed again
 
 
+def test_a_policy_that_starves_challengers_is_told_so():
+    assert agent().verdict().sentence.endswith("; policy 'top-two' gets there sooner")
+    assert agent(policy=posse.TopTwo()).verdict().sentence.endswith("of the 3.0 needed")
+
+
 def test_only_closed_decisions_count():
     one = agent(silent_default=0.0)
     made = [one.begin(arm, 0.0) for arm in ARMS for _ in range(100)]

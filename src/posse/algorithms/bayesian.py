@@ -26,6 +26,8 @@ class BayesianState:
     horizon: int
     learning_rate: float
     lowest: float = field(default=-math.inf, kw_only=True)  # the least that an arm can pay
+    # of Algorithm 1 with late rewards, what `belief` is read from: see `timed.attainable`
+    exact: FloatArray | None = field(default=None, kw_only=True)
 
     def with_belief(self, belief: FloatArray) -> BayesianState:
         """The same model with another belief."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from posse import beliefs, checks
 from posse.algorithms.algorithm import Heard, Problem
 from posse.algorithms.bayesian import BayesianState
-from posse.algorithms.timed import Timed
+from posse.algorithms.timed import Timed, attainable
 from posse.randomness import FloatArray, IntArray
 
 
@@ -58,7 +58,10 @@ learning_rate=1.0)
     ) -> BayesianState:
         """The same of late rewards; what corrects a pull is tempered as the pull was."""
         updated = self._told(state, arms, heard, state.learning_rate)
-        return state.with_belief(beliefs.merge(updated, weights))
+        merged = beliefs.merge(updated, weights)
+        if self.open != "count":
+            return state.with_belief(merged)
+        return replace(state, belief=attainable(merged, state.family), exact=merged)
 
     def numbers_sent(self, state: BayesianState, t: int, links: IntArray) -> FloatArray:
         """Each agent tells its D K natural parameters over every link in use: (R,)."""

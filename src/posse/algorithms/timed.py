@@ -39,7 +39,8 @@ class Timed(BayesianAlgorithm):
 
     def _faded(self, state: BayesianState) -> FloatArray:
         """The beliefs as a round finds them, one round older than the last one left them."""
-        return beliefs.fade(state.belief, state.family, self.fading)
+        held = state.belief if state.exact is None else state.exact
+        return beliefs.fade(held, state.family, self.fading)
 
     def assumed(self, lowest: float, family: Family) -> FloatArray | None:
         """The statistic (D,) that an open pull counts as, in this model; None: as nothing."""
@@ -88,3 +89,18 @@ class Timed(BayesianAlgorithm):
         for row, added in zip(rows, learning_rate * statistics, strict=True):
             np.add.at(row, cells, added)  # an agent may hear of one arm several times
         return updated
+
+
+def attainable(belief: FloatArray, family: Family) -> FloatArray:
+    """The nearest belief that rewards can lead to: nothing that they only add to is negative.
+
+    When a correction is made where its pull was, the pull has long spread over the network. So an
+    agent of Algorithm 1 may hold more corrections than pulls for a while, a Beta of negative
+    parameters, until they have mixed as well.
+    """
+    rewards = family.rewards
+    if not (np.isfinite(rewards.low) and np.isfinite(rewards.high)):
+        return belief
+    ends = family.statistic(np.array([rewards.low, rewards.high]))  # (D, 2)
+    floor = np.where(ends.min(axis=1) >= 0, family.prior(), -np.inf)
+    return np.maximum(belief, floor.reshape(-1, *[1] * (belief.ndim - 1)))

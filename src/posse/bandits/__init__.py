@@ -3,7 +3,7 @@
 Rewards may come late: see `delays`.
 """
 
-from posse.bandits.bandit import Bandit, take
+from posse.bandits.bandit import Bandit
 from posse.bandits.delays import DELAYS, Delay, GeometricDelay
 from posse.bandits.drift import DRIFTS, Drift, RandomWalk, Rotation, Sines
 from posse.bandits.means import MEANS, SiteMeans, UniformMeans
@@ -21,5 +21,4 @@ __all__ = [
     "Sines",
     "SiteMeans",
     "UniformMeans",
-    "take",
 ]

@@ -232,8 +232,3 @@ class Bandit:
         except Exception as error:  # whatever a user's function may raise
             raise ValueError(f"means: drawing them by {function!r} failed: {error}") from error
         return check_means(self.family, means, drawn=True)
-
-
-def take(values: FloatArray, arms: Any) -> FloatArray:
-    """The value of each arm played: values (R, K), arms (R, N) -> (R, N)."""
-    return np.take_along_axis(values, arms, axis=-1)

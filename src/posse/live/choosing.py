@@ -15,13 +15,14 @@ from posse.families.family import Family
 from posse.live.beliefs import Beliefs, Subset
 from posse.live.evidence import PROBES
 from posse.live.shares import Shares, draw
-from posse.policies import BayesUCB, Greedy, ThompsonSampling
+from posse.policies import BayesUCB, Greedy, ThompsonSampling, TopTwo
 from posse.policies.policy import Policy, argmax
 from posse.race import Race
 from posse.randomness import FloatArray
 
 TRIES, TIME, ERROR = 300, 10, 1e-9  # choices by which a policy is tried, in which round
-HONEST = ThompsonSampling, BayesUCB, Greedy  # as tests show for all families: to try them takes ms
+# as tests show for all families: to try them again takes milliseconds
+HONEST = ThompsonSampling, BayesUCB, Greedy, TopTwo
 
 
 class Choice(NamedTuple):

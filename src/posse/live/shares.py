@@ -96,6 +96,6 @@ def floored(probabilities: FloatArray, least: float) -> FloatArray:
 def draw(probabilities: FloatArray, count: int, generator: Randomness) -> list[int]:
     """So many arms drawn by their probabilities, never one of probability 0."""
     up_to = np.cumsum(probabilities)
-    drawn = np.searchsorted(up_to, generator.random((count,)) * up_to[-1], side="right")
-    last = int(np.flatnonzero(probabilities)[-1])  # a product may round up to the sum
-    return np.minimum(drawn, last).tolist()  # type: ignore[no-any-return]
+    # a uniform below 1 times the sum is below the sum, however it is rounded
+    below = generator.random((count,)) * up_to[-1]
+    return np.searchsorted(up_to, below, side="right").tolist()  # type: ignore[no-any-return]
