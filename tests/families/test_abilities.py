@@ -140,7 +140,11 @@ def test_a_class_without_the_base_has_the_defaults():
     said = {name: ability(Plain(), name) for name in vars(Abilities) if not name.startswith("_")}
     assert said.pop("powers") == (1,)
     assert len(said.pop("edges")) == 0
+    means = np.array([0.2, 0.7])
+    assert said.pop("variance")(means) is None
+    assert said.pop("site_unit")(means) is means
     assert said == {
+        "site_spread": 1.0,
         "assumption": "",
         "kernel": None,
         "reward_kernel": None,
