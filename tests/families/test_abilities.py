@@ -140,6 +140,7 @@ def test_a_class_without_the_base_has_the_defaults():
     said = {name: ability(Plain(), name) for name in vars(Abilities) if not name.startswith("_")}
     assert said.pop("powers") == (1,)
     assert len(said.pop("edges")) == 0
+    assert said.pop("variance")(np.ones(2)) is None
     assert said == {
         "assumption": "",
         "kernel": None,
