@@ -97,6 +97,8 @@ def look(world: World) -> None:
         world.history.untold = True
         world.history.excused |= world.history.acknowledged
     excuse_void(world)
+    if world.plan.half_life is not None:  # a sum that fades does not tell what is in it
+        return
     for site in world.sites.values():
         if site.node is None:
             continue
