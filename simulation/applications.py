@@ -65,7 +65,8 @@ def void(site: Site, key: Key, got: object) -> bool:
     """Whether a reward was refused, and rightly, as a disk set back made its decision void."""
     assert site.node is not None
     record = site.memory.decisions[key].record
-    return isinstance(got, Void) and is_void(site.node.experiment(key[0]), record)
+    then = key in site.memory.then
+    return then and isinstance(got, Void) and is_void(site.node.experiment(key[0]), record)
 
 
 def pull(world: World, a: int, b: int) -> None:
