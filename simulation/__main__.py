@@ -6,6 +6,7 @@ import argparse
 import sys
 
 from simulation.campaign import campaign, report, verdict
+from simulation.fading import fading_plan_of
 from simulation.mutations import table
 from simulation.schedule import plan_of
 from simulation.verdict import run
@@ -28,6 +29,7 @@ def main() -> int:
     parser.add_argument(
         "--memories", action="store_true", help="of one seed: with memory snapshots put back"
     )
+    parser.add_argument("--fading", action="store_true", help="with a half-life, and epochs")
     parser.add_argument("--mutations", type=int, help="so many schedules without each rule")
     asked = parser.parse_args()
     exchanges = (asked.exchange,) if asked.exchange else ("origins", "flows")
@@ -40,6 +42,8 @@ def main() -> int:
         failed = 0
         for exchange in exchanges:
             plan = plan_of(asked.seed, exchange, asked.memories)
+            if asked.fading:
+                plan = fading_plan_of(asked.seed, exchange)
             if run(plan) is None:
                 print(f"seed {asked.seed}, {exchange}: {len(plan.steps)} steps, all promises kept")
             else:
@@ -47,7 +51,8 @@ def main() -> int:
                 failed += 1
         return min(1, failed)
     seeds = range(asked.first, asked.first + asked.schedules)
-    return min(1, campaign(seeds, exchanges, asked.processes, asked.failures))
+    options = asked.processes, asked.failures, asked.fading
+    return min(1, campaign(seeds, exchanges, *options))
 
 
 if __name__ == "__main__":

@@ -79,6 +79,7 @@ def settings_of(
     default_reward: float | None,
     remember: float | None,
     operators: tuple[str, ...] = (),
+    half_life: float | None = None,
 ) -> Settings:
     """The settings of an agent, as its agent.toml would give them."""
     made = {
@@ -91,6 +92,7 @@ def settings_of(
             reward_window=window,
             default_reward=default_reward,
             remember=remember,
+            half_life=half_life,
         )
         for each, arms in experiments
     }

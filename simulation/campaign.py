@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 
+from simulation.fading import fading_plan_of
 from simulation.schedule import Plan, plan_of
 from simulation.shrink import shrink
 from simulation.verdict import run
@@ -15,11 +16,16 @@ CHUNK = 50
 
 
 def campaign(
-    seeds: range, exchanges: Sequence[str], processes: int | None = None, most: int = 5
+    seeds: range,
+    exchanges: Sequence[str],
+    processes: int | None = None,
+    most: int = 5,
+    fading: bool = False,
 ) -> int:
     """Run every seed under every exchange; how many failed, at most so many."""
     began, done, failed = time.monotonic(), 0, 0
-    jobs = list(chunks(seeds, exchanges))
+    made = fading_plan_of if fading else plan_of
+    jobs = [(*chunk, fading) for chunk in chunks(seeds, exchanges)]
     total = len(seeds) * len(exchanges)
     context = multiprocessing.get_context("spawn")
     with context.Pool(processes) as pool:
@@ -27,7 +33,7 @@ def campaign(
             done += played
             for seed, exchange in failures:
                 failed += 1
-                print(report(plan_of(seed, exchange)), flush=True)
+                print(report(made(seed, exchange)), flush=True)
                 if failed >= most:
                     print(f"stopped after {failed} failures in {done} schedules")
                     return failed
@@ -48,9 +54,10 @@ def chunks(seeds: range, exchanges: Sequence[str]) -> Iterator[tuple[range, str]
             yield range(at, min(at + CHUNK, seeds.stop)), exchange
 
 
-def _play(job: tuple[range, str]) -> tuple[int, list[tuple[int, str]]]:
-    seeds, exchange = job
-    failures = [(seed, exchange) for seed in seeds if verdict(plan_of(seed, exchange)) is not None]
+def _play(job: tuple[range, str, bool]) -> tuple[int, list[tuple[int, str]]]:
+    seeds, exchange, fading = job
+    made = fading_plan_of if fading else plan_of
+    failures = [(seed, exchange) for seed in seeds if verdict(made(seed, exchange)) is not None]
     return len(seeds), failures
 
 
@@ -66,7 +73,8 @@ def report(plan: Plan) -> str:
     """The seed that repeats a failure, what was broken, and the shrunk schedule."""
     short = shrink(plan, lambda fewer: verdict(fewer) is not None)
     lines = [
-        f"FAILED: python -m simulation --seed {plan.seed} --exchange {plan.exchange}",
+        f"FAILED: python -m simulation --seed {plan.seed} --exchange {plan.exchange}"
+        + " --fading" * (plan.half_life is not None),
         f"  {verdict(plan)}",
         f"  shrunk from {len(plan.steps)} to {len(short.steps)} steps: {verdict(short)}",
         f"  agents {' '.join(short.names)}, links {' '.join(a + b for a, b in short.links)}, "

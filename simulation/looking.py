@@ -63,8 +63,8 @@ def _remembered(
     for reward in maybe or ():
         if reward is None:
             default = None if found.void else world.plan.default_reward
-            done = {"reward": default, "settled": found.settled, "silent": True}
-            expected = replace(known.record, **done)
+            settled = found.settled
+            expected = replace(known.record, reward=default, settled=settled, silent=True)
         else:
             expected = replace(known.record, reward=reward, settled=found.settled)
         if same(found, expected) and known.record.settled is None and found.settled is not None:
@@ -97,6 +97,8 @@ def look(world: World) -> None:
         world.history.untold = True
         world.history.excused |= world.history.acknowledged
     excuse_void(world)
+    if world.plan.half_life is not None:  # a sum that fades does not tell what is in it
+        return
     for site in world.sites.values():
         if site.node is None:
             continue

@@ -108,6 +108,7 @@ class Plan:
     floors: bool = False  # and forget the names of what they folded, which else takes hundreds
     operators: tuple[str, ...] = ()  # agents whose pins and pauses hold everywhere
     old: tuple[str, ...] = ()  # agents that speak the wire format of Posse 0.1 only
+    half_life: float | None = None  # see `fading`
 
 
 def plan_of(seed: int, exchange: str, memories: bool = False) -> Plan:

@@ -8,6 +8,7 @@ from simulation import applications, operators
 from simulation.agents import LIAR
 from simulation.applications import site_of
 from simulation.disk import Volume
+from simulation.fading import epoch
 from simulation.freeze import Frozen
 from simulation.history import Memory
 from simulation.liar import lie
@@ -244,7 +245,7 @@ _PLAIN: tuple[Callable[[World, int, int], None], ...] = (
     *(mingle, cut),
     *(start, stop, kill, power, bomb, failing, backup, set_back, lose, clock, snapshot, rewind),
     *(operators.link, operators.unlink, operators.arms, operators.experiments, operators.rename),
-    operators.control,
+    *(operators.control, epoch),
 )
 STEPS = {each.__name__: each for each in _PLAIN} | {"repeat": repeat_message, "lie": tell_lies}
 

@@ -10,6 +10,7 @@ from posse.live.exchange.ledger import minus, plus, total
 from simulation import disk as disks
 from simulation.agents import LIAR, folding
 from simulation.applications import repeat
+from simulation.fading import judge_fading
 from simulation.history import Violation
 from simulation.looking import marks_at
 from simulation.schedule import Plan
@@ -134,7 +135,9 @@ def judge(world: World) -> None:
     if not at_rest(world):
         raise Violation("the network does not come to rest: some neighbour lacks something")
     for name in world.plan.experiments:
-        if world.plan.exchange == "origins":
+        if world.plan.half_life is not None:
+            judge_fading(world, name)
+        elif world.plan.exchange == "origins":
             judge_origins(world, name)
         else:
             judge_flows(world, name)

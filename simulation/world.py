@@ -155,7 +155,7 @@ class World:
             tuple(site.neighbours),
             tuple(site.experiments.items()),
             *(self.plan.exchange, self.plan.window, self.plan.default_reward, self.plan.remember),
-            self.plan.operators,
+            *(self.plan.operators, self.plan.half_life),
         )
 
     def runs(self, site: Site) -> bool:

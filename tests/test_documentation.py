@@ -109,12 +109,14 @@ def test_every_public_name_is_in_the_reference():
 def test_versions_of_formats_are_those_of_the_source():
     from posse.lab import storage
     from posse.live import wire
+    from posse.live.exchange import layouts
     from posse.live.store import schema
 
     page = (ROOT / "docs" / "formats.md").read_text()
     assert f"attribute `format` = {storage.FORMAT} " in page
     assert f"`PRAGMA user_version` = {len(schema.MIGRATIONS)}," in page
     assert f"first byte = {wire.VERSION} " in page
+    assert f"`layout` = {layouts.NEWEST} " in page
 
 
 def test_no_line_installs_from_a_registry():

@@ -360,6 +360,18 @@ def test_what_cannot_be_judged_is_refused(call, words):
         posse.verdict(**whole)
 
 
+def test_many_arms_are_judged_like_few():
+    """In parts, on a thinned grid: a winner of 300 arms beats its runner-up as if they were two."""
+    family = Bernoulli()
+    pulls, means = np.full(300, 4000.0), np.full(300, 0.1)
+    means[[7, 200]] = 0.3, 0.2
+    added = of_arms(family, pulls, means) - family.prior()[:, None]
+    found = beats(family, added, 7)
+    pair = beats(family, added[:, [7, 200]], 0)[1]
+    assert found[200] == pytest.approx(pair, abs=1e-6)
+    assert np.delete(found, 7).min() == found[200]
+
+
 def test_all_pairs_are_judged_alike():
     """What `beats` says of the leader it says of any arm, in the same units."""
     family = Bernoulli()

@@ -28,7 +28,8 @@ from posse.families.family import Family, name_of
 from posse.randomness import FloatArray
 
 STRENGTHS = np.array([10.0, 100.0, 1000.0, 10000.0])  # pulls, averaged over
-POINTS = 500  # of a grid, about
+POINTS, MOST_POINTS = 500, 1500  # of a grid: about, and for many arms at most
+AT_ONCE = 64  # arms
 ROUNDS, FINER = 8, 16  # a minimum is looked for anew, each time in a bracket so much finer
 
 Kind = Literal["winner", "no-difference", "good-enough", "keep-going"]
@@ -177,6 +178,12 @@ def why_not(family: Family) -> str | None:
 
 def log_e(family: Family, evidence: FloatArray, means: FloatArray) -> FloatArray:
     """l of each arm at candidate means: (D, K), (G,) or (G, K) -> (G, K); exp(l) is an e-value."""
+    n_arms = evidence.shape[-1]
+    if n_arms > AT_ONCE:  # for the sake of memory
+        parts = [slice(k, k + AT_ONCE) for k in range(0, n_arms, AT_ONCE)]
+        some = [means if means.ndim == 1 else means[:, part] for part in parts]
+        found = (log_e(family, evidence[:, p], x) for p, x in zip(parts, some, strict=True))
+        return np.concatenate(list(found), axis=1)
     x = means if means.ndim == 2 else means[:, None]  # (G, K) or (G, 1)
     around = STRENGTHS[:, None, None] * family.statistic(x)[:, None]  # (D, C, G, 1 or K)
     before = family.log_density(around, x)
@@ -192,11 +199,9 @@ def beats(family: Family, evidence: FloatArray, arm: int, tolerance: float = 0.0
     In nats: the least l_arm(u) + l_other(v) over u + tolerance <= v. Below 0 where the others do
     better; that of the arm itself means nothing.
     """
-    grid = _grid(family, evidence, tolerance)
-    n_arms = evidence.shape[-1]
-    mine = np.minimum.accumulate(log_e(family, evidence[:, [arm]], grid), axis=0)  # (G, 1)
-    theirs = log_e(family, evidence, grid + tolerance)  # (G, K)
-    theirs = np.minimum.accumulate(theirs[::-1], axis=0)[::-1]
+    grid, n_arms = _grid(family, evidence, tolerance), evidence.shape[-1]
+    mine = _from_below(log_e(family, evidence[:, [arm]], grid))  # (G, 1)
+    theirs = _from_above(log_e(family, evidence, grid + tolerance))  # (G, K)
     both = mine + theirs
     best = both.argmin(axis=0)  # (K,)
     least = both[best, np.arange(n_arms)]
@@ -207,9 +212,8 @@ def beats(family: Family, evidence: FloatArray, arm: int, tolerance: float = 0.0
     own = np.repeat(evidence[:, [arm]], n_arms, axis=1)
     for _ in range(ROUNDS):
         x = left + (right - left) * np.linspace(0.0, 1.0, FINER + 1)[:, None]  # (F, K)
-        up = np.minimum.accumulate(np.minimum(log_e(family, own, x), floor), axis=0)
-        down = np.minimum(log_e(family, evidence, x + tolerance), roof)
-        down = np.minimum.accumulate(down[::-1], axis=0)[::-1]
+        up = _from_below(np.minimum(log_e(family, own, x), floor))
+        down = _from_above(np.minimum(log_e(family, evidence, x + tolerance), roof))
         both = up + down
         at = both.argmin(axis=0)
         least = np.minimum(least, both[at, np.arange(n_arms)])
@@ -226,11 +230,24 @@ def _all_within(family: Family, evidence: FloatArray, tolerance: float, needed: 
     If two differ by that, the best and the worst do; and to miss that pair is to miss what is
     counted among the false winners already. So the threshold is the same, for both together.
     """
-    n_arms = evidence.shape[-1]
-    return all(
-        np.delete(beats(family, evidence, arm, tolerance), arm).min() >= needed
-        for arm in range(n_arms)
+    grid, arms = _grid(family, evidence, tolerance), range(evidence.shape[-1])
+    mine = _from_below(log_e(family, evidence, grid))
+    theirs = _from_above(log_e(family, evidence, grid + tolerance))
+    # a minimum on the grid is above the least there is: mostly enough to say no
+    rough = (np.delete((mine[:, [arm]] + theirs).min(axis=0), arm).min() for arm in arms)
+    return all(each >= needed for each in rough) and all(
+        np.delete(beats(family, evidence, arm, tolerance), arm).min() >= needed for arm in arms
     )
+
+
+def _from_below(values: FloatArray) -> FloatArray:
+    """The least at this mean or a lower one: (G, K)."""
+    return np.asarray(np.minimum.accumulate(values, axis=0))
+
+
+def _from_above(values: FloatArray) -> FloatArray:
+    """The least at this mean or a higher one: (G, K)."""
+    return np.asarray(np.minimum.accumulate(values[::-1], axis=0)[::-1])
 
 
 def _evidence(family: Family, belief: FloatArray) -> FloatArray:
@@ -290,4 +307,7 @@ def _grid(family: Family, evidence: FloatArray, tolerance: float) -> FloatArray:
     if tolerance:
         points = np.append(points, points - tolerance)
     points = np.unique(points)
-    return points[(points > low) & (points + tolerance < high)]
+    points = points[(points > low) & (points + tolerance < high)]
+    if len(points) > MOST_POINTS:  # what follows looks between them
+        points = points[np.linspace(0, len(points) - 1, MOST_POINTS).astype(int)]
+    return np.asarray(points)

@@ -128,3 +128,35 @@ def test_a_family_that_cannot_learn_is_a_mistake(capsys):
     assert posse("run", "two.toml") == 2
     assert "family 'bernoulli' learns from rewards in [0, 1]" in capsys.readouterr().err
     assert not list(Path().glob("results/*"))
+
+
+WORLD = 'means = [0.8, 0.2]\nsite_sd = 0.3\ndrift = {name = "random-walk", sd = 0.1, time = 10}'
+
+
+def test_sites_that_differ_and_drift_run_from_a_file(capsys):
+    text = FILE.replace("means = [0.8, 0.2]", WORLD).replace("horizon", 'keep = ["means"]\nhorizon')
+    Path("world.toml").write_text(text)
+    assert not posse("run", "world.toml")
+    assert capsys.readouterr().out.endswith("results/world.nc\nresults/world.png\n")
+    loaded = load("results/world.nc")
+    assert loaded["dec-TS"].means.shape == (5, 30, 3, 2)
+    again = experiment_of(loaded)
+    assert again.bandit == read_experiment("world.toml").bandit
+    np.testing.assert_array_equal(again.run()["dec-TS"].regret, loaded["dec-TS"].regret)
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("site_sd = -1", "bandit.site_sd: must be a finite number at least 0, got -1"),
+        ('drift = {name = "rotation", every = 0}', "bandit.drift.every: must be a whole number"),
+        ('drift = "xyz"', "bandit.drift: 'xyz' is unknown: allowed are rotation, random-walk"),
+    ],
+)
+def test_a_bad_world_gets_one_line(line, sentence, capsys):
+    Path("bad.toml").write_text(FILE.replace("means =", f"{line}\nmeans =", 1))
+    assert posse("run", "bad.toml")
+    err = capsys.readouterr().err
+    assert err.startswith("posse: bad.toml: ")
+    assert sentence in err
+    assert err.count("\n") == 1

@@ -9,8 +9,7 @@ import pytest
 import posse
 from posse import networks, theory
 from posse.bandits import RandomWalk, Rotation, Sines, SiteMeans, UniformMeans
-from posse.lab import recording
-from posse.lab.compiled import plan
+from posse.lab import recording, reference
 from posse.lab.experiments import experiment_from_toml, experiment_of, experiment_to_toml
 from posse.randomness import generator
 
@@ -66,6 +65,7 @@ HEARD = []
 
 def simulated(bandit, algorithm=DEC_TS, **options):
     asked = {"horizon": HORIZON, "runs": RUNS, "seed": SEED, "keep": KEEP} | options
+    asked.setdefault("engine", "reference")
     return posse.simulate(bandit, NETWORK, algorithm, **asked)
 
 
@@ -162,7 +162,7 @@ def test_a_world_that_stands_still_is_the_constant_one_bit_for_bit(algorithm, ch
         algorithm = posse.Isolated(TS)
     elif not charge:
         algorithm = posse.CoopUCB2(charge_initial=False)
-    constant = simulated(posse.Bandit.gaussian(MEANS), algorithm, engine="reference")
+    constant = simulated(posse.Bandit.gaussian(MEANS), algorithm)
     alike = simulated(posse.Bandit.gaussian(MEANS, site_sd=0.0), algorithm)
     given = simulated(posse.Bandit.gaussian(np.full((RUNS, 4, 3), MEANS)), algorithm)
     never = simulated(posse.Bandit.gaussian(MEANS).drifting(every=HORIZON), algorithm)
@@ -190,14 +190,13 @@ WORLDS = {
 }
 
 
-@pytest.mark.parametrize("name", WORLDS)
+@pytest.mark.parametrize("name", [*WORLDS, "all, and late"])
 def test_a_run_is_the_same_in_whatever_part_and_on_however_many_threads(name, monkeypatch):
-    from posse.lab import reference
-
-    whole = simulated(WORLDS[name], runs=7)
+    world = WORLDS[name] if name in WORLDS else WORLDS["all"].delayed(mean=2, never=0.1)
+    whole = simulated(world, runs=7)
     monkeypatch.setattr(reference, "_BLOCK_ELEMENTS", 24)  # two runs a block
-    assert_same(simulated(WORLDS[name], runs=7, threads=3), whole)
-    parts = [simulated(WORLDS[name], runs=part) for part in (range(4, 7), range(4))]
+    assert_same(simulated(world, runs=7, threads=3), whole)
+    parts = [simulated(world, runs=part) for part in (range(4, 7), range(4))]
     assert_same(posse.concat(parts), whole)
 
 
@@ -296,14 +295,13 @@ def test_what_no_memory_holds_is_refused(monkeypatch):
 
 def test_what_has_no_kernel_is_named():
     for bandit, lacking in [
-        (WORLDS["sites"], "means per agent"),
-        (posse.Bandit.gaussian(np.full((RUNS, 4, 3), MEANS)), "means per agent"),
         (WORLDS["drift"], "drift RandomWalk"),
+        (WORLDS["all"], "drift Sines"),
     ]:
-        assert simulated(bandit).engine == "reference"
+        assert simulated(bandit, engine="auto").engine == "reference"
         with pytest.raises(ValueError, match=f"no kernel for {lacking}: use 'auto'"):
             simulated(bandit, engine="compiled")
-    assert plan.compiled_parts()
+    assert simulated(WORLDS["sites"], engine="auto").engine == "compiled"
 
 
 def test_gaps_and_bounds_of_such_bandits():
@@ -333,6 +331,14 @@ def test_means_for_another_number_of_agents():
         posse.Bandit.gaussian(drawn), networks.cycle(5), DEC_TS, horizon=2, runs=2, keep=KEEP
     )
     assert five.means.shape == (2, 5, 3)
+
+
+def test_agents_that_change_in_number_from_run_to_run():
+    def drawn(generator):
+        return np.full((4 if generator.random() < 0.9 else 5, 3), 0.5)
+
+    with pytest.raises(ValueError, match="every run must have 4 agents and 3 arms, as the first"):
+        simulated(posse.Bandit.gaussian(drawn), runs=50)
 
 
 @pytest.mark.parametrize(

@@ -246,3 +246,85 @@ def test_signs_are_fair_and_independent():
     together = drawn.T @ drawn / 4000
     assert (np.abs(drawn.mean(axis=0)) < 5 / np.sqrt(4000)).all()
     assert (np.abs(together - np.eye(SIGNS)) < 5 / np.sqrt(4000)).all()
+
+
+@pytest.mark.parametrize("signs", [0, SIGNS])
+def test_the_parts_of_a_decision_are_the_whole(live, rewards, signs):
+    """Begun with any reward, corrected and closed, it is what it is when it counts at once."""
+    evidence = Evidence.of(live, range_of(live, rewards), signs, closed=True)
+    assumed = rewards[0]
+    total = np.zeros(len(evidence.bounds), dtype=object)
+    begun = np.array(evidence.of_decision(assumed), dtype=object) * len(rewards)
+    assert evidence.open_count(begun) == evidence.count(begun) == len(rewards)
+    assert evidence.count(evidence.closed_part(begun)) == 0
+    whole = sum(
+        np.array(evidence.of_reward(y, np.random.default_rng(nth)), dtype=object)
+        for nth, y in enumerate(rewards)
+    )
+    total = begun
+    for y in rewards:
+        correction = evidence.of_correction(assumed, y)
+        assert correction[-1] == 0
+        total = total + np.array(correction, dtype=object)
+    # acted on as if all were known, and shown as if none were
+    np.testing.assert_array_equal(
+        evidence.statistic(tuple(total)), evidence.statistic(tuple(whole))
+    )
+    assert not np.any(evidence.statistic(evidence.closed_part(total)))
+    for nth, y in enumerate(rewards):
+        closing = evidence.of_closing(y, np.random.default_rng(nth))
+        assert closing[-1] == 0
+        total = total + np.array(closing, dtype=object)
+    assert tuple(total) == tuple(whole)
+    assert evidence.open_count(total) == 0
+    plain = Evidence.of(live, range_of(live, rewards), signs)
+    closed = evidence.closed_part(tuple(total))
+    assert len(closed) == len(plain.bounds)
+    alone = sum(
+        np.array(plain.of_reward(y, np.random.default_rng(nth)), dtype=object)
+        for nth, y in enumerate(rewards)
+    )
+    assert closed == tuple(alone)
+    assert plain.closed_part(closed) == closed
+
+
+def test_signs_come_with_the_closed_count():
+    """Under flows what closed decisions are worth is told by their count, not by open ones."""
+    evidence = Evidence.of(families.Bernoulli(), None, SIGNS, closed=True)
+    generator = np.random.default_rng(1)
+    total = 400 * np.array(evidence.of_decision(0.0), dtype=object)
+    for _ in range(100):
+        total = total + np.array(evidence.of_closing(0.0, generator), dtype=object)
+    closed = evidence.closed_part(tuple(total))
+    signs = np.array(closed[1:-1], dtype=float) / PER_UNIT
+    expected = effective_pulls(np.array(100.0), np.mean(signs**2))
+    assert evidence.effective_count(closed) == pytest.approx(float(expected))
+    assert evidence.open_count(total) == 300
+
+
+def test_flows_need_to_know_that_silence_counts():
+    agent = Agent(["a"], families.Bernoulli(), exchange="flows")
+    for call in (lambda: agent.begin("a", 0.0), lambda: agent.close("a", 0.0, 0)):
+        with pytest.raises(ValueError, match="silent_default must be given under flows"):
+            call()
+    with pytest.raises(ValueError, match="reward"):
+        Agent(["a"], families.Bernoulli(), silent_default=-0.5)
+
+
+@pytest.mark.parametrize("exchange", ["origins", "flows"])
+def test_people_are_shown_closed_decisions_and_how_many_are_open(exchange):
+    agent = Agent(["a", "b"], families.Bernoulli(), exchange=exchange, silent_default=0.0, seed=1)
+    made = [agent.begin("a", 0.0) for _ in range(10)]
+    for each in made[:4]:
+        agent.correct("a", 0.0, 1.0, each)
+    for each in made[:2]:
+        agent.close("a", 1.0, each)
+    shown = agent.arms()["a"]
+    assert (shown.pulls_here, shown.pulls_in_network) == (2.0, 2.0)
+    assert (shown.open_here, shown.open_in_network) == (8.0, 8.0)
+    np.testing.assert_allclose(agent.belief[:, 0], [5.0, 7.0])
+    assert agent.reward_sum(agent.exchange.own()["a"]) == 2.0
+    if exchange == "origins":
+        assert shown.mean == pytest.approx(3 / 4)
+    unlike = Agent(["a"], families.Bernoulli(), exchange=exchange)
+    assert (unlike.fingerprint == agent.fingerprint) == (exchange == "origins")

@@ -33,6 +33,22 @@ def test_the_same_settings_change_nothing(pair):
     assert pair.nodes["a"].transport is before
 
 
+def test_what_verdicts_rest_on_cannot_be_changed(tmp_path):
+    verdicts = {"stop": {}, "reward_window": 60}
+    made = Several(tmp_path).start(a=table("a") | verdicts, b=table("b") | verdicts)
+    try:
+        for changes, words in (
+            ({"stop": {}, "reward_window": 90}, "reward_window of the experiment checkout"),
+            ({"stop": {}}, "waited equally long; make another experiment"),
+            ({"reward_window": 60}, "stop of the experiment checkout cannot be changed"),
+        ):
+            with pytest.raises(ValueError, match=words):
+                change(made, **changes)
+        assert change(made, stop={}, reward_window=60) == "nothing changed"
+    finally:
+        made.close()
+
+
 def test_experiments_come_and_go_and_their_evidence_stays(pair):
     pair.visit("a", "banner", 4)
     assert change(pair, experiments=["checkout", "prices"]) == "experiments: +prices -banner"

@@ -103,17 +103,23 @@ def test_the_cap_by_hand():
     )
 
 
-class Highest:
-    """A generator whose every uniform is the highest below 1."""
+class Always:
+    """A generator of one uniform."""
+
+    def __init__(self, uniform):
+        self.uniform = uniform
 
     def random(self, size):
-        return np.full(size, np.nextafter(1, 0))
+        return np.full(size, self.uniform)
 
 
-@given(said_by_a_policy(5))
-def test_no_arm_without_a_probability_is_drawn(said):
-    arms = draw(said, 50, np.random.default_rng(1)) + draw(said, 1, Highest())
-    assert (said[arms] > 0).all()
+@given(said_by_a_policy(5), st.floats(0, 1, exclude_max=True))
+def test_no_arm_without_a_probability_is_drawn(said, uniform):
+    for each in (0.0, uniform, np.nextafter(1, 0)):
+        (arm,) = draw(said, 1, Always(each))
+        assert said[arm] > 0
+        before = said[:arm].sum()
+        assert before - 1e-12 <= each <= before + said[arm] + 1e-12
 
 
 @pytest.mark.parametrize(
@@ -243,6 +249,20 @@ def test_the_cap_ends_when_an_arm_has_been_seen_often_enough():
     one.set_arms([*ARMS, "newer"])
     (choice,) = one.choices([None])
     assert choice.probabilities[4] <= 0.1
+
+
+def test_open_decisions_do_not_make_an_arm_settled():
+    """An arm whose rewards all came early looks best of all, and is known by those alone."""
+    one = taught(new_arm_share=0.1)
+    for _ in range(150):
+        made = one.begin("new", 0.0)
+        one.correct("new", 0.0, 1.0, made)
+    (choice,) = one.choices([None])
+    assert choice.probabilities[3] == pytest.approx(0.1)
+    for _ in range(100):
+        one.close("new", 1.0, made)
+    (choice,) = one.choices([None])
+    assert choice.probabilities[3] > 0.99
 
 
 def test_settled_arms_share_the_rest_as_the_policy_would_without_the_new_ones():

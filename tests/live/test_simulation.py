@@ -7,6 +7,7 @@ import pytest
 
 from simulation import disk as disks
 from simulation.campaign import report, verdict
+from simulation.fading import fading_plan_of
 from simulation.mutations import without
 from simulation.schedule import Plan, plan_of
 from simulation.shrink import shrink
@@ -15,6 +16,7 @@ from simulation.verdict import folder
 from simulation.world import World
 
 SCHEDULES, PART = 150, 25  # of each exchange, and of one test
+FADING = 5  # of those in which epochs pass
 LONGEST, LARGEST = 20, 3  # steps; agents times experiments: `make simulate` has larger ones
 
 
@@ -29,6 +31,15 @@ def small(exchange):
 @pytest.mark.parametrize("exchange", ["origins", "flows"])
 def test_what_was_acknowledged_is_counted_once_whatever_happens(exchange, first):
     for plan in itertools.islice(small(exchange), first, first + PART):
+        if verdict(plan) is not None:
+            pytest.fail(report(plan))
+
+
+@pytest.mark.parametrize("exchange", ["origins", "flows"])
+def test_what_fades_fades_alike_whatever_happens(exchange):
+    plans = (fading_plan_of(seed, exchange) for seed in itertools.count())
+    few = (plan for plan in plans if len(plan.names) * len(plan.experiments) <= LARGEST)
+    for plan in itertools.islice(few, FADING):
         if verdict(plan) is not None:
             pytest.fail(report(plan))
 

@@ -45,6 +45,11 @@ def test_a_winner_by_the_evidence_of_all():
     assert one.verdict() is found  # not computed again
 
 
+def test_a_policy_that_starves_challengers_is_told_so():
+    assert agent().verdict().sentence.endswith("; policy 'top-two' gets there sooner")
+    assert agent(policy=posse.TopTwo()).verdict().sentence.endswith("of the 3.0 needed")
+
+
 def test_only_closed_decisions_count():
     one = agent(silent_default=0.0)
     made = [one.begin(arm, 0.0) for arm in ARMS for _ in range(100)]
@@ -84,8 +89,7 @@ def test_under_flows_nobody_wins_but_one_may_be_good_enough():
 
 
 def test_where_sites_differ_it_is_about_this_one():
-    here, there = agent(), agent()
-    here.sites = "differ"
+    here, there = agent(sites="differ"), agent()
     here.connect("there")
     there.connect("here")
     learn(there, "red", 100, 90)
@@ -126,6 +130,41 @@ def test_nothing_is_said_while_evidence_is_on_its_way():
     fresh.connect("there")
     passed(there, fresh)
     assert fresh.verdict().sentence.startswith("keep going: a neighbour holds evidence")
+
+
+def test_agents_on_a_ring_come_to_the_verdict_of_all_their_pulls():
+    """Whenever a view is whole, its verdict is that of the pulls in it, and at last of all."""
+    rng, names = np.random.default_rng(5), ["a", "b", "c", "d"]
+    agents = {name: agent(policy=posse.TopTwo()) for name in names}
+    near = {name: (names[i - 1], names[(i + 1) % 4]) for i, name in enumerate(names)}
+    for name, each in agents.items():
+        for other in near[name]:
+            each.connect(other)
+    pulls = np.zeros((2, 2))  # failures and successes by arm
+
+    def exchange(now):
+        posts = [(n, to, m) for n, each in agents.items() for to, m in each.tick(now)]
+        while posts:
+            sender, to, message = posts.pop(0)
+            answers = agents[to].receive(sender, message, now)
+            posts += [(to, other, answer) for other, answer in answers]
+
+    for now in range(40):
+        for each in agents.values():
+            decision = each.pull()
+            reward = int(rng.random() < (0.7 if decision.arm == "red" else 0.3))
+            each.update(decision, float(reward))
+            pulls[1 - reward, ARMS.index(decision.arm)] += 1
+        exchange(float(now))
+    for now in range(40, 60):
+        exchange(float(now))
+    whole = posse.verdict(families.Bernoulli(), 1.0 + pulls, names=ARMS)
+    assert whole.verdict == "winner"
+    for each in agents.values():
+        assert each.exchange.is_current()
+        found = each.verdict()
+        assert (found.verdict, found.arm, found.sentence) == ("winner", "red", whole.sentence)
+        assert found.evidence == pytest.approx(whole.evidence, abs=1e-9)
 
 
 def test_a_digest_that_is_not_whole_yet_is_waited_for():

@@ -31,7 +31,7 @@ def export(
         str | None, typer.Option(help="The decisions of this experiment only.")
     ] = None,
 ) -> None:
-    """Write every decision of an agent, with its probability and reward, as a line of JSON.
+    """Write every decision of an agent, with its probabilities and reward, as a line of JSON.
 
     One experiment after the other, each in the order of its decisions' times. The agent may be
     running: what is written is one moment of its store, and nothing is changed.

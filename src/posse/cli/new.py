@@ -122,6 +122,8 @@ certificates = "certs"
 reward_window = 3600            # seconds: longer than nearly every reward takes ...
 default_reward = 0              # ... and what silence means: right if only successes are reported
 remember = 7776000              # seconds for which decisions are kept: 90 days
+# min_share = 0.02              # least share of every arm: logs by which to evaluate other policies
+# new_arm_share = 0.1           # most for arms that are new, together; an equal share if not set
 
 [neighbours]                    # where they listen
 {others}

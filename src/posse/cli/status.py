@@ -161,6 +161,14 @@ def _count(value: float) -> str:
     return f"{value:,.0f}"
 
 
+def _duration(seconds: float) -> str:
+    """Seconds in the largest unit of which there is at least one."""
+    units = (("days", 86400.0), ("hours", 3600.0), ("minutes", 60.0), ("seconds", 1.0))
+    name, size = next((each for each in units if seconds >= each[1]), units[-1])
+    number = f"{seconds / size:.3g}"
+    return f"{number} {name.removesuffix('s') if number == '1' else name}"
+
+
 def _table(columns: list[str], left: int = 1) -> Any:
     """A table without lines that no terminal of 80 columns need fold."""
     from rich.console import Console
@@ -196,7 +204,19 @@ def _arms(arms: dict[str, dict[str, Any]], holds: dict[str, Any], title: str) ->
             _count(arm["pulls_here"]),
             _count(arm["pulls_in_network"]),
         )
-    return [Text(title, "italic"), table, *map(Text, _windows(arms, holds)), Text("")]
+    said = [*_windows(arms, holds), *_sites(holds.get("sites"))]
+    return [Text(title, "italic"), table, *map(Text, said), Text("")]
+
+
+def _sites(sites: dict[str, Any] | None) -> Iterator[str]:
+    """Whether sites differ, and what their sharing gained; an older agent does not say."""
+    if sites is None:
+        return
+    if sites["differ"]:
+        yield f"sites: {sites['differ']}"
+    alone, shared = sites["loss_alone"], sites["loss_shared"]
+    if alone is not None and shared is not None and sites["alike"] is not None:
+        yield f"sharing: to settle now would give up {shared:.2g}, by this site alone {alone:.2g}"
 
 
 def _windows(arms: dict[str, dict[str, Any]], holds: dict[str, Any]) -> Iterator[str]:
@@ -214,6 +234,8 @@ def _windows(arms: dict[str, dict[str, Any]], holds: dict[str, Any]) -> Iterator
         yield f"open, so not shown above: {_count(holds['open_decisions'])} here"
     if said := holds.get("verdict"):
         yield f"verdict: {said}"
+    if half_life := holds.get("half_life"):
+        yield f"pulls are counted for what they are worth: half after {_duration(half_life)}"
     if late := holds.get("late_rewards"):
         yield (
             f"late: {_count(late)} reward{'s' if late > 1 else ''} came up to "

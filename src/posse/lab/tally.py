@@ -32,6 +32,7 @@ class Tally:
         times = simulation.times
         self._simulation, self._problem = simulation, problem
         self._world, self._order = world, world.order
+        self._per_agent = simulation.bandit.per_agent
         # where gaps drift, a round that costs nothing cannot be taken off at the end
         self._free_rounds = simulation.uncharged_rounds if world.drifts else 0
         self._pulls = np.zeros((n_runs, n_agents, n_arms), dtype=np.int32)
@@ -101,7 +102,7 @@ class Tally:
     def _means_now(self) -> FloatArray:
         """The true means of the round in the caller's order: (R, K), or (R, N, K)."""
         means = in_callers_order(self._world.means, self._order)
-        return means if self._simulation.bandit.per_agent else means[:, 0]
+        return means if self._per_agent else means[:, 0]
 
     def _numbers_sent(self, t: int, state: Any, weights: Any) -> FloatArray:
         """How many numbers an agent sends in round t, on average: (R,)."""

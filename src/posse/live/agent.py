@@ -126,6 +126,7 @@ class Agent:
         apart = {key: options[key] for key in ("network", "experiment") if key in options}
         # rewards that were waited for differently are none to compare
         terms = {} if stop is None else {"reward_window": reward_window}
+        self.half_life = half_life
         if half_life is not None:
             terms["half_life"] = options["half_life"] = checks.number(
                 "half_life", half_life, above=0
@@ -140,7 +141,8 @@ class Agent:
             closed=self._evidence.closed_powers,
             **options,
         )
-        self._judge = Judge(stop, self._evidence, self.exchange)
+        self._steady = half_life is None
+        self._judge = Judge(stop, self._evidence, self.exchange, self.policy)
         self._use(names, sites)
         self._generator = np.random.default_rng(seed)
         self._decisions: dict[str, tuple[str, float | None]] = {}  # arm, reward
@@ -207,6 +209,7 @@ class Agent:
     def set_sites(self, sites: str | float) -> None:
         """Read the evidence of others in another way from now on."""
         self._use(self.arm_names, sites)
+        self._judge = Judge(self.stop, self._evidence, self.exchange, self.policy)
 
     def sharing(self, lock: AbstractContextManager[Any] | None = None) -> Sharing | None:
         """What settling now would give up by own closed decisions, and with others'; None: flows.
@@ -297,8 +300,8 @@ class Agent:
 
         Nothing stops by itself. Where sites differ it is about this one only. lock: as of `arms`.
         """
-        here = getattr(self, "sites", "alike") != "alike"
-        return self._judge.of(self.arm_names, here, nullcontext() if lock is None else lock)
+        lock = nullcontext() if lock is None else lock
+        return self._judge.of(self.arm_names, self.sites != "alike", lock)
 
     def _summary(
         self,
@@ -384,7 +387,7 @@ class Agent:
 
     def _use(self, names: list[str], sites: str | float) -> None:
         """Begin with these arms: nothing that was kept of others is of use."""
-        reading = SiteReading(self._evidence, self.exchange, names, sites)
+        reading = SiteReading(self._evidence, self.exchange, names, sites, self._steady)
         self.arm_names, self._reading = names, reading
         self._beliefs = Beliefs(self._evidence, self.exchange, names, reading=reading)
         self._honest = Beliefs(self._evidence, self.exchange, names, honest=True)

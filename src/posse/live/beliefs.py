@@ -68,7 +68,7 @@ class Beliefs:
         self._prior = evidence.family.prior()
         self._held: dict[str, tuple[int, ...]] = {}
         self._others = np.empty(0)  # as it was read last, where sites differ
-        self.closed = np.zeros(len(arms))  # decisions of each arm in the network, up to `now`
+        self.closed = [0.0] * len(arms)  # decisions of each arm in the network, up to `now`
         self._belief = np.repeat(self._prior[:, None], len(arms), axis=1)
         self._belief.setflags(write=False)
         self._subsets: OrderedDict[tuple[str, ...], Subset] = OrderedDict()
@@ -89,8 +89,9 @@ class Beliefs:
                 belief = self._belief.copy()
                 for k, quanta in changed:
                     belief[:, k] = self._prior
-                    self.closed[k] = 0.0 if quanta is None else self._closed(quanta)
+                    self.closed[k] = 0.0
                     if quanta is not None:
+                        self.closed[k] = self._evidence.closed_count(quanta)
                         belief[:, k] += self._statistic(quanta)
                 belief.setflags(write=False)
                 self._belief = belief
@@ -107,7 +108,7 @@ class Beliefs:
             for k, arm in enumerate(self._arms):
                 if arm in own:
                     belief[:, k] += self._evidence.statistic(own[arm])
-                self.closed[k] = self._closed(held[arm]) if arm in held else 0.0
+                self.closed[k] = self._evidence.closed_count(held[arm]) if arm in held else 0.0
             if not np.array_equal(belief, self._belief):
                 belief.setflags(write=False)
                 self._belief = belief
@@ -131,9 +132,6 @@ class Beliefs:
         if len(self._subsets) > min(MOST_SUBSETS, max(2, MOST_PLACES // len(self._arms))):
             self._subsets.popitem(last=False)
         return subset.follow(self.now)
-
-    def _closed(self, quanta: tuple[int, ...]) -> float:
-        return self._evidence.count(quanta) - self._evidence.open_count(quanta)
 
     def _statistic(self, quanta: tuple[int, ...]) -> FloatArray:
         if not self._honest:

@@ -15,13 +15,14 @@ from posse.families.family import Family
 from posse.live.beliefs import Beliefs, Subset
 from posse.live.evidence import PROBES
 from posse.live.shares import Shares, draw
-from posse.policies import BayesUCB, Greedy, ThompsonSampling
+from posse.policies import BayesUCB, Greedy, ThompsonSampling, TopTwo
 from posse.policies.policy import Policy, argmax
 from posse.race import Race
 from posse.randomness import FloatArray
 
 TRIES, TIME, ERROR = 300, 10, 1e-9  # choices by which a policy is tried, in which round
-HONEST = ThompsonSampling, BayesUCB, Greedy  # as tests show for all families: to try them takes ms
+# as tests show for all families: to try them again takes milliseconds
+HONEST = ThompsonSampling, BayesUCB, Greedy, TopTwo
 
 
 class Choice(NamedTuple):
@@ -58,17 +59,18 @@ class Chooser:
             arms = argmax(scores, generator).reshape(-1).tolist()
         else:
             arms = draw(probabilities, count, generator)
-        choices = []
+        names, chances, choices = subset.names, probabilities.tolist(), []
         for arm in arms:
-            if probabilities[arm] <= 0.0:  # less than can be told, but who evaluates divides by it
+            if chances[arm] <= 0.0:  # less than can be told, but who evaluates divides by it
                 (arm,) = draw(probabilities, 1, generator)
-            chance = float(probabilities[arm])
-            choices.append(Choice(subset.names[arm], chance, subset.names, probabilities))
+            choices.append(Choice(names[arm], chances[arm], names, probabilities))
         return choices
 
     def _mixed(self, beliefs: Beliefs, subset: Subset, said: FloatArray, t: int) -> FloatArray:
         """What the shares make of the policy's probabilities; the same array if nothing."""
         new = self.shares.new(beliefs.closed, subset.places)
+        if new is None and self.shares.min_share == 0:
+            return said
         return self.shares.mixed(
             said, new, lambda: self._between(beliefs, [subset.names[k] for k in _others(new)], t)
         )

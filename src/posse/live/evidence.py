@@ -138,6 +138,10 @@ class Evidence:
         n = len(self.powers)
         return (*quanta[n : 2 * n], *quanta[2 * n + 1 : -1], quanta[2 * n])
 
+    def closed_count(self, quanta: Sequence[int]) -> float:
+        """How many decisions are closed, none below zero."""
+        return self.count([quanta[2 * len(self.powers) if self.closed else -1]])
+
     def open_count(self, quanta: Sequence[int]) -> float:
         """How many decisions are counted that are not closed, none below zero."""
         return self.count([quanta[-1] - quanta[2 * len(self.powers)]]) if self.closed else 0.0

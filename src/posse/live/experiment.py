@@ -86,6 +86,12 @@ class Experiment:
             self.agent.set_arms(names, shares)
             self._offers.use(names)
 
+    def set_sites(self, sites: str | float) -> None:
+        """Read the evidence of other sites in another way from now on."""
+        with self._lock:
+            if sites != self.agent.sites:
+                self.agent.set_sites(sites)
+
     def _keep_arms(self, names: Sequence[str]) -> None:
         """Keep a list of arms that decisions are going to refer to."""
         if (data := self._offers.fresh(names)) is not None:
@@ -227,9 +233,20 @@ class Experiment:
         with self._lock:
             return self.controls.status(self.agent.arm_names)
 
-    def arms(self) -> dict[str, dict[str, float]]:
+    def arms(self) -> dict[str, dict[str, Any]]:
         """What is known of every arm."""
         return {name: asdict(status) for name, status in self.agent.arms(self._lock).items()}
+
+    def sites(self) -> dict[str, Any]:
+        """How the evidence of other sites is read, whether they differ, and what sharing gained."""
+        found, gained = self.agent.differences, self.agent.sharing(self._lock)
+        return {
+            "read": str(self.agent.sites),
+            "alike": found.alike,
+            "differ": found.sentence or None,
+            "loss_alone": None if gained is None else gained.loss_alone,
+            "loss_shared": None if gained is None else gained.loss_shared,
+        }
 
     def verdict(self) -> Judgement:
         """Whether the experiment may stop; `Unknown` without `stop`."""
@@ -278,9 +295,20 @@ class Experiment:
 
     def tick(self, now: float, older: Iterable[str] = ()) -> Outgoing:
         """The messages that are due, once what they say is on disk; older: perhaps of 0.1."""
+        before = self.agent.differences
         with self.store.transaction(), self._lock:
             self.agent.exchange.older = frozenset(older)
-            return self.agent.tick(now)
+            messages = self.agent.tick(now)
+        self._say_differences(before.differ)
+        return messages
+
+    def _say_differences(self, before: bool) -> None:
+        """Once when sites are found to differ, and once when they no longer are."""
+        found, more = self.agent.differences, {"experiment": self.name}
+        if found.differ and not before:
+            log.warning("%s", found.sentence, extra=more)
+        elif before and not found.differ:
+            log.info("sites are no longer found to differ", extra=more)
 
     def tick_controls(
         self, neighbours: Iterable[str], now: float

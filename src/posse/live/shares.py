@@ -6,7 +6,7 @@ gets less than a share. What they give is what is drawn from and what is recorde
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,12 +44,13 @@ class Shares:
             )
 
     def new(
-        self, closed: FloatArray, places: NDArray[np.intp] | None = None
+        self, closed: Sequence[float], places: NDArray[np.intp] | None = None
     ) -> NDArray[np.bool_] | None:
         """Which arms at these places the cap may act on, by closed decisions; None if on none."""
-        if self.new_arm_share is None or closed.min() >= self.new_arm_pulls:
+        if self.new_arm_share is None or min(closed) >= self.new_arm_pulls:
             return None
-        new = (closed if places is None else closed[places]) < self.new_arm_pulls
+        new = np.asarray(closed) < self.new_arm_pulls
+        new = new if places is None else new[places]
         return new if new.any() and not new.all() else None
 
     def mixed(
@@ -95,6 +96,6 @@ def floored(probabilities: FloatArray, least: float) -> FloatArray:
 def draw(probabilities: FloatArray, count: int, generator: Randomness) -> list[int]:
     """So many arms drawn by their probabilities, never one of probability 0."""
     up_to = np.cumsum(probabilities)
-    drawn = np.searchsorted(up_to, generator.random((count,)) * up_to[-1], side="right")
-    last = int(np.flatnonzero(probabilities)[-1])  # a product may round up to the sum
-    return np.minimum(drawn, last).tolist()  # type: ignore[no-any-return]
+    # a uniform below 1 times the sum is below the sum, however it is rounded
+    below = generator.random((count,)) * up_to[-1]
+    return np.searchsorted(up_to, below, side="right").tolist()  # type: ignore[no-any-return]

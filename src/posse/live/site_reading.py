@@ -91,6 +91,11 @@ class SiteReading:
                 f"sites = {sites!r} needs exchange 'origins': flows do not know whose evidence it "
                 "is"
             )
+        elif not steady:
+            raise ValueError(
+                f"sites = {sites!r} does not go with half_life: "
+                "means that drift cannot be told from sites that differ"
+            )
         else:
             check(evidence.family)
             self.site_sd = None if sites == "differ" else float(sites)

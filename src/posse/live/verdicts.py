@@ -13,6 +13,8 @@ from posse import checks
 from posse.live.evidence import Evidence
 from posse.live.exchange import Exchange
 from posse.live.exchange.ledger import Ledger
+from posse.policies.policy import Policy
+from posse.policies.top_two import TopTwo
 from posse.stopping import Kind, by_loss, verdict
 
 
@@ -49,6 +51,7 @@ WAITING = Judgement(
     "keep-going", None, None, None, None,
     "keep going: a neighbour holds evidence that has not arrived here yet",
 )  # fmt: skip
+ADVICE = "; policy 'top-two' gets there sooner"
 NO_STOP = "this experiment has no stop: set it, such as stop = {error = 0.05}, in a new experiment"
 
 
@@ -60,8 +63,11 @@ class Judge:
     verdict stands.
     """
 
-    def __init__(self, stop: Stop | None, evidence: Evidence, exchange: Exchange) -> None:
+    def __init__(
+        self, stop: Stop | None, evidence: Evidence, exchange: Exchange, policy: Policy
+    ) -> None:
         self._stop, self._evidence, self._exchange = stop, evidence, exchange
+        self._advice = "" if isinstance(policy, TopTwo) else ADVICE
         self._last: tuple[int, tuple[str, ...], Judgement] | None = None
 
     def of(self, names: Sequence[str], here: bool, lock: AbstractContextManager[Any]) -> Judgement:
@@ -107,11 +113,12 @@ class Judge:
                 arms_ever=ever,
                 where="here" if here else "",
             )
+        slow = found.verdict == "keep-going" and found.evidence is not None
         return Judgement(
             found.verdict,
             names[found.arm],
             found.evidence,
             found.needed,
             found.expected_loss,
-            found.sentence,
+            found.sentence + (self._advice if slow else ""),
         )

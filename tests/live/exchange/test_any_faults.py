@@ -22,13 +22,17 @@ class OriginsFaults(Faults):
         finally:
             self.patch.undo()
 
+    def settle_all(self):
+        """Until all messages have come."""
+        self.world.settle(rounds=40)
+
     def check(self):
         world = self.world
         held = [agent.evidence() for agent in world.agents.values()]
         names = list(world.agents)
         for one, other in itertools.pairwise(names):
             world.link(one, other)
-        world.settle(rounds=40)
+        self.settle_all()
         one, *others = [agent.evidence() for agent in world.agents.values()]
         assert all(evidence == one for evidence in others)
         lost = minus(world.truth, one)

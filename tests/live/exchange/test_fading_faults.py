@@ -113,7 +113,7 @@ def test_evidence_survives_any_faults_while_it_fades(machine):
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=50,
+            max_examples=25,
             stateful_step_count=40,
             deadline=None,
             derandomize=True,

@@ -125,6 +125,24 @@ def test_ones_own_words_of_an_older_epoch_are_no_other_future():
     assert len(me._books.entries) == 1
 
 
+def test_a_commit_that_fails_in_a_new_epoch_leaves_ones_own_words_ones_own():
+    me = fading()
+    me.connect("peer")
+    for _ in range(16):
+        me.observe("a", ONE)
+    ((_, said),) = me.tick(1.0)
+    saved = json.loads(json.dumps(me.state()))
+    wait(me, until=2.5 * HALF_LIFE)
+    me.observe("a", ONE)
+    me.restore(saved, clean=True)
+    me.receive("peer", said, 2.5 * HALF_LIFE)
+    assert len(me._books.entries) == 1
+    me.observe("a", ONE)
+    (left,) = me.own().values()
+    assert left[-1] == pytest.approx((16 * 2**-2.5 + 1) * PER_UNIT, abs=20)
+    assert len(me._books.entries) == 1
+
+
 def test_an_agent_that_is_gone_fades_by_itself_and_is_dropped_after_sixty_half_lives():
     me, other = fading("me"), fading("other")
     me.observe("a", ONE)

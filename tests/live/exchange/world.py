@@ -19,6 +19,8 @@ FINGERPRINT = "bernoulli"
 class World:
     """Each process of an agent observes an arm of its own, so that each is counted by itself."""
 
+    bounds = BOUNDS
+
     def __init__(self, exchange, n_agents, seed=0, **options):
         self.exchange, self.options = exchange, options
         self.random = random.Random(seed)
@@ -43,7 +45,7 @@ class World:
         clocked = {"identity": name, "clock": lambda: self.now} if self.exchange is Origins else {}
         return self.exchange(
             fingerprint=FINGERPRINT,
-            bounds=BOUNDS,
+            bounds=self.bounds,
             draw=self.random.getrandbits,
             **{**clocked, **self.options},
         )
@@ -131,7 +133,7 @@ class World:
 
     def restored(self, name):
         """What another process would make of its disk."""
-        agent = self.exchange(fingerprint=FINGERPRINT, bounds=BOUNDS, **self.restoring(name))
+        agent = self.exchange(fingerprint=FINGERPRINT, bounds=self.bounds, **self.restoring(name))
         agent.restore(self.saved(name))
         return agent
 

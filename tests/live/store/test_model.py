@@ -79,6 +79,7 @@ class Model(RuleBasedStateMachine):
         before, self.participants = self.participants, {name: Rules() for name in self.stores}
         for name, each in self.stores.items():
             rules = self.participants[name]
+            rules.assumed = 0.0 if name == "other" else None
             if before:  # as settings say at the next start
                 rules.assumed, rules.waits = before[name].assumed, before[name].waits
                 rules.made, rules.void_through = before[name].made + 1, before[name].void_through

@@ -35,12 +35,20 @@ def update(rows, width, shared, rate, arms, rewards, pulls, tally, first, last, 
 
 
 @helper
-def record(tally, gaps, regret, column, n_columns, n_agents, n_arms, n_runs):
-    """The regret of each run so far, from how often each arm was played: exact in any order."""
+def record(tally, pulls, gaps, regret, column, n_columns, n_agents, n_arms, n_runs):
+    """The regret of each run so far, from how often each arm was played: exact in any order.
+
+    Where agents have gaps of their own, from how often each of them played it.
+    """
     for slot in range(n_runs):
         total = 0.0
-        for k in range(slot * n_arms, (slot + U64(1)) * n_arms):
-            total += gaps[k] * tally[k]
+        if gaps.size == tally.size:
+            for k in range(slot * n_arms, (slot + U64(1)) * n_arms):
+                total += gaps[k] * tally[k]
+        else:
+            width = n_agents * n_arms
+            for k in range(slot * width, (slot + U64(1)) * width):
+                total += gaps[k] * pulls[k]
         regret[slot * U64(n_columns) + U64(column)] = total / n_agents
 
 
@@ -117,6 +125,6 @@ def play(
         if alone:
             settle(eager, close, worth, t, n_agents, n_arms, n_runs)
             if times[column] == t:
-                record(tally, gaps, regret, column, times.size, n_agents, n_arms, n_runs)
+                record(tally, pulls, gaps, regret, column, times.size, n_agents, n_arms, n_runs)
                 column += 1
     return flipped

@@ -78,8 +78,8 @@ class Rows:
         """The outcome, in the caller's order of arms."""
         n_agents, n_arms = self.simulation.network.n_agents, self.simulation.bandit.n_arms
         pulls = self.pulls.reshape(len(self.runs), n_agents, n_arms)
-        gaps, s = self.gaps.reshape(len(self.runs), n_arms), self.simulation
-        regret = without_forced_pulls(self.regret, s.times, gaps, s.uncharged_rounds)
+        gaps, s = self.gaps.reshape(len(self.runs), -1, n_arms), self.simulation
+        regret = without_forced_pulls(self.regret, s.times, gaps.mean(axis=1), s.uncharged_rounds)
         return Block(regret, in_callers_order(pulls, self.order), kept)
 
 
@@ -177,7 +177,7 @@ class Engine:
             if t in columns:
                 tally = np.sum([work.tally for work in works], axis=0)
                 driver.record(
-                    tally, rows.gaps, rows.regret.reshape(-1), columns[t], len(s.times),
+                    tally, rows.pulls, rows.gaps, rows.regret.reshape(-1), columns[t], len(s.times),
                     U64(n_rows), U64(s.bandit.n_arms), 1,
                 )  # fmt: skip
                 if keeper.looks:

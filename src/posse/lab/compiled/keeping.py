@@ -27,12 +27,13 @@ class Keeper:
         self._engine, self._rows, self._simulation = engine, rows, s
         n_runs, n_agents, n_arms = len(rows.runs), s.network.n_agents, s.bandit.n_arms
         self._shape = (n_runs, n_agents, n_arms)
-        self._gaps = rows.gaps.reshape(n_runs, n_arms)
+        self._gaps = rows.gaps.reshape(n_runs, -1, n_arms)  # one row for all agents, or one each
         self._kept: dict[str, FloatArray] = {}
         if "agents" in s.keep:
             self._kept["agents"] = np.zeros((n_runs, n_agents, len(s.times)))
         if "means" in s.keep:
-            self._kept["means"] = in_callers_order(rows.means.reshape(n_runs, n_arms), rows.order)
+            means = in_callers_order(rows.means.reshape(n_runs, -1, n_arms), rows.order)
+            self._kept["means"] = means if s.bandit.per_agent else means[:, 0]
         if "messages" in s.keep:
             self._kept["messages"] = self._messages()
         if "beliefs" in s.keep:
@@ -48,7 +49,8 @@ class Keeper:
         (column,) = np.flatnonzero(self._simulation.times == t)
         if "agents" in self._kept:
             pulls = self._rows.pulls.reshape(self._shape)
-            self._kept["agents"][:, :, column] = np.einsum("rnk,rk->rn", pulls, self._gaps)
+            each = "rnk,rnk->rn" if self._gaps.shape[1] > 1 else "rnk,rxk->rn"
+            self._kept["agents"][:, :, column] = np.einsum(each, pulls, self._gaps)
         if "beliefs" in self._kept:
             beliefs = np.swapaxes(self._beliefs(t), 0, 1)
             self._kept["beliefs"][:, column] = in_callers_order(beliefs, self._rows.order)
@@ -57,7 +59,7 @@ class Keeper:
         """All that is kept, in the caller's order of arms."""
         s, kept = self._simulation, self._kept
         if "agents" in kept:
-            gaps = np.repeat(self._gaps, s.network.n_agents, axis=0)
+            gaps = np.broadcast_to(self._gaps, self._shape).reshape(-1, self._shape[-1])
             curves = kept["agents"].reshape(-1, len(s.times))
             charged = without_forced_pulls(curves, s.times, gaps, s.uncharged_rounds)
             kept["agents"] = charged.reshape(kept["agents"].shape)

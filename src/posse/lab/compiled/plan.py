@@ -80,8 +80,6 @@ def missing(simulation: Simulation) -> str | None:
         return f"drift {type(simulation.bandit.drift).__name__}"
     if simulation.bandit.delay is not None:
         return "delay"
-    if simulation.bandit.per_agent:
-        return "means per agent"
     algorithm: Any = simulation.algorithm
     if type(algorithm) not in ALGORITHMS:
         return f"algorithm {type(algorithm).__name__}"

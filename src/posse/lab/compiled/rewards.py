@@ -16,6 +16,12 @@ from posse.lab.compiled.special import gamma_tails, normal_score
 
 
 @helper
+def _per_agent(means, arms, n_arms):
+    """Whether means are those of every agent, (rows, arms), and not of every run, (runs, arms)."""
+    return U64(means.size) == U64(arms.size) * n_arms
+
+
+@helper
 def _levels(rewards, lo, hi, n_agents, first_run, t, key0, key1):
     """A uniform for every agent of the tile, in the place of its reward."""
     row = lo
@@ -70,6 +76,7 @@ def draw_gaussian(
     means, parameter, arms, rewards, lo, hi, n_agents, n_arms, first_run, t, key0, key1
 ):
     """mean + sigma z; the parameter is sigma."""
+    wide = _per_agent(means, arms, n_arms)
     row = lo
     while row < hi:
         slot = row // n_agents
@@ -77,7 +84,8 @@ def draw_gaussian(
         first_agent = row - slot * n_agents
         fill_normals(rewards, row, end - row, first_agent, t, first_run + slot, PURPOSE, key0, key1)
         for i in range(row, end):
-            rewards[i] = means[slot * n_arms + U64(arms[i])] + parameter * rewards[i]
+            first = (i if wide else slot) * n_arms
+            rewards[i] = means[first + U64(arms[i])] + parameter * rewards[i]
         row = end
 
 
@@ -86,11 +94,12 @@ def draw_bernoulli(
     means, parameter, arms, rewards, lo, hi, n_agents, n_arms, first_run, t, key0, key1
 ):
     """1 with probability mean, else 0."""
+    wide = _per_agent(means, arms, n_arms)
     _levels(rewards, lo, hi, n_agents, first_run, t, key0, key1)
     for slot in range(lo // n_agents, (hi - U64(1)) // n_agents + U64(1)):
         start, end = max(lo, slot * n_agents), min(hi, (slot + U64(1)) * n_agents)
         for i in range(start, end):
-            mean = means[slot * n_arms + U64(arms[i])]
+            mean = means[(i if wide else slot) * n_arms + U64(arms[i])]
             rewards[i] = 1.0 if rewards[i] < mean else 0.0
 
 
@@ -99,11 +108,12 @@ def draw_exponential(
     means, parameter, arms, rewards, lo, hi, n_agents, n_arms, first_run, t, key0, key1
 ):
     """-mean log(1 - u)."""
+    wide = _per_agent(means, arms, n_arms)
     _levels(rewards, lo, hi, n_agents, first_run, t, key0, key1)
     for slot in range(lo // n_agents, (hi - U64(1)) // n_agents + U64(1)):
         start, end = max(lo, slot * n_agents), min(hi, (slot + U64(1)) * n_agents)
         for i in range(start, end):
-            mean = means[slot * n_arms + U64(arms[i])]
+            mean = means[(i if wide else slot) * n_arms + U64(arms[i])]
             rewards[i] = -mean * math.log1p(-rewards[i])
 
 
@@ -112,11 +122,12 @@ def draw_poisson(
     means, parameter, arms, rewards, lo, hi, n_agents, n_arms, first_run, t, key0, key1
 ):
     """The smallest count whose distribution function reaches u."""
+    wide = _per_agent(means, arms, n_arms)
     _levels(rewards, lo, hi, n_agents, first_run, t, key0, key1)
     for slot in range(lo // n_agents, (hi - U64(1)) // n_agents + U64(1)):
         start, end = max(lo, slot * n_agents), min(hi, (slot + U64(1)) * n_agents)
         for i in range(start, end):
-            mean = means[slot * n_arms + U64(arms[i])]
+            mean = means[(i if wide else slot) * n_arms + U64(arms[i])]
             rewards[i] = poisson_quantile(mean, rewards[i])
 
 
@@ -125,9 +136,10 @@ def draw_bounded(
     means, parameter, arms, rewards, lo, hi, n_agents, n_arms, first_run, t, key0, key1
 ):
     """The Beta(c m, c (1 - m)) quantile at u; the parameter is c."""
+    wide = _per_agent(means, arms, n_arms)
     _levels(rewards, lo, hi, n_agents, first_run, t, key0, key1)
     for slot in range(lo // n_agents, (hi - U64(1)) // n_agents + U64(1)):
         start, end = max(lo, slot * n_agents), min(hi, (slot + U64(1)) * n_agents)
         for i in range(start, end):
-            mean = means[slot * n_arms + U64(arms[i])]
+            mean = means[(i if wide else slot) * n_arms + U64(arms[i])]
             rewards[i] = beta_quantile(parameter * mean, parameter * (1.0 - mean), rewards[i])

@@ -65,6 +65,7 @@ class Absorbed:
         return DATED <= incarnation < self.floor
 
 
+PREFIX = "entry "  # of the names of durable parts
 NOTHING = Absorbed()
 NOT_HERE_YET = "rewards of decisions that are not here yet"  # not acknowledged, they come again
 
@@ -227,6 +228,46 @@ class Books:
             self._plain[key] = plain_entry(self.entries[key])
         return self._plain[key]
 
+    def state(self) -> dict[str, Any]:
+        """A durable part for each entry."""
+        self.changed.clear()
+        return {_part(key): self.written(key) for key in self.entries}
+
+    def changes(self) -> dict[str, Any]:
+        """The parts that changed since they were last written; None: a part is gone."""
+        changed = {
+            _part(key): self.written(key) if key in self.entries else None for key in self.changed
+        }
+        self.changed.clear()
+        return changed
+
+    def restore(self, state: Mapping[str, Any]) -> list[str]:
+        """Take what was written out of all parts of a state.
+
+        What 0.1 wrote, lists of own and of others' entries, is understood; the names of these.
+        """
+        old = [name for name in ("own", "others") if name in state]
+        for entry in (entry_from_plain(each) for name in old for each in state[name]):
+            self._restore(entry)
+        from_0_1 = set(self.changed)
+        for name, part in state.items():
+            if name.startswith(PREFIX):
+                self._restore(entry_from_plain(part))
+        self.changed = from_0_1
+        return old
+
+    def is_another_future(self, mine: Entry, said: Entry) -> bool:
+        """Whether an origin says what it cannot say after what we hold of it."""
+        if said.seq == mine.seq:
+            return self.read(said) != self.read(mine)
+        return said.seq < mine.seq or not self.dominates(said, mine)
+
+    def _restore(self, entry: Entry) -> None:
+        held = self.entries.get(entry.key)
+        covered = self.absorbed(entry.origin).covers(entry.incarnation, entry.seq)
+        if not covered and (held is None or entry.seq > held.seq):
+            self.keep(entry)
+
     def _put(self, entry: Entry, old: Entry | None) -> None:
         key = entry.key
         if old is None:
@@ -243,6 +284,10 @@ class Books:
         self.changed.add(entry.key)
         self._plain.pop(entry.key, None)
         self._order = None
+
+
+def _part(key: Key) -> str:
+    return f"{PREFIX}{key[0]} {key[1]}"
 
 
 def plain_entry(e: Entry) -> list[Any]:

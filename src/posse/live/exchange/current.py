@@ -28,6 +28,7 @@ class Version:
     evidence: Ledger = field(default_factory=dict)
     folded: dict[int, int] = field(default_factory=dict)
     late: Ledger = field(default_factory=dict)  # of its evidence that of decisions made before
+    epoch: int = 0
     acknowledged: bool = False
 
 
@@ -126,9 +127,6 @@ class Current:
         later = partial(shifted, epochs=passed, bounds=self._bounds)
         self._set(later(self.evidence()))
         self._late = shifted(self._late, passed)
-        for version in self._versions:
-            version.evidence = later(version.evidence)
-            version.late = shifted(version.late, passed)
         self._since = [
             (arm, row, late)
             for arm, values, late in self._since
@@ -182,7 +180,7 @@ class Current:
         self._versions = [each for each in before._versions if each.seq <= self.seq]
         self._noted = bool(self._versions)
         if self._versions:
-            self._late = dict(self._versions[-1].late)
+            self._late = dict(self._now(self._versions[-1]).late)
 
     @property
     def last_version(self) -> int:
@@ -198,7 +196,7 @@ class Current:
             said = shifted(said, self.epoch - entry.epoch, self._bounds)
         if entry.seq > self.last_version or not self._dominates(self.sums, said):
             return False
-        same = [version for version in self._versions if version.seq == entry.seq]
+        same = [self._now(version) for version in self._versions if version.seq == entry.seq]
         return not same or same[0].evidence == said
 
     def parted_at(self, seq: int, theirs: Rows) -> Version:
@@ -208,12 +206,12 @@ class Current:
         """
         common = [
             version
-            for version in self._versions
+            for version in map(self._now, self._versions)
             if version.seq <= seq and self._dominates(theirs, version.evidence)
         ]
         held = [version for version in common if version.acknowledged]
         last = (held or common)[-1] if common else Version()
-        if not self._versions or last is self._versions[-1]:
+        if last.seq == self.last_version:
             # what was added before they parted is in both, and would be counted twice
             return self._common_with(theirs, last)
         return last
@@ -243,8 +241,15 @@ class Current:
         evidence = {arm: tuple(values) for arm, values in common.items()}
         return replace(last, evidence=evidence, late=late)
 
-    def _said(self) -> tuple[int, Ledger, dict[int, int], Ledger]:
-        return self.seq, self.evidence(), dict(self.folded), dict(self._late)
+    def _now(self, version: Version) -> Version:
+        """A version in numbers of the present epoch; kept as said, should a commit fail."""
+        if not (passed := self.epoch - version.epoch):
+            return version
+        evidence = shifted(version.evidence, passed, self._bounds)
+        return replace(version, evidence=evidence, late=shifted(version.late, passed))
+
+    def _said(self) -> tuple[int, Ledger, dict[int, int], Ledger, int]:
+        return self.seq, self.evidence(), dict(self.folded), dict(self._late), self.epoch
 
     def _dominates(self, one: Rows, other: Rows) -> bool:
         return dominates(one, other, self._bounds.counts)

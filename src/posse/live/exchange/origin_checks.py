@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from posse.live.exchange import layouts
 from posse.live.exchange.bounds import Bounds
-from posse.live.exchange.ledger import is_ledger, is_name, is_whole
+from posse.live.exchange.ledger import LARGEST_SUM, is_ledger, is_name, is_whole
 from posse.live.exchange.messages import END, Entry, OriginsMessage
 
 MOST_FOLDED = 4096  # incarnations named by one entry
@@ -55,6 +55,8 @@ class OriginChecks:
         wide = entry.layout >= layouts.WIDE
         dimension = self.bounds.dimension if wide else self.bounds.narrow
         if (wide and not self.bounds.closed) or not is_ledger(entry.evidence, dimension):
+            return "malformed"
+        if wide and any(max(map(abs, row)) > LARGEST_SUM for row in entry.evidence.values()):
             return "malformed"
         if entry.size > LARGEST_ENTRY:
             return "too large an entry"

@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from posse.live.exchange.books import NOT_HERE_YET, Books, entry_from_plain
+from posse.live.exchange.books import NOT_HERE_YET, Books
 from posse.live.exchange.bounds import Bounds
 from posse.live.exchange.current import Current
 from posse.live.exchange.digests import Holding, Neighbour, Page, Pages
@@ -252,7 +252,7 @@ class Origins:
                 neighbour.note(entry.key, entry.seq)
             if mine is not None:
                 held[*entry.key, mine.seq] = None
-                if entry.origin == peer and self._is_another_future(mine, entry):
+                if entry.origin == peer and self._books.is_another_future(mine, entry):
                     back.append(self._signed(mine))
             elif self._books.absorbed(entry.origin).covers(entry.incarnation, entry.seq):
                 neighbour.note(entry.key, entry.seq)
@@ -266,10 +266,8 @@ class Origins:
         """All durable parts: identity, incarnation, edges, and one for each entry."""
         self._own.write()
         self._said, self._gone = self._small_parts(), set()
-        self._books.changed.clear()
-        entries = {_part(key): self._books.written(key) for key in self._books.entries}
         kept = self._own.archive.state() | self._own.carried.state()
-        return {**self._said, **entries, **kept}
+        return {**self._said, **self._books.state(), **kept}
 
     def changes(self) -> dict[str, Any]:
         """The parts that changed since they were last written; None: a part is gone."""
@@ -277,10 +275,8 @@ class Origins:
         small = self._small_parts()
         changed: dict[str, Any] = dict.fromkeys(self._gone)
         changed |= {name: part for name, part in small.items() if part != self._said.get(name)}
-        for key in self._books.changed:
-            changed[_part(key)] = self._books.written(key) if key in self._books.entries else None
         self._said, self._gone = small, set()
-        self._books.changed.clear()
+        changed |= self._books.changes()
         return changed | self._own.archive.changes() | self._own.carried.changes()
 
     def restore(self, state: Mapping[str, Any], clean: bool = False) -> None:
@@ -291,16 +287,9 @@ class Origins:
         self.identity = state["identity"]
         before, revision = self._own.current, self._books.revision
         self._books, self._own = self._empty()
-        old = [name for name in ("own", "others") if name in state]
-        for entry in (entry_from_plain(each) for name in old for each in state[name]):
-            self._restore_entry(entry)
-        from_0_1 = set(self._books.changed)
-        for name, part in state.items():
-            if name.startswith("entry "):
-                self._restore_entry(entry_from_plain(part))
+        old = self._books.restore(state)
         self._own.archive.restore(state)
         self._own.carried.restore(state)
-        self._books.changed = from_0_1
         self._books.revision = revision + 1
         self._gone = set(old)
         self._neighbours = {name: Neighbour() for name in state["neighbours"]}
@@ -364,12 +353,6 @@ class Origins:
                 if incarnation == current.incarnation and origin == self.identity:
                     current.note_acknowledged(seq)
 
-    def _restore_entry(self, entry: Entry) -> None:
-        held = self._books.entries.get(entry.key)
-        covered = self._books.absorbed(entry.origin).covers(entry.incarnation, entry.seq)
-        if not covered and (held is None or entry.seq > held.seq):
-            self._books.keep(entry)
-
     def _is_news(self, entry: Entry) -> bool:
         if self._epochs.is_forgotten(entry.epoch):
             return False
@@ -398,12 +381,6 @@ class Origins:
         self._books.keep(entry)
         return None
 
-    def _is_another_future(self, mine: Entry, said: Entry) -> bool:
-        """Whether an origin says what it cannot say after what we hold of it."""
-        if said.seq == mine.seq:
-            return self._books.read(said) != self._books.read(mine)
-        return said.seq < mine.seq or not self._books.dominates(said, mine)
-
     def _has_shown_all(self, neighbour: Neighbour) -> bool:
         """Whether it has shown all it holds, and nothing of ours that we do not hold."""
         return neighbour.shown_all and all(
@@ -426,10 +403,6 @@ class Origins:
         signed = replace(entry, signature=self._sign(content))
         self._books.keep(signed, counted=True)
         return signed
-
-
-def _part(key: tuple[str, int]) -> str:
-    return f"entry {key[0]} {key[1]}"
 
 
 def _fitting(items: Iterable[T], size: Callable[[T], int], room: int) -> tuple[T, ...]:

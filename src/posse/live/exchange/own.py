@@ -16,9 +16,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from posse.live.exchange import voids
 from posse.live.exchange.archive import Archive
 from posse.live.exchange.books import NOT_HERE_YET, Absorbed, Books
-from posse.live.exchange.carried import VOID, Carried
-from posse.live.exchange.current import Current, Version
+from posse.live.exchange.carried import Carried
+from posse.live.exchange.current import Current
 from posse.live.exchange.epochs import Epochs
+from posse.live.exchange.futures import part
 from posse.live.exchange.ledger import Ledger, larger, minus
 from posse.live.exchange.messages import Entry
 from posse.live.exchange.numbers import DATED, new_incarnation
@@ -165,7 +166,7 @@ class Own:
 
     def _take(self, entry: Entry) -> str | None:
         if self.current is not None and entry.incarnation == self.current.incarnation:
-            self._part(entry)
+            part(self, entry)
             return None
         if self.books.absorbed(self.identity).holds(entry.incarnation):
             return self._add_difference(entry)
@@ -183,7 +184,7 @@ class Own:
         self._keep(entry)
         current = self.current
         if current and self.books.absorbed(self.identity).holds(current.incarnation):
-            self._part(entry)
+            part(self, entry)
         return None
 
     def fold_if_many(self, all_shown: bool, apart: bool = False) -> None:
@@ -337,55 +338,6 @@ class Own:
         self.archive.note(entry.incarnation, seq, worth, current.incarnation)
         self.rewrite(current)
         return problem
-
-    def _part(self, theirs: Entry) -> None:
-        """Another future of the present incarnation: keep theirs, move ours to a new one."""
-        ours = self.current
-        assert ours is not None
-        said = self.read(theirs)
-        named = dict(theirs.folded) | {theirs.incarnation: theirs.seq}
-        common = Version()
-        if ours.incarnation in named:
-            common = ours.parted_at(named[ours.incarnation], said)
-        # else below a floor, for a disk was lost and the clock went back: they have none of it
-        fresh = ours.new_since(common)
-        folded = {i: s for i, s in ours.folded.items() if i not in common.folded}
-        for incarnation in folded:
-            part = self.archive.worth(incarnation)
-            if incarnation in named and part is not None:  # they absorbed it as well
-                fresh = minus(fresh, minus(part, self.carried.void_of(incarnation, folded)))
-        again = self._counted_by(named, folded)
-        self.carried.forget_of(ours.incarnation)
-        sent = ours.last_version > common.seq
-        self.current = None
-        if theirs.incarnation == ours.incarnation:
-            self.books.keep(theirs)
-        if not (fresh or sent):
-            return
-        current = self.open()
-        current.absorb(fresh)
-        current.folded = {i: s for i, s in folded.items() if i not in again}
-        if theirs.incarnation == ours.incarnation and sent and current.has_room_for(said):
-            # some may hold our future, others theirs: both are in what replaces it
-            seq = max(theirs.seq, ours.seq)
-            self.archive.note(theirs.incarnation, seq, self.pure(theirs), current.incarnation)
-            current.absorb(said)
-            current.folded |= dict(theirs.folded)
-            current.folded[theirs.incarnation] = seq
-        self.rewrite(current)
-        for number in again:
-            self.carried.restore_to_count(number)
-        voids.take_back(self, again)
-
-    def _counted_by(self, named: Mapping[int, int], folded: Mapping[int, int]) -> list[int]:
-        """Rows that were taken back here, and that another future counts."""
-        rows = self.carried.rows
-        return [
-            number
-            for number, seq in folded.items()
-            if seq == VOID and number in rows and number not in named
-            if rows[number].added_in in named
-        ]
 
     def _raise_floor(self, current: Current) -> None:
         """Forget the names of the oldest, if there are too many."""

@@ -38,6 +38,8 @@ REASONS = (
     "no message of flows",
     "goes back",
     "rewards of decisions that are not here yet",
+    "an epoch ahead of our clock",
+    "our clock jumped ahead",
     "no room",
     "no room for more evidence",
     "cannot be told from what is counted",
@@ -88,6 +90,9 @@ RESULTS = {  # of an arm: the metric, the field of its status, and what it is
     "pulls_in_network": ("pulls_in_network", "Pulls of an arm whose reward is final, as known."),
     "open_here": ("open_here", "Pulls of an arm at this agent that count, but are not final."),
     "open_in_network": ("open_in_network", "Pulls of an arm that count, but are not final."),
+    "network_mean": ("network_mean", "Posterior mean of the average of an arm over sites."),
+    "sd_between_sites": ("sd_between_sites", "Standard deviation of an arm's mean between sites."),
+    "sites_differ": ("sites_differ", "Whether an arm is found to differ between sites."),
 }
 COUNTS = {
     "decisions": ("decisions_total", "Decisions made."),
@@ -140,7 +145,7 @@ def _experiments(node: Node, traffic: Traffic) -> Iterator[str]:
         (e, arm): status for e, each in experiments.items() for arm, status in each.arms().items()
     }
     for name, (field, help_) in RESULTS.items():
-        yield _metric(name, help_, _by_arm({key: status[field] for key, status in arms.items()}))
+        yield _metric(name, help_, _by_arm(_known(arms, field)))
     yield from _verdicts(experiments)
     sums = {
         (e, arm): each.agent.reward_sum(quanta)
@@ -210,6 +215,13 @@ def _histogram(
 
 def _by(label: str, numbers: Mapping[str, float]) -> Samples:
     return [({label: name}, number) for name, number in list(numbers.items())[:SERIES]]
+
+
+def _known(
+    arms: Mapping[tuple[str, str], Mapping[str, Any]], field: str
+) -> dict[tuple[str, str], float]:
+    """A field of each arm that has it."""
+    return {key: status[field] for key, status in arms.items() if status[field] is not None}
 
 
 def _by_arm(numbers: Mapping[tuple[str, str], float]) -> Samples:

@@ -135,7 +135,8 @@ class ArmAnswer(Struct):
     """What is known of one arm from pulls whose reward is final: a mean with a 95% interval.
 
     Open ones are those that count already, while their reward is not final: people should not
-    look at it before their windows have closed.
+    look at it before their windows have closed. With a half-life all numbers of pulls are what
+    they are worth now, so they need not be whole, and fall while nothing happens.
     """
 
     mean: float | None
@@ -147,6 +148,11 @@ class ArmAnswer(Struct):
     pulls_in_network: float
     open_here: float
     open_in_network: float
+    network_mean: Annotated[float | None, Meta(description="of the average over sites")] = None
+    network_low: float | None = None
+    network_high: float | None = None
+    sd_between_sites: float | None = None
+    sites_differ: bool = False
 
 
 class VerdictAnswer(Struct):
@@ -189,13 +195,30 @@ class EvidenceAnswer(Struct):
     held: dict[str, list[int]]
 
 
+class SitesAnswer(Struct):
+    """How the evidence of other sites is read, and what it gained.
+
+    read: "alike", "differ" or a number, as in agent.toml. alike: the probability that the means of
+    all arms are the same at all sites; null where there is nothing to compare. differ: a sentence
+    where there is little doubt that they are not. loss_alone: what settling for the best arm now
+    would give up on average, by the closed decisions of this site alone; loss_shared: the same by
+    those of all, as they are read here.
+    """
+
+    read: str
+    alike: float | None
+    differ: str | None
+    loss_alone: float | None
+    loss_shared: float | None
+
+
 class ExperimentAnswer(Struct):
     """One experiment: its arms, how many decisions since the start, and what operators set.
 
     silence: when a decision counts: when its reward is "heard", from the start and corrected
     ("count"), or at the end of its window ("wait"). late_rewards were refused since the start as
     their windows had closed, the latest of them so many seconds before; void_rewards as a disk was
-    set back.
+    set back. half_life: the seconds after which evidence is worth half; null: it does not fade.
     """
 
     arms: list[str]
@@ -207,8 +230,10 @@ class ExperimentAnswer(Struct):
     late_rewards: int
     longest_lateness: float
     void_rewards: int
+    half_life: float | None
     pinned: str | None
     paused: list[str]
+    sites: SitesAnswer
 
 
 class ExperimentsAnswer(Struct):

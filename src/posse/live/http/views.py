@@ -8,7 +8,7 @@ from posse.live.experiment import Experiment
 from posse.live.http.answers import Answer, Refusal
 from posse.live.http.metrics import CONTENT_TYPE
 from posse.live.http.metrics import metrics as numbers
-from posse.live.http.models import ExperimentAnswer, ExperimentsAnswer, StatusAnswer
+from posse.live.http.models import ExperimentAnswer, ExperimentsAnswer, SitesAnswer, StatusAnswer
 from posse.live.http.traffic import traffic_of
 from posse.live.node import Node
 
@@ -50,8 +50,10 @@ def _shown(experiment: Experiment) -> ExperimentAnswer:
         late_rewards=counts["late"],
         longest_lateness=experiment.late.copy().longest,
         void_rewards=counts["void"],
+        half_life=experiment.agent.half_life,
         pinned=controls["pinned"],
         paused=controls["paused"],
+        sites=SitesAnswer(**experiment.sites()),
     )
 
 

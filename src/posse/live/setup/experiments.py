@@ -15,6 +15,7 @@ from posse.live.exchange import EXCHANGES, RateCap
 from posse.live.setup.durations import seconds
 from posse.live.setup.worlds import check_worlds
 from posse.live.shares import Shares
+from posse.live.site_reading import check_sites
 from posse.live.verdicts import Stop
 from posse.policies import POLICIES, Policy, ThompsonSampling
 
@@ -29,6 +30,8 @@ class ExperimentSettings:
     an origin can have pulled, for origins. stop: when people want to stop; then agents exchange
     only if their reward_window is the same. new_arm_share: None is one in as many as there are
     arms. half_life: seconds after which evidence is worth half; all agents must have the same.
+    sites: whether the evidence of other sites is read like the own ("alike"), for what it is worth
+    here ("differ"), or by how far sites are known to differ (a number).
     """
 
     arms: tuple[str, ...]
@@ -46,6 +49,7 @@ class ExperimentSettings:
     new_arm_share: float | None = None
     new_arm_pulls: int = 100
     half_life: float | None = None
+    sites: str | float = "alike"
 
     def __post_init__(self) -> None:
         if not isinstance(self.exchange, str):
@@ -63,6 +67,7 @@ class ExperimentSettings:
                 raise ValueError("remember needs reward_window, and must not be shorter than it")
         if self.rate_cap is not None and self.exchange != "origins":
             raise ValueError("rate_cap is for 'origins': flows do not know whose evidence it is")
+        check_sites(self.sites)
         check_worlds(self)
         agent = self.agent()  # so that whatever it refuses is refused now
         agent.choose()
@@ -111,6 +116,7 @@ class ExperimentSettings:
             reward_window=self.reward_window,
             silent_default=self.default_reward if begins and self.begins else None,
             half_life=self.half_life,
+            sites=self.sites,
         )
 
 

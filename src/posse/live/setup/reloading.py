@@ -23,7 +23,7 @@ FIXED = (
 OUTSIDE = "neighbours", "router", "listen"  # by which others are reached
 CHANGING = (  # of an experiment
     "arms", "reward_window", "default_reward", "remember",
-    "min_share", "new_arm_share", "new_arm_pulls",
+    "min_share", "new_arm_share", "new_arm_pulls", "sites",
 )  # fmt: skip
 PATIENCE = 10.0  # seconds for which an address that was just in use may stay so
 
@@ -102,6 +102,7 @@ class Reloading:
             each.set_silence(Silence(settings.reward_window, settings.default_reward))
             each.remember = settings.remember
             each.set_arms(settings.arms, settings.shares)
+            each.set_sites(settings.sites)
             self.maker.configure(new, each)
             each.connect(new.neighbours)
         node.take_over(
@@ -120,6 +121,11 @@ def _check(old: Settings, new: Settings) -> None:
     for name in (name for name in old.experiments if name in new.experiments):
         for key in (each.name for each in fields(ExperimentSettings)):
             before, after = (getattr(each.experiments[name], key) for each in (old, new))
+            if key == "reward_window" and old.experiments[name].stop and before != after:
+                raise ValueError(
+                    f"reward_window of the experiment {name} cannot be changed while it has stop: "
+                    "verdicts need decisions that all waited equally long; make another experiment"
+                )
             if key not in CHANGING and before != after:
                 raise ValueError(
                     f"{key} of the experiment {name} cannot be changed while the agent runs: "

@@ -1,0 +1,142 @@
+"""Schedules in which evidence fades: epochs pass between the steps, and what is left is checked.
+
+A sum that fades no longer tells which rewards are in it. So what is seen is that all copies of an
+entry are equal, that both ends of every edge are opposite, and that everybody's counts are those of
+the decisions on disk, each by its own time.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from dataclasses import replace
+from typing import Any
+
+from posse.live.exchange.epochs import shifted
+from posse.live.exchange.ledger import minus, plus, total
+from posse.live.exchange.quanta import PER_UNIT
+from simulation.agents import LIAR
+from simulation.history import Violation
+from simulation.schedule import Plan, plan_of
+from simulation.world import World
+
+HALF_LIFE = 1000.0  # seconds: no clock comes to be an epoch ahead by the ticks of a schedule
+STRIDE = 50.0  # seconds from tick to tick while an epoch passes: less than a jump
+EPOCHS = 4  # at most, in one schedule
+# a clock that is years ahead at a start is believed (docs/live.md), and what a liar said of an
+# epoch is read differently by clocks that differ
+LEFT_OUT = "clock", "lie", "snapshot", "rewind"
+
+
+def fading_plan_of(seed: int, exchange: str) -> Plan:
+    """The schedule of a seed, with a half-life and epochs that pass."""
+    plan, draw = plan_of(seed, exchange), random.Random(f"{seed} {exchange} fading")
+    steps = [step for step in plan.steps if step[0] not in LEFT_OUT]
+    for _ in range(draw.randint(1, EPOCHS)):
+        epoch = "epoch", draw.randrange(10_000), draw.randrange(10_000)
+        steps.insert(draw.randint(0, len(steps)), epoch)
+    return replace(
+        plan,
+        steps=tuple(steps),
+        links=tuple(link for link in plan.links if LIAR not in link),
+        remember=None,
+        old=(),
+        half_life=HALF_LIFE,
+    )
+
+
+def epoch(world: World, a: int, b: int) -> None:
+    """A half-life passes for all, with or without messages."""
+    if world.plan.half_life is None:
+        return
+    for _ in range(round(world.plan.half_life / STRIDE)):
+        for site in world.sites.values():
+            ticks = site.node is not None  # which is a second by itself
+            site.clock += STRIDE - ticks
+            site.steady += STRIDE - ticks
+            world.tick(site)
+        if b % 2:
+            world.deliver_all()
+
+
+def judge_fading(world: World, experiment: str) -> None:
+    """See that all agree on what is left."""
+    exchanges: dict[str, Any] = {}
+    for site in world.sites.values():
+        assert site.node is not None
+        exchanges[site.name] = site.node.experiment(experiment).agent.exchange
+    if world.plan.exchange == "origins":
+        _judge_copies(exchanges)
+    else:
+        _judge_edges(exchanges)
+    if world.history.disks_lost:
+        return
+    for site in world.sites.values():
+        position = exchanges[site.name]._epochs.position
+        own, left = exchanges[site.name].own(), _left(world, [site.name], experiment, position)
+        _compare(f"{site.name} itself", own, left)
+        if world.plan.exchange == "origins":
+            all_of = _left(world, list(world.sites), experiment, position)
+            _compare(site.name, exchanges[site.name].evidence(), all_of)
+
+
+def _judge_copies(exchanges: dict[str, Any]) -> None:
+    """Under origins every copy of an entry is the same."""
+    (one, first), *others = exchanges.items()
+    for name, other in others:
+        if _said(other) != _said(first):
+            raise Violation(f"{one} holds {_said(first)}, and {name} {_said(other)}")
+
+
+def _said(exchange: Any) -> dict[Any, Any]:
+    entries = exchange._books.entries.items()
+    return {key: (e.seq, e.epoch, dict(e.evidence), e.folded) for key, e in entries}
+
+
+def _judge_edges(exchanges: dict[str, Any]) -> None:
+    """Under flows what flowed out at one end flowed in at the other, in the same epoch."""
+    by_identity = {exchange.identity: exchange for exchange in exchanges.values()}
+    last = max(exchange.epoch for exchange in by_identity.values())
+    own, levels, flowed = [], [], []
+    for identity, exchange in by_identity.items():
+        passed, records = last - exchange.epoch, exchange.records()
+        flows = {peer: shifted(flow, passed) for peer, (_, flow) in records.items()}
+        if exchange.level() != minus(exchange._records.own, total(f for _, f in records.values())):
+            raise Violation(f"the level of {identity} is not what it observed less what flowed")
+        own.append(shifted(exchange._records.own, passed))
+        levels.append(minus(own[-1], total(flows.values())))
+        for peer, flow in flows.items():
+            if peer not in by_identity:
+                flowed.append(flow)  # to a disk that was lost
+                continue
+            other = by_identity[peer]
+            version, opposite = other.records().get(identity, (0, {}))
+            back = shifted(opposite, last - other.epoch)
+            if records[peer][0] != version or plus(flow, back):
+                raise Violation(f"ends of an edge differ: {records[peer][0]} {flow}, {back}")
+    if plus(total(levels), total(flowed)) != total(own):
+        raise Violation("levels do not sum up to what was observed")
+
+
+def _left(
+    world: World, names: list[str], experiment: str, position: float
+) -> dict[str, list[float]]:
+    """The decisions of some sites that count, and how many: each worth what its time says."""
+    left: dict[str, list[float]] = defaultdict(lambda: [0.0, 0])
+    for name in names:
+        for (of, _), known in world.sites[name].memory.decisions.items():
+            record = known.record
+            if of == experiment and (record.assumed is not None or record.reward is not None):
+                row = left[record.arm]
+                row[0] += 2.0 ** (record.time / HALF_LIFE - position)
+                row[1] += 1
+    return left
+
+
+def _compare(who: str, held: dict[str, Any], left: dict[str, list[float]]) -> None:
+    for arm in held.keys() | left.keys():
+        count = held[arm][-1] / PER_UNIT if arm in held else 0.0
+        worth, decisions = left.get(arm, [0.0, 0])
+        # a quantum for each decision that was weighed, and for each halving of a sum
+        if abs(count - worth) > (4 * decisions + 200) / PER_UNIT:
+            raise Violation(f"{who} counts {count} of {arm}, and {worth} are left")

@@ -1,0 +1,290 @@
+"""Decisions that count from their start: what neighbours make of corrections and closings."""
+
+import itertools
+import json
+from dataclasses import replace
+
+import pytest
+
+from posse.live.exchange import Entry, Flows, OriginsMessage
+from posse.live.exchange.books import NOT_HERE_YET
+from posse.live.exchange.bounds import Bounds
+from posse.live.exchange.layouts import narrowed, signed_bytes, widened
+from posse.live.exchange.ledger import dominates, larger
+from posse.live.exchange.numbers import DATED
+from posse.live.exchange.quanta import PER_UNIT
+from posse.live.wire import Codec
+
+from .late import BOUNDS, START, agent
+from .origins import signatures
+
+ONE = PER_UNIT
+CORRECTION, CLOSING = (ONE, 0, 0, 0), (0, ONE, ONE, 0)
+WHOLE = (ONE, ONE, ONE, ONE)
+CODEC = Codec(OriginsMessage)
+
+
+def times(n, row):
+    return tuple(n * value for value in row)
+
+
+def message(*entries, holds=(), complete=False):
+    return OriginsMessage("f", tuple(entries), holds, complete)
+
+
+def own_entries(each):
+    parts = each.state().items()
+    return [part for name, part in parts if name.startswith(f"entry {each.identity} ")]
+
+
+def said_by(each, now=0.0):
+    """All that it would send to a new neighbour."""
+    each.connect("new")
+    return [e for to, out in each.tick(now) if to == "new" for e in out.entries]
+
+
+def test_a_decision_is_a_pull_at_once_and_closed_later():
+    mine = agent("me")
+    made = mine.observe("a", START)
+    assert made == mine.incarnation()
+    assert mine.evidence() == {"a": START}
+    assert mine.observe("a", CORRECTION, made=made) == made
+    assert mine.evidence() == {"a": (ONE, 0, 0, ONE)}
+    mine.observe("a", CLOSING, made=made)
+    assert mine.evidence() == mine.own() == mine.by_origin()["me"] == {"a": WHOLE}
+    mine.observe("a", (0, 0, 0, 0), made=made)  # the reward was the assumed one
+    assert mine.evidence() == {"a": WHOLE}
+
+
+def test_an_entry_is_said_in_the_oldest_layout_that_can():
+    """Where all is closed even Posse 0.1 understands it."""
+    mine = agent("me")
+    layouts = []
+    for row in (WHOLE, START, CORRECTION, CLOSING, WHOLE):
+        mine.observe("a", row)
+        (entry,) = said_by(mine, len(layouts))
+        layouts.append(entry.layout)
+        parcel = CODEC.decode(CODEC.encode(message(entry)))
+        assert parcel.message.entries == (entry,)
+        other = agent("other")
+        other.receive("me", parcel.message, 0.0)
+        assert other.evidence() == mine.evidence()
+        old = CODEC.decode(CODEC.encode(message(entry), version=1)).message
+        assert len(old.entries) == (entry.layout == 1)
+    assert layouts == [1, 3, 3, 1, 1]
+    assert entry.evidence == {"a": (3 * ONE, 3 * ONE)}
+
+
+def test_rows_are_widened_and_narrowed():
+    narrow, wide = {"a": (5, 7, 9)}, {"a": (5, 7, 5, 7, 9, 9)}
+    assert widened(narrow, 2) == wide
+    assert narrowed(wide, 2) == narrow
+    for nth, change in itertools.product(range(6), (1, -1)):
+        row = list(wide["a"])
+        row[nth] += change
+        assert narrowed({"a": tuple(row)}, 2) is None
+    assert widened(narrow, 0) == narrowed(narrow, 0) == narrow
+
+
+def test_what_is_larger_or_grew_is_told_by_both_counts():
+    counts = Bounds((1.0, 1.0, 1.0, 1.0), 1).counts
+    fewer, more = {"a": (9, 9, 1, 3)}, {"a": (0, 0, 2, 3)}
+    assert dominates(more, fewer, counts)
+    assert not dominates(fewer, more, counts)
+    assert not dominates({"a": (0, 0, 2, 3)}, {"a": (0, 0, 1, 4)}, counts)
+    assert larger(fewer, more, counts) == larger(more, fewer, counts) == more
+    assert larger({"a": (0, 0, 2, 3)}, {"a": (0, 0, 1, 4)}, counts) == {"a": (0, 0, 1, 4)}
+
+
+TIGHT = (1.0, 1.0, 1.0, 1.0)
+
+
+def restarted(mine, bounds=BOUNDS):
+    again = agent("me", bounds)
+    again.restore(json.loads(json.dumps(mine.state())))
+    return again
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
+@pytest.mark.parametrize("batch", [1, 3])
+def test_decide_restart_reward_at_a_neighbour_that_joins_late(order, batch):
+    """Rewards that come before their decisions wait: they are not acknowledged, and come again."""
+    first = agent("me", TIGHT)
+    made = [first.observe("a", START) for _ in range(3)]
+    second = restarted(first, TIGHT)
+    second.observe("a", CORRECTION, made=made[0])
+    second.observe("a", CLOSING, made=made[0])
+    third = restarted(second, TIGHT)
+    third.observe("a", CORRECTION, made=made[1])
+    third.observe("a", START)
+    assert third.own() == {"a": (2 * ONE, ONE, ONE, 4 * ONE)}
+    said = said_by(third)
+    assert [e.layout for e in said] == [3, 3, 3]
+    late, now = agent("late", TIGHT), 0.0
+    lacking = [said[nth] for nth in order]
+    for _ in range(9):
+        now += 1.0
+        batched, lacking = lacking[:batch], lacking[batch:]
+        answers = late.receive("relay", message(*batched), now)
+        held = {hold[:2] for _, answer in answers for hold in answer.holds}
+        lacking += [e for e in batched if e.key not in held]
+        # at no time more rewards, or closed decisions, than decisions
+        for row in late.evidence().values():
+            assert abs(row[0]) <= row[3]
+            assert row[1] <= row[2] <= row[3]
+    assert not lacking
+    assert late.evidence() == third.own()
+    assert late.refusals.keys() <= {NOT_HERE_YET}
+
+
+def test_what_waits_for_an_older_incarnation_comes_again_by_itself():
+    first = agent("me", TIGHT)
+    made = [first.observe("a", START) for _ in range(3)]
+    second = agent("me", TIGHT, batch=1, digest_every=3)
+    second.restore(json.loads(json.dumps(first.state())))
+    for each in made:
+        second.observe("a", CORRECTION, made=each)
+    late = agent("late", TIGHT, batch=1, digest_every=3)
+    second.connect("late")
+    late.connect("me")
+    for now in range(12):
+        waiting = [("me", late, out) for _, out in second.tick(now)]
+        waiting += [("late", second, out) for _, out in late.tick(now)]
+        for source, to, out in waiting:
+            back = late if to is second else second
+            waiting += [(to.identity, back, answer) for _, answer in to.receive(source, out, now)]
+    assert late.evidence() == second.own()
+    assert second.neighbours()["late"].lag == 0
+
+
+BAD = {
+    "a closed count above the count": (0, 0, 2 * ONE, ONE),
+    "a negative count": (0, 0, 0, -ONE),
+    "a negative closed count": (0, 0, -ONE, ONE),
+    "more closed rewards than closed decisions": (0, 2**62, ONE, 2 * ONE),
+    "less closed rewards than closed decisions": (0, -(2**62), ONE, 2 * ONE),
+    "closed rewards of nothing": (0, 1, 0, ONE),
+    "rewards of nothing": (1, 0, 0, 0),
+    "more rewards than decisions": (2**61 + 1, 0, 0, ONE),
+    "beyond all sums": (0, 0, 0, 2**63),
+    "too few numbers": (0, 0, ONE),
+    "too many numbers": (0, 0, 0, 0, ONE),
+    "no whole number": (0, 0, 0.0, ONE),
+}
+
+
+@pytest.mark.parametrize("row", BAD.values(), ids=BAD)
+def test_hostile_entries_are_refused_one_by_one(row):
+    mine = agent("me")
+    lie = Entry("liar", 1, 1, {"a": row}, layout=3)
+    honest = Entry("honest", 1, 1, {"a": START}, layout=3)
+    narrow = Entry("old", 1, 1, {"a": (ONE, ONE)})
+    mine.receive("liar", message(lie, honest, narrow), 0.0)
+    assert mine.evidence() == {"a": (ONE, ONE, ONE, 2 * ONE)}
+    assert sum(mine.refusals.values()) == 1
+    assert mine.refusals.keys() <= {
+        "malformed",
+        "more evidence than its pulls allow",
+        NOT_HERE_YET,
+    }
+
+
+def test_sums_beyond_what_is_written_are_refused():
+    """Each incarnation is within 2^62; so many of them add up, in whole numbers without an end."""
+    mine = agent("me")
+    rows = [(0, 0, 0, 2**62), (0, 0, 2**62, 2**62), (0, 0, 0, 2**62 + 1)]
+    lies = [Entry("liar", nth, 1, {"a": row}, layout=3) for nth, row in enumerate(rows)]
+    mine.receive("liar", message(*lies), 0.0)
+    assert mine.evidence() == {"a": (0, 0, 2**62, 2**63)}
+    assert mine.refusals == {"malformed": 1}
+
+
+def test_layouts_are_not_mixed_up():
+    """Wide rows in an old layout, and narrow ones in the new one."""
+    mine = agent("me")
+    for entry in (
+        Entry("liar", 1, 1, {"a": START}),
+        Entry("liar", 1, 1, {"a": START}, layout=2),
+        Entry("liar", 1, 1, {"a": (ONE, ONE)}, layout=3),
+    ):
+        mine.receive("liar", message(entry), 0.0)
+    mine.receive("liar", message(Entry("liar", 1, 1, {"a": START}, layout=4)), 0.0)
+    assert mine.refusals == {"malformed": 3, "needs a newer Posse": 1}
+    assert mine.evidence() == {}
+
+
+def test_the_layout_is_signed():
+    sign = signatures("other")["sign"]
+    entry = Entry("other", 1, 1, {"a": START}, layout=3, experiment="default")
+    mine = agent("me", **signatures("me"))
+    mine.receive("x", message(replace(entry, signature=sign(b"another"))), 0.0)
+    assert mine.refusals == {"bad signature": 1}
+    mine.receive("x", message(replace(entry, signature=sign(signed_bytes("f", entry)))), 0.0)
+    assert mine.evidence() == {"a": START}
+    assert signed_bytes("f", entry, "n") == (
+        b'[3,"n","default","f","other",1,1,0,[],0,{"a":[0,0,0,1048576]}]'
+    )
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        (2**62 + 2, 0, 0, 0),  # more than a difference of two
+        (0, ONE, 0, 0),
+        (0, 0, ONE, -ONE),
+        (0, 0, 2 * ONE, 0),
+        (0, 0, 2 * ONE, ONE),
+        (0, 0, 0, -ONE),
+        (ONE, 0, 0),
+    ],
+)
+@pytest.mark.parametrize("exchange", ["origins", "flows"])
+def test_no_agent_observes_what_no_part_of_a_pull_can_be(row, exchange):
+    bounds = (2.0**41, 2.0**41, 1.0, 1.0)
+    mine = agent("me") if exchange == "origins" else Flows(fingerprint="f", bounds=bounds, closed=1)
+    mine.observe("a", START)
+    with pytest.raises(ValueError, match="bounds"):
+        mine.observe("a", row, made=1)
+    assert mine.evidence() == {"a": START}
+    mine.observe("a", (-(2**61), 0, 0, 0))
+    mine.observe("a", (2**61, 0, 0, 0))
+    assert mine.evidence() == {"a": START}
+
+
+def test_stores_written_before_are_read():
+    """Narrow entries and narrow archives: all that was then is closed."""
+    mine = agent("me")
+    state = mine.state() | {
+        "entry other 1": ["other", 1, 4, {"a": [ONE, 2 * ONE]}, ""],
+        f"entry me {DATED + 9}": [
+            *("me", DATED + 9, 3, {"a": [3 * ONE, 5 * ONE]}, ""),
+            *(2, "default", 0, [[DATED + 5, 2]], 0),
+        ],
+        f"archive {DATED + 5}": [2, {"a": [ONE, 2 * ONE]}],
+    }
+    mine.restore(json.loads(json.dumps(state)))
+    assert mine.own() == {"a": (3 * ONE, 3 * ONE, 5 * ONE, 5 * ONE)}
+    assert mine.evidence() == {"a": (4 * ONE, 4 * ONE, 7 * ONE, 7 * ONE)}
+    assert {**mine.state(), "incarnation": 0} == {**state, "incarnation": 0}
+    # more of what was absorbed is added exactly, said narrow or wide
+    more = Entry("me", DATED + 5, 3, {"a": (ONE, ONE, 2 * ONE, 3 * ONE)}, layout=3)
+    mine.receive("x", message(more), 0.0)
+    assert mine.own() == {"a": (3 * ONE, 3 * ONE, 5 * ONE, 6 * ONE)}
+
+
+def test_narrow_and_wide_entries_of_one_origin_fold_into_one():
+    mine = agent("me")
+    old = [Entry("me", nth, 1, {"a": (ONE, ONE)}) for nth in range(1, 70)]
+    wide = [Entry("me", 100 + nth, 1, {"a": START}, layout=3) for nth in range(3)]
+    mine.connect("x")
+    mine.receive("x", message(*old, *wide, complete=True), 0.0)
+    mine.observe("b", WHOLE)
+    before = mine.own()
+    mine.tick(1.0)
+    assert len(own_entries(mine)) == 1
+    assert mine.own() == before == {"a": (69 * ONE, 69 * ONE, 69 * ONE, 72 * ONE), "b": WHOLE}
+    other = agent("other")
+    other.receive("me", message(*said_by(mine, 2.0)), 2.0)
+    assert other.evidence() == mine.own()
+    again = restarted(mine)
+    assert again.own() == before

@@ -1,0 +1,140 @@
+"""Windows of whole agents: from settings, in a reload, and in what is shown of them."""
+
+import pytest
+
+from posse.cli import status
+from posse.live.http.metrics import metrics
+from posse.live.setup.experiments import experiment_from_data
+from posse.live.store import Late, Outcome
+from posse.live.transport.memory import MemoryNetwork
+
+from .several import Several, table
+
+EXPERIMENT = {"arms": ["red", "green"], "family": "bernoulli"}
+
+
+@pytest.fixture(params=["origins", "flows"])
+def make(request, tmp_path):
+    made = []
+
+    def start(**more):
+        made.append(Several(tmp_path))
+        data = table("a", ["checkout"]) | {"exchange": request.param, **more}
+        return alone(made[-1], data)
+
+    yield start
+    for each in made:
+        each.close()
+
+
+def alone(several, data):
+    """An agent whose neighbour is away."""
+    several.links = [("a", "b")]
+    several.network = MemoryNetwork(several.links)
+    several.open("a", data)
+    return several
+
+
+def restarted(several, **more):
+    """The agent again, on its disk, by other settings."""
+    exchange = several.nodes["a"].reloading.settings.experiments["checkout"].exchange
+    several.nodes.pop("a").stop()
+    alone(several, table("a", ["checkout"]) | {"exchange": exchange, **more})
+    return several.nodes["a"].experiment("checkout")
+
+
+def test_settings_say_how_decisions_count():
+    for more, begins in (
+        ({}, False),
+        ({"reward_window": 5}, False),
+        ({"reward_window": 5, "default_reward": 0}, True),
+        ({"reward_window": 5, "default_reward": 1}, False),
+        ({"reward_window": 5, "default_reward": -2.0, "family": "gaussian"}, True),
+    ):
+        data = EXPERIMENT | more
+        if data["family"] == "gaussian":
+            data["reward_range"] = [-2.0, 2.0]
+        assert experiment_from_data(data).begins is begins
+
+
+def test_an_older_store_goes_on_whatever_its_exchange(make):
+    """Under flows neighbours of its network would not understand decisions that count at once."""
+    several = make()
+    several.visit("a", "checkout", 3)
+    only = several.nodes["a"].experiment("checkout")
+    fingerprint, flows = only.store.fingerprint, not only.agent.can_begin
+    only.decide("open")
+    only = restarted(several, reward_window=5, default_reward=0)
+    assert only.mode == ("wait" if flows else "count")
+    assert only.agent.fingerprint == only.store.fingerprint == fingerprint
+    only.decide("new")
+    assert only.reward("open", 1.0) is Outcome.NEW
+    assert only.reward("new", 1.0) is Outcome.NEW
+    several.tick(10)
+    assert several.pulls("a", "checkout") == 5
+    assert sum(arm["pulls_here"] for arm in only.arms().values()) == 5
+
+
+def test_a_new_store_counts_from_the_start_under_both(make):
+    several = make(reward_window=5, default_reward=0)
+    only = several.nodes["a"].experiment("checkout")
+    assert only.mode == "count"
+    only.decide("a")
+    only = restarted(several, reward_window=5, default_reward=0)
+    assert only.mode == "count"
+    assert sum(arm["open_in_network"] for arm in only.arms().values()) == 1
+
+
+def test_a_reload_takes_effect_decision_by_decision(make):
+    several = make(reward_window=5, default_reward=0)
+    node = several.nodes["a"]
+    only = node.experiment("checkout")
+    exchange = node.reloading.settings.experiments["checkout"].exchange
+    for id_ in "ab":
+        only.decide(id_)
+    data = table("a", ["checkout"]) | {
+        "exchange": exchange,
+        "reward_window": 3,
+        "default_reward": 1,
+    }
+    said = node.reload(several.settings("a", data))
+    assert "reward_window of checkout: 3; default_reward of checkout: 1" in said
+    assert only.mode == "wait"
+    only.decide("c")
+    assert only.reward("a", 1.0) is Outcome.NEW
+    several.tick(5)
+    rewards = {id_: only.store.decision(id_).reward for id_ in "abc"}
+    assert rewards == {"a": 1.0, "b": 0.0, "c": 1.0}
+    own = only.evidence()["own"].values()
+    assert [sum(values[k] for values in own) / 2**20 for k in (0, 1, 2, -1)] == [2, 2, 3, 3]
+
+
+def test_open_and_late_ones_are_shown(make):
+    several = make(reward_window=5, default_reward=0)
+    node = several.nodes["a"]
+    only = node.experiment("checkout")
+    for id_ in "abc":
+        only.decide(id_, ["red"])
+    several.tick(6)
+    only.decide("d", ["green"])
+    several.tick(1)
+    with pytest.raises(Late):
+        only.reward("a", 1.0)
+    lines = dict(line.rsplit(" ", 1) for line in metrics(node).splitlines() if line[0] != "#")
+    labels = 'experiment="checkout",arm="{}"'
+    assert lines[f"posse_open_here{{{labels.format('green')}}}"] == "1.0"
+    assert lines[f"posse_pulls_here{{{labels.format('green')}}}"] == "0.0"
+    assert lines[f"posse_pulls_here{{{labels.format('red')}}}"] == "3.0"
+    assert lines[f"posse_open_in_network{{{labels.format('red')}}}"] == "0.0"
+    assert lines['posse_rewards_late_total{experiment="checkout"}'] == "1"
+    assert lines['posse_reward_lateness_seconds_count{experiment="checkout"}'] == "1"
+    assert lines['posse_reward_lateness_seconds_bucket{experiment="checkout",le="+Inf"}'] == "1"
+    arms = only.arms()
+    shown = list(status._windows(arms, {"late_rewards": 2, "longest_lateness": 1234.5}))
+    assert shown == [
+        "open, so not shown above: red 0 here, 0 in network, green 1 here, 1 in network",
+        "late: 2 rewards came up to 1,234 s after the window had closed, and did not count: "
+        "lengthen reward_window",
+    ]
+    older = {name: {"pulls_here": 1.0} for name in arms}  # of an agent of 0.1
+    assert list(status._windows(older, {})) == []
