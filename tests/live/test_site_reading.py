@@ -278,5 +278,7 @@ def test_a_node_says_once_that_sites_differ_and_takes_in_another_way(tmp_path, c
         assert one.sites()["read"] == "differ"
         assert one.sites()["differ"].endswith("counts for what it is worth here")
         assert one.arms()["red"]["mean"] > 0.8
+        said = [each for each in caplog.records if each.message.startswith("sites differ by")]
+        assert [each.levelname for each in said] == ["WARNING"] * 3 + ["INFO"]
     finally:
         several.close()

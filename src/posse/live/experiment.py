@@ -309,8 +309,8 @@ class Experiment:
         through = self.agent.exchange.void_through
         if through > self._void:
             log.warning(
-                "the disk was set back or is new, for neighbours know more of this agent: decisions "
-                "that are open on it are void, and their rewards are refused",
+                "the disk was set back or is new, for neighbours know more of this agent: "
+                "decisions that are open on it are void, and their rewards are refused",
                 extra={"experiment": self.name},
             )
         self._void = through
@@ -319,7 +319,8 @@ class Experiment:
         """Once when sites are found to differ, and once when they no longer are."""
         found, more = self.agent.differences, {"experiment": self.name}
         if found.differ and not before:
-            log.warning("%s", found.sentence, extra=more)
+            harms = self.agent.sites == "alike"  # else it is as people said
+            log.log(logging.WARNING if harms else logging.INFO, "%s", found.sentence, extra=more)
         elif before and not found.differ:
             log.info("sites are no longer found to differ", extra=more)
 
