@@ -45,12 +45,17 @@ def settle(world: World, a: int, b: int) -> None:
 
 def give(world: World, site: Site, key: Key) -> None:
     """Give an open decision a reward that nobody gave before; it must be new."""
-    arm = site.memory.decisions[key].record.arm
+    record = site.memory.decisions[key].record
+    arm = record.arm
     if world.history.bits.get((key[0], arm), 0) >= MOST_BITS:
         return
     reward = reward_of(world.history.next_bit(key[0], arm))
+    assert site.node is not None
+    refused = is_void(site.node.experiment(key[0]), record)
     got = world.reward(site, key, reward)
     if got is Outcome.NEW:
+        if refused:
+            raise Violation(f"{site.name} took a reward of {key}, which is void")
         world.settled(site, key, reward)
     elif isinstance(got, Outcome | ValueError) and not void(site, key, got):
         raise Violation(f"{site.name} answered {got!r} to the first reward of {key}")
@@ -60,7 +65,8 @@ def void(site: Site, key: Key, got: object) -> bool:
     """Whether a reward was refused, and rightly, as a disk set back made its decision void."""
     assert site.node is not None
     record = site.memory.decisions[key].record
-    return isinstance(got, Void) and is_void(site.node.experiment(key[0]), record)
+    then = key in site.memory.then
+    return then and isinstance(got, Void) and is_void(site.node.experiment(key[0]), record)
 
 
 def pull(world: World, a: int, b: int) -> None:

@@ -50,6 +50,9 @@ class Memory:
     turns: list[list[tuple[Key, float | None]]] = field(default_factory=list)
     controls: dict[str, Any] = field(default_factory=dict)  # ranks of what was acknowledged
     since: set[Key] = field(default_factory=set)  # decisions rewarded since the disk was set back
+    then: set[Key] = field(
+        default_factory=set
+    )  # those in the copy: no others can be void
 
     def note_control(self, experiment: str, controls: Controls) -> None:
         """What is pinned and paused is on disk: nothing older comes back."""
@@ -61,7 +64,7 @@ class Memory:
         maybe = {key: list(what) for key, what in self.maybe.items()}
         forgotten, turns = self.forgotten, list(self.turns)
         kept = dict(self.decisions), maybe, forgotten, self.power_failed, turns
-        return Memory(*kept, dict(self.controls), set(self.since))
+        return Memory(*kept, dict(self.controls), set(self.since), set(self.then))
 
     def flush(self) -> None:
         """All of it is on disk."""

@@ -133,7 +133,7 @@ def excuse_void(world: World) -> None:
     """What decisions that became void had added since their disk was set back is taken back."""
     for site in world.sites.values():
         running = {} if site.node is None else site.node.experiments
-        for key in site.memory.since:
+        for key in site.memory.since & site.memory.then:
             known = site.memory.decisions.get(key)
             if known and key[0] in running and is_void(running[key[0]], known.record):
                 assert known.record.reward is not None

@@ -216,6 +216,7 @@ def restore_disk(world: World, site: Site, backup: Backup) -> None:
     site.disk.put_back(backup.volume)
     site.memory = backup.memory.copy()
     site.memory.since.clear()
+    site.memory.then |= {*site.memory.decisions, *site.memory.maybe}
     world.history.held[site.name] = backup.held
     site.set_back = world.history.disks_lost = True
 

@@ -114,7 +114,7 @@ def new_arm(reports, runs):
 MODES = (None, "count", "wait")
 
 
-def study(runs=100):
+def study(runs=60):
     """The table of docs/delays.md, and what is not as that page says."""
     lines = [
         f"| {runs} runs | reported | | heard at once | open counts as 0 | open waits "

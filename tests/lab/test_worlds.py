@@ -333,6 +333,14 @@ def test_means_for_another_number_of_agents():
     assert five.means.shape == (2, 5, 3)
 
 
+def test_agents_that_change_in_number_from_run_to_run():
+    def drawn(generator):
+        return np.full((4 if generator.random() < 0.9 else 5, 3), 0.5)
+
+    with pytest.raises(ValueError, match="every run must have 4 agents and 3 arms, as the first"):
+        simulated(posse.Bandit.gaussian(drawn), runs=50)
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [

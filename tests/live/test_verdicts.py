@@ -132,6 +132,41 @@ def test_nothing_is_said_while_evidence_is_on_its_way():
     assert fresh.verdict().sentence.startswith("keep going: a neighbour holds evidence")
 
 
+def test_agents_on_a_ring_come_to_the_verdict_of_all_their_pulls():
+    """Whenever a view is whole, its verdict is that of the pulls in it, and at last of all."""
+    rng, names = np.random.default_rng(5), ["a", "b", "c", "d"]
+    agents = {name: agent(policy=posse.TopTwo()) for name in names}
+    near = {name: (names[i - 1], names[(i + 1) % 4]) for i, name in enumerate(names)}
+    for name, each in agents.items():
+        for other in near[name]:
+            each.connect(other)
+    pulls = np.zeros((2, 2))  # failures and successes by arm
+
+    def exchange(now):
+        posts = [(n, to, m) for n, each in agents.items() for to, m in each.tick(now)]
+        while posts:
+            sender, to, message = posts.pop(0)
+            answers = agents[to].receive(sender, message, now)
+            posts += [(to, other, answer) for other, answer in answers]
+
+    for now in range(40):
+        for each in agents.values():
+            decision = each.pull()
+            reward = int(rng.random() < (0.7 if decision.arm == "red" else 0.3))
+            each.update(decision, float(reward))
+            pulls[1 - reward, ARMS.index(decision.arm)] += 1
+        exchange(float(now))
+    for now in range(40, 60):
+        exchange(float(now))
+    whole = posse.verdict(families.Bernoulli(), 1.0 + pulls, names=ARMS)
+    assert whole.verdict == "winner"
+    for each in agents.values():
+        assert each.exchange.is_current()
+        found = each.verdict()
+        assert (found.verdict, found.arm, found.sentence) == ("winner", "red", whole.sentence)
+        assert found.evidence == pytest.approx(whole.evidence, abs=1e-9)
+
+
 def test_a_digest_that_is_not_whole_yet_is_waited_for():
     here, there = agent(), agent()
     here.connect("there")

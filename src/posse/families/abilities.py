@@ -25,6 +25,9 @@ class Abilities:
     are, up to a linear map (`pair`). None: no kernel, and the reference engine plays.
     reward_kernel: what draws its rewards in `lab.compiled.rewards`.
     assumption: on what a verdict of `posse.verdict` rests beside the range of rewards, in words.
+
+    A family may also have `posterior_variance(belief)`, by which `TopTwo` tells arms apart; without
+    it the middle 68% of the posterior has to do.
     """
 
     powers: ClassVar[tuple[int, ...]] = ()

@@ -57,8 +57,10 @@ def check_means(bandit: Bandit, seed: int, runs: range) -> None:
     for run in runs:
         drawn = bandit.means_of_run(run, generator(seed, run, "means"))
         if drawn.shape != once.shape:
-            n_arms = bandit.n_arms
-            raise ValueError(f"means: every run must have {n_arms} arms, as the first draw had")
+            agents = f"{len(once)} agents and " if once.ndim == 2 else ""
+            raise ValueError(
+                f"means: every run must have {agents}{once.shape[-1]} arms, as the first draw had"
+            )
 
 
 def check_algorithm(label: str, algorithm: Any, bandit: Bandit, keep: tuple[str, ...]) -> None:

@@ -10,7 +10,7 @@ Powers are bounded by the count, what is closed (with its signs) by the closed c
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
@@ -46,17 +46,18 @@ class Bounds:
 
     def allow(self, values: Sequence[int]) -> bool:
         """Whether so many pulls can have added up to this; in integers, which never overflow."""
-        pulls = values[-1]  # below 0 they allow nothing, not even themselves
-        if not self.closed:
-            return _within(values, self._quanta, pulls)
-        n = self.closed
-        if self.rounded and pulls >= 0:
-            pulls += ROUNDING + (pulls >> ROUNDING_BITS)
-        return (
-            _within(values[:n], self._quanta, pulls)
-            and self.allow_part(values)
-            and values[2 * n] <= pulls
-        )
+        pulls = closed = values[-1]  # below 0 they allow nothing, not even themselves
+        if self.closed:
+            closed = values[2 * self.closed]
+            if self.rounded and pulls >= 0:
+                pulls += ROUNDING + (pulls >> ROUNDING_BITS)
+            if closed > pulls:
+                return False
+        # kept short: every reward comes here
+        for value, (limit, is_closed) in zip(values, self._limits, strict=True):
+            if abs(value) * PER_UNIT > limit * (closed if is_closed else pulls):
+                return False
+        return True
 
     def allow_part(self, values: Sequence[int]) -> bool:
         """Whether it can be one incarnation's part of an origin's evidence.
@@ -67,10 +68,6 @@ class Bounds:
             return self.allow(values)
         n = self.closed
         return values[-1] >= 0 and _within(values[n:-1], self._quanta[n:], values[2 * n])
-
-    def allow_sum(self, ledger: Mapping[str, Sequence[int]], arms: Iterable[str]) -> bool:
-        """Whether an origin can have so much evidence of these arms, over its incarnations."""
-        return all(self.allow(ledger[arm]) for arm in arms if arm in ledger)
 
     def clipped(self, values: Sequence[int], pull: bool = False) -> tuple[int, ...]:
         """The nearest values that the counts in them allow: rounding may lead a little beyond.
@@ -115,6 +112,12 @@ class Bounds:
             and self.allow_part(values)
             and values[2 * self.closed] <= PER_UNIT
         )
+
+    @cached_property
+    def _limits(self) -> tuple[tuple[int, bool], ...]:
+        """Of each coordinate its most, and whether it is bounded by the closed count."""
+        n, last = self.closed, self.dimension - 1
+        return tuple((most, 0 < n <= at < last) for at, most in enumerate(self._quanta))
 
     @cached_property
     def _quanta(self) -> tuple[int, ...]:

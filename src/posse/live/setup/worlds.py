@@ -19,9 +19,9 @@ def check_worlds(settings: Any) -> None:
     if sentence := refusal(
         settings.family,
         settings.exchange,
-        sites=getattr(settings, "sites", "alike"),
-        half_life=getattr(settings, "half_life", None),
-        stop=getattr(settings, "stop", None),
+        sites=settings.sites,
+        half_life=settings.half_life,
+        stop=settings.stop,
     ):
         raise ValueError(sentence)
     half_life, window = settings.half_life, settings.reward_window
