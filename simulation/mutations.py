@@ -172,6 +172,9 @@ RULES: dict[str, list[Patch]] = {
     "store: acknowledged means committed": [(Store, "reward", _acknowledged)],
     "store: a reward counts once": [(Store, "reward", _counted_again)],
     "store: a reward waits for the disk": [(file.StoreFile, "run", _lazily)],
+    "store: what was open in a copy put back is void": [
+        (keeper.Keeper, "is_void", lambda self, decision: False),
+    ],
     "store: a tick flushes decisions": [(file.StoreFile, "flush", lambda self: None)],
     "store: a start syncs what it finds": [(writer.Writer, "__init__", _trusting)],
     "store: a transaction is one commit": [(Store, "transaction", _two_commits)],

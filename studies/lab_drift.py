@@ -25,8 +25,8 @@ KINDS = {
     "Algorithm 1": posse.Decentralized,
     "isolated": posse.Isolated,
 }
-# Regret in an independent sketch of 2 to 10 runs; None is what it did not measure, and the walk with a
-# long memory, where single runs lose from 4 to 970 and so few say nothing.
+# Regret in an independent sketch of 2 to 10 runs; None is what it did not measure, and the walk
+# with a long memory, where single runs lose from 4 to 970 and so few say nothing.
 SKETCH = {
     ("rotate", "origins"): (801, 523, 309, 192, 174, 277, 531),
     ("rotate", "Algorithm 1"): (821, 514, 295, 193, 196, 328, 656),

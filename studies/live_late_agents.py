@@ -102,7 +102,7 @@ def measure(exchange, experiments, folder):
     return shares, visits, late
 
 
-def study(runs=40):
+def study(runs=24):
     """The table of docs/calibration.md, and the rows that exclude the truth too often."""
     lines = [
         "| exchange | experiments | visits | shown intervals without the truth | late rewards |",

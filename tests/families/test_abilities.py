@@ -140,6 +140,8 @@ def test_a_class_without_the_base_has_the_defaults():
     said = {name: ability(Plain(), name) for name in vars(Abilities) if not name.startswith("_")}
     assert said.pop("powers") == (1,)
     assert len(said.pop("edges")) == 0
+    assert said.pop("variance")(np.ones(2)) is None
+    assert callable(said.pop("site_unit"))
     assert said == {
         "assumption": "",
         "kernel": None,
@@ -149,6 +151,7 @@ def test_a_class_without_the_base_has_the_defaults():
         "unit": None,
         "observation_weight": 1.0,
         "reward_parameter": 0.0,
+        "site_spread": 1.0,
     }
     with pytest.raises(AttributeError):
         ability(Plain(), "powres")

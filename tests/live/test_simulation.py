@@ -134,12 +134,28 @@ def test_a_tick_puts_decisions_on_disk(exchange):
 
 @pytest.mark.parametrize("fault", range(1, 4), ids=["kill", "power", "torn"])
 @pytest.mark.parametrize("exchange", ["origins", "flows"])
-def test_a_process_that_ends_at_any_of_its_statements_and_messages(exchange, fault):
+@pytest.mark.parametrize("silence", [{}, {"window": 5.0, "default_reward": 0.0}])
+def test_a_process_that_ends_at_any_of_its_statements_and_messages(exchange, fault, silence):
     """In the middle of a commit, too, and again when the power fails after the next start."""
     for events in range(0, 30, 3):
         steps = (("bomb", 0, 4 * events + fault), ("pull", 0, 1), ("start", 0, 0), ("power", 0, 1))
-        plan = Plan(events, exchange, ("a", "b"), (("a", "b"),), steps)
+        plan = Plan(events, exchange, ("a", "b"), (("a", "b"),), steps, **silence)
         assert verdict(plan) is None
+
+
+@pytest.mark.parametrize("heard", [(), (("mingle", 0, 0),)], ids=["before", "after"])
+@pytest.mark.parametrize("silence", [{}, {"window": 40.0, "default_reward": 0.0}])
+def test_what_was_open_in_a_copy_put_back_counts_once(silence, heard):
+    """Its reward of before is with the neighbours: another one is void, once they were heard."""
+    steps = (
+        *(("decide", 0, 3), ("mingle", 0, 0), ("backup", 0, 1), ("settle", 0, 0)),
+        *(("mingle", 0, 0), ("set_back", 0, 0), *heard, ("settle", 0, 0), ("mingle", 0, 0)),
+    )
+    plan = Plan(1, "origins", ("a", "b"), (("a", "b"),), steps, **silence)
+    assert verdict(plan) is None
+    if heard:  # else it was taken in, and is taken back
+        with without("store: what was open in a copy put back is void"):
+            assert verdict(plan) is not None
 
 
 @pytest.mark.parametrize("exchange", ["origins", "flows"])

@@ -93,7 +93,12 @@ def test_what_is_larger_or_grew_is_told_by_both_counts():
     assert not dominates(fewer, more, counts)
     assert not dominates({"a": (0, 0, 2, 3)}, {"a": (0, 0, 1, 4)}, counts)
     assert larger(fewer, more, counts) == larger(more, fewer, counts) == more
-    assert larger({"a": (0, 0, 2, 3)}, {"a": (0, 0, 1, 4)}, counts) == {"a": (0, 0, 1, 4)}
+    # what no honest origin says, but two futures of one: never less closed than either
+    one, other = {"a": (5, 6, 2, 3)}, {"a": (7, 8, 1, 4)}
+    both = {"a": (7, 6, 2, 4)}
+    assert larger(one, other, counts) == larger(other, one, counts) == both
+    assert larger({"a": (1, 0, 2, 3)}, {"a": (2, 0, 2, 3)}, counts) == {"a": (1, 0, 2, 3)}
+    assert larger({"a": (1, 0, 2, 3)}, {"a": (2, 0, 2, 3)}, counts, True) == {"a": (2, 0, 2, 3)}
 
 
 TIGHT = (1.0, 1.0, 1.0, 1.0)
@@ -288,3 +293,20 @@ def test_narrow_and_wide_entries_of_one_origin_fold_into_one():
     assert other.evidence() == mine.own()
     again = restarted(mine)
     assert again.own() == before
+
+
+def test_corrections_of_what_was_folded_are_added():
+    """Seen: as many pulls as were known, and so no news."""
+    mine = agent("me")
+    made = mine.observe("a", START)
+    disk = mine.state()
+    mine.observe("a", CORRECTION, made=made)
+    (later,) = said_by(mine)
+    set_back = agent("me")
+    set_back.restore(json.loads(json.dumps(disk)))
+    set_back.observe("a", START)
+    set_back._own.fold([e for e in set_back._books.of("me") if e.incarnation == made])
+    assert set_back.own() == {"a": (0, 0, 0, 2 * ONE)}
+    set_back.receive("x", message(later), 0.0)
+    assert set_back.own() == {"a": (ONE, 0, 0, 2 * ONE)}
+    assert not set_back.refusals

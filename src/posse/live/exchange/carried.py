@@ -72,9 +72,11 @@ class Carried:
 
     def fade(self, passed: int) -> None:
         """Bring all rows to a later epoch."""
-        for number, row in self.rows.items():
+        for number, row in list(self.rows.items()):
             row.evidence = shifted(row.evidence, passed)
             self._changed.add(number)
+            if not row.evidence:  # there is nothing left to take back
+                self.forget(number)
 
     def take_back(self, number: int) -> None:
         """It counts no more; what it was is kept, to tell what those are worth that named it."""

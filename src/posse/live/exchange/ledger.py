@@ -60,14 +60,27 @@ def dominates(
 
 
 def larger(
-    one: Mapping[str, Sequence[int]], other: Mapping[str, Sequence[int]], counts: Counts = LAST
+    one: Mapping[str, Sequence[int]],
+    other: Mapping[str, Sequence[int]],
+    counts: Counts = LAST,
+    newer: bool = False,
 ) -> Ledger:
-    """Of each arm that which counts more pulls; of as many, more closed ones."""
+    """Of each arm that which counts more pulls; and what is closed, of that which closed more.
+
+    `newer`: of as many pulls the other, which may have corrected one.
+    """
     both = {arm: tuple(values) for arm, values in one.items()}
     for arm, values in other.items():
         mine = both.get(arm)
-        if mine is None or [values[n] for n in counts] > [mine[n] for n in counts]:
+        if mine is None:
             both[arm] = tuple(values)
+            continue
+        theirs, ours = [values[n] for n in counts], [mine[n] for n in counts]
+        row, less = (values, mine) if (theirs, newer) > (ours, False) else (mine, values)
+        if less[counts[-1]] > row[counts[-1]]:  # it closed more
+            n = counts[-1] // 2
+            row = (*row[:n], *less[n:-1], row[-1])
+        both[arm] = tuple(row)
     return both
 
 

@@ -249,8 +249,9 @@ class Own:
     def _counted(self) -> Ledger:
         return self.books.sum_of(self.identity, self.epoch)
 
-    def _larger(self, one: Ledger, other: Mapping[str, Sequence[int]]) -> Ledger:
-        return larger(one, other, self.books.bounds.counts)
+    def _larger(self, one: Ledger, other: Mapping[str, Sequence[int]], newer: bool) -> Ledger:
+        bounds = self.books.bounds
+        return larger(one, other, bounds.counts, newer and bool(bounds.closed))
 
     def rewrite(self, current: Current) -> None:
         """Enter an incarnation that absorbed others, or parts of them."""
@@ -319,10 +320,11 @@ class Own:
         if worth is None or before is None:
             # nothing twice, then: of each arm the larger count of it and of all that is counted
             worth, problem, counted = None, UNTOLD, self._counted()
-            fresh = minus(self._larger(counted, self.read(entry)), counted)
+            fresh = minus(self._larger(counted, self.read(entry), False), counted)
         else:
             # of two futures of a past process the larger count of each arm, for all to agree on
-            worth = self._larger(before, worth)
+            known, _ = self.archive.kept.get(entry.incarnation, (0, 0))
+            worth = self._larger(before, worth, entry.seq > known)
             fresh = minus(worth, before)
         if not current.has_room_for(fresh):
             return "no room"
