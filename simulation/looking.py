@@ -140,7 +140,11 @@ def look(world: World) -> None:
             if not world.strict and folded_twice(experiment.agent.exchange):
                 held |= {mark for mark in before if mark[0] == name}
                 continue
-            held |= marks_at(world, site, name, narrow(evidence["held"], closed))
+            marks = marks_at(world, site, name, narrow(evidence["held"], closed))
+            if world.history.disks_lost and not world.strict and marks - world.history.given:
+                # both futures of a disk closed one decision: twice a reward looks like another
+                marks = frozenset(mark for mark in before if mark[0] == name)
+            held |= marks
         world.history.hold(site.name, frozenset(held), site.set_back)
         site.set_back = False
 
