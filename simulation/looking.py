@@ -44,7 +44,10 @@ def compare(world: World, site: Site, done: bool = False) -> None:
 def _remembered(
     world: World, site: Site, key: Key, known: Known | None, found: DecisionRecord | None
 ) -> Known | None:
-    maybe = site.memory.maybe.get(key)
+    maybe, copied = site.memory.maybe.get(key), site.memory.copied
+    in_copy = key in copied and copied[key] is None  # what came of it is in the copy
+    if in_copy:
+        copied[key] = found
     if known is None:
         assert maybe is not None
         if found is None:
@@ -70,7 +73,7 @@ def _remembered(
         at = found.closed if isinstance(what, Expiry) else found.settled
         if at is not None and found == became(world, site, key, known.record, what, at):
             world.history.acknowledge(key, found)
-            if isinstance(what, Given):
+            if isinstance(what, Given) and not in_copy:
                 site.memory.since.add(key)
             return Known(found, flushed=True, made=known.made)
     raise Violation(f"{site.name} has {found} for {known.record}")

@@ -217,8 +217,8 @@ def restore_disk(world: World, site: Site, backup: Backup) -> None:
     site.memory = backup.memory.copy()
     site.memory.since.clear()
     decisions = site.memory.decisions.items()
-    site.memory.copied |= dict.fromkeys(site.memory.maybe)
     site.memory.copied |= {k: known.record for k, known in decisions if known.record.closed is None}
+    site.memory.copied |= dict.fromkeys(site.memory.maybe)
     world.history.held[site.name] = backup.held
     site.set_back = world.history.disks_lost = True
     site.put_back, site.put_back_at = site.put_back + 1, max(site.put_back_at, site.clock)
