@@ -17,6 +17,7 @@ from posse.live.exchange.epochs import shifted
 from posse.live.exchange.ledger import minus, plus, total
 from posse.live.exchange.quanta import PER_UNIT
 from simulation.agents import LIAR
+from simulation.bits import worth
 from simulation.history import Violation
 from simulation.schedule import Plan, plan_of
 from simulation.world import World
@@ -129,7 +130,7 @@ def _left(
     for name in names:
         for (of, _), known in world.sites[name].memory.decisions.items():
             record = known.record
-            if of == experiment and (record.assumed is not None or record.reward is not None):
+            if of == experiment and worth(record)[3]:
                 row = left[record.arm]
                 row[0] += 2.0 ** (record.time / HALF_LIFE - position)
                 row[1] += 1
