@@ -50,6 +50,7 @@ from posse.live.exchange.flow_records import LEARNED, Census, Record, Records
 from posse.live.exchange.layouts import DEFAULT
 from posse.live.exchange.ledger import Ledger, each, minus, negative, plus
 from posse.live.exchange.messages import FlowsMessage
+from posse.live.exchange.parts import Parts
 from posse.live.exchange.quanta import truncated
 from posse.live.exchange.seam import NeighbourStatus, Outgoing
 
@@ -108,8 +109,7 @@ class Flows:
         self._draw = draw
         self._ticks = 0
         self._begin()
-        self._said: dict[str, Any] = {}  # the small parts, as last written
-        self._gone: set[str] = set()  # parts that 0.1 wrote
+        self._parts = Parts()
         self._sizes = 0  # how often N changed
 
     @property
@@ -267,23 +267,14 @@ class Flows:
 
     def state(self) -> dict[str, Any]:
         """All durable parts: identity, own evidence, edges, identities seen, and each record."""
-        self._said, self._gone = self._small_parts(), set()
         self._records.changed.clear()
         records = {_part(each): self._records.written(each) for each in self._records.by_identity}
-        return {**self._said, **records}
+        return self._parts.say_all(self._small_parts()) | records
 
     def changes(self) -> dict[str, Any]:
         """The parts that changed since they were last written; None: a part is gone."""
-        small = self._small_parts()
-        changed: dict[str, Any] = dict.fromkeys(self._gone)
-        # the same object is the same part: own evidence may be long
-        changed |= {
-            name: part
-            for name, part in small.items()
-            if part is not self._said.get(name) and part != self._said.get(name)
-        }
+        changed = self._parts.say_changes(self._small_parts())
         changed |= {_part(each): self._records.written(each) for each in self._records.changed}
-        self._said, self._gone = small, set()
         self._records.changed.clear()
         return changed
 
@@ -302,8 +293,7 @@ class Flows:
         self._records.changed = {part[0] for part in before}
         self._active = set(state["active"])
         self._census = Census([self.identity, *state["known"]])
-        self._said = self._small_parts()
-        self._gone = set() if old is None else {"records"}
+        self._parts.restore(self._small_parts(), () if old is None else ["records"])
 
     def _small_parts(self) -> dict[str, Any]:
         parts = {
