@@ -102,7 +102,7 @@ def sites(runs):
         "regret per agent after 1500 rounds",
     )  # fmt: skip
     lines = []
-    for colour, (name, algorithm) in enumerate(algorithms.items()):
+    for colour, (name, algorithm) in zip((1, 2, 0), algorithms.items(), strict=True):
         found = [
             regret(
                 posse.Bandit.gaussian([0.5, 0.4, 0.3, 0.2, 0.1], site_sd=sd),
@@ -157,10 +157,10 @@ def late_run(generator, looks):
 
 def late(runs):
     """The shown rate over time where only successes are reported."""
-    generator, looks = np.random.default_rng(SEED), np.linspace(30, LONG, 60).tolist()
+    generator, looks = np.random.default_rng(SEED), np.arange(50, LONG + 1, 50).tolist()
     found = np.array([late_run(generator, looks) for _ in range(runs)])  # (runs, looks, 3)
     title = "Only successes are reported, within the window: what is shown of a rate of 3%"
-    axes = axes_of("world-late.png", title, "windows since the start", "rate")
+    axes = axes_of("world-late.png", title, "windows since the start (one is 1000 visits)", "rate")
     names = (
         "successes when heard, failures when the window closes",
         "closed decisions, as agents show",
@@ -175,7 +175,7 @@ def late(runs):
              ["none" if math.isnan(mean[i]) else f"{mean[i]:.1%}" for i in at], mean)
         )  # fmt: skip
     axes.axhline(RATE, color="0.3", linewidth=1, linestyle=(0, (4, 3)))
-    axes.annotate("the truth", (3, RATE), ha="right", va="bottom", fontsize=9, color="0.3")
+    axes.annotate("the truth", (0.7, RATE), va="bottom", fontsize=9, color="0.3")
     axes.set_yscale("log")
     axes.set_yticks([0.01, 0.03, 0.1, 0.3, 1], ["1%", "3%", "10%", "30%", "100%"])
     axes.minorticks_off()
@@ -187,7 +187,12 @@ def late(runs):
 def stopping(runs):
     """In how many experiments between equal arms somebody has stopped at a false winner."""
     title = "Two equal arms, looked at after every pull: false winners so far"
-    axes = axes_of("world-stopping.png", title, "pulls", "experiments with a false winner")
+    axes = axes_of(
+        "world-stopping.png",
+        title,
+        "pulls, of both arms together",
+        "experiments with a false winner",
+    )
     times = np.geomspace(10, PULLS, 200)
     lines, wrong = [], []
     for rule, fraction in (("P(best) ≥ 95%, Thompson Sampling", 0.0), ("verdict, top-two", 0.5)):
@@ -210,7 +215,7 @@ def stopping(runs):
                 wrong.append(f"{name}: the verdict is false in {share[-1]:.1%}")
     axes.axhline(0.05, color="0.3", linewidth=1, linestyle=(0, (4, 3)))
     axes.annotate(
-        "promised: at most 5%", (10, 0.055), ha="left", va="bottom", fontsize=9, color="0.3"
+        "promised: at most 5%", (11, 0.055), ha="left", va="bottom", fontsize=9, color="0.3"
     )
     axes.set_xscale("log")
     axes.set_xticks([10, 100, 1000, PULLS], ["10", "100", "1000", "10,000"])

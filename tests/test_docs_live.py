@@ -206,7 +206,7 @@ def test_what_is_refused_together_is_on_the_page_in_its_own_words():
     for wish in (
         {"sites": "differ"} | drift, stop | drift, {"sites": "differ", "exchange": "flows"}
     ):  # fmt: skip
-        with pytest.raises(ValueError) as refused:
+        with pytest.raises(ValueError, match=r"does not go with|needs exchange") as refused:
             from_data(EXPERIMENT | wish)
         sentence = str(refused.value).removeprefix("experiment default: ")
         assert f". {sentence}\n" in page
