@@ -91,7 +91,8 @@ def settings_of(
             reward_range=RANGE,
             reward_window=window,
             default_reward=default_reward,
-            remember=remember,
+            # which must not be shorter than the window, and is for those that close
+            remember=None if window is None or remember is None else max(window, remember),
             half_life=half_life,
         )
         for each, arms in experiments
