@@ -11,10 +11,10 @@ import numpy as np
 import posse
 
 
-@dataclass(frozen=True)
 SAMPLES = np.random.default_rng(0)  # on which no choice hangs
 
 
+@dataclass(frozen=True)
 class Sampling:
     """Thompson sampling that counts a few samples in place of an integral, which nobody reads."""
 
