@@ -10,7 +10,6 @@ import numpy as np
 
 import posse
 
-
 SAMPLES = np.random.default_rng(0)  # on which no choice hangs
 
 

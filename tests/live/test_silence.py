@@ -248,7 +248,7 @@ def test_a_commit_that_fails_leaves_memory_and_disk_alike(make, silence):
     assert world.store.open_decisions() == 0
 
 
-def test_decisions_of_a_disk_set_back_are_void(make):
+def test_decisions_of_a_disk_set_back_are_void(make, caplog):
     world = make(COUNT)
     if world.exchange == "flows":
         return  # the copy's own sums are what counts
@@ -259,6 +259,9 @@ def test_decisions_of_a_disk_set_back_are_void(make):
     with world.store.transaction():
         exchange._own.void_through = exchange.incarnation()  # as news of another future set it
         exchange._own.close()
+    for _ in range(2):  # people are told once
+        world.experiment.tick(world.now)
+    assert [r.levelname for r in caplog.records if "was set back" in r.message] == ["WARNING"]
     world.decide("d")
     before = world.sums
     with pytest.raises(Void, match="open when the disk was set back") as refused:
@@ -275,6 +278,10 @@ def test_decisions_of_a_disk_set_back_are_void(make):
             world.reward(id_, 1.0)
     assert world.experiment.counts["void"] == 3
     assert world.experiment.counts["late"] == 0
+    caplog.clear()
+    world.again()  # and not again after a restart
+    world.experiment.tick(world.now)
+    assert not [r for r in caplog.records if "was set back" in r.message]
 
 
 def test_late_rewards_are_counted_with_how_late_they_came(make):

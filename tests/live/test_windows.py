@@ -150,5 +150,7 @@ def test_open_and_late_ones_are_shown(make):
         "late: 2 rewards came up to 1,234 s after the window had closed, and did not count: "
         "lengthen reward_window",
     ]
+    faded = {name: {"open_here": 0.0, "open_in_network": 3e-6} for name in arms}  # of flows
+    assert list(status._windows(faded, {})) == []
     older = {name: {"pulls_here": 1.0} for name in arms}  # of an agent of 0.1
     assert list(status._windows(older, {})) == []

@@ -65,6 +65,7 @@ class Experiment:
         self._kept = Kept(agent, self._lock, silence)
         self._swept = False  # whether rewards that waited for a window are seen to without one
         store.attach(self._kept)
+        self._void = agent.exchange.void_through  # as far as people were told
         self._offers = Offers(store.kept(ARMS))
         self._keep_arms(agent.arm_names)
         self._offers.use(agent.arm_names)
@@ -300,7 +301,19 @@ class Experiment:
             self.agent.exchange.older = frozenset(older)
             messages = self.agent.tick(now)
         self._say_differences(before.differ)
+        self._say_void()
         return messages
+
+    def _say_void(self) -> None:
+        """Once when a neighbour has shown that the disk was set back."""
+        through = self.agent.exchange.void_through
+        if through > self._void:
+            log.warning(
+                "the disk was set back or is new, for neighbours know more of this agent: decisions "
+                "that are open on it are void, and their rewards are refused",
+                extra={"experiment": self.name},
+            )
+        self._void = through
 
     def _say_differences(self, before: bool) -> None:
         """Once when sites are found to differ, and once when they no longer are."""
