@@ -309,8 +309,8 @@ class Experiment:
         through = self.agent.exchange.void_through
         if through > self._void:
             log.warning(
-                "the disk was set back or is new, for neighbours know more of this agent: decisions "
-                "that are open on it are void, and their rewards are refused",
+                "the disk was set back or is new, for neighbours know more of this agent: "
+                "decisions that are open on it are void, and their rewards are refused",
                 extra={"experiment": self.name},
             )
         self._void = through

@@ -41,8 +41,8 @@ class Claim:
         if stored is not None and stored not in (self.fingerprint, *self.equal):
             which = "" if self.experiment == DEFAULT else f" in the experiment {self.experiment}"
             raise ValueError(
-                f"{path} holds evidence of another exchange, family, prior, reward_range, half_life "
-                f"or stop (and with stop reward_window){which} ({stored!r}, and this agent is "
+                f"{path} holds evidence of another exchange, family, prior, reward_range, "
+                f"half_life or stop (and with stop reward_window){which} ({stored!r}, and this agent is "
                 f"{self.fingerprint!r}): set them back in agent.toml, make another experiment, or "
                 "give it a new store"
             )
