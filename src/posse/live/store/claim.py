@@ -42,9 +42,9 @@ class Claim:
             which = "" if self.experiment == DEFAULT else f" in the experiment {self.experiment}"
             raise ValueError(
                 f"{path} holds evidence of another exchange, family, prior, reward_range, "
-                f"half_life or stop (and with stop reward_window){which} ({stored!r}, and this agent is "
-                f"{self.fingerprint!r}): set them back in agent.toml, make another experiment, or "
-                "give it a new store"
+                f"half_life or stop (and with stop reward_window){which} ({stored!r}, and this "
+                f"agent is {self.fingerprint!r}): set them back in agent.toml, make another "
+                "experiment, or give it a new store"
             )
 
     def enter(self, connection: sqlite3.Connection) -> tuple[int, str]:
