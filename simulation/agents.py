@@ -91,7 +91,8 @@ def settings_of(
             reward_range=RANGE,
             reward_window=window,
             default_reward=default_reward,
-            remember=remember,
+            # which must not be shorter than the window, and is for those that close
+            remember=None if window is None or remember is None else max(window, remember),
             half_life=half_life,
         )
         for each, arms in experiments
@@ -102,8 +103,8 @@ def settings_of(
 
 def hurry(exchange: Any, clock: Callable[[], float]) -> None:
     """Let an exchange do often, and in small parts, what takes it many ticks."""
-    if hasattr(exchange, "_digest_every"):
-        exchange._digest_every, exchange._batch = 3, 3
+    if hasattr(exchange, "_sending"):
+        exchange._sending.digest_every = exchange._sending.batch = 3
         exchange._clock = exchange._own._clock = clock
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from posse.live.store import Conflict, Outcome, Unknown, Void
+from posse.live.store import Conflict, Late, Outcome, Unknown, Void
 from simulation.bits import MOST_BITS, reward_of
 from simulation.history import Key, Violation
 from simulation.looking import is_void
@@ -45,28 +45,24 @@ def settle(world: World, a: int, b: int) -> None:
 
 def give(world: World, site: Site, key: Key) -> None:
     """Give an open decision a reward that nobody gave before; it must be new."""
-    record = site.memory.decisions[key].record
-    arm = record.arm
+    arm = site.memory.decisions[key].record.arm
     if world.history.bits.get((key[0], arm), 0) >= MOST_BITS:
         return
     reward = reward_of(world.history.next_bit(key[0], arm))
-    assert site.node is not None
-    refused = is_void(site.node.experiment(key[0]), record)
     got = world.reward(site, key, reward)
-    if got is Outcome.NEW:
-        if refused:
-            raise Violation(f"{site.name} took a reward of {key}, which is void")
-        world.settled(site, key, reward)
-    elif isinstance(got, Outcome | ValueError) and not void(site, key, got):
-        raise Violation(f"{site.name} answered {got!r} to the first reward of {key}")
+    if isinstance(got, Outcome | ValueError):
+        first(world, site, key, reward, got)
 
 
-def void(site: Site, key: Key, got: object) -> bool:
-    """Whether a reward was refused, and rightly, as a disk set back made its decision void."""
+def first(world: World, site: Site, key: Key, reward: float, got: object) -> None:
+    """The first reward of an open decision is new, unless a disk set back made it void."""
     assert site.node is not None
     record = site.memory.decisions[key].record
-    then = key in site.memory.then
-    return then and isinstance(got, Void) and is_void(site.node.experiment(key[0]), record)
+    void = is_void(site, site.node.experiment(key[0]), key, record)
+    if not (isinstance(got, Void) if void else got is Outcome.NEW):
+        raise Violation(f"{site.name} answered {got!r} to the first reward of {record}")
+    if not void:
+        world.settled(site, key, reward)
 
 
 def pull(world: World, a: int, b: int) -> None:
@@ -101,7 +97,8 @@ def repeat(world: World, site: Site, key: Key) -> None:
     if not world.runs(site):
         return
     got = world.reward(site, key, 12345.0)
-    if isinstance(got, Outcome | ValueError) and not isinstance(got, Conflict):
+    wanted = (Void if known.void else Late) if known.silent else Conflict
+    if isinstance(got, Outcome | ValueError) and type(got) is not wanted:
         raise Violation(f"{site.name} answered {got!r} to another reward of {known}")
 
 

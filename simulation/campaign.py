@@ -80,7 +80,7 @@ def report(plan: Plan) -> str:
         f"  agents {' '.join(short.names)}, links {' '.join(a + b for a, b in short.links)}, "
         f"window {short.window}, default {short.default_reward}, remember {short.remember}, "
         f"eager {short.eager}, floors {short.floors}, old {short.old}, "
-        f"experiments {short.experiments}",
+        f"experiments {short.experiments}, silences {short.silences}",
         *(f"    {step}" for step in short.steps),
     ]
     return "\n".join(lines)

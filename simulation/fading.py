@@ -7,6 +7,7 @@ the decisions on disk, each by its own time.
 
 from __future__ import annotations
 
+import math
 import random
 from collections import defaultdict
 from dataclasses import replace
@@ -16,13 +17,16 @@ from posse.live.exchange.epochs import shifted
 from posse.live.exchange.ledger import minus, plus, total
 from posse.live.exchange.quanta import PER_UNIT
 from simulation.agents import LIAR
+from simulation.bits import worth
 from simulation.history import Violation
 from simulation.schedule import Plan, plan_of
 from simulation.world import World
 
-HALF_LIFE = 1000.0  # seconds: no clock comes to be an epoch ahead by the ticks of a schedule
-STRIDE = 50.0  # seconds from tick to tick while an epoch passes: less than a jump
-EPOCHS = 4  # at most, in one schedule
+HALF_LIFE = 500.0  # seconds: no clock comes to be an epoch ahead by the ticks of a schedule
+# seconds from tick to tick while an epoch passes: less than a jump, and three of them, after which
+# there is a digest, less than it takes to be thought one that only speaks as 0.1 did
+STRIDE = 15.0
+EPOCHS = 3  # at most, in one schedule
 # a clock that is years ahead at a start is believed (docs/live.md), and what a liar said of an
 # epoch is read differently by clocks that differ
 LEFT_OUT = "clock", "lie", "snapshot", "rewind"
@@ -49,7 +53,7 @@ def epoch(world: World, a: int, b: int) -> None:
     """A half-life passes for all, with or without messages."""
     if world.plan.half_life is None:
         return
-    for _ in range(round(world.plan.half_life / STRIDE)):
+    for _ in range(math.ceil(world.plan.half_life / STRIDE)):
         for site in world.sites.values():
             ticks = site.node is not None  # which is a second by itself
             site.clock += STRIDE - ticks
@@ -126,7 +130,7 @@ def _left(
     for name in names:
         for (of, _), known in world.sites[name].memory.decisions.items():
             record = known.record
-            if of == experiment and (record.assumed is not None or record.reward is not None):
+            if of == experiment and worth(record)[3]:
                 row = left[record.arm]
                 row[0] += 2.0 ** (record.time / HALF_LIFE - position)
                 row[1] += 1

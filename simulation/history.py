@@ -6,13 +6,15 @@ it: that happens only where a disk was set back or lost before a neighbour held 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Container
 from dataclasses import dataclass, field, replace
-from typing import Any
+from operator import add
+from typing import Any, NamedTuple
 
 from posse.live.control.controls import Controls
 from posse.live.store import DecisionRecord
-from simulation.bits import Mark, bit_of
+from simulation.bits import CLOSED, Mark, Sums, marks_in, worth
 
 
 class Violation(Exception):
@@ -32,9 +34,17 @@ class Known:
 Key = tuple[str, str]  # experiment and id of a decision
 
 
-def same(one: DecisionRecord, other: DecisionRecord) -> bool:
-    """Whether two records of a decision agree in all that was ever answered."""
-    return replace(one, closed=None, void=False) == replace(other, closed=None, void=False)
+class Given(NamedTuple):
+    """A reward that may have been taken in, and whether its evidence was final with it."""
+
+    reward: float
+    final: bool
+
+
+class Expiry(NamedTuple):
+    """A window that may have been closed, with the default reward of that moment."""
+
+    default: float | None
 
 
 @dataclass
@@ -42,17 +52,18 @@ class Memory:
     """What the disk of one agent must hold."""
 
     decisions: dict[Key, Known] = field(default_factory=dict)
-    # what a process that ended, or a disk that failed, may have done: reward, or None for expiry
-    maybe: dict[Key, list[float | None]] = field(default_factory=dict)
-    forgotten: frozenset[Mark] = frozenset()  # rewards whose decisions are no longer kept
+    # what a process that ended, or a disk that failed, may have done
+    maybe: dict[Key, list[Given | Expiry]] = field(default_factory=dict)
+    # what decisions that are no longer kept have added
+    forgotten: frozenset[Mark] = frozenset()
+    gone: dict[tuple[str, str], Sums] = field(default_factory=dict)
     power_failed: bool = False  # since it was last seen what the disk remembers
     # of each commit in which a process ended, its decisions (None) and rewards: all or nothing
     turns: list[list[tuple[Key, float | None]]] = field(default_factory=list)
     controls: dict[str, Any] = field(default_factory=dict)  # ranks of what was acknowledged
     since: set[Key] = field(default_factory=set)  # decisions rewarded since the disk was set back
-    then: set[Key] = field(
-        default_factory=set
-    )  # those in the copy: no others can be void
+    # decisions that were not final in that copy, the last of them if they are no longer kept
+    copied: dict[Key, DecisionRecord | None] = field(default_factory=dict)
 
     def note_control(self, experiment: str, controls: Controls) -> None:
         """What is pinned and paused is on disk: nothing older comes back."""
@@ -62,9 +73,9 @@ class Memory:
     def copy(self) -> Memory:
         """As it is now, for a copy of the disk."""
         maybe = {key: list(what) for key, what in self.maybe.items()}
-        forgotten, turns = self.forgotten, list(self.turns)
-        kept = dict(self.decisions), maybe, forgotten, self.power_failed, turns
-        return Memory(*kept, dict(self.controls), set(self.since), set(self.then))
+        gone, turns = (self.forgotten, dict(self.gone)), list(self.turns)
+        kept = dict(self.decisions), maybe, *gone, self.power_failed, turns
+        return Memory(*kept, dict(self.controls), set(self.since), dict(self.copied))
 
     def flush(self) -> None:
         """All of it is on disk."""
@@ -74,22 +85,29 @@ class Memory:
 
     def marks(self, experiments: Container[str]) -> frozenset[Mark]:
         """The rewards of some experiments that were counted here."""
-        kept = {
-            (experiment, known.record.arm, bit_of(known.record.reward))
-            for (experiment, _), known in self.decisions.items()
-            if known.record.reward
-        }
-        return frozenset(mark for mark in self.forgotten | kept if mark[0] in experiments)
+        kept = set(self.forgotten)
+        for (experiment, _), known in self.decisions.items():
+            if known.record.reward:
+                kept |= marks_in(experiment, known.record.arm, worth(known.record))
+        return frozenset(mark for mark in kept if mark[0] in experiments)
 
-    def silent(self, experiment: str) -> int:
-        """How many decisions count with the default reward: from the start, or at the end."""
-        return sum(
-            not known.record.reward
-            if known.record.assumed is not None
-            else known.record.silent and known.record.reward is not None
-            for key, known in self.decisions.items()
-            if key[0] == experiment
-        )
+    def forget(self, key: Key, record: DecisionRecord) -> None:
+        """A decision is no longer kept; its evidence is."""
+        place, sums = (key[0], record.arm), worth(record)
+        if key in self.copied:
+            self.copied[key] = record
+        self.forgotten |= marks_in(*place, sums)
+        before = self.gone.get(place, (0, 0, 0, 0))
+        self.gone[place] = tuple(map(add, before, sums))
+
+    def ledger(self, experiment: str) -> dict[str, Sums]:
+        """What all decisions of an experiment have added up to."""
+        sums = {arm: sums for (name, arm), sums in self.gone.items() if name == experiment}
+        for (name, _), known in self.decisions.items():
+            if name == experiment:
+                arm, more = known.record.arm, worth(known.record)
+                sums[arm] = tuple(map(add, sums[arm], more)) if arm in sums else more
+        return {arm: row for arm, row in sums.items() if any(row)}
 
 
 @dataclass
@@ -105,6 +123,32 @@ class History:
     untold: bool = False  # whether the latter ever was
     bits: dict[tuple[str, str], int] = field(default_factory=dict)
     disks_lost: bool = False  # whether any disk was set back or lost
+    void: set[Mark] = field(default_factory=set)  # of decisions known to be void: to be taken back
+    rewards: dict[Key, set[Mark]] = field(default_factory=lambda: defaultdict(set))  # acknowledged
+    counted: dict[tuple[str, str], set[Key]] = field(default_factory=lambda: defaultdict(set))
+    closed: dict[tuple[str, str], set[Key]] = field(default_factory=lambda: defaultdict(set))
+
+    def acknowledge(self, key: Key, record: DecisionRecord) -> None:
+        """A decision counts, or is final, on a disk: so for all, unless that is set back."""
+        sums = worth(record)
+        if not any(sums):
+            return
+        marks = marks_in(key[0], record.arm, sums)
+        self.given |= marks
+        self.acknowledged |= marks
+        self.rewards[key] |= {mark for mark in marks if mark[2] < CLOSED}
+        self.counted[key[0], record.arm].add(key)
+        if sums[2]:
+            self.closed[key[0], record.arm].add(key)
+
+    def may_close(self, key: Key, record: DecisionRecord) -> None:
+        """A decision may be final soon, and a neighbour hear of it before its disk is set back."""
+        place = key[0], record.arm
+        self.counted[place].add(key)
+        self.closed[place].add(key)
+        if record.reward is not None:
+            final = replace(record, closed=record.time, void=False)
+            self.given |= marks_in(*place, worth(final))
 
     def next_bit(self, experiment: str, arm: str) -> int:
         """A reward that nobody gave before."""

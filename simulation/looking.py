@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from posse.live.exchange.own import UNTOLD
 from posse.live.experiment import Experiment
 from posse.live.store import DecisionRecord
-from simulation.bits import Garbled, bit_of, marks_of
-from simulation.history import Key, Known, Violation, same
+from simulation.bits import CLOSED, Garbled, Sums, marks_in, marks_of, narrow, worth
+from simulation.history import Expiry, Given, Key, Known, Violation
 
 if TYPE_CHECKING:
     from simulation.world import Site, World
@@ -27,7 +27,8 @@ def compare(world: World, site: Site, done: bool = False) -> None:
             after[key] = replace(known, doubtful=True) if known and unsure else known
             continue
         found = running[key[0]].store.decision(key[1])
-        if done and None in memory.maybe.get(key, ()) and found and found.settled is None:
+        due = any(isinstance(each, Expiry) for each in memory.maybe.get(key, ()))
+        if done and due and found and found.closed is None:
             raise Violation(f"{site.name} left {found} open when its window closed")
         after[key] = _remembered(world, site, key, known, found)
     memory.decisions = {key: known for key, known in after.items() if known is not None}
@@ -43,36 +44,55 @@ def compare(world: World, site: Site, done: bool = False) -> None:
 def _remembered(
     world: World, site: Site, key: Key, known: Known | None, found: DecisionRecord | None
 ) -> Known | None:
-    maybe = site.memory.maybe.get(key)
+    maybe, copied = site.memory.maybe.get(key), site.memory.copied
+    in_copy = key in copied and copied[key] is None  # what came of it is in the copy
+    if in_copy:
+        copied[key] = found
     if known is None:
         assert maybe is not None
-        return None if found is None else Known(found, made=site.steady)
+        if found is None:
+            return None
+        world.history.acknowledge(key, found)
+        return Known(found, made=site.steady)
     if found is None:
         open_ = known.record.settled is None
         if open_ and (known.doubtful or (site.memory.power_failed and not known.flushed)):
             return None
-        closed = maybe is not None and None in maybe  # and deleted in the same tick
-        if is_old(world, site, known) and (closed or not open_):
-            if known.record.reward:
-                mark = key[0], known.record.arm, bit_of(known.record.reward)
-                site.memory.forgotten |= {mark}
+        last = known.record
+        for what in maybe or ():  # closed and deleted in the same tick
+            if isinstance(what, Expiry):
+                last = became(world, site, key, last, what, site.clock)
+        if is_old(world, site, known) and last.closed is not None:
+            world.history.acknowledge(key, last)
+            site.memory.forget(key, last)
             return None
         raise Violation(f"{site.name} forgot {known.record}")
-    if same(found, known.record):
+    if found == known.record:
         return replace(known, doubtful=False)
-    for reward in maybe or ():
-        if reward is None:
-            default = None if found.void else world.plan.default_reward
-            settled = found.settled
-            expected = replace(known.record, reward=default, settled=settled, silent=True)
-        else:
-            expected = replace(known.record, reward=reward, settled=found.settled)
-        if same(found, expected) and known.record.settled is None and found.settled is not None:
-            if reward is not None:
-                world.history.acknowledged.add((key[0], found.arm, bit_of(reward)))
+    for what in maybe or ():
+        at = found.closed if isinstance(what, Expiry) else found.settled
+        if at is not None and found == became(world, site, key, known.record, what, at):
+            world.history.acknowledge(key, found)
+            if isinstance(what, Given) and not in_copy:
                 site.memory.since.add(key)
             return Known(found, flushed=True, made=known.made)
     raise Violation(f"{site.name} has {found} for {known.record}")
+
+
+def became(
+    world: World, site: Site, key: Key, record: DecisionRecord, what: Given | Expiry, at: float
+) -> DecisionRecord:
+    """A decision after its reward, or after its window closed."""
+    if isinstance(what, Given):
+        closed = at if what.final else None
+        return replace(record, reward=what.reward, settled=at, closed=closed)
+    assert site.node is not None
+    void = is_void(site, site.node.experiment(key[0]), key, record)
+    if record.settled is None:
+        silent = what.default if record.assumed is None else record.assumed
+        reward = None if void else silent
+        record = replace(record, reward=reward, settled=at, silent=True)
+    return replace(record, closed=at, void=void)
 
 
 def is_old(world: World, site: Site, known: Known) -> bool:
@@ -107,44 +127,69 @@ def look(world: World) -> None:
         held = {mark for mark in before if mark[0] not in running}
         for name, experiment in running.items():
             evidence = experiment.evidence()
-            own = marks_at(site, name, evidence["own"])[0]
-            here = site.memory.marks((name,))
-            if world.plan.exchange == "flows":
+            closed = experiment.agent.can_begin
+            own = narrow(evidence["own"], closed)
+            if world.plan.exchange == "flows" or not (site.put_back or world.history.untold):
+                here = site.memory.ledger(name)
                 if own != here:
-                    raise Violation(f"{site.name} counts {differing(own, here)} of its own")
-                held |= own
-            else:
-                if missing := here - own - world.history.excused:
+                    raise Violation(f"{site.name} counts {own} of its own, and not {here}")
+            if world.plan.exchange == "flows":
+                held |= marks_at(world, site, name, own)
+                continue
+            if site.put_back:
+                missing = site.memory.marks((name,)) - marks_at(world, site, name, own)
+                if missing := missing - world.history.excused:
                     raise Violation(f"{site.name} has rewards on disk only: {sorted(missing)}")
-                if not world.strict and folded_twice(experiment.agent.exchange):
-                    held |= {mark for mark in before if mark[0] == name}
-                    continue
-                held |= marks_at(site, name, evidence["held"])[0]
+            if not world.strict and folded_twice(experiment.agent.exchange):
+                held |= {mark for mark in before if mark[0] == name}
+                continue
+            marks = marks_at(world, site, name, narrow(evidence["held"], closed))
+            if world.history.disks_lost and not world.strict and marks - world.history.given:
+                # both futures of a disk closed one decision: twice a reward looks like another
+                marks = frozenset(mark for mark in before if mark[0] == name)
+            held |= marks
         world.history.hold(site.name, frozenset(held), site.set_back)
         site.set_back = False
 
 
-def is_void(experiment: Experiment, record: DecisionRecord) -> bool:
-    """Whether a decision, if it is open, may have been counted by another future of its agent."""
-    return 0 < experiment.agent.exchange.void_through >= record.made
+def is_void(site: Site, experiment: Experiment, key: Key, record: DecisionRecord) -> bool:
+    """Whether a decision is void: not final in a copy that was put back, and a neighbour said so.
+
+    Only such a decision may be, for others are of a past that nobody forgot.
+    """
+    if not 0 < experiment.agent.exchange.void_through >= record.made:
+        return False
+    # numbers of incarnations rise with time, unless a clock goes back
+    may_be = key in site.memory.copied or record.time <= site.put_back_at or site.jumped
+    if not (site.put_back and may_be):
+        raise Violation(f"{site.name} has {record} for void, which no copy had open")
+    return True
 
 
 def excuse_void(world: World) -> None:
     """What decisions that became void had added since their disk was set back is taken back."""
     for site in world.sites.values():
         running = {} if site.node is None else site.node.experiments
-        for key in site.memory.since & site.memory.then:
-            known = site.memory.decisions.get(key)
-            if known and key[0] in running and is_void(running[key[0]], known.record):
-                assert known.record.reward is not None
-                bit = bit_of(known.record.reward)
-                world.history.excused.add((key[0], known.record.arm, bit))
+        memory = site.memory
+        for key in memory.since | memory.copied.keys() if site.put_back else ():
+            known = memory.decisions.get(key)
+            record = known.record if known else memory.copied.get(key)
+            if record is None or key[0] not in running or not record.reward:
+                continue
+            if is_void(site, running[key[0]], key, record):
+                marks = marks_in(key[0], record.arm, worth(record))
+                final = {mark for mark in marks if mark[2] >= CLOSED}
+                world.history.excused |= marks if key in site.memory.since else final
+                if key in site.memory.since and site.put_back == 1 and not site.jumped:
+                    world.history.void |= marks - final
 
 
-def marks_at(site: Site, experiment: str, ledger: Any) -> tuple[frozenset[Any], int]:
+def marks_at(world: World, site: Site, experiment: str, ledger: dict[str, Sums]) -> frozenset[Any]:
     """The rewards in a ledger of a site."""
+    # a disk that was set back may have been given rewards again, until it hears of the first
+    twice = world.history.disks_lost and not world.strict
     try:
-        return marks_of(experiment, ledger)
+        return marks_of(experiment, ledger, twice)
     except Garbled as error:
         raise Violation(f"{site.name}: {error}") from error
 
@@ -185,8 +230,3 @@ def folded_twice(exchange: Any) -> bool:
                 return True
             seen |= folded
     return False
-
-
-def differing(found: frozenset[Any], wanted: frozenset[Any]) -> str:
-    """What two sets of rewards differ in, in words."""
-    return f"{sorted(found - wanted)} too much, {sorted(wanted - found)} too little"

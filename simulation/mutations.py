@@ -13,7 +13,7 @@ from typing import Any
 
 from posse.live import inbox
 from posse.live.agent import Agent
-from posse.live.exchange import boots, digests, examine, flows, origins, own
+from posse.live.exchange import boots, digests, examine, flows, origins, overlaps, own
 from posse.live.exchange.ledger import negative
 from posse.live.exchange.messages import FlowsMessage
 from posse.live.experiment import Experiment
@@ -150,13 +150,13 @@ RULES: dict[str, list[Patch]] = {
         (own.Own, "take", lambda self, entry: None),
     ],
     "origins: what a fold absorbs counts once": [
-        (own.Own, "_overlap", lambda self, entry: False),
+        (overlaps, "overlap", lambda own, entry: False),
     ],
     "origins: incarnations without a name fold only when all was shown": [
         (own.Own, "fold_if_many", lambda self, *_, apart=False: _fold_if_many(self, True, apart)),
     ],
     "origins: what comes late of a folded one is added": [
-        (own.Own, "_add_difference", lambda self, entry: None),
+        (overlaps, "add_difference", lambda own, entry: None),
     ],
     "origins: a digest replaces what was held": [(digests.Neighbour, "hear", _merged)],
     "origins: signatures": [(examine.Examiner, "_is_signed", lambda *_: True)],

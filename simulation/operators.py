@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
+from posse.live.experiment import Experiment
 from posse.live.store import Conflict, StoreError
 from simulation.applications import experiment_of, site_of
 from simulation.disk import Killed
@@ -48,6 +49,14 @@ def arms(world: World, a: int, b: int) -> None:
     change(world, site, b)
 
 
+def silence(world: World, a: int, b: int) -> None:
+    """Another reward window, or another meaning of silence."""
+    site = site_of(world, a)
+    if world.plan.silences:
+        site.silence = world.plan.silences[b % len(world.plan.silences)]
+        change(world, site, b)
+
+
 def experiments(world: World, a: int, b: int) -> None:
     """Add an experiment, or remove one; what it knew must be there when it comes back."""
     site = site_of(world, a)
@@ -70,9 +79,17 @@ def change(world: World, site: Site, b: int) -> None:
         if site.node is not None:
             world.hurry(site, node)
             world.compare(site)
+            follow = {(e.silence.window, e.silence.default_reward) for e in experiments_of(site)}
+            if not site.stale and follow != {site.silence}:
+                raise Violation(f"{site.name} goes by {follow} in place of {site.silence}")
     else:
         world.stop(site)
         world.start(site)
+
+
+def experiments_of(site: Site) -> list[Experiment]:
+    """The experiments that run at a site."""
+    return [] if site.node is None else list(site.node.experiments.values())
 
 
 def rename(world: World, a: int, b: int) -> None:

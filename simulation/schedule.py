@@ -9,6 +9,8 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
+from simulation.bits import HIGHEST
+
 Step = tuple[str, int, int]
 
 # what -> how often, by the kind of trouble; every schedule draws some kinds
@@ -34,6 +36,7 @@ TROUBLE: dict[str, dict[str, int]] = {
     "changes": {"unlink": 2, "link": 3, "arms": 3, "experiments": 3},
     "liars": {"lie": 8},
     "controls": {"control": 6, "kill": 1, "start": 1},
+    "silences": {"silence": 5, "decide": 5, "settle": 4},
 }
 # stories that chance alone seldom tells: steps at one site (or, with +1, at the next one), some of
 # which are left out
@@ -51,6 +54,11 @@ SCENES: dict[str, list[str]] = {
         "start+1 pull kill start pull kill start pull kill start pull mingle mingle heal mingle",
         "pull pull+1 mingle backup start pull mingle set_back tick tick+1 repeat replay deliver "
         "replay set_back tick tick+1 deliver replay replay mingle",
+        "decide decide gossip backup start settle settle mingle set_back settle mingle settle",
+        "decide decide settle backup start settle mingle cut set_back settle tick tick tick tick "
+        "tick tick heal mingle settle",
+        "decide decide backup start settle pull tick_all deliver set_back settle settle decide "
+        "mingle kill start settle mingle",
     ],
     "memories": [
         "pull gossip snapshot pull gossip rewind pull pull gossip",
@@ -63,6 +71,8 @@ SCENES: dict[str, list[str]] = {
         "gossip pull tick_all kill+1 start+1 tick+1 deliver deliver kill start replay replay",
         "pull kill start pull kill start pull kill start pull gossip tick_all gossip",
         "pull pull+1 mingle tick tick+1 kill start tick replay replay deliver tick+1 replay mingle",
+        "decide decide bomb settle start bomb tick start settle tick tick bomb tick tick start",
+        "decide kill start settle kill start mingle bomb mingle start gossip",
     ],
     "stops": ["pull stop start pull stop start pull stop start pull gossip gossip pull stop start"],
     "losses": [
@@ -88,6 +98,11 @@ WITH_SCENES = 75
 ONE, TWO = ("default",), ("default", "banner")
 EXPERIMENTS = (ONE, ONE, ONE, TWO, TWO, ("banner", "checkout"), (*TWO, "checkout"))
 ARMS = ("red", "green", "blue")
+DEFAULTS = (None, 0.0, 0.0, HIGHEST)  # of a window: none, the lowest reward, the highest
+SILENCES = (
+    *((None, None), (5.0, None), (5.0, 0.0), (3.0, 0.0), (20.0, 0.0)),
+    *((5.0, HIGHEST), (20.0, HIGHEST)),
+)
 
 
 @dataclass(frozen=True)
@@ -109,6 +124,7 @@ class Plan:
     operators: tuple[str, ...] = ()  # agents whose pins and pauses hold everywhere
     old: tuple[str, ...] = ()  # agents that speak the wire format of Posse 0.1 only
     half_life: float | None = None  # see `fading`
+    silences: tuple[tuple[float | None, float | None], ...] = ()  # windows and defaults to come
 
 
 def plan_of(seed: int, exchange: str, memories: bool = False) -> Plan:
@@ -147,7 +163,11 @@ def plan_of(seed: int, exchange: str, memories: bool = False) -> Plan:
     plain = not eager and experiments == ONE and not {"memories", "controls"} & set(kinds)
     may_be_old = plain and draw.random() < 0.25  # 0.1 cannot hear of what was folded
     old = tuple(name for name in names if may_be_old and draw.random() < 0.4)
-    default = None if window is None else draw.choice((None, 0.0))
+    default = None if window is None else draw.choice(DEFAULTS)
+    # 0.1 cannot hear of decisions that count from the start, either
+    silences = tuple(each for each in SILENCES if not old or each[1] != 0.0)
+    if exchange == "flows" and "losses" in kinds:  # a new store tells closed decisions or does not
+        silences = tuple(each for each in silences if (each[1] == 0.0) == (default == 0.0))
     return Plan(
         seed,
         exchange,
@@ -157,8 +177,8 @@ def plan_of(seed: int, exchange: str, memories: bool = False) -> Plan:
         experiments,
         old=old,
         window=window,
-        # 0.1 cannot hear of decisions that count from the start, either
-        default_reward=None if old else default,
+        default_reward=None if old and default == 0.0 else default,
+        silences=silences if "silences" in kinds else (),
         eager=eager,
         floors=eager and floors_are_safe(numbered[:WITH_SCENES], len(names)),
         remember=None if window is None else draw.choice((None, window, 30.0)),

@@ -216,14 +216,18 @@ def restore_disk(world: World, site: Site, backup: Backup) -> None:
     site.disk.put_back(backup.volume)
     site.memory = backup.memory.copy()
     site.memory.since.clear()
-    site.memory.then |= {*site.memory.decisions, *site.memory.maybe}
+    decisions = site.memory.decisions.items()
+    site.memory.copied |= {k: known.record for k, known in decisions if known.record.closed is None}
+    site.memory.copied |= dict.fromkeys(site.memory.maybe)
     world.history.held[site.name] = backup.held
     site.set_back = world.history.disks_lost = True
+    site.put_back, site.put_back_at = site.put_back + 1, max(site.put_back_at, site.clock)
 
 
 def clock(world: World, a: int, b: int) -> None:
     """A clock jumps, by seconds or by years, to either side."""
     site = site_of(world, a)
+    site.jumped = True
     site.clock += (-1, 1)[b % 2] * (3, 30, 3600, 1e8)[b // 2 % 4]
 
 
@@ -246,7 +250,7 @@ _PLAIN: tuple[Callable[[World, int, int], None], ...] = (
     *(mingle, cut),
     *(start, stop, kill, power, bomb, failing, backup, set_back, lose, clock, snapshot, rewind),
     *(operators.link, operators.unlink, operators.arms, operators.experiments, operators.rename),
-    *(operators.control, epoch),
+    *(operators.control, operators.silence, epoch),
 )
 STEPS = {each.__name__: each for each in _PLAIN} | {"repeat": repeat_message, "lie": tell_lies}
 

@@ -6,8 +6,8 @@ from collections import Counter, defaultdict
 from typing import Any, cast
 
 from posse.live.http.turns import Question, Turns
-from posse.live.store import Conflict, DecisionRecord, Outcome, StoreError
-from simulation.applications import site_of, void
+from posse.live.store import Conflict, DecisionRecord, StoreError
+from simulation.applications import first, site_of
 from simulation.bits import MOST_BITS, reward_of
 from simulation.disk import Killed
 from simulation.history import Key, Known, Violation
@@ -45,12 +45,13 @@ def turn(world: World, a: int, b: int) -> None:
         )
         wishes += fresh
     turns = Turns(site.node, cast(Any, _Traffic()))
+    given = {key: world.given(site, key, reward) for key, reward in rewards.items()}
     got = world.attempt(site, lambda: turns.commit(questions))
     if got is Killed:
         for key in [*wishes, *rewards]:
             site.memory.maybe.setdefault(key, [])
-        for key, reward in rewards.items():
-            site.memory.maybe[key].append(reward)
+        for key in rewards:
+            site.memory.maybe[key].append(given[key])
         site.memory.turns.append([*((key, None) for key in wishes), *rewards.items()])
     elif isinstance(got, StoreError):
         world.compare(site)
@@ -80,6 +81,7 @@ def _note(world: World, site: Site, question: Question) -> None:
     for made in question.decisions:
         if isinstance(made, DecisionRecord):
             site.memory.decisions[name, made.id] = Known(made, made=site.steady)
+            world.history.acknowledge((name, made.id), made)
         elif not isinstance(made, Conflict):
             raise Violation(f"{site.name} answered {made!r} to a question")
     for given, outcome in zip(question.rewards, question.outcomes, strict=True):
@@ -87,8 +89,4 @@ def _note(world: World, site: Site, question: Question) -> None:
         key = name, given[0]
         if key not in site.memory.decisions:  # nothing was left to play
             continue
-        if void(site, key, outcome):
-            continue
-        if outcome is not Outcome.NEW:
-            raise Violation(f"{site.name} answered {outcome!r} to the first reward of {key}")
-        world.settled(site, key, given[1])
+        first(world, site, key, given[1], outcome)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from posse.live.exchange.ledger import minus, plus, total
+from posse.live.exchange.quanta import PER_UNIT
 from simulation import disk as disks
 from simulation.agents import LIAR, folding
 from simulation.applications import repeat
+from simulation.bits import Mark, Sums, narrow, worth
 from simulation.fading import judge_fading
 from simulation.history import Violation
-from simulation.looking import marks_at
+from simulation.looking import is_void, marks_at
 from simulation.schedule import Plan
 from simulation.steps import play
 from simulation.world import World, make_folder, remove_folder
@@ -149,22 +152,61 @@ def judge(world: World) -> None:
 
 def judge_origins(world: World, experiment: str) -> None:
     """Every agent holds the same: all that was acknowledged, once."""
-    history = world.history
-    wanted = {mark for mark in history.must_hold() if mark[0] == experiment}
-    most = sum(site.memory.silent(experiment) for site in world.sites.values())
     ledgers = {}
     for site in world.sites.values():
         assert site.node is not None
         held = site.node.experiment(experiment).evidence()["held"]
-        ledgers[site.name] = {arm: v for arm, v in held.items() if not arm.startswith("lie")}
-        marks, silent = marks_at(site, experiment, held)
-        if missing := wanted - marks:
-            raise Violation(f"{site.name} lacks acknowledged rewards: {sorted(missing)}")
-        if not history.disks_lost and world.plan.remember is None and silent != most:
-            raise Violation(f"{site.name} holds {silent} default rewards of {most}")
+        ledgers[site.name] = narrow(held, closed=True)
     one, *others = ledgers.values()
     if any(other != one for other in others):
         raise Violation(f"agents disagree for ever: {ledgers}")
+    site = next(iter(world.sites.values()))
+    judge_marks(world, experiment, marks_at(world, site, experiment, one))
+    everything = total(site.memory.ledger(experiment) for site in world.sites.values())
+    if not world.history.disks_lost and one != everything:
+        raise Violation(f"all hold {one}, and not {everything}")
+    if not world.history.untold:
+        judge_counts(world, experiment, one)
+
+
+def judge_marks(world: World, experiment: str, marks: Collection[Mark]) -> None:
+    """All acknowledged rewards are there, and of a decision one at most."""
+    history = world.history
+    if missing := {m for m in history.must_hold() if m[0] == experiment} - set(marks):
+        raise Violation(f"all lack acknowledged rewards: {sorted(missing)}")
+    if world.history.untold:
+        return
+    if kept := history.void & set(marks):
+        raise Violation(f"rewards of void decisions are still counted: {sorted(kept)}")
+    for key, rewards in history.rewards.items():
+        site = next(each for name, each in world.sites.items() if key[1].startswith(name))
+        if site.put_back == 1 and not site.jumped and len(rewards & set(marks)) > 1:
+            raise Violation(f"{key} counts twice: {sorted(rewards)}")
+
+
+def judge_counts(world: World, experiment: str, held: dict[str, Sums]) -> None:
+    """No more decisions count, or are closed, than ever were, and all that are on disk.
+
+    But what was taken back of void decisions.
+    """
+    least: Counter[tuple[str, int]] = Counter()
+    for site in world.sites.values():
+        assert site.node is not None
+        running = site.node.experiment(experiment)
+        for key, known in site.memory.decisions.items():
+            record, sums = known.record, worth(known.record)
+            if key[0] != experiment:
+                continue
+            void = bool(site.put_back) and is_void(site, running, key, record)
+            least[record.arm, 3] += bool(sums[3]) and not (void and record.assumed is None)
+            least[record.arm, 2] += bool(sums[2]) and not void
+    for arm in {*held, *(arm for arm, _ in least)}:
+        row, place = held.get(arm, (0, 0, 0, 0)), (experiment, arm)
+        for at, ever in ((3, world.history.counted[place]), (2, world.history.closed[place])):
+            if not least[arm, at] <= row[at] // PER_UNIT <= len(ever):
+                raise Violation(
+                    f"all count {row} of {arm}, where {least[arm, at]} to {len(ever)} must be"
+                )
 
 
 def judge_flows(world: World, experiment: str) -> None:

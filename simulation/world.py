@@ -20,10 +20,10 @@ from posse.live.store import Conflict, DecisionRecord, StoreError, schema
 from posse.live.store.place import _held
 from simulation import disk as disks
 from simulation.agents import Seal, hurry, settings_of
-from simulation.bits import Mark, bit_of
+from simulation.bits import Mark, bit_of, marks_in, worth
 from simulation.disk import Disk, Killed, Volume
 from simulation.freeze import Frozen
-from simulation.history import History, Key, Known, Memory, Violation, same
+from simulation.history import Expiry, Given, History, Key, Known, Memory, Violation
 from simulation.looking import compare, look
 from simulation.post import Letter, Mailbox, Post
 from simulation.schedule import Plan
@@ -68,6 +68,10 @@ class Site:
     set_back: bool = False  # since it was last looked at
     rewound: bool = False  # whether the process is another future of one that went on
     stale: bool = False  # whether a reload failed: the process runs by other settings
+    silence: tuple[float | None, float | None] = (None, None)  # reward window and default reward
+    put_back: int = 0  # how often its disk, or its memory, was set back or lost
+    put_back_at: float = -1e18  # by its clock
+    jumped: bool = False  # whether its clock ever did
 
 
 class World:
@@ -86,7 +90,8 @@ class World:
             disk = Disk(folder / f"{name}.db")
             disks.attach(disk)
             experiments = dict.fromkeys(plan.experiments, plan.arms)
-            self.sites[name] = Site(name, disk, near, experiments)
+            silence = plan.window, plan.default_reward
+            self.sites[name] = Site(name, disk, near, experiments, silence=silence)
         for site in self.sites.values():
             template(site, plan)
             self.start(site)
@@ -154,7 +159,7 @@ class World:
             site.disk.path.name,
             tuple(site.neighbours),
             tuple(site.experiments.items()),
-            *(self.plan.exchange, self.plan.window, self.plan.default_reward, self.plan.remember),
+            *(self.plan.exchange, *site.silence, self.plan.remember),
             *(self.plan.operators, self.plan.half_life),
         )
 
@@ -227,10 +232,11 @@ class World:
             raise Violation(f"{site.name} did not answer again with {known.record}")
         if isinstance(got, DecisionRecord):
             if known is not None:
-                if not same(got, known.record):
+                if got != known.record:
                     raise Violation(f"{site.name} answered {got} after {known.record}")
             else:
                 site.memory.decisions[key] = Known(got, made=site.steady)
+                self.history.acknowledge(key, got)
         elif got is Killed:
             if known is None:
                 site.memory.maybe.setdefault(key, [])
@@ -244,6 +250,7 @@ class World:
         known = site.memory.decisions.get(key)
         if known is not None and known.record.settled is None:
             self.history.given.add((key[0], known.record.arm, bit_of(reward)))
+        given = self.given(site, key, reward)
 
         def ask() -> object:
             try:
@@ -255,7 +262,7 @@ class World:
 
         got = self.attempt(site, ask)
         if got is Killed:
-            site.memory.maybe.setdefault(key, []).append(reward)
+            site.memory.maybe.setdefault(key, []).append(given)
         elif isinstance(got, StoreError):
             self.compare(site)
             if known is not None and known.record.settled is None:
@@ -266,13 +273,26 @@ class World:
     def settled(self, site: Site, key: Key, reward: float) -> None:
         """Note that a reward was acknowledged."""
         known = site.memory.decisions[key]
-        record = replace(known.record, reward=reward, settled=site.clock)
+        closed = site.clock if self.given(site, key, reward).final else None
+        record = replace(known.record, reward=reward, settled=site.clock, closed=closed)
         if site.rewound:
-            self.history.excused.add((key[0], record.arm, bit_of(reward)))
+            self.history.excused |= marks_in(key[0], record.arm, worth(record))
         site.memory.decisions[key] = Known(record, made=known.made)
         site.memory.since.add(key)
         site.memory.flush()
-        self.history.acknowledged.add((key[0], record.arm, bit_of(reward)))
+        self.history.acknowledge(key, record)
+
+    def given(self, site: Site, key: Key, reward: float) -> Given:
+        """A reward, and whether it is final: what counts from the start waits for its window.
+
+        So does what counts at the end of it.
+        """
+        assert site.node is not None
+        silence, known = site.node.experiment(key[0]).silence, site.memory.decisions.get(key)
+        if known is None:  # decided in the same moment
+            return Given(reward, silence.default_reward is None)
+        counted = known.record.assumed is not None
+        return Given(reward, (silence.window if counted else silence.default_reward) is None)
 
     def tick(self, site: Site) -> None:
         """One round of upkeep."""
@@ -280,14 +300,19 @@ class World:
             return
         site.clock += 1
         site.steady += 1
-        memory, now, window = site.memory, site.clock, self.plan.window
-        if window is not None:
-            for key, known in memory.decisions.items():
-                if known.record.settled is None and known.record.time <= now - window:
-                    memory.maybe.setdefault(key, []).append(None)
+        memory, failed = site.memory, site.disk.failed
+        for key, known in memory.decisions.items():
+            experiment = site.node.experiments.get(key[0])
+            if experiment is None or known.record.closed is not None:
+                continue
+            window, rewarded = experiment.silence.window, known.record.settled is not None
+            if rewarded if window is None else known.record.time <= site.clock - window:
+                expiry = Expiry(experiment.silence.default_reward)
+                memory.maybe.setdefault(key, []).append(expiry)
+                self.history.may_close(key, known.record)
         got = self.attempt(site, site.node.tick)
         if site.node is not None:
-            self.compare(site, done=not isinstance(got, StoreError))
+            self.compare(site, done=site.disk.failed == failed)
         if got is None:
             memory.flush()
 

@@ -10,16 +10,21 @@ import numpy as np
 
 import posse
 
+SAMPLES = np.random.default_rng(0)  # on which no choice hangs
+
 
 @dataclass(frozen=True)
 class Sampling:
-    """Thompson sampling without the integral of a probability a pull, which nobody reads here."""
+    """Thompson sampling that counts a few samples in place of an integral, which nobody reads."""
 
     scores = posse.ThompsonSampling.scores
 
     def probabilities(self, belief, family, t, horizon):
-        """Of no interest here, and so not integrated."""
-        return np.full(belief.shape[1], 1.0 / belief.shape[1])
+        """About right, as an agent demands, and none of them 0."""
+        n_arms, tries = belief.shape[1], 30
+        many = np.broadcast_to(belief[:, None], (len(belief), tries, n_arms))
+        best = family.sample_mean(many, SAMPLES).argmax(axis=1)
+        return (np.bincount(best, minlength=n_arms) + 1.0) / (tries + n_arms)
 
 
 class LiveNetwork:

@@ -6,6 +6,7 @@
 
 A study is a file here with a function `study(runs)` that returns the text between the marks
 `<!-- study: NAME -->` and `<!-- end -->` of a page, and what in it breaks a promise of that page.
+FIGURES, if it has them, are pictures for docs by the names of their files.
 """
 
 from __future__ import annotations
@@ -59,11 +60,13 @@ def main():
     for name in asked.names or studies():
         print(f"{name} ...", file=sys.stderr, flush=True)
         start = time.monotonic()
-        study = importlib.import_module(name).study
-        text, wrong = study() if asked.runs is None else study(asked.runs)
+        module = importlib.import_module(name)
+        text, wrong = module.study() if asked.runs is None else module.study(asked.runs)
         print(f"{text}\n({time.monotonic() - start:.0f} s)\n", flush=True)
         if not asked.show:
             write(name, text)
+            for file, figure in getattr(module, "FIGURES", {}).items():
+                figure.savefig(DOCS / file)
         broken += [f"{name}: {each}" for each in wrong]
     if broken:
         sys.exit("\n".join(broken))

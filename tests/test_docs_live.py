@@ -24,6 +24,7 @@ PAGE = (ROOT / "docs" / "live.md").read_text()
 OPERATIONS = (ROOT / "docs" / "live-operations.md").read_text()
 TOKEN, OPERATORS = 'operator_token = "operator.token"', 'operators = ["berlin"]'
 SOON = 60.0  # seconds, on a machine that does much else
+EXPERIMENT = {"name": "berlin", "arms": ["red", "green"], "family": "bernoulli"}
 PORTS = (8700, 8701, 8702, 7447, 7448, 7449)
 
 
@@ -186,6 +187,29 @@ def test_the_file_of_several_experiments_can_be_read():
     settings = from_data(tomllib.loads(block))
     assert list(settings.experiments) == ["checkout", "banner", "basket"]
     assert {each.default_reward for each in settings.experiments.values()} == {0}
+
+
+@pytest.mark.parametrize("document", ["docs/which-world.md", "README.md"])
+def test_settings_of_peoples_worlds_can_be_read(document):
+    blocks = re.findall(r"```toml\n(.*?)```", (ROOT / document).read_text(), re.DOTALL)
+    assert blocks
+    for block in blocks:
+        said = tomllib.loads(block)
+        (settings,) = from_data(EXPERIMENT | said).experiments.values()
+        (bare,) = from_data(EXPERIMENT).experiments.values()
+        assert all(getattr(settings, key) != getattr(bare, key) for key in said)
+
+
+def test_what_is_refused_together_is_on_the_page_in_its_own_words():
+    page = (ROOT / "docs" / "which-world.md").read_text()
+    drift, stop = {"half_life": "14 days"}, {"stop": {"error": 0.05}}
+    for wish in (
+        {"sites": "differ"} | drift, stop | drift, {"sites": "differ", "exchange": "flows"}
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=r"does not go with|needs exchange") as refused:
+            from_data(EXPERIMENT | wish)
+        sentence = str(refused.value).removeprefix("experiment default: ")
+        assert f". {sentence}\n" in page
 
 
 def test_every_setting_is_on_the_page():

@@ -49,11 +49,14 @@ class TestEveryAlgorithm:
         for argument in inspect.signature(ALGORITHMS[name]).parameters:
             assert re.search(rf"^ *(\w+, )*{argument}(, \w+)*: ", text, re.MULTILINE), argument
 
-    def choice_counts(self, algorithm, arms, rewards, network, seed, n_runs=4000):
+    def choice_counts(self, algorithm, arms, rewards, network, seed, n_runs=40, times=100):
+        """Of 4000 choices; runs that learnt alike choose many times, which is cheap."""
         problem = problem_for(Gaussian(), network, n_runs, horizon=len(arms) + 1)
         state = play(algorithm, problem, arms, rewards, network.weights)
-        chosen = algorithm.choose(state, len(arms) + 1, np.random.default_rng(seed))
-        assert chosen.shape == (n_runs, N_AGENTS)
+        generator = np.random.default_rng(seed)
+        chosen = [algorithm.choose(state, len(arms) + 1, generator) for _ in range(times)]
+        assert {each.shape for each in chosen} == {(n_runs, N_AGENTS)}
+        chosen = np.concatenate(chosen)
         return np.stack(
             [np.bincount(chosen[:, agent], minlength=N_ARMS) for agent in range(N_AGENTS)]
         )

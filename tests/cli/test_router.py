@@ -55,7 +55,7 @@ def test_two_agents_learn_by_way_of_a_router(start, folder):
         path = f"{urls['berlin']}/v1/decisions/{made['decision']}/reward"
         assert http.post(path, json={"reward": 1}).status_code == 200
         deadline = time.monotonic() + TIMEOUT
-        while http.get(f"{urls['paris']}/v1/evidence").json()["held"] != {made["arm"]: [2**20] * 2}:
+        while http.get(f"{urls['paris']}/v1/evidence").json()["held"] != {made["arm"]: [2**20] * 4}:
             assert time.monotonic() < deadline, "paris did not learn what berlin knows"
             time.sleep(0.1)
     router.send_signal(signal.SIGTERM)

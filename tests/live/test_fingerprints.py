@@ -142,7 +142,9 @@ def test_a_store_of_0_1_with_whole_numbers_is_opened_and_goes_on_in_its_spelling
     agent = Agent(ARMS, AS_FLOATS, seed=1)
     assert agent.fingerprint != old
     Store.open(path, fingerprint=old).close()
-    with pytest.raises(ValueError, match="reward_range, half_life or stop"):
+    with pytest.raises(
+        ValueError, match="exchange, family, prior, reward_range, half_life or stop"
+    ):
         Store.open(path, fingerprint=agent.fingerprint)
     with Store.open(path, fingerprint=agent.fingerprint, equal=agent.equal_fingerprints) as store:
         assert store.fingerprint == old

@@ -311,6 +311,7 @@ def test_late_rewards_are_counted_with_how_late_they_came(make):
 def test_the_log_says_when_decisions_count(make, caplog, silence, said):
     with caplog.at_level(logging.INFO, "posse"):
         world = make(silence)
+        world.experiment.say_silence()  # as when a process answers
         messages = [record.getMessage() for record in caplog.records]
         assert len(messages) == (said is not None)
         caplog.clear()

@@ -57,6 +57,20 @@ def test_settings_say_how_decisions_count():
         assert experiment_from_data(data).begins is begins
 
 
+def test_an_agent_starts_again_after_its_default_was_changed(make):
+    """A reload let it, and under flows the next start was refused."""
+    several = make(reward_window=5, default_reward=0)
+    begun = several.nodes["a"].experiment("checkout").store.fingerprint
+    for more, mode in (
+        ({"reward_window": 5, "default_reward": 1}, "wait"),
+        ({"reward_window": 5}, "heard"),
+        ({}, "heard"),
+        ({"reward_window": 5, "default_reward": 0}, "count"),
+    ):
+        only = restarted(several, **more)
+        assert (only.mode, only.agent.fingerprint) == (mode, begun)
+
+
 def test_an_older_store_goes_on_whatever_its_exchange(make):
     """Under flows neighbours of its network would not understand decisions that count at once."""
     several = make()

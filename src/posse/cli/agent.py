@@ -77,6 +77,8 @@ def _run(file: Path) -> None:
                     url = _serve(made, settings, file, open_)
                 node = made  # from now on it can be reloaded
                 _tell(settings, f"{settings.name} answers at {url}")
+                for experiment in made.experiments.values():
+                    experiment.say_silence()
                 give_back(loaded)
                 gc.freeze()  # what is here stays, and a look through all of it takes long
                 stopped()

@@ -15,21 +15,18 @@ from posse import checks
 from posse.families.family import Family
 from posse.live.beliefs import Beliefs, Subset
 from posse.live.choosing import Choice, Chooser
-from posse.live.evidence import SIGNS, Evidence
-from posse.live.exchange import EXCHANGES, Exchange
-from posse.live.exchange.ledger import LONGEST_NAME, MOST_ARMS, Ledger
 from posse.live.exchange.seam import Outgoing
-from posse.live.fingerprints import spellings
+from posse.live.founding import arm_names, checked_options, evidence_of, exchange_of, spelled
 from posse.live.shares import Shares
+from posse.live.showing import ArmStatus as ArmStatus
+from posse.live.showing import Showing
 from posse.live.site_reading import Differences, Sharing, SiteReading
 from posse.live.verdicts import Judge, Judgement, Stop
 from posse.policies.policy import Policy
 from posse.policies.thompson import ThompsonSampling
 from posse.randomness import FloatArray
-from posse.summary import summarise
 
 REMEMBERED = 100_000  # decisions, of which the oldest is forgotten first
-LARGEST_NETWORK = 1_000_000  # agents
 
 
 @dataclass(frozen=True)
@@ -40,26 +37,6 @@ class Decision:
     arm: str
     probability: float
     recorded: bool = True  # False: a client's fallback, which no agent knows of
-
-
-@dataclass(frozen=True)
-class ArmStatus:
-    """What closed decisions say of an arm, in numbers that can be believed, and what is open."""
-
-    mean: float
-    low: float  # 95% interval of the mean
-    high: float
-    probability_best: float
-    expected_loss: float
-    pulls_here: float  # closed ones
-    pulls_in_network: float
-    open_here: float = 0.0  # made, and their reward not final yet
-    open_in_network: float = 0.0
-    network_mean: float | None = None  # the average over sites; None: there are no others, or flows
-    network_low: float | None = None
-    network_high: float | None = None
-    sd_between_sites: float | None = None
-    sites_differ: bool = False  # whether there is little doubt that they do
 
 
 class Agent:
@@ -78,8 +55,6 @@ class Agent:
     as learnt from how far sites differ; a number: their standard deviation (`posse.sites`), if it
     is known. Others are read once a tick.
     """
-
-    _status: tuple[int, dict[str, ArmStatus]]  # of a revision of the evidence
 
     def __init__(
         self,
@@ -102,46 +77,22 @@ class Agent:
         sites: str | float = "alike",
         half_life: float | None = None,
     ) -> None:
-        names = _names(arms)
+        names = arm_names(arms)
         self.family, self.policy = family, policy or ThompsonSampling()
         shares = Shares(min_share, new_arm_share, new_arm_pulls)
         shares.check(len(names))
         self._chooser = Chooser(self.policy, family, horizon, shares)
-        self.stop = stop
-        checks.choice("exchange", exchange, EXCHANGES)
-        options = dict(exchange_options or {})
-        if network_size is not None:
-            if exchange != "flows":
-                raise ValueError("network_size is for 'flows': the exchange 'origins' needs no N")
-            options["network_size"] = checks.whole(
-                "network_size", network_size, at_least=1, at_most=LARGEST_NETWORK
-            )
-        # under flows only if asked for: neighbours must have the same coordinates
-        signs, closed = (SIGNS, silent_default is not None) if exchange == "flows" else (0, True)
-        self._evidence = Evidence.of(family, reward_range, signs, closed)
-        if silent_default is not None:
-            self._evidence.of_decision(silent_default)  # or refuse it
+        self.stop, self.half_life = stop, half_life
+        options = checked_options(exchange, exchange_options, network_size, half_life)
+        self._evidence = evidence_of(exchange, family, reward_range, silent_default)
         self._chooser.check(len(names))
-        # what keeps experiments apart is in their fingerprints
-        apart = {key: options[key] for key in ("network", "experiment") if key in options}
         # rewards that were waited for differently are none to compare
         terms = {} if stop is None else {"reward_window": reward_window}
-        self.half_life = half_life
         if half_life is not None:
-            terms["half_life"] = options["half_life"] = checks.number(
-                "half_life", half_life, above=0
-            )
-        self.fingerprint, *self.equal_fingerprints = spellings(
-            exchange, self._evidence, **apart, terms=terms
-        )
-        self.exchange: Exchange = EXCHANGES[exchange](
-            fingerprint=self.fingerprint,
-            equal=self.equal_fingerprints,
-            bounds=self._evidence.bounds,
-            closed=self._evidence.closed_powers,
-            **options,
-        )
-        self._steady = half_life is None
+            terms["half_life"] = half_life
+        fingerprints = spelled(exchange, self._evidence, options, terms)
+        self.fingerprint, *self.equal_fingerprints = fingerprints
+        self.exchange = exchange_of(exchange, self._evidence, options, fingerprints)
         self._judge = Judge(stop, self._evidence, self.exchange, self.policy)
         self._use(names, sites)
         self._generator = np.random.default_rng(seed)
@@ -195,7 +146,7 @@ class Agent:
 
         shares: other ones from now on, too.
         """
-        names, shares = _names(names), shares or self.shares
+        names, shares = arm_names(names), shares or self.shares
         shares.check(len(names))
         self._chooser.check(len(names))
         self._chooser.shares = shares
@@ -277,23 +228,7 @@ class Agent:
 
         lock: held while the agent is read, but not while its belief is summed up, which takes long.
         """
-        lock = nullcontext() if lock is None else lock
-        with lock:
-            revision, names = self.exchange.revision, self.arm_names
-            if self._status[0] == revision:
-                return dict(self._status[1])
-            belief, held, own = self._honest.now, self.exchange.evidence(), self.exchange.own()
-            reading = self._reading
-            table = reading.table() if reading.able else None
-        facts: Sequence[Mapping[str, Any]] = [{}] * len(names)
-        if table is not None:
-            belief = belief if reading.pools else reading.shown(table)
-            facts = reading.facts(table)
-        status = self._summary(names, belief, held, own, facts)
-        with lock:
-            if names is self.arm_names:  # none came or went meanwhile
-                self._status = revision, status
-        return dict(status)
+        return self._showing.arms(nullcontext() if lock is None else lock)
 
     def verdict(self, lock: AbstractContextManager[Any] | None = None) -> Judgement:
         """Whether the experiment may stop, by closed decisions; needs `stop`.
@@ -302,32 +237,6 @@ class Agent:
         """
         lock = nullcontext() if lock is None else lock
         return self._judge.of(self.arm_names, self.sites != "alike", lock)
-
-    def _summary(
-        self,
-        names: list[str],
-        belief: FloatArray,
-        held: Ledger,
-        own: Ledger,
-        facts: Sequence[Mapping[str, Any]],  # of other sites
-    ) -> dict[str, ArmStatus]:
-        summary, evidence = summarise(self.family, belief), self._evidence
-        nothing = (0,) * len(evidence.bounds)
-        return {
-            name: ArmStatus(
-                mean=float(summary.mean[k]),
-                low=float(summary.low[k]),
-                high=float(summary.high[k]),
-                probability_best=float(summary.probability_best[k]),
-                expected_loss=float(summary.expected_loss[k]),
-                pulls_here=evidence.count(evidence.closed_part(own.get(name, nothing))),
-                pulls_in_network=evidence.count(evidence.closed_part(held.get(name, nothing))),
-                open_here=evidence.open_count(own.get(name, nothing)),
-                open_in_network=evidence.open_count(held.get(name, nothing)),
-                **facts[k],
-            )
-            for k, name in enumerate(names)
-        }
 
     @property
     def reward_range(self) -> tuple[float, float]:
@@ -387,11 +296,10 @@ class Agent:
 
     def _use(self, names: list[str], sites: str | float) -> None:
         """Begin with these arms: nothing that was kept of others is of use."""
-        reading = SiteReading(self._evidence, self.exchange, names, sites, self._steady)
-        self.arm_names, self._reading = names, reading
-        self._beliefs = Beliefs(self._evidence, self.exchange, names, reading=reading)
-        self._honest = Beliefs(self._evidence, self.exchange, names, honest=True)
-        self._status = (-1, {})
+        sums, steady = (self._evidence, self.exchange, names), self.half_life is None
+        self.arm_names, self._reading = names, SiteReading(*sums, sites, steady)
+        self._beliefs = Beliefs(*sums, reading=self._reading)
+        self._showing = Showing(*sums, self._reading)
 
     def _subset(self, allowed: Sequence[str] | None) -> Subset:
         """The allowed arms, checked when they are first asked for."""
@@ -412,16 +320,3 @@ class Agent:
         self._decisions[id_] = (arm, reward)
         if len(self._decisions) > REMEMBERED:
             self._decisions.pop(next(iter(self._decisions)))
-
-
-def _names(arms: Sequence[str]) -> list[str]:
-    names = [] if isinstance(arms, str) else list(arms)
-    valid = all(isinstance(name, str) and name and name.isprintable() for name in names)
-    if not names or not valid or len(set(names)) < len(names):
-        raise ValueError(f"arms must be one or more different names, got {checks.shown(arms)}")
-    if len(names) > MOST_ARMS or max(map(len, names)) > LONGEST_NAME:
-        raise ValueError(
-            f"arms must be at most {MOST_ARMS} names of at most {LONGEST_NAME} characters, "
-            f"got {checks.shown(arms)}"
-        )
-    return names

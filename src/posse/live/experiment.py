@@ -66,7 +66,6 @@ class Experiment:
         self._swept = False  # whether rewards that waited for a window are seen to without one
         store.attach(self._kept)
         self._void = agent.exchange.void_through  # as far as people were told
-        self._say_silence()
         self._offers = Offers(store.kept(ARMS))
         self._keep_arms(agent.arm_names)
         self._offers.use(agent.arm_names)
@@ -116,9 +115,10 @@ class Experiment:
             before, self._swept = self.mode, False
             self._kept.follow(silence)
         if self.mode != before:
-            self._say_silence()
+            self.say_silence()
 
-    def _say_silence(self) -> None:
+    def say_silence(self) -> None:
+        """Log what a decision without a reward means, where there is a reward window."""
         if self.silence.window is not None:
             log.info("%s", self.silence.sentence(self.agent), extra={"experiment": self.name})
 

@@ -8,8 +8,8 @@ from typing import Any
 from posse.live.exchange.bounds import ROUNDING, Bounds
 from posse.live.exchange.carried import VOID, Carried
 from posse.live.exchange.epochs import shifted
-from posse.live.exchange.layouts import WIDE, narrowed, widened
-from posse.live.exchange.ledger import Ledger, from_plain, minus, plain
+from posse.live.exchange.layouts import from_stored, stored
+from posse.live.exchange.ledger import Ledger, minus
 from posse.live.exchange.messages import Entry
 from posse.live.exchange.numbers import DATED
 
@@ -106,12 +106,11 @@ class Archive:
             if name.startswith(PREFIX):
                 seq, worth, *wide = part
                 if not isinstance(worth, int):
-                    worth = from_plain(worth) if wide else widened(worth, self._closed)
+                    worth = from_stored(worth, wide, self._closed)
                 self.kept[int(name.removeprefix(PREFIX))] = seq, worth
 
     def _written(self, incarnation: int) -> list[Any]:
         seq, worth = self.kept[incarnation]
         if isinstance(worth, int):
             return [seq, worth]
-        narrow = narrowed(worth, self._closed)
-        return [seq, plain(worth), WIDE] if narrow is None else [seq, plain(narrow)]
+        return [seq, *stored(worth, self._closed)]

@@ -42,3 +42,14 @@ class Boots:
     def last_heard(self) -> tuple[int, int]:
         """The boot heard last and its last seq, to be told to the peer."""
         return self.latest, self.last_seq.get(self.latest, 0)
+
+
+@dataclass
+class Peer:
+    """What the present process knows of one identity: volatile."""
+
+    boots: Boots = field(default_factory=Boots)
+    version: int | None = None  # None until a message of its present process has been used
+    credit: bool = False
+    learned: int = 0  # identities, since the last tick
+    last_heard: float | None = None

@@ -17,8 +17,8 @@ from operator import add
 from typing import Any
 
 from posse.live.exchange.epochs import shifted
-from posse.live.exchange.layouts import WIDE, narrowed, widened
-from posse.live.exchange.ledger import LARGEST, Ledger, from_plain, plain, total
+from posse.live.exchange.layouts import from_stored, stored
+from posse.live.exchange.ledger import LARGEST, Ledger, total
 
 PREFIX = "carried "  # of the names of durable parts
 VOID = LARGEST  # a sequence number that nothing has
@@ -132,15 +132,11 @@ class Carried:
         for name, part in state.items():
             if name.startswith(PREFIX):
                 made, added_in, void, evidence, *wide = part
-                ledger = from_plain(evidence) if wide else widened(evidence, self._closed)
+                ledger = from_stored(evidence, wide, self._closed)
                 number = int(name.removeprefix(PREFIX))
                 self.rows[number] = Row(made, added_in, bool(void), ledger)
                 self._numbers[made, added_in] = number
 
     def _written(self, number: int) -> list[Any]:
         row = self.rows[number]
-        narrow = narrowed(row.evidence, self._closed)
-        written = [row.made, row.added_in, int(row.void)]
-        if narrow is None:
-            return [*written, plain(row.evidence), WIDE]
-        return [*written, plain(narrow)]
+        return [row.made, row.added_in, int(row.void), *stored(row.evidence, self._closed)]

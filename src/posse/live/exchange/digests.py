@@ -74,6 +74,10 @@ class Neighbour:
         """It holds at least this."""
         self.holds[key] = max(seq, self.holds.get(key, 0))
 
+    def lacking(self, entries: Mapping[Key, Entry]) -> list[Entry]:
+        """The entries that it is not known to hold."""
+        return [entry for key, entry in entries.items() if entry.seq > self.holds.get(key, 0)]
+
     def hear(self, message: OriginsMessage, most: int) -> None:
         """What it says that it holds."""
         if message.complete:

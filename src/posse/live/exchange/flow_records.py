@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from posse.live.exchange.bounds import Bounds
-from posse.live.exchange.epochs import shifted
+from posse.live.exchange.epochs import Epochs, shifted
 from posse.live.exchange.ledger import (
     LARGEST_SUM,
     Ledger,
@@ -18,7 +18,9 @@ from posse.live.exchange.ledger import (
     plus,
     total,
 )
+from posse.live.exchange.messages import FlowsMessage
 
+PART = "record "  # before an identity, the name of its record on disk
 MOST_IDENTITIES = 100  # of one name: every lost disk takes one
 MOST_KNOWN = 1000  # identities
 GOSSIPED = 32  # identities a message, in turns, so that its size does not grow with N
@@ -85,6 +87,13 @@ class Records:
         record.version, record.flow = version, flow
         self._touch(identity)
 
+    def follow(self, epochs: Epochs, bounds: Bounds, now: float | None = None) -> None:
+        """Take part in time: numbers fade from tick to tick, and are halved by epochs."""
+        if epochs.fading:
+            if now is not None and epochs.move(now) and self.own | self.level:
+                self.revision += 1
+            self.fade(epochs.epoch, bounds)
+
     def fade(self, epoch: int, bounds: Bounds) -> None:
         """Bring all numbers to a later epoch.
 
@@ -141,15 +150,29 @@ class Records:
             self._plain_own = plain(self.own)
         return self._plain_own
 
+    def state(self) -> dict[str, Any]:
+        """Every record, a durable part each."""
+        self.changed.clear()
+        return {PART + each: self.written(each) for each in self.by_identity}
+
+    def changes(self) -> dict[str, Any]:
+        """Those that changed since they were last written."""
+        changed = {PART + each: self.written(each) for each in self.changed}
+        self.changed.clear()
+        return changed
+
     @classmethod
-    def restored(
-        cls, own: Mapping[str, Sequence[int]], state: Sequence[Sequence[Any]], epoch: int = 0
-    ) -> Records:
-        """The records that were written; those of 0.1 have no rank, but an order."""
-        records = cls(from_plain(own), from_plain(own), epoch=epoch)
-        for nth, (identity, name, version, flow, *rank) in enumerate(state):
+    def restored(cls, state: Mapping[str, Any]) -> Records:
+        """What was written; 0.1 wrote one list of records, which have no rank, but an order."""
+        parts = [part for name, part in state.items() if name.startswith(PART)]
+        known = {part[0] for part in parts}
+        before = [part for part in state.get("records") or () if part[0] not in known]
+        own = state["own"]
+        records = cls(from_plain(own), from_plain(own), epoch=state.get("epoch", 0))
+        for nth, (identity, name, version, flow, *rank) in enumerate([*before, *parts]):
             records.by_identity[identity] = Record(name, rank[0] if rank else nth)
             records.set(identity, version, from_plain(flow))
+        records.changed = {part[0] for part in before}
         return records
 
     def _next_rank(self) -> int:
@@ -158,6 +181,15 @@ class Records:
     def _touch(self, identity: str) -> None:
         self.changed.add(identity)
         self._plain.pop(identity, None)
+
+
+def in_epoch(message: FlowsMessage, epoch: int) -> FlowsMessage:
+    """What a neighbour said, in numbers of an epoch no older than its own."""
+    if message.epoch == epoch:
+        return message
+    passed = epoch - message.epoch
+    flow, level = shifted(message.flow, passed), shifted(message.level, passed)
+    return replace(message, flow=flow, level=level, epoch=epoch)
 
 
 class Census:

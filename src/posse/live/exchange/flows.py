@@ -39,32 +39,21 @@ import secrets
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
 
-from posse.live.exchange.boots import Boots
+from posse.live.exchange.boots import Peer
 from posse.live.exchange.bounds import Bounds
-from posse.live.exchange.epochs import AHEAD, Epochs, shifted
+from posse.live.exchange.epochs import AHEAD, Epochs
 from posse.live.exchange.flow_checks import FlowChecks
-from posse.live.exchange.flow_records import LEARNED, Census, Record, Records
+from posse.live.exchange.flow_records import LEARNED, Census, Record, Records, in_epoch
 from posse.live.exchange.layouts import DEFAULT
 from posse.live.exchange.ledger import Ledger, each, minus, negative, plus
 from posse.live.exchange.messages import FlowsMessage
+from posse.live.exchange.parts import Parts
 from posse.live.exchange.quanta import truncated
 from posse.live.exchange.seam import NeighbourStatus, Outgoing
 
 REMIND_EVERY = 10  # ticks
-
-
-@dataclass
-class _Peer:
-    """What the present process knows of one identity: volatile."""
-
-    boots: Boots = field(default_factory=Boots)
-    version: int | None = None  # None until a message of its present process has been used
-    credit: bool = False
-    learned: int = 0  # identities, since the last tick
-    last_heard: float | None = None
 
 
 class Flows:
@@ -108,8 +97,7 @@ class Flows:
         self._draw = draw
         self._ticks = 0
         self._begin()
-        self._said: dict[str, Any] = {}  # the small parts, as last written
-        self._gone: set[str] = set()  # parts that 0.1 wrote
+        self._parts = Parts()
         self._sizes = 0  # how often N changed
 
     @property
@@ -121,7 +109,7 @@ class Flows:
         """A new boot: nothing is known yet of what others heard of it."""
         self._boot = 1 + self._draw(62)  # 0 means none
         self._seq = 0
-        self._peers: dict[str, _Peer] = {}
+        self._peers: dict[str, Peer] = {}
         self._begun = self._ticks
 
     def _begin_anew(self) -> None:
@@ -135,7 +123,7 @@ class Flows:
         """Add one's own evidence, with the weight of its decision's time."""
         values = self._bounds.observed(arm, statistic, self._checks.number)
         if self._epochs.fading:
-            self._follow()
+            self._records.follow(self._epochs, self._bounds)
             values = self._epochs.weighed(values, at, self._records.epoch, self._bounds)
         if self._records.has_room(arm, values):
             self._records.observe(arm, values)
@@ -203,7 +191,7 @@ class Flows:
 
     def tick(self, now: float) -> Outgoing:
         """One credit an active edge; ask where the other end may not hold our version."""
-        self._follow(now)
+        self._records.follow(self._epochs, self._bounds, now)
         present = self._records.present()
         outgoing: Outgoing = [
             (name, self._message("")) for name in sorted(self._active - present.keys())
@@ -228,7 +216,7 @@ class Flows:
             return self._refuse("no message of flows")
         if problem := self._problem(peer, message):
             return self._refuse(problem)
-        self._follow(now)
+        self._records.follow(self._epochs, self._bounds, now)
         if self._epochs.is_ahead(message.epoch):
             return self._refuse(AHEAD)
         src = message.src
@@ -243,7 +231,7 @@ class Flows:
         if not (message.echo == self._boot and sender.boots.is_alive(message.heard)):
             return [(peer, self._message(src))]
         self._records.fade(message.epoch, self._bounds)
-        message = _in_epoch(message, self._records.epoch)
+        message = in_epoch(message, self._records.epoch)
         owner = self.identity < src
         leads = message.version - record.version
         if sender.version is not None and leads > (0 if owner else 1):
@@ -267,25 +255,11 @@ class Flows:
 
     def state(self) -> dict[str, Any]:
         """All durable parts: identity, own evidence, edges, identities seen, and each record."""
-        self._said, self._gone = self._small_parts(), set()
-        self._records.changed.clear()
-        records = {_part(each): self._records.written(each) for each in self._records.by_identity}
-        return {**self._said, **records}
+        return self._parts.say_all(self._small_parts()) | self._records.state()
 
     def changes(self) -> dict[str, Any]:
         """The parts that changed since they were last written; None: a part is gone."""
-        small = self._small_parts()
-        changed: dict[str, Any] = dict.fromkeys(self._gone)
-        # the same object is the same part: own evidence may be long
-        changed |= {
-            name: part
-            for name, part in small.items()
-            if part is not self._said.get(name) and part != self._said.get(name)
-        }
-        changed |= {_part(each): self._records.written(each) for each in self._records.changed}
-        self._said, self._gone = small, set()
-        self._records.changed.clear()
-        return changed
+        return self._parts.say_changes(self._small_parts()) | self._records.changes()
 
     def restore(self, state: Mapping[str, Any], clean: bool = False) -> None:
         """Continue with a new boot; a stop need not be clean, for the other ends know the flows.
@@ -293,17 +267,13 @@ class Flows:
         What 0.1 wrote, one list of records, is understood and replaced.
         """
         self.identity = state["identity"]
-        revision, old = self.revision, state.get("records")
-        parts = [part for name, part in state.items() if name.startswith("record ")]
-        known = {part[0] for part in parts}
-        before = [part for part in old or () if part[0] not in known]
-        self._records = Records.restored(state["own"], [*before, *parts], state.get("epoch", 0))
+        revision, self._records = self.revision, Records.restored(state)
         self._records.revision += revision + 1
-        self._records.changed = {part[0] for part in before}
         self._active = set(state["active"])
         self._census = Census([self.identity, *state["known"]])
-        self._said = self._small_parts()
-        self._gone = set() if old is None else {"records"}
+        self._parts.restore(
+            self._small_parts(), () if state.get("records") is None else ["records"]
+        )
 
     def _small_parts(self) -> dict[str, Any]:
         parts = {
@@ -313,17 +283,6 @@ class Flows:
             "known": self._census.state(),
         }
         return parts | ({"epoch": self._records.epoch} if self._epochs.fading else {})
-
-    def _follow(self, now: float | None = None) -> None:
-        """Take part in time: numbers fade from tick to tick, and are halved by epochs."""
-        if self._epochs.fading:
-            if (
-                now is not None
-                and self._epochs.move(now)
-                and self._records.own | self._records.level
-            ):
-                self._records.revision += 1
-            self._records.fade(self._epochs.epoch, self._bounds)
 
     def _read(self, ledger: Ledger) -> Ledger:
         if not self._epochs.fading:
@@ -343,7 +302,7 @@ class Flows:
         self.refusals[reason] += 1
         return []
 
-    def _advance(self, record: Record, sender: _Peer, message: FlowsMessage) -> bool:
+    def _advance(self, record: Record, sender: Peer, message: FlowsMessage) -> bool:
         """The owner's move when the mirror holds its version: repair a fork, or let flow."""
         if plus(record.flow, message.flow):
             self._records.set(message.src, record.version + 1, record.flow)
@@ -385,14 +344,14 @@ class Flows:
     def _degree(self) -> int:
         return max(1, len(self._active))
 
-    def _peer(self, identity: str) -> _Peer:
-        return self._peers.setdefault(identity, _Peer())
+    def _peer(self, identity: str) -> Peer:
+        return self._peers.setdefault(identity, Peer())
 
     def _settled(self, identity: str) -> bool:
         return self._peer(identity).version == self._records.by_identity[identity].version
 
     def _status(self, name: str, identity: str | None) -> NeighbourStatus:
-        peer = self._peers.get(identity or "", _Peer())
+        peer = self._peers.get(identity or "", Peer())
         version = self._records.by_identity[identity].version if identity else 0
         return NeighbourStatus(
             identity=identity,
@@ -400,16 +359,3 @@ class Flows:
             last_heard=peer.last_heard,
             lag=None if peer.version is None else version - peer.version,
         )
-
-
-def _in_epoch(message: FlowsMessage, epoch: int) -> FlowsMessage:
-    """What a neighbour said, in numbers of an epoch no older than its own."""
-    if message.epoch == epoch:
-        return message
-    passed = epoch - message.epoch
-    flow, level = shifted(message.flow, passed), shifted(message.level, passed)
-    return replace(message, flow=flow, level=level, epoch=epoch)
-
-
-def _part(identity: str) -> str:
-    return f"record {identity}"

@@ -16,7 +16,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from posse.live.exchange.ledger import Ledger
+from posse.live.exchange.ledger import Ledger, from_plain, plain
 
 if TYPE_CHECKING:
     from posse.live.exchange.messages import Entry
@@ -66,6 +66,17 @@ def narrowed(ledger: Mapping[str, Sequence[int]], closed: int) -> Ledger | None:
     if any(row[2 * n] != row[-1] or row[:n] != row[n : 2 * n] for row in rows):
         return None
     return {arm: (*row[:n], *row[2 * n + 1 :]) for arm, row in ledger.items()}
+
+
+def stored(ledger: Ledger, closed: int) -> list[Any]:
+    """The last values of a durable part: narrow rows where they say all, or wide ones and WIDE."""
+    narrow = narrowed(ledger, closed)
+    return [plain(ledger), WIDE] if narrow is None else [plain(narrow)]
+
+
+def from_stored(rows: Mapping[str, Sequence[int]], wide: Sequence[int], closed: int) -> Ledger:
+    """What was stored: the rows, and WIDE if it came after them."""
+    return from_plain(rows) if wide else widened(rows, closed)
 
 
 def signed_bytes(fingerprint: str, entry: Entry, network: str = "") -> bytes:

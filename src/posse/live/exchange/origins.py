@@ -24,30 +24,27 @@ import secrets
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 from posse.live.exchange.books import NOT_HERE_YET, Books
 from posse.live.exchange.bounds import Bounds
 from posse.live.exchange.current import Current
-from posse.live.exchange.digests import Holding, Neighbour, Page, Pages
+from posse.live.exchange.digests import Holding, Neighbour
 from posse.live.exchange.epochs import AHEAD, Epochs
 from posse.live.exchange.examine import Examined, Examiner
 from posse.live.exchange.examine import Sign as Sign
 from posse.live.exchange.examine import Verify as Verify
 from posse.live.exchange.jumps import Jumps
-from posse.live.exchange.layouts import DEFAULT, signed_bytes
+from posse.live.exchange.layouts import DEFAULT
 from posse.live.exchange.ledger import Ledger
 from posse.live.exchange.messages import Entry, OriginsMessage
 from posse.live.exchange.origin_checks import LARGEST_ENTRY, OriginChecks, RateCap
 from posse.live.exchange.own import Own
+from posse.live.exchange.parts import Parts
 from posse.live.exchange.rooms import LARGEST_ORIGIN as LARGEST_ORIGIN
 from posse.live.exchange.rooms import Rooms
 from posse.live.exchange.seam import NeighbourStatus, Outgoing
-
-T = TypeVar("T")
-
-ROOM = 900_000  # bytes of a message
+from posse.live.exchange.sending import Sending
 
 
 class Origins:
@@ -80,24 +77,21 @@ class Origins:
         self.fingerprint = fingerprint
         self.older: frozenset[str] = frozenset()  # neighbours that may not read folds
         self._fingerprints = (fingerprint, *equal)
-        self._network, self._experiment = network, experiment
+        self._experiment = experiment
         self._bounds = Bounds(tuple(bounds), closed, half_life is not None)
         self._epochs = Epochs(half_life, clock, monotonic, self.refusals)
         checks = OriginChecks(self._fingerprints, self._bounds, most_entries, experiment)
         self._examiner = Examiner(checks, verify, network, self._is_news, draw)
-        self._sign = sign
+        self._sending = Sending(sign, network, digest_every, batch)
         self._rooms = Rooms(most_entries, rate_cap)
         self._read_at = -1  # the epoch in which old entries were last looked for
-        self._digest_every, self._batch, self._most_entries = digest_every, batch, most_entries
+        self._most_entries = most_entries
         self._draw, self._clock = draw, clock
         self._process = f"{draw(64):016x}"  # only this very process goes on in an incarnation
         self._books, self._own = self._empty()
         self._neighbours: dict[str, Neighbour] = {}
-        self._said: dict[str, Any] = {}  # the small parts, as last written
-        self._gone: set[str] = set()  # parts that 0.1 wrote
-        self._pages, self._jumps = Pages(), Jumps()
+        self._parts, self._jumps = Parts(), Jumps()
         self._by_clock = Jumps()  # which need not be the time of the ticks
-        self._ticks = 0
 
     @property
     def revision(self) -> int:
@@ -181,12 +175,13 @@ class Origins:
     def neighbours(self) -> dict[str, NeighbourStatus]:
         """Every edge, with the number of entries the neighbour is not known to hold."""
         self._own.write()
+        entries = self._books.entries
         return {
             name: NeighbourStatus(
                 identity=None,
                 active=True,
                 last_heard=neighbour.last_heard,
-                lag=None if neighbour.last_heard is None else len(self._lacking(neighbour)),
+                lag=None if neighbour.last_heard is None else len(neighbour.lacking(entries)),
             )
             for name, neighbour in self._neighbours.items()
         }
@@ -203,20 +198,9 @@ class Origins:
         self._own.fold_if_many(shown, apart=not self.older.isdisjoint(self._neighbours))
         if self._own.current is not None:
             self._own.current.note_version()
-        outgoing: Outgoing = []
-        digest_due = self._ticks % self._digest_every == 0 or self._pages.open
-        self._ticks += 1
-        page = Page()
-        if digest_due:
-            room = ROOM - LARGEST_ENTRY
-            page = self._pages.turn(self._books.order(), self._books.entries, room)
-        for name, neighbour in self._neighbours.items():
-            lacking = map(self._signed, self._next_batch(self._lacking(neighbour)))
-            entries = _fitting(lacking, lambda entry: entry.size, ROOM - page.size)
-            if entries or digest_due:
-                told = (page.holds, digest_due, page.first, page.last)
-                outgoing.append((name, OriginsMessage(self.fingerprint, entries, *told)))
-        return outgoing
+        return self._sending.messages(
+            self._books, self.identity, self.fingerprint, self._neighbours
+        )
 
     def examine(self, message: object) -> object:
         """Check shapes and signatures, which needs no lock: others may call anything meanwhile."""
@@ -253,30 +237,26 @@ class Origins:
             if mine is not None:
                 held[*entry.key, mine.seq] = None
                 if entry.origin == peer and self._books.is_another_future(mine, entry):
-                    back.append(self._signed(mine))
+                    back.append(mine)
             elif self._books.absorbed(entry.origin).covers(entry.incarnation, entry.seq):
                 neighbour.note(entry.key, entry.seq)
                 held[*entry.key, entry.seq] = None
         if not (held or back):
             return []
-        shown = _fitting(back, lambda entry: entry.size, LARGEST_ENTRY)
-        return [(peer, OriginsMessage(self.fingerprint, shown, tuple(held), False))]
+        answer = self._sending.answer(self._books, self.identity, self.fingerprint, back, held)
+        return [(peer, answer)]
 
     def state(self) -> dict[str, Any]:
         """All durable parts: identity, incarnation, edges, and one for each entry."""
         self._own.write()
-        self._said, self._gone = self._small_parts(), set()
+        small = self._parts.say_all(self._small_parts())
         kept = self._own.archive.state() | self._own.carried.state()
-        return {**self._said, **self._books.state(), **kept}
+        return {**small, **self._books.state(), **kept}
 
     def changes(self) -> dict[str, Any]:
         """The parts that changed since they were last written; None: a part is gone."""
         self._own.write()
-        small = self._small_parts()
-        changed: dict[str, Any] = dict.fromkeys(self._gone)
-        changed |= {name: part for name, part in small.items() if part != self._said.get(name)}
-        self._said, self._gone = small, set()
-        changed |= self._books.changes()
+        changed = self._parts.say_changes(self._small_parts()) | self._books.changes()
         return changed | self._own.archive.changes() | self._own.carried.changes()
 
     def restore(self, state: Mapping[str, Any], clean: bool = False) -> None:
@@ -291,7 +271,6 @@ class Origins:
         self._own.archive.restore(state)
         self._own.carried.restore(state)
         self._books.revision = revision + 1
-        self._gone = set(old)
         self._neighbours = {name: Neighbour() for name in state["neighbours"]}
         written = state["incarnation"]
         self._own.void_through = state.get("void_through", 0)
@@ -306,7 +285,7 @@ class Origins:
                 )
                 if before is not None and before.incarnation == mine.incarnation:
                     self._own.current.take_versions(before)
-        self._said = {} if old else self._small_parts()
+        self._parts.restore({} if old else self._small_parts(), old)
 
     def _fade(self) -> None:
         """Time went on: all is worth less, and what reads as nothing is held no longer."""
@@ -386,31 +365,3 @@ class Origins:
         return neighbour.shown_all and all(
             self._holds(key, seq) for key, seq in neighbour.holds.items() if key[0] == self.identity
         )
-
-    def _lacking(self, neighbour: Neighbour) -> list[Entry]:
-        holds, entries = neighbour.holds, self._books.entries
-        return [entry for key, entry in entries.items() if entry.seq > holds.get(key, 0)]
-
-    def _next_batch(self, lacking: list[Entry]) -> list[Entry]:
-        """In turns, for entries that a neighbour refuses would else keep the others from it."""
-        first = self._ticks * self._batch % max(1, len(lacking))
-        return (lacking[first:] + lacking[:first])[: self._batch]
-
-    def _signed(self, entry: Entry) -> Entry:
-        if self._sign is None or entry.signature or entry.origin != self.identity:
-            return entry
-        content = signed_bytes(self.fingerprint, entry, self._network)
-        signed = replace(entry, signature=self._sign(content))
-        self._books.keep(signed, counted=True)
-        return signed
-
-
-def _fitting(items: Iterable[T], size: Callable[[T], int], room: int) -> tuple[T, ...]:
-    """The first of the items, as many as fit into a message."""
-    taken: list[T] = []
-    for item in items:
-        room -= size(item)
-        if room < 0:
-            break
-        taken.append(item)
-    return tuple(taken)

@@ -11,25 +11,25 @@ and these are read in it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
-from posse.live.exchange import voids
+from posse.live.exchange import overlaps, voids
 from posse.live.exchange.archive import Archive
-from posse.live.exchange.books import NOT_HERE_YET, Absorbed, Books
+from posse.live.exchange.books import NOT_HERE_YET, Books
 from posse.live.exchange.carried import Carried
 from posse.live.exchange.current import Current
 from posse.live.exchange.epochs import Epochs
 from posse.live.exchange.futures import part
-from posse.live.exchange.ledger import Ledger, larger, minus
+from posse.live.exchange.ledger import Ledger
 from posse.live.exchange.messages import Entry
 from posse.live.exchange.numbers import DATED, new_incarnation
+from posse.live.exchange.overlaps import UNTOLD as UNTOLD
 
 FOLDED_ABOVE = 64  # own entries
 FOLDED_AT_ONCE_ABOVE = 512  # whatever neighbours have shown, and can read
 MOST_NAMED = 256  # folded incarnations by name, where the others can be told by a floor
 MOST_NAMED_EVER = 1024
 MOST_ARCHIVED = 20_000  # arms, over all of the archive
-UNTOLD = "cannot be told from what is counted"
 
 
 class Own:
@@ -169,18 +169,18 @@ class Own:
             part(self, entry)
             return None
         if self.books.absorbed(self.identity).holds(entry.incarnation):
-            return self._add_difference(entry)
+            return overlaps.add_difference(self, entry)
         held = self.books.entries.get(entry.key)
         if held is not None:
             other_future = entry.seq <= held.seq or not self._dominates(entry, held)
-            if other_future or self._overlap(entry):
+            if other_future or overlaps.overlap(self, entry):
                 self.fold([held])
             if self.books.absorbed(self.identity).holds(entry.incarnation):
-                return self._add_difference(entry)
+                return overlaps.add_difference(self, entry)
             if other_future:  # and no room to hold both
                 return "goes back"
-        elif self._overlap(entry):
-            return self._absorb(entry)
+        elif overlaps.overlap(self, entry):
+            return overlaps.absorb(self, entry)
         self._keep(entry)
         current = self.current
         if current and self.books.absorbed(self.identity).holds(current.incarnation):
@@ -246,13 +246,6 @@ class Own:
     def _dominates(self, one: Entry, other: Entry) -> bool:
         return self.books.dominates(one, other)
 
-    def _counted(self) -> Ledger:
-        return self.books.sum_of(self.identity, self.epoch)
-
-    def _larger(self, one: Ledger, other: Mapping[str, Sequence[int]], newer: bool) -> Ledger:
-        bounds = self.books.bounds
-        return larger(one, other, bounds.counts, newer and bool(bounds.closed))
-
     def rewrite(self, current: Current) -> None:
         """Enter an incarnation that absorbed others, or parts of them."""
         if self._epochs.fading:
@@ -269,77 +262,6 @@ class Own:
             seq = named.get(gone.incarnation, gone.seq)
             worth = pure[gone.incarnation] if seq == gone.seq else None
             self.archive.note(gone.incarnation, seq, worth, entry.incarnation)
-
-    def _overlap(self, entry: Entry) -> bool:
-        """Whether an entry absorbed something that others, which it did not, absorbed as well."""
-        by = Absorbed.by([entry])
-        own = self.books.of(self.identity)
-        absorbed = Absorbed.by(
-            e for e in own if e.key != entry.key and not by.covers(e.incarnation, e.seq)
-        )
-        below = [j for j in absorbed.named if DATED <= j < entry.floor]
-        return bool(below) or any(absorbed.holds(each) for each, _ in entry.folded)
-
-    def _gather(self, entry: Entry) -> bool:
-        """Absorb all that has to do with an entry, so that one place says what is counted.
-
-        Whether there was room for all of it.
-        """
-        named = {entry.incarnation, *(each for each, _ in entry.folded)}
-        current = self.current or self.open()
-        absorbed = self.books.absorbed(self.identity)
-
-        def concerns(incarnation: int) -> bool:
-            """Named by the entry, or below its floor, which absorbs without a name."""
-            return incarnation in named or DATED <= incarnation < entry.floor
-
-        concerned = [
-            e
-            for e in self.books.of(self.identity)
-            if e.incarnation not in (current.incarnation, entry.incarnation)
-            and not absorbed.holds(e.incarnation)
-            and any(map(concerns, (e.incarnation, *(each for each, _ in e.folded))))
-        ]
-        self.fold(concerned)
-        absorbed = self.books.absorbed(self.identity)
-        return all(absorbed.holds(e.incarnation) for e in concerned)
-
-    def _absorb(self, entry: Entry) -> str | None:
-        """Absorb one's own words that count, in part, what is counted elsewhere."""
-        return self._absorb_worth(entry, {})
-
-    def _add_difference(self, entry: Entry) -> str | None:
-        """Add what an absorbed incarnation has more than we knew of it."""
-        return self._absorb_worth(entry, self.archive.worth(entry.incarnation))
-
-    def _absorb_worth(self, entry: Entry, before: Ledger | None) -> str | None:
-        if not self._gather(entry):
-            return "no room"
-        current = self.current or self.open()
-        worth, problem = self.pure(entry), None
-        if worth is None or before is None:
-            # nothing twice, then: of each arm the larger count of it and of all that is counted
-            worth, problem, counted = None, UNTOLD, self._counted()
-            fresh = minus(self._larger(counted, self.read(entry), False), counted)
-        else:
-            # of two futures of a past process the larger count of each arm, for all to agree on
-            known, _ = self.archive.kept.get(entry.incarnation, (0, 0))
-            worth = self._larger(before, worth, entry.seq > known)
-            fresh = minus(worth, before)
-        if not current.has_room_for(fresh):
-            return "no room"
-        current.absorb(fresh)
-        self.archive.note_unknown(entry)
-        counting = {number for number, _ in self.carried.counting()}
-        for incarnation, seq in entry.folded:
-            if incarnation not in counting:  # else it is yet to be taken back
-                current.folded[incarnation] = max(seq, current.folded.get(incarnation, 0))
-        seq = max(entry.seq, current.folded.get(entry.incarnation, 0))
-        current.folded[entry.incarnation] = seq
-        current.floor = max(current.floor, entry.floor)
-        self.archive.note(entry.incarnation, seq, worth, current.incarnation)
-        self.rewrite(current)
-        return problem
 
     def _raise_floor(self, current: Current) -> None:
         """Forget the names of the oldest, if there are too many."""

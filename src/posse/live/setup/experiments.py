@@ -86,19 +86,22 @@ class ExperimentSettings:
     @property
     def begins(self) -> bool:
         """Whether decisions count from the start: silence means the lowest reward."""
-        low = self.family.rewards.low if self.reward_range is None else self.reward_range[0]
-        return self.default_reward is not None and self.default_reward == low
+        return self.default_reward is not None and self.default_reward == self._lowest
+
+    @property
+    def _lowest(self) -> float:
+        return self.family.rewards.low if self.reward_range is None else self.reward_range[0]
 
     def agent(
         self,
         options: Mapping[str, Any] | None = None,
         seed: int | None = None,
-        begins: bool = True,
+        begins: bool | None = None,
     ) -> Agent:
         """The agent of these settings, new, with further options of its exchange.
 
-        begins: False for one that does not let decisions count from the start, as before there
-        were such.
+        begins: whether its evidence lets decisions count from the start, as its store was begun;
+        None: if these settings do.
         """
         if self.exchange == "origins":
             options = {"rate_cap": self.rate_cap, **(options or {})}
@@ -114,7 +117,7 @@ class ExperimentSettings:
             seed=seed,
             stop=self.stop,
             reward_window=self.reward_window,
-            silent_default=self.default_reward if begins and self.begins else None,
+            silent_default=self._lowest if (self.begins if begins is None else begins) else None,
             half_life=self.half_life,
             sites=self.sites,
         )

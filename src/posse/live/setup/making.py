@@ -119,15 +119,15 @@ class Maker:
     def _agents(self, settings: Settings, experiment: str) -> list[Agent]:
         """The agent that settings ask for, and what an older store may hold in its place.
 
-        Under flows neighbours must agree whether decisions count from the start; where a store was
-        begun without, so is its network, and it goes on like that.
+        Under flows neighbours must agree whether decisions can count from the start; as a store
+        was begun, so is its network, and it goes on like that, whatever silence means by now.
         """
         sign, verify = (self.keys.sign, self.keys.verify) if self.keys else (None, None)
         own = self.monotonic is not time.monotonic
         # a clock that is not the machine's need not go as its other one does
         steady = self.monotonic if own else lasting_clock if self.clock is time.time else None
         asked = settings.experiments[experiment]
-        ways = [True, False] if asked.exchange == "flows" and asked.begins else [True]
+        ways = [asked.begins, not asked.begins] if asked.exchange == "flows" else [asked.begins]
         return [
             settings.agent(sign, verify, experiment, self.draw, self.clock, begins, steady)
             for begins in ways

@@ -111,6 +111,8 @@ class Reloading:
             new.tick_seconds,
             new.limits,
         )
+        for experiment in added.values():
+            experiment.say_silence()
 
 
 def _check(old: Settings, new: Settings) -> None:

@@ -101,7 +101,7 @@ class Settings:
         experiment: str | None = None,
         draw: Callable[[int], int] = secrets.randbits,
         clock: Callable[[], float] = time.time,
-        begins: bool = True,
+        begins: bool | None = None,
         monotonic: Callable[[], float] | None = None,  # by which a clock that jumps is known
     ) -> Agent:
         """The agent of an experiment, or of the first, new; signed where it is told how.
