@@ -5,7 +5,7 @@ import threading
 
 import httpx
 
-from posse.live import agent
+from posse.live import showing
 
 from .asking import JSON, ask, refused
 
@@ -76,14 +76,14 @@ def test_many_at_once(server, node):
 def test_slow_views_hold_up_no_decision(server, node, monkeypatch):
     """What is known of a thousand arms takes long, and was computed under the agent's lock."""
     begun, go_on = threading.Semaphore(0), threading.Event()
-    summarise = agent.summarise
+    summarise = showing.summarise
 
     def slow(*given):
         begun.release()
         assert go_on.wait(20)
         return summarise(*given)
 
-    monkeypatch.setattr(agent, "summarise", slow)
+    monkeypatch.setattr(showing, "summarise", slow)
     answers = []
 
     def look(path):
