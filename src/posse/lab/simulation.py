@@ -21,6 +21,7 @@ from posse.lab import keep as keeping
 from posse.lab.blocks import Block, Simulation, in_parts, play_blocks
 from posse.lab.comparisons import Comparison
 from posse.lab.compiled import plan
+from posse.lab.jobs import Job
 from posse.lab.progress import Bars, progress_bar
 from posse.lab.recording import check_size, points, recorded_rounds
 from posse.lab.rehearsal import rehearse
@@ -101,25 +102,44 @@ def compare(
     True
     """
     task = _Task.checked(bandit, network, horizon, runs, seed, threads, record, keep)
-    if not isinstance(algorithms, Mapping) or not algorithms:
-        raise ValueError(f"algorithms must be a dict of name to algorithm, got {algorithms!r}")
-    for name in algorithms:
-        if not isinstance(name, str) or not name.strip() or not name.isprintable():
-            raise ValueError(f"algorithm names must be printable text, got {name!r}")
-    engines = engine_of_each(engine, algorithms)
-    entries = [
-        _Entry(name, f"algorithm {name!r}", f"{name}: ", algorithm, engines[name])
-        for name, algorithm in algorithms.items()
-    ]
-    results = task.results(entries, progress, try_out=True)
+    results = task.results(_entries(algorithms, engine), progress, try_out=True)
     return Comparison(dict(zip(algorithms, results, strict=True)))
 
 
+def jobs_of(
+    bandit: Bandit,
+    network: Network,
+    algorithms: Mapping[str, Algorithm],
+    *,
+    horizon: int,
+    runs: int | range = 100,
+    seed: int = 0,
+    engine: str | Mapping[str, str] = "auto",
+    record: int | ArrayLike | None = None,
+    keep: Iterable[str] = (),
+) -> dict[str, Job]:
+    """What `compare` would play, checked as it checks, as jobs by name."""
+    task = _Task.checked(bandit, network, horizon, runs, seed, 1, record, keep)
+    entries = _entries(algorithms, engine)
+    simulations, engines = task.planned(entries)
+    return {
+        entry.bar: Job(simulation, task.runs, its_engine)
+        for entry, simulation, its_engine in zip(entries, simulations, engines, strict=True)
+    }
+
+
 def simulate_some(
-    simulation: Simulation, runs: range, threads: int, advance: Callable[[int], None]
+    simulation: Simulation,
+    runs: range,
+    threads: int,
+    advance: Callable[[int], None],
+    engine: str | None = None,
 ) -> Result:
-    """Some of the runs of a simulation, such as runs 100 to 199; on the engine that fits."""
-    engine = "reference" if plan.missing(simulation) else "compiled"
+    """Some of the runs of a simulation, such as runs 100 to 199; on an engine, or that which fits.
+
+    Run r depends on the simulation and on r only, so runs can be played anywhere and joined.
+    """
+    engine = engine or ("reference" if plan.missing(simulation) else "compiled")
     settings = _settings(simulation, runs, engine)
     run = _runner(engine, [_of_run(simulation, runs[0])], Bars())
     return _result(simulation, runs, run, settings, threads, advance)
@@ -134,6 +154,20 @@ def engine_of_each(engine: Any, algorithms: Iterable[str]) -> dict[str, str]:
         checks.choice("engine: algorithm", name, names)
         checks.choice(f"engine: {name}", each, ENGINES)
     return {name: engine.get(name, "auto") for name in names}
+
+
+def _entries(algorithms: Any, engine: Any) -> list[_Entry]:
+    """The algorithms of a comparison, refused in a sentence where they are none."""
+    if not isinstance(algorithms, Mapping) or not algorithms:
+        raise ValueError(f"algorithms must be a dict of name to algorithm, got {algorithms!r}")
+    for name in algorithms:
+        if not isinstance(name, str) or not name.strip() or not name.isprintable():
+            raise ValueError(f"algorithm names must be printable text, got {name!r}")
+    engines = engine_of_each(engine, algorithms)
+    return [
+        _Entry(name, f"algorithm {name!r}", f"{name}: ", algorithm, engines[name])
+        for name, algorithm in algorithms.items()
+    ]
 
 
 @dataclass(frozen=True)
@@ -190,14 +224,7 @@ class _Task:
 
         try_out: whether to rehearse parts that are not ours, as nobody's runs should be lost.
         """
-        # Refused here if hardly any draw is connected; later runs have the patience not to fail
-        # by bad luck when others have been played.
-        self.network.of_run(self.seed, self.runs[0], most_draws=100)
-        simulations = [self._simulation(entry) for entry in entries]
-        worlds.check_drift(_of_run(simulations[0], self.runs[0]), self.runs[0])
-        models = [simulation.model for simulation in simulations]
-        check_size(self.bandit, self.network, len(self.runs), len(self.times), self.keep, models)
-        engines = _engines(entries, simulations)
+        simulations, engines = self.planned(entries)
         settings = [
             _settings(simulation, self.runs, engine)
             for simulation, engine in zip(simulations, engines, strict=True)
@@ -232,6 +259,17 @@ class _Task:
                     _result(simulation, self.runs, run, settings[k], self.threads, advance)
                 )
         return results
+
+    def planned(self, entries: Sequence[_Entry]) -> tuple[list[Simulation], list[str]]:
+        """The simulation of each algorithm and its engine; refused where one cannot be played."""
+        # Refused here if hardly any draw is connected; later runs have the patience not to fail
+        # by bad luck when others have been played.
+        self.network.of_run(self.seed, self.runs[0], most_draws=100)
+        simulations = [self._simulation(entry) for entry in entries]
+        worlds.check_drift(_of_run(simulations[0], self.runs[0]), self.runs[0])
+        models = [simulation.model for simulation in simulations]
+        check_size(self.bandit, self.network, len(self.runs), len(self.times), self.keep, models)
+        return simulations, _engines(entries, simulations)
 
     def _simulation(self, entry: _Entry) -> Simulation:
         algorithm: Any = entry.algorithm
