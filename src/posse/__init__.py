@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from posse.lab.experiments import experiment_of as experiment_of
     from posse.lab.experiments import read_experiment as read_experiment
     from posse.lab.experiments import write_experiment as write_experiment
+    from posse.lab.sweeps.sweep import Sweep as Sweep
+    from posse.lab.sweeps.sweep import sweep as sweep
     from posse.live.agent import Agent as Agent
     from posse.policies import BayesUCB as BayesUCB
     from posse.policies import Greedy as Greedy
@@ -93,6 +95,8 @@ _ORIGIN = {
     "paired_difference": "posse.lab",
     "read_experiment": "posse.lab.experiments",
     "simulate": "posse.lab",
+    "Sweep": "posse.lab.sweeps.sweep",
+    "sweep": "posse.lab.sweeps.sweep",
     "write_experiment": "posse.lab.experiments",
     "Verdict": "posse.stopping",
     "summarise": "posse.summary",
