@@ -140,7 +140,7 @@ def simulate_some(
     Run r depends on the simulation and on r only, so runs can be played anywhere and joined.
     """
     engine = engine or ("reference" if plan.missing(simulation) else "compiled")
-    settings = _settings(simulation, runs, engine)
+    settings = settings_of(simulation, runs, engine)
     run = _runner(engine, [_of_run(simulation, runs[0])], Bars())
     return _result(simulation, runs, run, settings, threads, advance)
 
@@ -226,7 +226,7 @@ class _Task:
         """
         simulations, engines = self.planned(entries)
         settings = [
-            _settings(simulation, self.runs, engine)
+            settings_of(simulation, self.runs, engine)
             for simulation, engine in zip(simulations, engines, strict=True)
         ]
         parts.warn_of_what_cannot_be_rerun(settings, stacklevel=3)
@@ -346,7 +346,7 @@ def _runner(engine: str, simulations: Iterable[Simulation], bars: Bars) -> _Run:
     return compiled.run
 
 
-def _settings(simulation: Simulation, runs: range, engine: str) -> dict[str, Any]:
+def settings_of(simulation: Simulation, runs: range, engine: str) -> dict[str, Any]:
     """All that a rerun needs, as plain data."""
     s = simulation
     return {
