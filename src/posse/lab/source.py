@@ -9,7 +9,10 @@ from pathlib import Path
 import posse
 
 # What shows numbers or carries them about but does not make them.
-_SHOWING = ("live", "cli", "lab/paper", "lab/plots.py", "lab/html.py", "lab/progress.py")
+_SHOWING = (
+    *("live", "cli", "lab/paper", "lab/pages", "lab/arena"),
+    *("lab/plots.py", "lab/html.py", "lab/progress.py"),
+)
 
 
 @cache
