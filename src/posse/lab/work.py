@@ -159,5 +159,5 @@ def capacity(executor: Executor) -> int:
     """How many parts an executor computes at a time, as far as it says."""
     client = getattr(executor, "_client", None)  # of Dask; workers may come and go
     if client is not None:
-        return max(1, sum(client.nthreads().values()))
+        return max(1, int(sum(client.nthreads().values())))
     return int(getattr(executor, "_max_workers", None) or _UNKNOWN)

@@ -1,7 +1,6 @@
 """Sweeps: every cell is what `posse.compare` gives, and every cell is checked first."""
 
 import numpy as np
-import pytest
 
 import posse
 from posse.lab.sweeps import sweep as module
