@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 
 import posse
-from posse.lab import digests, files, jobs, storage, work
+from posse.lab import digests, files, jobs, storage, work, workers
 from posse.lab.blocks import Simulation
 from posse.lab.digests import digest
 from posse.lab.jobs import Job
 from posse.lab.part_store import PartStore
+from posse.lab.simulation import simulate_some
 
 BANDIT, NETWORK = posse.Bandit.gaussian([0.5, 0.1]), posse.networks.cycle(4)
 DEC_TS = posse.Decentralized(posse.ThompsonSampling())
@@ -35,7 +36,7 @@ def whole(runs=20):
 
 
 def keep(store, some, runs):
-    store.keep(some, work.simulate_some(some.simulation, runs, 1, lambda steps: None))
+    store.keep(some, simulate_some(some.simulation, runs, 1, lambda steps: None))
 
 
 @pytest.fixture(autouse=True)
@@ -46,13 +47,8 @@ def parts_of_ten(monkeypatch):
 @pytest.fixture
 def computed(monkeypatch):
     """The runs that were computed, not read."""
-    runs, real = [], work.simulate_some
-
-    def counting(simulation, part, *rest, **options):
-        runs.extend(part)
-        return real(simulation, part, *rest, **options)
-
-    monkeypatch.setattr(work, "simulate_some", counting)
+    runs, real = [], workers.play
+    monkeypatch.setattr(workers, "play", lambda part: runs.extend(part.runs) or real(part))
     return runs
 
 
@@ -101,7 +97,7 @@ class TestParts:
             keep(store, job(), runs)
         assert store.missing(job(20)) == [range(12, 20)]
         result, _ = done(tmp_path, job(20))
-        assert computed == [*range(8), *range(5, 12), *range(6, 10), *range(3), *range(12, 20)]
+        assert computed == list(range(12, 20))
         np.testing.assert_array_equal(result.regret, whole().regret)
 
     def test_what_is_not_there_is_not_made_up(self, tmp_path):
@@ -126,7 +122,7 @@ class TestDamage:
             path.write_bytes((path.parent / "000000-000009.nc").read_bytes())
         elif damage == "other":  # these runs of a simulation with another seed
             runs = range(10, 20)
-            work.simulate_some(simulation(seed=4), runs, 1, lambda steps: None).save(path)
+            simulate_some(simulation(seed=4), runs, 1, lambda steps: None).save(path)
         else:
             path.write_bytes({"cut": content[:middle], "flipped": flipped, "empty": b""}[damage])
         del computed[:]

@@ -10,19 +10,10 @@ import posse
 
 # What shows numbers or carries them about but does not make them.
 _SHOWING = (
-    "live",
-    "cli",
-    "lab/arena",
-    "lab/digests.py",
-    "lab/executors.py",
-    "lab/html.py",
-    "lab/pages",
-    "lab/paper",
-    "lab/part_store.py",
-    "lab/plots.py",
-    "lab/progress.py",
-    "lab/sweeps",
-    "lab/work.py",
+    *("live", "cli", "interop", "lab/paper", "lab/pages", "lab/arena", "lab/sweeps"),
+    *("lab/plots.py", "lab/html.py", "lab/progress.py"),
+    *("lab/jobs.py", "lab/work.py", "lab/executors.py", "lab/part_store.py", "lab/digests.py"),
+    *("lab/workers.py", "lab/packing.py"),
 )
 
 
