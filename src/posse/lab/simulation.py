@@ -122,6 +122,7 @@ def jobs_of(
     task = _Task.checked(bandit, network, horizon, runs, seed, 1, record, keep)
     entries = _entries(algorithms, engine)
     simulations, engines = task.planned(entries)
+    task.warn_of_short_memory(simulations)
     return {
         entry.bar: Job(simulation, task.runs, its_engine)
         for entry, simulation, its_engine in zip(entries, simulations, engines, strict=True)
@@ -266,9 +267,7 @@ class _Task:
             for simulation, engine in zip(simulations, engines, strict=True)
         ]
         parts.warn_of_what_cannot_be_rerun(settings, stacklevel=3)
-        for simulation in simulations:
-            of_first = _of_run(simulation, self.runs[0]).network
-            parts.warn_of_short_memory(simulation.algorithm, of_first, self.keep, stacklevel=3)
+        self.warn_of_short_memory(simulations)
         if try_out:
             two = self.runs[: 1 if self.network.is_recipe else 2]
             for entry, simulation, engine in zip(entries, simulations, engines, strict=True):
@@ -294,6 +293,12 @@ class _Task:
                 block = _play(simulation, self.runs, run, self.threads, advance)
                 results.append(_result(simulation, block, settings[k]))
         return results
+
+    def warn_of_short_memory(self, simulations: Iterable[Simulation]) -> None:
+        """Say where beliefs that are kept will be surer than their evidence."""
+        for simulation in simulations:
+            of_first = _of_run(simulation, self.runs[0]).network
+            parts.warn_of_short_memory(simulation.algorithm, of_first, self.keep, stacklevel=4)
 
     def planned(self, entries: Sequence[_Entry]) -> tuple[list[Simulation], list[str]]:
         """The simulation of each algorithm and its engine; refused where one cannot be played."""
