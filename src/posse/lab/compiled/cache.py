@@ -39,17 +39,12 @@ def folder() -> Path | None:
     In NUMBA_CACHE_DIR if that is set, beside the source if that can be written to, else among the
     user's caches.  Beside the source, kernels of older source are removed.
     """
-    from llvmlite import binding
-    from numba import __version__, config
+    from numba import config
 
     beside = Path(__file__).parent / "__pycache__"
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "posse"
     # numba looks at the processor too; here it tells what is yet to be compiled
-    processor = config.CPU_NAME or binding.get_host_cpu_name()
-    features = config.CPU_FEATURES or str(config.CPU_NAME or binding.get_host_cpu_features())
-    target = hashlib.sha256(f"{__version__} {processor} {features}".encode()).hexdigest()
-    name = f"{_PREFIX}{source_hash(kernels_only=True)[:16]}-{target[:8]}"
-    for root in [Path(config.CACHE_DIR)] if config.CACHE_DIR else [beside, home]:
+    name = f"{_PREFIX}{source_hash(kernels_only=True)[:16]}-{target()}"
+    for root in [Path(config.CACHE_DIR)] if config.CACHE_DIR else [beside, *_users()]:
         try:
             (root / name).mkdir(parents=True, exist_ok=True)
         except OSError:
@@ -59,6 +54,29 @@ def folder() -> Path | None:
                 _remove_older(root, name)
             return root / name
     return None
+
+
+def target() -> str:
+    """A name for the processor that kernels are compiled for.
+
+    One that multiplies and adds in a single step rounds once, where another rounds twice: numbers
+    of different targets differ in their last digits.
+    """
+    from llvmlite import binding
+    from numba import __version__, config
+
+    processor = config.CPU_NAME or binding.get_host_cpu_name()
+    features = config.CPU_FEATURES or str(config.CPU_NAME or binding.get_host_cpu_features())
+    return hashlib.sha256(f"{__version__} {processor} {features}".encode()).hexdigest()[:8]
+
+
+def _users() -> list[Path]:
+    """The folder among the user's caches; none for users without a home, as in containers."""
+    given = os.environ.get("XDG_CACHE_HOME")
+    try:
+        return [(Path(given) if given else Path.home() / ".cache") / "posse"]
+    except RuntimeError:
+        return []
 
 
 def _remove_older(root: Path, name: str) -> None:
