@@ -33,9 +33,10 @@ def complete(
 
     Whatever ends it, Ctrl-C among it, finished parts are in the store, and another call goes on.
     """
-    names = [digest(job) for job in jobs]
-    first = [job for k, job in enumerate(jobs) if names[k] not in names[:k]]
-    gaps = [(job, store.missing(job)) for job in first]
+    first: dict[str, Job] = {}
+    # those alike, as in some cells of a sweep, are found when the first of them is done
+    again = [job for job in jobs if first.setdefault(digest(job), job) is not job]
+    gaps = [(job, store.missing(job)) for job in first.values()]
     for job, missing in gaps:
         advance(job, len(job.runs) - sum(map(len, missing)))
 
@@ -47,8 +48,6 @@ def complete(
         _here(gaps, threads or os.cpu_count() or 1, keep)
     elif any(missing for _, missing in gaps):
         _elsewhere(gaps, executor, keep)
-    # those of other cells of a sweep that are alike: found, now that the first of them is done
-    again = [job for k, job in enumerate(jobs) if names[k] in names[:k]]
     if again:
         complete(again, store, executor=executor, threads=threads, advance=advance)
 
