@@ -10,7 +10,13 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor
+from concurrent.futures import (
+    BrokenExecutor,
+    Executor,
+    Future,
+    ProcessPoolExecutor,
+    ThreadPoolExecutor,
+)
 from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
 from typing import Any
@@ -141,6 +147,11 @@ def agreed(executor: Executor, compiled: bool) -> dict[str, str]:
         if differing := workers.differences(wanted, told):
             raise ValueError(f"worker {worker} would give other numbers: {differing}")
     return wanted
+
+
+def is_local(executor: Executor) -> bool:
+    """Whether workers are on this machine, as those of Python's own executors are."""
+    return isinstance(executor, Processes | ProcessPoolExecutor | ThreadPoolExecutor)
 
 
 def _client_of(executor: Executor) -> Any:

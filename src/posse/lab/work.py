@@ -7,12 +7,13 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 
 from posse.lab import executors, workers
-from posse.lab.blocks import Block
+from posse.lab.blocks import Block, Simulation
 from posse.lab.cutting import Cut
 from posse.lab.flight import Flight, failed
 from posse.lab.jobs import Job
 from posse.lab.part_store import PartStore, digest
-from posse.lab.simulation import result_of
+from posse.lab.progress import Bars
+from posse.lab.simulation import of_run, result_of
 from posse.lab.workers import Part
 
 Advance = Callable[[Job, int], None]
@@ -70,9 +71,15 @@ def _here(gaps: _Gaps, threads: int, keep: _Keep) -> None:
 
 def _elsewhere(gaps: _Gaps, executor: Executor, keep: _Keep) -> None:
     """Have parts computed by workers, a bounded number in flight, and keep them as they come."""
-    compiled = any(missing and job.engine == "compiled" for job, missing in gaps)
+    compiled = [
+        of_run(job.simulation, missing[0][0])
+        for job, missing in gaps
+        if missing and job.engine == "compiled"
+    ]
+    flight = Flight(executor, executors.agreed(executor, bool(compiled)))
+    if compiled and executors.is_local(executor):
+        _compile(compiled)
     cut = Cut.among(gaps, executors.capacity(executor))
-    flight = Flight(executor, executors.agreed(executor, compiled))
     parts = iter(cut)
     try:
         while flight.fill(parts):
@@ -83,3 +90,12 @@ def _elsewhere(gaps: _Gaps, executor: Executor, keep: _Keep) -> None:
         for job, runs, block, _ in flight.cancelled():
             keep(job, runs, block)
         raise
+
+
+def _compile(simulations: Sequence[Simulation]) -> None:
+    """Compile here what is not kept yet, so that people are told once, not by each worker."""
+    from posse.lab.compiled import engine
+
+    kernels = (kernel for simulation in simulations for kernel in engine.kernels_of(simulation))
+    if not all(kernel.is_cached for kernel in kernels):
+        engine.prepare(simulations, Bars().compiling)

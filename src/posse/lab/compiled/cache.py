@@ -2,7 +2,7 @@
 
 Numba notices changes of the file a kernel is in, not of files it imports from, so kernels are kept
 in a folder named by a hash of all source here: another source never sees them, and processes that
-start together on an empty cache only ever add to the same folder.
+start together on an empty cache only ever add to the same folder, each kernel by one of them.
 """
 
 from __future__ import annotations
@@ -13,12 +13,17 @@ import os
 import shutil
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
+
+from posse.lab.compiled.lock import locked
 
 _PREFIX = "kernels-"
 # What is never compiled, nor imported by what is.
-_WITHOUT_KERNELS = {"__main__.py", "cache.py", "engine.py", "keeping.py", "links.py", "plan.py"}
+_WITHOUT_KERNELS = {
+    *("__main__.py", "cache.py", "engine.py", "keeping.py", "links.py", "lock.py", "plan.py")
+}
+_PATIENCE = 300  # seconds that another process may take to compile a kernel: ten times the longest
 _lock = threading.Lock()
 
 
@@ -96,15 +101,22 @@ def holds(name: str) -> bool:
 
 
 @contextmanager
-def in_use() -> Iterator[bool]:
-    """While numba is told to keep what it compiles in our folder; whether it can."""
+def in_use(name: str) -> Iterator[bool]:
+    """While numba is told to keep what it compiles in our folder; whether it can.
+
+    No other process compiles the kernel of this name meanwhile: it waits, and finds it kept.
+    """
     from numba import config
 
-    with _lock:
+    kept = folder()
+    alone: AbstractContextManager[object] = nullcontext()
+    if kept is not None and not holds(name):
+        alone = locked(kept / f"{name}.lock", _PATIENCE)
+    with _lock, alone:
         before = config.CACHE_DIR
-        if folder() is not None:
-            config.CACHE_DIR = str(folder())
+        if kept is not None:
+            config.CACHE_DIR = str(kept)
         try:
-            yield folder() is not None
+            yield kept is not None
         finally:
             config.CACHE_DIR = before
