@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
@@ -43,12 +44,11 @@ def complete(
 
     def keep(job: Job, runs: range, block: Block) -> None:
         store.keep(job, result_of(job.simulation, runs, job.engine, block))
-        advance(job, len(runs))
 
     if executor is None:
-        _here(gaps, threads or os.cpu_count() or 1, keep)
+        _here(gaps, threads or os.cpu_count() or 1, keep, advance)
     elif any(missing for _, missing in gaps):
-        _elsewhere(gaps, executor, keep)
+        _elsewhere(gaps, executor, keep, advance)
     if again:
         complete(again, store, executor=executor, threads=threads, advance=advance)
 
@@ -57,7 +57,7 @@ _Gaps = Sequence[tuple[Job, Sequence[range]]]
 _Keep = Callable[[Job, range, Block], None]
 
 
-def _here(gaps: _Gaps, threads: int, keep: _Keep) -> None:
+def _here(gaps: _Gaps, threads: int, keep: _Keep, advance: Advance) -> None:
     """Compute parts one after another."""
     cut = Cut(gaps, threads=threads)
     for job, runs in cut:
@@ -67,9 +67,10 @@ def _here(gaps: _Gaps, threads: int, keep: _Keep) -> None:
             raise failed(job, runs, error) from error
         cut.learn(job, runs, seconds)
         keep(job, runs, block)
+        advance(job, len(runs))
 
 
-def _elsewhere(gaps: _Gaps, executor: Executor, keep: _Keep) -> None:
+def _elsewhere(gaps: _Gaps, executor: Executor, keep: _Keep, advance: Advance) -> None:
     """Have parts computed by workers, a bounded number in flight, and keep them as they come."""
     compiled = [
         of_run(job.simulation, missing[0][0])
@@ -86,9 +87,11 @@ def _elsewhere(gaps: _Gaps, executor: Executor, keep: _Keep) -> None:
             for job, runs, block, seconds in flight.landed():
                 cut.learn(job, runs, seconds)
                 keep(job, runs, block)
+                advance(job, len(runs))
     except BaseException:
-        for job, runs, block, _ in flight.cancelled():
-            keep(job, runs, block)
+        with contextlib.suppress(Exception):  # of a full disk we have heard, or hear next time
+            for job, runs, block, _ in flight.cancelled():
+                keep(job, runs, block)
         raise
 
 
