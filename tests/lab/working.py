@@ -72,8 +72,8 @@ def patient(folder, monkeypatch):
     return mine.Patient(str(folder))
 
 
-def when_begun(folder, then, count=1):
-    """Once some processes wait in `Patient`, do something with their ids, and let them go on."""
+def when_begun(folder, then, count=1, go_on=True):
+    """Once some processes wait in `Patient`, do something with their ids, then let them go on."""
     done = []
 
     def watch():
@@ -82,7 +82,8 @@ def when_begun(folder, then, count=1):
             time.sleep(0.01)
         done.extend(int(path.name.partition("-")[2]) for path in begun)
         then(done)
-        (folder / "go").touch()
+        if go_on:
+            (folder / "go").touch()
 
     thread = threading.Thread(target=watch)
     thread.start()
