@@ -25,10 +25,11 @@ from posse.lab.comparisons import Comparison
 from posse.lab.decode import from_data
 from posse.lab.files import atomic_write
 from posse.lab.jobs import Job
+from posse.lab.preparation import try_out
 from posse.lab.recording import recorded_rounds
 from posse.lab.results import Result
 from posse.lab.settings import not_rerunnable, to_data
-from posse.lab.simulation import compare, engine_of_each, jobs_of, try_out
+from posse.lab.simulation import compare, engine_of_each, jobs_of
 from posse.networks import Network
 
 T = TypeVar("T")
