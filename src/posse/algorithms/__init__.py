@@ -4,6 +4,8 @@ from typing import Any
 
 from posse.algorithms.algorithm import Algorithm, Heard, Problem
 from posse.algorithms.centralized import Centralized
+from posse.algorithms.comex import ComEx
+from posse.algorithms.coop_se import CoopSE
 from posse.algorithms.coop_ucb import CoopUCB
 from posse.algorithms.coop_ucb2 import CoopUCB2
 from posse.algorithms.coop_ucl import CoopUCL
@@ -11,9 +13,11 @@ from posse.algorithms.dducb import DDUCB
 from posse.algorithms.decentralized import Decentralized
 from posse.algorithms.discounted_ucb import DiscountedUCB
 from posse.algorithms.flooding import Flooding
+from posse.algorithms.follow_your_leader import FollowYourLeader
 from posse.algorithms.isolated import Isolated
 from posse.algorithms.partial_pooling import PartialPooling
 from posse.algorithms.sliding_window_ucb import SlidingWindowUCB
+from posse.algorithms.ucb_network import UCBNetwork
 
 ALGORITHMS: dict[str, Any] = {
     "decentralized": Decentralized,
@@ -27,6 +31,10 @@ ALGORITHMS: dict[str, Any] = {
     "dducb": DDUCB,
     "discounted-ucb": DiscountedUCB,
     "sliding-window-ucb": SlidingWindowUCB,
+    "ucb-network": UCBNetwork,
+    "follow-your-leader": FollowYourLeader,
+    "comex": ComEx,
+    "coop-se": CoopSE,
 }
 
 __all__ = [
@@ -34,15 +42,19 @@ __all__ = [
     "DDUCB",
     "Algorithm",
     "Centralized",
+    "ComEx",
+    "CoopSE",
     "CoopUCB",
     "CoopUCB2",
     "CoopUCL",
     "Decentralized",
     "DiscountedUCB",
     "Flooding",
+    "FollowYourLeader",
     "Heard",
     "Isolated",
     "PartialPooling",
     "Problem",
     "SlidingWindowUCB",
+    "UCBNetwork",
 ]
