@@ -17,6 +17,7 @@ from posse.algorithms.follow_your_leader import FollowYourLeader
 from posse.algorithms.isolated import Isolated
 from posse.algorithms.partial_pooling import PartialPooling
 from posse.algorithms.sliding_window_ucb import SlidingWindowUCB
+from posse.algorithms.tree import Tree
 from posse.algorithms.ucb_network import UCBNetwork
 
 ALGORITHMS: dict[str, Any] = {
@@ -24,6 +25,7 @@ ALGORITHMS: dict[str, Any] = {
     "isolated": Isolated,
     "centralized": Centralized,
     "flooding": Flooding,
+    "tree": Tree,
     "partial-pooling": PartialPooling,
     "coop-ucb": CoopUCB,
     "coop-ucb2": CoopUCB2,
@@ -56,5 +58,6 @@ __all__ = [
     "PartialPooling",
     "Problem",
     "SlidingWindowUCB",
+    "Tree",
     "UCBNetwork",
 ]
