@@ -67,6 +67,10 @@ class CoopSE:
         """The narrower width, for the few rounds of the law tests."""
         return cls(index="gaussian")
 
+    def check(self, problem: Problem) -> None:
+        """Refuse rewards whose scale is not known."""
+        noise_scale(problem.family, self.sigma)
+
     def width(self, problem: Problem) -> float:
         """w sqrt(n): the width of one observation."""
         horizon = problem.horizon
@@ -78,8 +82,8 @@ class CoopSE:
 
     def init(self, problem: Problem) -> EliminationState:
         """Nothing heard, nothing given up."""
+        self.check(problem)
         start = nothing_heard(problem, None)
-        self.width(problem)  # refuses where sigma is not known
         dropped = np.zeros(start.counts.shape, dtype=bool)
         return EliminationState(**vars(start), dropped=dropped, told=np.zeros(problem.n_runs))
 
