@@ -12,8 +12,11 @@ from posse.algorithms.coop_ucl import CoopUCL
 from posse.algorithms.dducb import DDUCB
 from posse.algorithms.decentralized import Decentralized
 from posse.algorithms.discounted_ucb import DiscountedUCB
+from posse.algorithms.dist_ucb import DistUCB
+from posse.algorithms.dpe2 import DPE2
 from posse.algorithms.flooding import Flooding
 from posse.algorithms.follow_your_leader import FollowYourLeader
+from posse.algorithms.gosine import GosInE
 from posse.algorithms.isolated import Isolated
 from posse.algorithms.partial_pooling import PartialPooling
 from posse.algorithms.sliding_window_ucb import SlidingWindowUCB
@@ -33,6 +36,9 @@ ALGORITHMS: dict[str, Any] = {
     "dducb": DDUCB,
     "discounted-ucb": DiscountedUCB,
     "sliding-window-ucb": SlidingWindowUCB,
+    "dpe2": DPE2,
+    "gosine": GosInE,
+    "dist-ucb": DistUCB,
     "ucb-network": UCBNetwork,
     "follow-your-leader": FollowYourLeader,
     "comex": ComEx,
@@ -42,6 +48,7 @@ ALGORITHMS: dict[str, Any] = {
 __all__ = [
     "ALGORITHMS",
     "DDUCB",
+    "DPE2",
     "Algorithm",
     "Centralized",
     "ComEx",
@@ -51,8 +58,10 @@ __all__ = [
     "CoopUCL",
     "Decentralized",
     "DiscountedUCB",
+    "DistUCB",
     "Flooding",
     "FollowYourLeader",
+    "GosInE",
     "Heard",
     "Isolated",
     "PartialPooling",
