@@ -10,13 +10,9 @@ import posse
 
 # What shows numbers or carries them about but does not make them.
 _SHOWING = (
-    "live",
-    "cli",
-    "lab/paper",
-    "lab/arena",
-    "lab/plots.py",
-    "lab/html.py",
-    "lab/progress.py",
+    *("live", "cli", "interop", "lab/paper", "lab/pages", "lab/arena", "lab/sweeps"),
+    *("lab/plots.py", "lab/html.py", "lab/progress.py"),
+    *("lab/jobs.py", "lab/work.py", "lab/part_store.py"),
 )
 
 
