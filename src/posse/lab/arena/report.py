@@ -136,9 +136,7 @@ def _ranked(arena: Arena, outcome: _Outcome) -> Played:
     for a, b in combinations(ranked, 2):
         interval, p = st.paired(regrets[a], regrets[b])
         pairs[a, b] = interval.mean, p
-    order = (
-        st.order(pairs) if pairs else st.Order(dict.fromkeys(ranked, 1), dict.fromkeys(ranked, 1.0))
-    )
+    order = st.order(ranked, pairs)
     known = [name for name in ranked if scores[name].numbers_sent is not None]
     costs = np.array([(scores[name].numbers_sent, scores[name].mean) for name in known])
     front = dict(zip(known, st.on_front(costs.reshape(-1, 2)), strict=True))

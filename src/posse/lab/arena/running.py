@@ -10,9 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
+from posse import checks
 from posse.lab.arena.data import Refusal
-from posse.lab.arena.line_up import REFERENCE, Player, job_of
-from posse.lab.arena.suite import Instance
+from posse.lab.arena.line_up import Player, job_of
+from posse.lab.arena.suite import Instance, suite
 from posse.lab.jobs import Job
 from posse.lab.part_store import PartStore
 from posse.lab.results import Result
@@ -21,7 +22,6 @@ from posse.lab.work import complete
 
 QUICK_RUNS, QUICK_HORIZON = 20, 1000
 Advance = Callable[[Job, int], None]
-Told = Callable[[Instance, Player, str], None]
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,20 @@ class Form:
     def horizon(self, instance: Instance) -> int:
         """The rounds played of an instance."""
         return min(instance.horizon, self.most_rounds or instance.horizon)
+
+
+def form(full: bool, runs: int | None, horizon: int | None, seed: int | None) -> Form:
+    """The quick form or the full one, or what was asked for in its place."""
+    fixed = suite()
+    usual = (fixed.full_runs, None) if full else (QUICK_RUNS, QUICK_HORIZON)
+    asked = (usual[0] if runs is None else runs, usual[1] if horizon is None else horizon)
+    custom = asked != usual or seed not in (None, fixed.seed)
+    return Form(
+        mode="custom" if custom else "full" if full else "quick",
+        runs=checks.whole("runs", asked[0], at_least=2),
+        most_rounds=None if asked[1] is None else checks.whole("horizon", asked[1], at_least=1),
+        seed=fixed.seed if seed is None else checks.whole("seed", seed, at_least=0),
+    )
 
 
 @dataclass
@@ -67,15 +81,14 @@ class Arena:
                 raise ValueError(f"{player.name} can play none of the instances: {whys.pop()}")
 
     @property
-    def missing(self) -> list[Job]:
-        """What is still to be played, as jobs of missing runs."""
-        return [
-            replace(job, runs=gap) for job in self.jobs.values() for gap in self.store.missing(job)
-        ]
+    def missing(self) -> list[tuple[Job, int]]:
+        """The jobs that are still to be played, and how many of their runs."""
+        runs = [sum(map(len, self.store.missing(job))) for job in self.jobs.values()]
+        return [(job, n) for job, n in zip(self.jobs.values(), runs, strict=True) if n]
 
     def compile(self, told: Callable[[int], None]) -> None:
         """Compile what all players need at once, so that people are told once how long it takes."""
-        simulations = [job.simulation for job in self.missing if job.engine == "compiled"]
+        simulations = [job.simulation for job, _ in self.missing if job.engine == "compiled"]
         if simulations:
             from posse.lab.compiled import engine
 
@@ -121,19 +134,13 @@ class Arena:
         ]
 
 
-def seconds_of(jobs: Sequence[Job], advance: Advance = lambda job, runs: None) -> dict[Job, float]:
-    """How long jobs will take on one core: each is played for a few rounds of some runs here."""
-    found = {}
-    for job in jobs:
-        rounds = min(_PILOT_ROUNDS, job.simulation.horizon)
-        runs = job.runs[:_PILOT_RUNS]
-        short = replace(job.simulation, horizon=rounds, times=np.array([rounds]), keep=())
-        start = time.perf_counter()
-        simulate_some(short, runs, 1, lambda steps: None, engine=job.engine)
-        share = len(runs) * rounds / (len(job.runs) * job.simulation.horizon)
-        found[job] = (time.perf_counter() - start) / share
-        advance(job, len(job.runs))
-    return found
+def seconds_a_run(job: Job) -> float:
+    """How long a run of a job takes on one core: some are played for a few rounds, here and now."""
+    rounds, runs = min(_PILOT_ROUNDS, job.simulation.horizon), job.runs[:_PILOT_RUNS]
+    short = replace(job.simulation, horizon=rounds, times=np.array([rounds]), keep=())
+    start = time.perf_counter()
+    simulate_some(short, runs, 1, lambda steps: None, engine=job.engine)
+    return (time.perf_counter() - start) / len(runs) * job.simulation.horizon / rounds
 
 
 _PILOT_ROUNDS, _PILOT_RUNS = 100, 10
@@ -144,8 +151,3 @@ def _sentence(name: str, why: str) -> str:
     for prefix in (f"algorithm {name!r}: ", f"algorithm {name!r} ", f"{name}: "):
         why = why.removeprefix(prefix)
     return " ".join(why.split())
-
-
-def reference_of(players: Mapping[str, Player]) -> str:
-    """The algorithm that differences are to."""
-    return players[REFERENCE].name

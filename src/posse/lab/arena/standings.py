@@ -48,8 +48,7 @@ def _ranks(names: Sequence[str], played: Sequence[Played]) -> dict[str, int]:
             estimate, p = st.mean_log_ratio(ratios)
             enough = min(len(each.regrets[a]) for each in played if a in each.regrets)
             pairs[a, b] = estimate.mean, p if enough >= st.FEWEST_RUNS else None
-    found = st.order(pairs).rank if pairs else {}
-    return {name: found.get(name, 1) for name in names}
+    return dict(st.order(names, pairs).rank)
 
 
 def _log_ratios(a: str, b: str, played: Sequence[Played]) -> list[st.LogRatio]:
