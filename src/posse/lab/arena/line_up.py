@@ -65,7 +65,7 @@ def chosen(names: Iterable[str] | None) -> dict[str, Player]:
     every = line_up()
     if names is None:
         return every
-    wanted = {REFERENCE} | {checks.choice("algorithms", name.strip(), every) for name in names}
+    wanted = {REFERENCE} | {checks.choice("algorithm", name.strip(), every) for name in names}
     return {name: player for name, player in every.items() if name in wanted}
 
 
