@@ -85,6 +85,8 @@ def test_numbers_are_those_that_pass_from_agent_to_agent(name, network):
     if name in ("flooding", "centralized", "partial-pooling", "tree"):
         assert hasattr(cls, "numbers_sent")
         return
+    if hasattr(cls, "source"):  # rivals have messages of their own, counted in their own tests
+        return
     if name in ("coop-ucb", "dducb") and (network in CHANGING or network is LOPSIDED):
         return  # they refuse these
     if name == "coop-ucb" and network.n_agents == 1:

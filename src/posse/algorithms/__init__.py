@@ -10,7 +10,10 @@ from posse.algorithms.coop_ucl import CoopUCL
 from posse.algorithms.dducb import DDUCB
 from posse.algorithms.decentralized import Decentralized
 from posse.algorithms.discounted_ucb import DiscountedUCB
+from posse.algorithms.dist_ucb import DistUCB
+from posse.algorithms.dpe2 import DPE2
 from posse.algorithms.flooding import Flooding
+from posse.algorithms.gosine import GosInE
 from posse.algorithms.isolated import Isolated
 from posse.algorithms.partial_pooling import PartialPooling
 from posse.algorithms.sliding_window_ucb import SlidingWindowUCB
@@ -29,11 +32,15 @@ ALGORITHMS: dict[str, Any] = {
     "dducb": DDUCB,
     "discounted-ucb": DiscountedUCB,
     "sliding-window-ucb": SlidingWindowUCB,
+    "dpe2": DPE2,
+    "gosine": GosInE,
+    "dist-ucb": DistUCB,
 }
 
 __all__ = [
     "ALGORITHMS",
     "DDUCB",
+    "DPE2",
     "Algorithm",
     "Centralized",
     "CoopUCB",
@@ -41,7 +48,9 @@ __all__ = [
     "CoopUCL",
     "Decentralized",
     "DiscountedUCB",
+    "DistUCB",
     "Flooding",
+    "GosInE",
     "Heard",
     "Isolated",
     "PartialPooling",

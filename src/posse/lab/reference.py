@@ -42,7 +42,9 @@ def simulate_block(
     first_cell = first_cells(world.means)
     draw_rewards = _drawing(s.bandit.family)
     late = LateRewards(s, runs) if s.bandit.delay is not None else None
+    prepare = getattr(s.algorithm, "prepare", None)
     for t in range(1, (rounds or s.horizon) + 1):
+        state = prepare(state, t, to_policy) if prepare else state
         chosen = s.algorithm.choose(state, t, to_policy)
         arms = _checked(s.algorithm, chosen, problem)  # (R, N)
         world.begin(t)
