@@ -161,7 +161,7 @@ def play_some(
 
 def result_of(simulation: Simulation, runs: range, engine: str, block: Block) -> Result:
     """The result that the numbers of some runs are."""
-    return _result(simulation, block, _settings(simulation, runs, engine))
+    return _result(simulation, block, settings_of(simulation, runs, engine))
 
 
 def engine_of_each(engine: Any, algorithms: Iterable[str]) -> dict[str, str]:
@@ -245,7 +245,7 @@ class _Task:
         """
         simulations, engines = self.planned(entries)
         settings = [
-            _settings(simulation, self.runs, engine)
+            settings_of(simulation, self.runs, engine)
             for simulation, engine in zip(simulations, engines, strict=True)
         ]
         parts.warn_of_what_cannot_be_rerun(settings, stacklevel=3)
@@ -356,7 +356,7 @@ def _runner(engine: str, simulations: Iterable[Simulation], bars: Bars) -> _Run:
     return compiled.run
 
 
-def _settings(simulation: Simulation, runs: range, engine: str) -> dict[str, Any]:
+def settings_of(simulation: Simulation, runs: range, engine: str) -> dict[str, Any]:
     """All that a rerun needs, as plain data."""
     s = simulation
     return {

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 from posse import checks
 from posse.lab.comparisons import Comparison
 from posse.lab.decode import from_data
+from posse.lab.digests import digest
 from posse.lab.experiments import Experiment
 from posse.lab.jobs import Job
-from posse.lab.part_store import PartStore, digest
+from posse.lab.part_store import PartStore
 from posse.lab.simulation import jobs_of
 from posse.lab.sweeps import tables
 from posse.lab.sweeps.grid import Grid, Label, words
