@@ -128,6 +128,26 @@ def jobs_of(
     }
 
 
+def try_out(jobs: Mapping[str, Job]) -> None:
+    """Rehearse parts that are not ours, as `compare` does: what they do wrong is said at once."""
+    for name, job in jobs.items():
+        if job.engine == "reference":
+            two = job.runs[: 1 if job.simulation.network.is_recipe else 2]
+            rehearse(f"algorithm {name!r}", _of_run(job.simulation, two[0]), two)
+
+
+def prepare(jobs: Iterable[Job], announce: Callable[[int], None]) -> None:
+    """Compile the kernels that some jobs on the compiled engine need; say first how long it takes.
+
+    announce: told about how many seconds, once, unless there is nothing to compile.
+    """
+    simulations = [_of_run(job.simulation, job.runs[0]) for job in jobs]
+    if simulations:
+        from posse.lab.compiled import engine as compiled
+
+        compiled.prepare(simulations, announce)
+
+
 def simulate_some(
     simulation: Simulation,
     runs: range,
@@ -140,9 +160,25 @@ def simulate_some(
     Run r depends on the simulation and on r only, so runs can be played anywhere and joined.
     """
     engine = engine or ("reference" if plan.missing(simulation) else "compiled")
-    settings = _settings(simulation, runs, engine)
+    block = play_some(simulation, runs, threads, advance, engine)
+    return result_of(simulation, runs, engine, block)
+
+
+def play_some(
+    simulation: Simulation,
+    runs: range,
+    threads: int,
+    advance: Callable[[int], None],
+    engine: str,
+) -> Block:
+    """The numbers of some runs, which can be played elsewhere; `result_of` says what they are."""
     run = _runner(engine, [_of_run(simulation, runs[0])], Bars())
-    return _result(simulation, runs, run, settings, threads, advance)
+    return _play(simulation, runs, run, threads, advance)
+
+
+def result_of(simulation: Simulation, runs: range, engine: str, block: Block) -> Result:
+    """The result that the numbers of some runs are."""
+    return _result(simulation, block, settings_of(simulation, runs, engine))
 
 
 def engine_of_each(engine: Any, algorithms: Iterable[str]) -> dict[str, str]:
@@ -226,7 +262,7 @@ class _Task:
         """
         simulations, engines = self.planned(entries)
         settings = [
-            _settings(simulation, self.runs, engine)
+            settings_of(simulation, self.runs, engine)
             for simulation, engine in zip(simulations, engines, strict=True)
         ]
         parts.warn_of_what_cannot_be_rerun(settings, stacklevel=3)
@@ -255,9 +291,8 @@ class _Task:
             }
             for k, simulation in enumerate(simulations):
                 run, advance = runners[engines[k]], bars.advance_of(entries[k].bar)
-                results.append(
-                    _result(simulation, self.runs, run, settings[k], self.threads, advance)
-                )
+                block = _play(simulation, self.runs, run, self.threads, advance)
+                results.append(_result(simulation, block, settings[k]))
         return results
 
     def planned(self, entries: Sequence[_Entry]) -> tuple[list[Simulation], list[str]]:
@@ -282,16 +317,8 @@ class _Task:
         return simulation
 
 
-def _result(
-    simulation: Simulation,
-    runs: range,
-    run: _Run,
-    settings: dict[str, Any],
-    threads: int,
-    advance: Callable[[int], None],
-) -> Result:
+def _result(simulation: Simulation, block: Block, settings: dict[str, Any]) -> Result:
     """The result of some runs."""
-    block = _play(simulation, runs, run, threads, advance)
     arrays: list[NDArray[Any]] = [block.regret, block.pulls, *block.kept.values()]
     for array in arrays:
         array.setflags(write=False)  # so that a Result need not copy it
@@ -346,7 +373,7 @@ def _runner(engine: str, simulations: Iterable[Simulation], bars: Bars) -> _Run:
     return compiled.run
 
 
-def _settings(simulation: Simulation, runs: range, engine: str) -> dict[str, Any]:
+def settings_of(simulation: Simulation, runs: range, engine: str) -> dict[str, Any]:
     """All that a rerun needs, as plain data."""
     s = simulation
     return {

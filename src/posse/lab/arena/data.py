@@ -17,8 +17,9 @@ BETTER, WORSE, UNDECIDED, REFERENCE = "better", "worse", "undecided", "reference
 VERDICTS = (BETTER, WORSE, UNDECIDED, REFERENCE)
 
 # Where an algorithm comes from; the legend shows the words.
-PAPER, CODE, ABSTRACT, MEMORY, OURS, BOUND, YOURS = (
+PAPER, BASELINE, CODE, ABSTRACT, MEMORY, OURS, BOUND, YOURS = (
     "paper",
+    "baseline",
     "code",
     "abstract",
     "memory",
@@ -28,6 +29,7 @@ PAPER, CODE, ABSTRACT, MEMORY, OURS, BOUND, YOURS = (
 )
 MARKS: Mapping[str, str] = {
     PAPER: "of the paper",
+    BASELINE: "a plain baseline",
     CODE: "constants read in public code",
     ABSTRACT: "abstract read, constants from memory",
     MEMORY: "constants from memory",
@@ -155,7 +157,7 @@ class Standing:
     ratio:        geometric mean of regret over the reference's, with its 95% interval over runs
     mean_rank:    mean of its ranks, those of an undecided tie shared
     better, worse, undecided: instances by verdict against the reference
-    numbers_sent: geometric mean of numbers sent per agent and round; None if any is 0 or unknown
+    numbers_sent: per agent and round, the mean over its instances; None if it does not say
     on_front:     whether no ranked algorithm has both a lower ratio and fewer numbers sent
     worst_ratio:  its largest ratio of an instance, and that instance's number
     """
