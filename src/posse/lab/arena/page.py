@@ -8,11 +8,11 @@ from posse.lab.arena import page_overall
 from posse.lab.arena.data import ArenaReport
 from posse.lab.arena.page_instance import section
 from posse.lab.arena.page_marks import sources
-from posse.lab.arena.page_words import details, headline, limits
+from posse.lab.arena.page_words import caution, details, headline
 from posse.lab.files import atomic_write
 from posse.lab.pages.document import Section, asset, document, facts, files, paragraph
 from posse.lab.pages.formats import duration
-from posse.lab.pages.markup import Html, element
+from posse.lab.pages.markup import Html
 from posse.lab.pages.tables import table
 
 _ASSETS = Path(__file__).parent
@@ -54,11 +54,9 @@ def render(report: ArenaReport, beside: list[str] | None = None) -> str:
 
 
 def _words(report: ArenaReport, beside: list[str]) -> Section:
-    items = [element("li", each) for each in limits(report)]
     parts: list[str] = [paragraph(headline(report), "headline"), *details(report)]
-    if items:
-        cannot = element("ul", *items)
-        parts.append(element("div", element("h3", "What these runs cannot show"), cannot))
+    if said := caution(report):
+        parts.append(paragraph(said, "note"))
     if beside:
         parts.append(paragraph(Html(f"All numbers as files: {files(beside)}")))
     return Section("result", "Result", parts)

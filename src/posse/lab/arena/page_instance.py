@@ -20,7 +20,7 @@ BADGES = {BETTER: "good", WORSE: "bad"}
 
 def section(instance: InstanceReport, reference: str, sources: Mapping[str, str]) -> Section:
     """Everything the page shows of an instance."""
-    parts: list[str] = [paragraph(_facts(instance), "caption"), instance.why]
+    parts: list[str] = [paragraph(_facts(instance), "caption"), f"Why: {instance.why}"]
     if instance.scores:
         used = [sources[score.algorithm] for score in instance.scores]
         drawn = [_regret(instance, reference, sources)]

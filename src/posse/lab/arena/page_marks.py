@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from posse.lab.arena.data import (
     ABSTRACT,
+    BASELINE,
     BOUND,
     CODE,
     MARKS,
@@ -31,6 +32,7 @@ class Look:
 
 LOOKS = {
     PAPER: Look("circle", "paper"),
+    BASELINE: Look("circle", "baseline"),
     OURS: Look("diamond", "ours"),
     CODE: Look("square", "rival"),
     ABSTRACT: Look("square", "rival", "‡"),

@@ -20,7 +20,7 @@ from posse.lab.arena.page_marks import legend, look, named, plain
 from posse.lab.arena.page_words import listed
 from posse.lab.pages import charts
 from posse.lab.pages.charts import Dot, Line, Point
-from posse.lab.pages.document import Section, figure, paragraph
+from posse.lab.pages.document import Section, figure
 from posse.lab.pages.formats import counted, interval, number
 from posse.lab.pages.heat import Field, heat_map
 from posse.lab.pages.markup import Html, element
@@ -36,7 +36,10 @@ def ranks(report: ArenaReport) -> Section:
     compared = [each for each in report.standings if each.ratio is not None]
     if len(compared) > 1:
         parts += [_ratios(report), legend(each.source for each in report.standings)]
-    parts += [_table(report), *(paragraph(note, "quiet") for note in report.notes)]
+    parts.append(_table(report))
+    if report.notes:
+        notes = element("ul", *(element("li", note) for note in report.notes), class_="quiet")
+        parts += [element("h3", "How ranks are made, and what these runs cannot show"), notes]
     return Section("ranks", "Over all instances", parts, link="Ranks")
 
 
@@ -253,7 +256,8 @@ def _field(instance: InstanceReport, name: str, score: Score | None, why: str | 
 
 
 def _short(ratio: float) -> str:
-    return f"{ratio:.2f}" if ratio < 9.95 else f"{ratio:,.0f}"
+    places = 2 if ratio < 1.995 else 1 if ratio < 9.95 else 0
+    return f"{ratio:,.{places}f}"
 
 
 def facts_of(report: ArenaReport) -> list[str]:

@@ -40,29 +40,18 @@ def details(report: ArenaReport) -> list[str]:
     return [_standing(each, report, len(ranked)) for each in [first, *own]]
 
 
-def limits(report: ArenaReport) -> list[str]:
-    """What these runs cannot show, as far as the numbers themselves say it."""
+def caution(report: ArenaReport) -> str:
+    """What stands against reading more into the result, in a sentence, if anything does."""
     found = []
-    shorter = [each for each in report.instances if each.horizon < each.full_horizon]
+    shorter = sum(each.horizon < each.full_horizon for each in report.instances)
     if shorter:
-        found.append(
-            f"{counted(len(shorter), 'instance')} of {len(report.instances)} played fewer rounds "
-            "than the suite asks for: who is slow to begin looks worse here than in the long run."
-        )
-    few = [each for each in report.instances if each.runs < 200]
-    if few:
-        least, most = (pick(each.runs for each in few) for pick in (min, max))
-        runs = counted(most, "run") if least == most else f"{least:,} to {counted(most, 'run')}"
-        found.append(
-            f"{runs} an instance show means; the 99th percentile of runs needs 200 or more."
-        )
-    mixed = [str(each.number) for each in report.instances if each.mixed]
-    if mixed:
-        found.append(
-            "Algorithms without a compiled kernel ran on the reference engine: their pairs share "
-            "means and graphs but not rewards, so that their intervals are wider."
-        )
-    return found
+        found.append(f"{shorter} of {counted(len(report.instances), 'instance')} stopped early")
+    if any(score.percentile_99 is None for each in report.instances for score in each.scores):
+        found.append(f"{counted(report.made.runs, 'run')} do not show the tails")
+    if not found:
+        return ""
+    form = f"{report.made.mode.capitalize()} form: {', and '.join(found)}."
+    return f"{form} What else these runs cannot show stands below the ranks."
 
 
 def listed(names: Sequence[str]) -> str:
