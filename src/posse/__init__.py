@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from posse.algorithms import Isolated as Isolated
     from posse.algorithms import PartialPooling as PartialPooling
     from posse.algorithms import SlidingWindowUCB as SlidingWindowUCB
+    from posse.algorithms import Tree as Tree
     from posse.bandits import Bandit as Bandit
     from posse.calibration import calibrated as calibrated
     from posse.lab import Comparison as Comparison
@@ -42,9 +43,12 @@ if TYPE_CHECKING:
     from posse.lab.experiments import experiment_of as experiment_of
     from posse.lab.experiments import read_experiment as read_experiment
     from posse.lab.experiments import write_experiment as write_experiment
+    from posse.lab.sweeps.sweep import Sweep as Sweep
+    from posse.lab.sweeps.sweep import sweep as sweep
     from posse.live.agent import Agent as Agent
     from posse.policies import BayesUCB as BayesUCB
     from posse.policies import Greedy as Greedy
+    from posse.policies import RandUCB as RandUCB
     from posse.policies import ThompsonSampling as ThompsonSampling
     from posse.policies import TopTwo as TopTwo
     from posse.stopping import Verdict as Verdict
@@ -83,9 +87,11 @@ _ORIGIN = {
     "Greedy": "posse.policies",
     "Isolated": "posse.algorithms",
     "PartialPooling": "posse.algorithms",
+    "RandUCB": "posse.policies",
     "Result": "posse.lab",
     "ThompsonSampling": "posse.policies",
     "TopTwo": "posse.policies",
+    "Tree": "posse.algorithms",
     "Experiment": "posse.lab.experiments",
     "calibrated": "posse.calibration",
     "compare": "posse.lab",
@@ -95,6 +101,8 @@ _ORIGIN = {
     "paired_difference": "posse.lab",
     "read_experiment": "posse.lab.experiments",
     "simulate": "posse.lab",
+    "Sweep": "posse.lab.sweeps.sweep",
+    "sweep": "posse.lab.sweeps.sweep",
     "write_experiment": "posse.lab.experiments",
     "Verdict": "posse.stopping",
     "summarise": "posse.summary",

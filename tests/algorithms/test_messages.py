@@ -82,7 +82,7 @@ def rounds_of(algorithm, network, family, rounds=ROUNDS):
 def test_numbers_are_those_that_pass_from_agent_to_agent(name, network):
     """All that agents learn of each other passes through W(t), flooding and the centre apart."""
     cls = ALGORITHMS[name]
-    if name in ("flooding", "centralized", "partial-pooling"):
+    if name in ("flooding", "centralized", "partial-pooling", "tree"):
         assert hasattr(cls, "numbers_sent")
         return
     if name in ("coop-ucb", "dducb") and (network in CHANGING or network is LOPSIDED):

@@ -14,12 +14,14 @@ from posse.algorithms.flooding import Flooding
 from posse.algorithms.isolated import Isolated
 from posse.algorithms.partial_pooling import PartialPooling
 from posse.algorithms.sliding_window_ucb import SlidingWindowUCB
+from posse.algorithms.tree import Tree
 
 ALGORITHMS: dict[str, Any] = {
     "decentralized": Decentralized,
     "isolated": Isolated,
     "centralized": Centralized,
     "flooding": Flooding,
+    "tree": Tree,
     "partial-pooling": PartialPooling,
     "coop-ucb": CoopUCB,
     "coop-ucb2": CoopUCB2,
@@ -45,4 +47,5 @@ __all__ = [
     "PartialPooling",
     "Problem",
     "SlidingWindowUCB",
+    "Tree",
 ]

@@ -24,6 +24,9 @@ class Abilities:
     kernel: the kind of belief in `lab.compiled.beliefs` whose count and total the two coordinates
     are, up to a linear map (`pair`). None: no kernel, and the reference engine plays.
     reward_kernel: what draws its rewards in `lab.compiled.rewards`.
+    quantiles_cross_once: whether those of any two beliefs do at most, as functions of the level; so
+    they do if the log-ratio of two densities has two zeros at most. `RandUCB` needs it to say with
+    which probability it chooses.
     assumption: on what a verdict of `posse.verdict` rests beside the range of rewards, in words.
 
     A family may also have `posterior_variance(belief)`, by which `TopTwo` tells arms apart; without
@@ -33,6 +36,7 @@ class Abilities:
     powers: ClassVar[tuple[int, ...]] = ()
     kernel: ClassVar[str | None] = None
     reward_kernel: ClassVar[str | None] = None
+    quantiles_cross_once: ClassVar[bool] = False
     assumption: ClassVar[str] = ""
 
     @property

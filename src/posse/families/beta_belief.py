@@ -22,6 +22,7 @@ class BetaBelief(Abilities):
     rewards: ClassVar[Interval] = UNIT
     powers: ClassVar[tuple[int, ...]] = (1,)
     kernel: ClassVar[str | None] = "BETA"
+    quantiles_cross_once: ClassVar[bool] = True
 
     alpha: float = 1.0
     beta: float = 1.0

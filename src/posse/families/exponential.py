@@ -24,6 +24,7 @@ class Exponential(Abilities):
     rewards: ClassVar[Interval] = Interval(0.0, np.inf, closed=True)
     powers: ClassVar[tuple[int, ...]] = (1,)
     kernel: ClassVar[str | None] = "INVERSE_GAMMA"
+    quantiles_cross_once: ClassVar[bool] = True
     reward_kernel: ClassVar[str | None] = "draw_exponential"
     assumption: ClassVar[str] = "rewards are exponential"
 

@@ -29,6 +29,7 @@ class Gaussian(Abilities):
     rewards: ClassVar[Interval] = REAL_LINE
     powers: ClassVar[tuple[int, ...]] = (1,)
     kernel: ClassVar[str | None] = "GAUSSIAN"
+    quantiles_cross_once: ClassVar[bool] = True
     reward_kernel: ClassVar[str | None] = "draw_gaussian"
     assumption: ClassVar[str] = "sigma is right"
 

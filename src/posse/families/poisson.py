@@ -24,6 +24,7 @@ class Poisson(Abilities):
     rewards: ClassVar[Interval] = Interval(0.0, np.inf, closed=True)
     powers: ClassVar[tuple[int, ...]] = (1,)
     kernel: ClassVar[str | None] = "GAMMA"
+    quantiles_cross_once: ClassVar[bool] = True
     reward_kernel: ClassVar[str | None] = "draw_poisson"
     assumption: ClassVar[str] = "counts are Poisson"
 

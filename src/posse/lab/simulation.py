@@ -140,9 +140,25 @@ def simulate_some(
     Run r depends on the simulation and on r only, so runs can be played anywhere and joined.
     """
     engine = engine or ("reference" if plan.missing(simulation) else "compiled")
-    settings = _settings(simulation, runs, engine)
+    block = play_some(simulation, runs, threads, advance, engine)
+    return result_of(simulation, runs, engine, block)
+
+
+def play_some(
+    simulation: Simulation,
+    runs: range,
+    threads: int,
+    advance: Callable[[int], None],
+    engine: str,
+) -> Block:
+    """The numbers of some runs, which can be played elsewhere; `result_of` says what they are."""
     run = _runner(engine, [_of_run(simulation, runs[0])], Bars())
-    return _result(simulation, runs, run, settings, threads, advance)
+    return _play(simulation, runs, run, threads, advance)
+
+
+def result_of(simulation: Simulation, runs: range, engine: str, block: Block) -> Result:
+    """The result that the numbers of some runs are."""
+    return _result(simulation, block, _settings(simulation, runs, engine))
 
 
 def engine_of_each(engine: Any, algorithms: Iterable[str]) -> dict[str, str]:
@@ -255,9 +271,8 @@ class _Task:
             }
             for k, simulation in enumerate(simulations):
                 run, advance = runners[engines[k]], bars.advance_of(entries[k].bar)
-                results.append(
-                    _result(simulation, self.runs, run, settings[k], self.threads, advance)
-                )
+                block = _play(simulation, self.runs, run, self.threads, advance)
+                results.append(_result(simulation, block, settings[k]))
         return results
 
     def planned(self, entries: Sequence[_Entry]) -> tuple[list[Simulation], list[str]]:
@@ -282,16 +297,8 @@ class _Task:
         return simulation
 
 
-def _result(
-    simulation: Simulation,
-    runs: range,
-    run: _Run,
-    settings: dict[str, Any],
-    threads: int,
-    advance: Callable[[int], None],
-) -> Result:
+def _result(simulation: Simulation, block: Block, settings: dict[str, Any]) -> Result:
     """The result of some runs."""
-    block = _play(simulation, runs, run, threads, advance)
     arrays: list[NDArray[Any]] = [block.regret, block.pulls, *block.kept.values()]
     for array in arrays:
         array.setflags(write=False)  # so that a Result need not copy it

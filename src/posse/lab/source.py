@@ -9,7 +9,11 @@ from pathlib import Path
 import posse
 
 # What shows numbers or carries them about but does not make them.
-_SHOWING = ("live", "cli", "lab/paper", "lab/plots.py", "lab/html.py", "lab/progress.py")
+_SHOWING = (
+    *("live", "cli", "interop", "lab/paper", "lab/pages", "lab/arena", "lab/sweeps"),
+    *("lab/plots.py", "lab/html.py", "lab/progress.py"),
+    *("lab/jobs.py", "lab/work.py", "lab/part_store.py"),
+)
 
 
 @cache

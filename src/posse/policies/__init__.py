@@ -5,6 +5,7 @@ from typing import Any
 from posse.policies.bayes_ucb import BayesUCB
 from posse.policies.greedy import Greedy
 from posse.policies.policy import Policy, argmax, choose, shared, timeless
+from posse.policies.rand_ucb import RandUCB
 from posse.policies.thompson import ThompsonSampling
 from posse.policies.top_two import TopTwo
 
@@ -13,6 +14,7 @@ POLICIES: dict[str, Any] = {
     "bayes-ucb": BayesUCB,
     "greedy": Greedy,
     "top-two": TopTwo,
+    "rand-ucb": RandUCB,
 }
 
 __all__ = [
@@ -20,6 +22,7 @@ __all__ = [
     "BayesUCB",
     "Greedy",
     "Policy",
+    "RandUCB",
     "ThompsonSampling",
     "TopTwo",
     "argmax",

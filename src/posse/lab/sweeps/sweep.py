@@ -1,0 +1,203 @@
+"""`posse.sweep`: an experiment over a grid of its settings; what is kept is not computed again."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import os
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from posse import checks
+from posse.lab.comparisons import Comparison
+from posse.lab.decode import from_data
+from posse.lab.experiments import Experiment
+from posse.lab.jobs import Job
+from posse.lab.part_store import PartStore, digest
+from posse.lab.simulation import jobs_of
+from posse.lab.sweeps import tables
+from posse.lab.sweeps.grid import Grid, Label, words
+from posse.lab.sweeps.keys import data_of, put
+from posse.lab.work import complete
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+
+PARTS = "parts"
+
+
+def sweep(
+    experiment: Experiment,
+    grid: Mapping[Any, Any],
+    *,
+    folder: str | os.PathLike[str],
+    executor: Executor | None = None,
+    runs: int | range | None = None,
+    threads: int | None = None,
+    progress: bool = False,
+) -> Sweep:
+    """Compare the algorithms of an experiment in every cell of a grid, under one seed.
+
+    grid:     key to values, such as {"network.agents": [10, 30]}: every key of an experiment file
+              will do, "algorithms.*.policy" is that of all algorithms; a tuple of keys with tuples
+              of values is a paired list. Values are plain data or values of the library.
+    folder:   where parts are kept: interrupted, extended or repeated it computes what is missing.
+    executor: any `concurrent.futures.Executor`; None: some threads of this process.
+    runs:     in place of the experiment's.
+
+    Every cell is checked before the first is computed.
+    """
+    made = planned(experiment, grid, folder=folder, runs=runs)
+    made.complete(executor=executor, threads=threads, progress=progress)
+    return made
+
+
+def planned(
+    experiment: Experiment,
+    grid: Mapping[Any, Any] | Grid,
+    *,
+    folder: str | os.PathLike[str],
+    runs: int | range | None = None,
+) -> Sweep:
+    """A sweep that is checked, but not computed."""
+    if not isinstance(experiment, Experiment):
+        raise ValueError(
+            "experiment must be an experiment such as posse.read_experiment('file.toml'), "
+            f"got {checks.shown(experiment)}"
+        )
+    if not isinstance(folder, str | os.PathLike):
+        raise ValueError(f"folder must be the path of a folder, got {checks.shown(folder)}")
+    if runs is not None:
+        experiment = dataclasses.replace(experiment, runs=runs)
+    made = grid if isinstance(grid, Grid) else Grid.checked(grid)
+    data = data_of(experiment)
+    cells = [_cell(data, made, point) for point in made.points()]
+    return Sweep(experiment, made, Path(folder), tuple(cells))
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell: its place in the grid, what is set there, and what is to be played."""
+
+    point: tuple[int, ...]
+    labels: dict[str, Label]
+    experiment: Experiment
+    jobs: dict[str, Job]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Sweep:
+    """The results of an experiment in every cell of a grid; they are read when asked for."""
+
+    experiment: Experiment
+    grid: Grid
+    folder: Path
+    plan: tuple[Cell, ...]
+    store: PartStore = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "store", PartStore(self.folder / PARTS))
+
+    @property
+    def cells(self) -> list[dict[str, Label]]:
+        """The value of every key in each cell, in the order of nested loops."""
+        return [dict(cell.labels) for cell in self.plan]
+
+    @property
+    def jobs(self) -> list[Job]:
+        """What is to be computed: what several cells share is there once."""
+        unique: dict[tuple[str, range], Job] = {}
+        for cell in self.plan:
+            for job in cell.jobs.values():
+                unique.setdefault((digest(job), job.runs), job)
+        return list(unique.values())
+
+    @property
+    def algorithms(self) -> list[str]:
+        """The names of the algorithms of all cells."""
+        return list(dict.fromkeys(name for cell in self.plan for name in cell.jobs))
+
+    def complete(
+        self,
+        *,
+        executor: Executor | None = None,
+        threads: int | None = None,
+        progress: bool = False,
+    ) -> None:
+        """Compute what is missing."""
+        complete(self.jobs, self.store, executor=executor, threads=threads)
+
+    def __len__(self) -> int:
+        return len(self.plan)
+
+    def __getitem__(self, cell: int | Mapping[str, Any]) -> Comparison:
+        """The results of one cell: by its number, or by the values of keys that tell it."""
+        found = self.plan[cell] if isinstance(cell, int) else self._find(cell)
+        return Comparison({name: self.store.result(job) for name, job in found.jobs.items()})
+
+    def __iter__(self) -> Iterator[Comparison]:
+        return (self[number] for number in range(len(self)))
+
+    def __repr__(self) -> str:
+        axes = " x ".join(f"{len(axis)} {axis.name}" for axis in self.grid.axes)
+        return f"Sweep({len(self)} cells: {axes}; {', '.join(self.algorithms)})"
+
+    def _find(self, wanted: Any) -> Cell:
+        if not isinstance(wanted, Mapping):
+            raise KeyError(
+                f"a cell is its number or a dict of its keys, got {checks.shown(wanted)}"
+            )
+        for key in wanted:
+            checks.choice("key", key, self.grid.keys)
+        found = [cell for cell in self.plan if all(cell.labels[k] == v for k, v in wanted.items())]
+        if len(found) != 1:
+            raise KeyError(f"{words(wanted)} is {len(found) or 'no'} cells of {self!r}")
+        return found[0]
+
+    @cached_property
+    def _rows(self) -> list[dict[str, Any]]:
+        return tables.rows(self)
+
+    def table(self) -> pd.DataFrame:
+        """One tidy table, a row for each cell and algorithm.
+
+        A column per key, then algorithm, runs, regret at the horizon, standard_error, low and high
+        (its 95% interval), best_arm_share and engine.
+        """
+        return tables.frame(self._rows)
+
+    def to_xarray(self) -> xr.Dataset:
+        """The grid as dimensions, with algorithm and run: regret at the horizon, and its means.
+
+        A paired list is one dimension with a coordinate for each of its keys.
+        """
+        return tables.dataset(self)
+
+
+def _cell(data: dict[str, Any], grid: Grid, point: tuple[int, ...]) -> Cell:
+    """The experiment of a cell and its jobs; what is wrong with it is said with its name."""
+    labels = grid.labels(point)
+    changed = copy.deepcopy(data)
+    try:
+        for key, value in grid.settings(point).items():
+            put(changed, key, copy.deepcopy(value))
+        e = from_data(Experiment, changed)
+        jobs = jobs_of(
+            e.bandit,
+            e.network,
+            e.algorithms,
+            horizon=e.horizon,
+            runs=e.runs,
+            seed=e.seed,
+            engine=e.engine,
+            record=e.record,
+            keep=e.keep,
+        )
+    except ValueError as error:
+        raise ValueError(f"the cell {words(labels)}: {error}") from None
+    return Cell(point, labels, e, jobs)

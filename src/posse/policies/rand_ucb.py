@@ -1,0 +1,154 @@
+"""RandUCB: play the arm whose posterior quantile is highest, at a level drawn anew every round."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from posse.families.abilities import ability
+from posse.families.family import Family
+from posse.policies.policy import timeless
+from posse.randomness import FloatArray, Randomness
+
+HIGHEST = 7.0  # the normal score beyond which no crossing is looked for: probability 3e-12
+PRECISION = 1e-12  # of a probability
+
+
+@dataclass(frozen=True)
+class RandUCB:
+    """Bayes-UCB at a random level: one u ~ U(1/2, 1) per agent and round, common to all arms.
+
+    The score of an arm is its posterior quantile at u; for Gaussian beliefs mean + |z| sd, with one
+    standard normal z. Agents with equal beliefs spread over several arms, as they do not under
+    Bayes-UCB; arms of equal evidence keep the order of their means, as they do not under Thompson
+    Sampling. (A random multiple of a confidence width: Vaswani, Mehrabian, Durand, Kveton 2020.)
+
+    >>> belief = np.array([[100.0, 0.0], [100.0, 1.0]])  # N(1, 0.1^2) and N(0, 1)
+    >>> policy = posse.RandUCB()  # the second arm where |z| > 1 + 0.1 |z|
+    >>> policy.probabilities(belief, posse.families.Gaussian(), 1, None).round(3).tolist()
+    [0.733, 0.267]
+    """
+
+    name: ClassVar[str] = "rand-ucb"
+
+    @timeless
+    def scores(
+        self,
+        belief: FloatArray,
+        family: Family,
+        t: int,
+        horizon: int | None,
+        generator: Randomness,
+    ) -> FloatArray:
+        """The quantile of each mean at the agent's level of the round: (D, ..., K) -> (..., K)."""
+        level = 0.5 + 0.5 * np.asarray(generator.random(belief.shape[1:-1]))
+        return family.mean_quantile(belief, level[..., None])
+
+    def probabilities(
+        self, belief: FloatArray, family: Family, t: int, horizon: int | None
+    ) -> FloatArray | None:
+        """The share of levels at which each arm is highest, within 1e-10: (D, K) -> (K,).
+
+        None for a family whose quantile functions may cross more than once.
+        """
+        if not ability(family, "quantiles_cross_once"):
+            return None
+        from scipy.special import ndtr
+
+        def quantiles(score: float) -> FloatArray:
+            return family.mean_quantile(belief, ndtr(score))
+
+        shares = np.zeros(belief.shape[1])
+        for low, high, highest in _pieces(quantiles, belief.shape[1]):
+            shares += 2.0 * (_above(low) - _above(high)) * highest / np.count_nonzero(highest)
+        return np.asarray(shares / shares.sum())
+
+
+def _above(score: float) -> float:
+    """P(z > score) of a standard normal z."""
+    return 0.5 * math.erfc(score / math.sqrt(2.0))
+
+
+def _pieces(
+    quantiles: Callable[[float], FloatArray], n_arms: int
+) -> list[tuple[float, float, NDArray[np.bool_]]]:
+    """Where on the normal scores from 0 on which arms are highest, as (from, to, which).
+
+    Two quantile functions cross at most once, so that each arm is highest on one interval at most:
+    where the same arms are highest at both ends, they are in between. In scores the functions are
+    lines (of Gaussian beliefs) or nearly so, and crossings are found by secants.
+    """
+    unsettled = [(_Point.at(quantiles, 0.0), _Point.at(quantiles, HIGHEST))]
+    found = []
+    splits = 4 * n_arms  # more than there are crossings: beliefs that only rounding tells apart
+    while unsettled:
+        low, high = unsettled.pop()
+        if np.array_equal(low.highest, high.highest):
+            found.append((low.score, high.score, low.highest))
+            continue
+        crossing = _crossing(quantiles, low, high)
+        if isinstance(crossing, _Point) and splits > 0:
+            splits -= 1
+            unsettled += [(low, crossing), (crossing, high)]
+            continue
+        score = crossing.score if isinstance(crossing, _Point) else crossing
+        found.append((low.score, score, low.highest))
+        found.append((score, high.score, high.highest))
+    return found
+
+
+@dataclass(frozen=True)
+class _Point:
+    """A normal score, the quantiles there, and which are the highest."""
+
+    score: float
+    values: FloatArray  # (K,)
+    highest: NDArray[np.bool_]  # (K,)
+
+    @classmethod
+    def at(cls, quantiles: Callable[[float], FloatArray], score: float) -> _Point:
+        values = np.asarray(quantiles(score))
+        return cls(score, values, values == values.max())
+
+
+def _crossing(
+    quantiles: Callable[[float], FloatArray], low: _Point, high: _Point
+) -> float | _Point:
+    """Where the highest arms of one end give way to those of the other; a point with others yet.
+
+    The secant method of Illinois: the value at an end that stays is halved, so that the bracket
+    shrinks from both sides. Every fourth step is a bisection, whatever the functions are like.
+    """
+    first, last = int(low.highest.argmax()), int(high.highest.argmax())
+    if first == last:  # of several that were equal one drops out, or joins
+        last = int((low.highest != high.highest).argmax())
+    start, end = low.score, high.score
+    at_start = float(low.values[first] - low.values[last])
+    at_end = float(high.values[first] - high.values[last])
+    stayed = 0
+    for step in range(200):
+        if _above(start) - _above(end) < PRECISION:
+            break
+        share = at_start / (at_start - at_end) if at_start != at_end else 0.5
+        if step % 4 == 3 or not 0.0 <= share <= 1.0:
+            share = 0.5
+        least = 1e-13 * max(1.0, end)
+        score = min(max(start + share * (end - start), start + least), end - least)
+        point = _Point.at(quantiles, score)
+        difference = float(point.values[first] - point.values[last])
+        if np.array_equal(point.highest, low.highest):
+            start, at_start = score, difference
+            at_end = at_end / 2 if stayed == 1 else at_end
+            stayed = 1
+        elif np.array_equal(point.highest, high.highest):
+            end, at_end = score, difference
+            at_start = at_start / 2 if stayed == -1 else at_start
+            stayed = -1
+        else:
+            return point
+    return 0.5 * (start + end)
