@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 
 from posse.lab import workers
 from posse.lab.blocks import Block, Simulation
+from posse.lab.digests import digest
 from posse.lab.jobs import SECONDS, Job
 from posse.lab.packing import pack
-from posse.lab.part_store import PartStore, digest
+from posse.lab.part_store import PartStore
 from posse.lab.simulation import result_of
 from posse.lab.workers import Part
 
