@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from posse import checks
-from posse.lab.sweeps.grid import Axis, Label
+from posse.lab.sweeps.grid import Axis, Label, label_of
 
 if TYPE_CHECKING:
     from posse.lab.sweeps.sweep import Sweep
@@ -21,18 +21,20 @@ class Dimension:
     """An axis of the grid, or the algorithms.
 
     points: where it is shown
-    labels: of all its points, by each of its names: its keys, and for a paired list all in one
+    labels: of all its points, by each of its names: its keys in short, and for a paired list all
+            of them in one
     """
 
     points: tuple[int, ...]
     labels: Mapping[str, tuple[Label, ...]]
 
     @classmethod
-    def of_axis(cls, axis: Axis) -> Dimension:
-        """The dimension of an axis of the grid."""
-        columns = dict(zip(axis.keys, zip(*axis.labels, strict=True), strict=True))
+    def of_axis(cls, axis: Axis, names: Mapping[str, str]) -> Dimension:
+        """The dimension of an axis of the grid, whose keys have these short names."""
+        short = [names[key] for key in axis.keys]
+        columns = dict(zip(short, zip(*axis.labels, strict=True), strict=True))
         joint = tuple(" & ".join(map(str, labels)) for labels in axis.labels)
-        paired = {axis.name: joint} if len(axis.keys) > 1 else {}
+        paired = {" & ".join(short): joint} if len(short) > 1 else {}
         return cls(tuple(range(len(axis))), columns | paired)
 
     @property
@@ -82,6 +84,7 @@ def lay_out(
     over settings would be an answer to a question that nobody asked.
     """
     given, whole = chosen(sweep, where), dimensions(sweep)
+    roles = {role: None if name is None else known(sweep, name) for role, name in roles.items()}
     numbers = {role: None if name is None else _number(given, name) for role, name in roles.items()}
     for role, other in _pairs(list(numbers)):
         if numbers[role] is not None and numbers[role] == numbers[other]:
@@ -112,7 +115,15 @@ def dimensions(sweep: Sweep) -> list[Dimension]:
     """All dimensions: the axes of the grid, then the algorithms."""
     names = sweep.algorithms
     algorithms = Dimension(tuple(range(len(names))), {ALGORITHM: tuple(names)})
-    return [*map(Dimension.of_axis, sweep.grid.axes), algorithms]
+    short = sweep.grid.short_names()
+    return [*(Dimension.of_axis(axis, short) for axis in sweep.grid.axes), algorithms]
+
+
+def known(sweep: Sweep, name: Any) -> str:
+    """The name of a dimension in short: keys may be written in full, too."""
+    names = [each for dimension in dimensions(sweep) for each in dimension.labels]
+    short = sweep.grid.short_names()
+    return short.get(name) or checks.choice("key", name, names)
 
 
 def chosen(sweep: Sweep, where: Mapping[str, Any] | None) -> list[Dimension]:
@@ -120,15 +131,16 @@ def chosen(sweep: Sweep, where: Mapping[str, Any] | None) -> list[Dimension]:
     found = dimensions(sweep)
     if where is not None and not isinstance(where, Mapping):
         raise ValueError(f"where must be a dict of key to value, got {checks.shown(where)}")
-    for key, value in (where or {}).items():
+    for full, value in (where or {}).items():
+        key = known(sweep, full)
         number = _number(found, key)
         dimension, labels = found[number], found[number].labels[key]
-        wanted = list(value) if isinstance(value, list | tuple | set) else [value]
+        wanted = [label_of(each) for each in (value if isinstance(value, list) else [value])]
         for each in wanted:
             if each not in labels:
-                known = ", ".join(map(repr, dict.fromkeys(labels)))
+                there = ", ".join(map(repr, dict.fromkeys(labels)))
                 raise ValueError(
-                    f"where: {key} = {checks.shown(each)} is not in the sweep: it has {known}"
+                    f"where: {key} = {checks.shown(each)} is not in the sweep: it has {there}"
                 )
         left = tuple(point for point in dimension.points if labels[point] in wanted)
         if not left:
@@ -137,10 +149,8 @@ def chosen(sweep: Sweep, where: Mapping[str, Any] | None) -> list[Dimension]:
     return found
 
 
-def _number(given: Sequence[Dimension], name: Any) -> int:
+def _number(given: Sequence[Dimension], name: str) -> int:
     """Which dimension goes by a name."""
-    names = [each for dimension in given for each in dimension.labels]
-    checks.choice("key", name, names)
     return next(i for i, dimension in enumerate(given) if name in dimension.labels)
 
 

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from posse.lab import plots, toml
-from posse.lab.experiments import experiment_to_toml
+from posse.lab import plots
 from posse.lab.files import atomic_write
 from posse.lab.pages import formats
 from posse.lab.pages.document import (
@@ -24,12 +23,13 @@ from posse.lab.pages.document import (
 from posse.lab.pages.markup import Html, element
 from posse.lab.pages.tables import Cell, table
 from posse.lab.settings import versions
+from posse.lab.sweeps.grid import words
 from posse.lab.sweeps.layout import ALGORITHM, Dimension, dimensions
 
 if TYPE_CHECKING:
     from posse.lab.sweeps.sweep import Sweep
 
-PAGE, TABLE = "index.html", "table.csv"
+PAGE = "index.html"
 # More figures than this make a page that nobody reads and that is slow to open.
 _MOST = 12
 _INCH = 100  # dots of a figure inside the page
@@ -38,17 +38,15 @@ _INCH = 100  # dots of a figure inside the page
 def write(sweep: Sweep, folder: Path) -> Path:
     """Write figures, table and page; the path of the page."""
     (folder / "figures").mkdir(parents=True, exist_ok=True)
-    with atomic_write(folder / TABLE) as temporary:
-        sweep.table().to_csv(temporary, index=False)
+    written = sweep.save(folder)
     sections = [
         _along(sweep, folder),
         *_heat_maps(sweep, folder),
         _curves(sweep, folder),
         _cells(sweep),
-        _settings(sweep),
+        _settings(sweep, written),
     ]
-    title = sweep.experiment.title or "A sweep"
-    text = document(title, sections, summary=_summary(sweep))
+    text = document(sweep.title, sections, summary=_summary(sweep))
     with atomic_write(folder / PAGE) as temporary:
         temporary.write_text(text, encoding="utf-8")
     return folder / PAGE
@@ -87,7 +85,7 @@ def _along(sweep: Sweep, folder: Path) -> Section:
                 f"regret-{number}" if len(choices) > 1 else "regret",
                 sweep.plot(x=x, row=row, where=where),
                 f"Final regret against {x}",
-                _words(where),
+                words(where),
             )
         )
     parts += _left_out(len(choices), "sweep.plot(x=, hue=, row=, where=)")
@@ -109,7 +107,7 @@ def _heat_maps(sweep: Sweep, folder: Path) -> Iterator[Section]:
                 f"heat-{number}",
                 sweep.heat_map(x, y, name, where=where),
                 f"Final regret of {name} over {x} and {y}",
-                _words({ALGORITHM: name, **where}),
+                words({ALGORITHM: name, **where}),
             )
         )
     parts += _left_out(len(choices), "sweep.heat_map(x=, y=, algorithm=, where=)")
@@ -126,7 +124,7 @@ def _curves(sweep: Sweep, folder: Path) -> Section:
                 f"curves-{number}",
                 sweep[number].plot(),
                 "Regret against rounds",
-                _words(cell),
+                words(cell),
             )
         )
     parts += _left_out(len(sweep), "sweep[cell].plot()")
@@ -134,9 +132,9 @@ def _curves(sweep: Sweep, folder: Path) -> Section:
 
 
 def _cells(sweep: Sweep) -> Section:
-    keys = list(sweep.grid.keys)
+    keys = sweep.grid.short_names()
     sent = any("numbers_sent" in row for row in sweep._rows)
-    headers = ["Algorithm", *keys, "Runs", "Regret [95% interval]", "Standard error"]
+    headers = ["Algorithm", *keys.values(), "Runs", "Regret [95% interval]", "Standard error"]
     headers += ["Pulls of a best arm", *(["Numbers sent"] if sent else [])]
     rows = []
     for row in sweep._rows:
@@ -152,7 +150,6 @@ def _cells(sweep: Sweep) -> Section:
         "cells",
         "Every cell",
         [
-            paragraph(Html(f"Sortable by its headers.{files([TABLE])}")),
             table("Every cell", headers, rows, heading=False, sortable=True),
         ],
     )
@@ -163,20 +160,22 @@ def _cell(label: Any) -> Cell:
     return Cell(str(label), float(label) if number else None)
 
 
-def _settings(sweep: Sweep) -> Section:
-    shown = element("pre", settings(sweep))
+def _settings(sweep: Sweep, written: Sequence[Path]) -> Section:
+    """The experiment and its grid as a file that runs the sweep again, where there is one."""
+    texts = [path.read_text(encoding="utf-8") for path in written if path.suffix == ".toml"]
+    text = texts[0] if texts else f"{sweep.experiment}\n\n{sweep.grid}"
     return Section(
-        "settings", "Settings", [folded("The experiment and its grid, for posse sweep", shown)]
+        "settings",
+        "Settings",
+        [
+            paragraph(Html(f"What was computed, and its numbers.{files(_names(written))}")),
+            folded("The experiment and its grid", element("pre", text)),
+        ],
     )
 
 
-def settings(sweep: Sweep) -> str:
-    """The experiment and its grid, as a file that runs the sweep again."""
-    lists = sweep.grid.to_data()
-    paired = lists.pop("paired", [])
-    grid = [toml.section(("sweep",), lists)] if lists else []
-    grid += [f"[{toml.section(('sweep', 'paired'), each).replace(']', ']]', 1)}" for each in paired]
-    return "\n\n".join([experiment_to_toml(sweep.experiment).rstrip(), *grid]) + "\n"
+def _names(written: Sequence[Path]) -> list[str]:
+    return [path.name for path in written]
 
 
 def _several(sweep: Sweep) -> list[Dimension]:
@@ -216,7 +215,3 @@ def _figure(folder: Path, name: str, drawn: Any, meaning: str, caption: str) -> 
 
 def _left_out(number: int, how: str) -> list[str]:
     return [f"{number - _MOST} more are left out here; {how} draws them."] if number > _MOST else []
-
-
-def _words(where: Any) -> str:
-    return ", ".join(f"{key} = {value}" for key, value in where.items())

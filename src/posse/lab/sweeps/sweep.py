@@ -193,7 +193,6 @@ class Sweep:
         """
         return tables.dataset(self)
 
-<<<<<<< HEAD
     @overload
     def plot(
         self,
@@ -209,8 +208,8 @@ class Sweep:
         self,
         x: str | None = None,
         hue: str | None = None,
-        row: str = "",
         *,
+        row: str,
         where: Mapping[str, Any] | None = None,
     ) -> list[Axes]: ...
 
@@ -257,14 +256,13 @@ class Sweep:
         from posse.lab.sweeps import page
 
         return page.write(self, self.folder if folder is None else Path(folder))
-=======
+
     def save(self, folder: str | os.PathLike[str] | None = None) -> list[Path]:
         """Write table.csv, sweep.nc and sweep.toml, beside the parts unless told where.
 
         sweep.toml is the sweep as a file, which `read_sweep` reads.
         """
         return files.save(self, self.folder if folder is None else Path(folder))
->>>>>>> sweep
 
 
 def _cell(data: dict[str, Any], grid: Grid, point: tuple[int, ...]) -> Cell:

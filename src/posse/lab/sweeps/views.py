@@ -9,7 +9,7 @@ import numpy as np
 
 from posse import checks
 from posse.lab import plots
-from posse.lab.sweeps.layout import ALGORITHM, Layout, Shown, chosen, lay_out
+from posse.lab.sweeps.layout import ALGORITHM, Layout, Shown, chosen, known, lay_out
 from posse.randomness import FloatArray
 
 if TYPE_CHECKING:
@@ -92,6 +92,7 @@ def _roles(
 ) -> dict[str, str | None]:
     """What was left open: hue is the algorithm, x the first key of several values."""
     given = chosen(sweep, where)
+    hue, row = (None if each is None else known(sweep, each) for each in (hue, row))
     if hue is None and ALGORITHM not in (x, row):
         hue = ALGORITHM
     if x is None:
@@ -108,6 +109,7 @@ def _two(
 ) -> tuple[str | None, str | None]:
     """The two keys of a heat map; those left open are the first ones of several values."""
     given = chosen(sweep, where)[:-1]
+    x, y = (None if each is None else known(sweep, each) for each in (x, y))
     free = [each.name for each in given if len(each.points) > 1 and not {x, y} & set(each.labels)]
     if x is None and free:
         x = free.pop(0)
