@@ -35,7 +35,9 @@ def simulate_block(
     state = s.algorithm.init(problem)
     tally = Tally(s, problem, runs, played.world, state)
     late = LateRewards(s, runs) if s.bandit.delay is not None else None
+    prepare = getattr(s.algorithm, "prepare", None)
     for t in range(1, (rounds or s.horizon) + 1):
+        state = prepare(state, t, to_policy) if prepare else state
         chosen = s.algorithm.choose(state, t, to_policy)
         arms = _checked(s.algorithm, chosen, problem)  # (R, N)
         cells, rewards, weights = played.play(t, arms)
