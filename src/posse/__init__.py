@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from posse import bandits as bandits
     from posse import beliefs as beliefs
     from posse import families as families
+    from posse import interop as interop
     from posse import lab as lab
     from posse import live as live
     from posse import networks as networks
@@ -70,6 +71,7 @@ _MODULES = (
     "bandits",
     "beliefs",
     "families",
+    "interop",
     "lab",
     "live",
     "networks",
