@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -80,12 +79,12 @@ def test_a_cluster_of_which_a_worker_is_killed_gives_what_one_process_gives(
 def test_a_scheduler_that_does_not_answer_is_named(monkeypatch):
     monkeypatch.setattr(executors, "PATIENCE", 1)
     with (
-        pytest.raises(ValueError, match="no Dask scheduler answers at 'tcp://127.0.0.1:1' within"),
+        pytest.raises(ValueError, match=r"no Dask scheduler answers at 'tcp://127.0.0.1:1' within"),
         executors.dask_cluster("tcp://127.0.0.1:1"),
     ):
         pass
     with (
-        pytest.raises(ValueError, match="no Dask scheduler answers at 'nonsense' within 1 s"),
+        pytest.raises(ValueError, match=r"no Dask scheduler answers at 'nonsense' within 1 s"),
         executors.dask_cluster("nonsense"),
     ):
         pass

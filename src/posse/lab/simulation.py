@@ -128,6 +128,26 @@ def jobs_of(
     }
 
 
+def try_out(jobs: Mapping[str, Job]) -> None:
+    """Rehearse parts that are not ours, as `compare` does: what they do wrong is said at once."""
+    for name, job in jobs.items():
+        if job.engine == "reference":
+            two = job.runs[: 1 if job.simulation.network.is_recipe else 2]
+            rehearse(f"algorithm {name!r}", of_run(job.simulation, two[0]), two)
+
+
+def prepare(jobs: Iterable[Job], announce: Callable[[int], None]) -> None:
+    """Compile the kernels that some jobs on the compiled engine need; say first how long it takes.
+
+    announce: told about how many seconds, once, unless there is nothing to compile.
+    """
+    simulations = [of_run(job.simulation, job.runs[0]) for job in jobs]
+    if simulations:
+        from posse.lab.compiled import engine as compiled
+
+        compiled.prepare(simulations, announce)
+
+
 def simulate_some(
     simulation: Simulation,
     runs: range,
@@ -158,7 +178,7 @@ def play_some(
 
 def result_of(simulation: Simulation, runs: range, engine: str, block: Block) -> Result:
     """The result that the numbers of some runs are."""
-    return _result(simulation, block, _settings(simulation, runs, engine))
+    return _result(simulation, block, settings_of(simulation, runs, engine))
 
 
 def engine_of_each(engine: Any, algorithms: Iterable[str]) -> dict[str, str]:
@@ -242,7 +262,7 @@ class _Task:
         """
         simulations, engines = self.planned(entries)
         settings = [
-            _settings(simulation, self.runs, engine)
+            settings_of(simulation, self.runs, engine)
             for simulation, engine in zip(simulations, engines, strict=True)
         ]
         parts.warn_of_what_cannot_be_rerun(settings, stacklevel=3)
@@ -353,7 +373,7 @@ def _runner(engine: str, simulations: Iterable[Simulation], bars: Bars) -> _Run:
     return compiled.run
 
 
-def _settings(simulation: Simulation, runs: range, engine: str) -> dict[str, Any]:
+def settings_of(simulation: Simulation, runs: range, engine: str) -> dict[str, Any]:
     """All that a rerun needs, as plain data."""
     s = simulation
     return {

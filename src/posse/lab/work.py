@@ -10,9 +10,10 @@ from concurrent.futures import Executor
 from posse.lab import executors, workers
 from posse.lab.blocks import Block, Simulation
 from posse.lab.cutting import Cut
+from posse.lab.digests import digest
 from posse.lab.flight import Flight, failed
 from posse.lab.jobs import Job
-from posse.lab.part_store import PartStore, digest
+from posse.lab.part_store import PartStore
 from posse.lab.progress import Bars
 from posse.lab.simulation import of_run, result_of
 from posse.lab.workers import Part
