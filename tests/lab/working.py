@@ -37,7 +37,7 @@ class Patient:
         folder = Path(self.folder)
         if t == helper.FIRST and not (folder / "go").exists():
             (folder / f"process-{os.getpid()}").touch()
-            until = time.monotonic() + 60
+            until = time.monotonic() + 300
             while not (folder / "go").exists() and time.monotonic() < until:
                 time.sleep(0.01)
         return ALONE.choose(state, t, generator)
@@ -78,7 +78,7 @@ def when_begun(folder, then, count=1, go_on=True):
     done = []
 
     def watch():
-        until = time.monotonic() + 60
+        until = time.monotonic() + 300
         while len(begun := list(folder.glob("process-*"))) < count and time.monotonic() < until:
             time.sleep(0.01)
         done.extend(int(path.name.partition("-")[2]) for path in begun)

@@ -111,9 +111,9 @@ def dask_cluster(address: str) -> Iterator[Executor]:
     try:
         client = Client(address, timeout=PATIENCE, set_as_default=False)
     except (OSError, ValueError) as error:  # a timeout is an OSError
+        why = "" if "timed out" in str(error).lower() else f": {error}"
         raise ValueError(
-            f"no Dask scheduler answers at {checks.shown(address)} within {PATIENCE} s: "
-            f"{str(error) or type(error).__name__}"
+            f"no Dask scheduler answers at {checks.shown(address)} within {PATIENCE} s{why}"
         ) from None
     executor = client.get_executor()
     try:
