@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from posse import checks
+from posse.algorithms import ALGORITHMS
 from posse.algorithms.algorithm import Algorithm
 from posse.algorithms.forced import ForcedStart
 from posse.bandits import Bandit
@@ -31,6 +32,8 @@ from posse.networks.network import Network
 
 ENGINES = ("auto", "compiled", "reference")
 _Run = Callable[..., Block]
+# Whose `check(problem)` is asked: a stranger's may mean anything.
+_CHECKING = (ForcedStart, *ALGORITHMS.values())
 
 
 def simulate(
@@ -312,7 +315,7 @@ class _Task:
         simulation = Simulation(
             self.bandit, self.network, algorithm, self.horizon, self.seed, self.times, self.keep
         )
-        if isinstance(algorithm, ForcedStart):
+        if isinstance(algorithm, _CHECKING) and hasattr(algorithm, "check"):
             algorithm.check(of_run(simulation, self.runs[0]).problem(1))
         return simulation
 
