@@ -168,7 +168,7 @@ def test_an_executor_that_stays_broken_is_said_so(tmp_path, inline, small_parts,
         return submit(function, part)
 
     monkeypatch.setattr(executor, "submit", submit_until)
-    with pytest.raises(WorkersLost, match=r"a worker died, .*executors .*the same call goes on"):
+    with pytest.raises(WorkersLost, match=r"a worker died, .*processes .*the same call goes on"):
         complete(jobs, store, executor=executor)
     assert working.files(tmp_path) == ["000000-000004.nc"]
 

@@ -88,8 +88,7 @@ class Flight:
             future = self.executor.submit(workers.play, part)
         except BrokenExecutor as error:
             raise WorkersLost(
-                f"a worker died, and with it its executor, which one of posse.lab.executors would "
-                f"have survived: {error}"
+                f"a worker died, and with it its executor, as posse.lab.processes does not: {error}"
             ) from error
         self._flying[future] = job, runs
 
