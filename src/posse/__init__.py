@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from posse import bandits as bandits
     from posse import beliefs as beliefs
     from posse import families as families
+    from posse import interop as interop
     from posse import lab as lab
     from posse import live as live
     from posse import networks as networks
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
     from posse.lab.experiments import experiment_of as experiment_of
     from posse.lab.experiments import read_experiment as read_experiment
     from posse.lab.experiments import write_experiment as write_experiment
+    from posse.lab.sweeps.files import read_sweep as read_sweep
+    from posse.lab.sweeps.files import write_sweep as write_sweep
     from posse.lab.sweeps.sweep import Sweep as Sweep
     from posse.lab.sweeps.sweep import sweep as sweep
     from posse.live.agent import Agent as Agent
@@ -68,6 +71,7 @@ _MODULES = (
     "bandits",
     "beliefs",
     "families",
+    "interop",
     "lab",
     "live",
     "networks",
@@ -115,6 +119,8 @@ _ORIGIN = {
     "simulate": "posse.lab",
     "Sweep": "posse.lab.sweeps.sweep",
     "sweep": "posse.lab.sweeps.sweep",
+    "read_sweep": "posse.lab.sweeps.files",
+    "write_sweep": "posse.lab.sweeps.files",
     "write_experiment": "posse.lab.experiments",
     "Verdict": "posse.stopping",
     "summarise": "posse.summary",

@@ -71,7 +71,7 @@ def paper(
         with _bars(Progress(), quiet) as progress:
             reproduction.progress = progress
             report = reproduction.run()
-    for note in reproduction.cache.notes:
+    for note in reproduction.store.notes:
         typer.echo(f"posse: {note}", err=True)
     if not quiet:
         _print_claims(report)

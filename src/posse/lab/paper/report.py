@@ -14,8 +14,8 @@ from posse.lab.files import atomic_write
 from posse.lab.paper import analysis, claims, figures, page, panels
 from posse.lab.paper.data import ClaimReport, Made, Report
 from posse.lab.paper.panels import Panel
-from posse.lab.paper.result_cache import ResultCache
 from posse.lab.paper.runs import FULL, QUICK, Outcome, run_panel, simulation_of
+from posse.lab.part_store import PartStore
 from posse.lab.settings import versions
 
 TITLE = "Bayesian Algorithms for Decentralized Stochastic Bandits, reproduced"
@@ -50,7 +50,7 @@ class Reproduction:
     progress: Progress = field(default_factory=Progress)
 
     def __post_init__(self) -> None:
-        self.cache = ResultCache(self.output / "results", self.threads)
+        self.store = PartStore(self.output / "results")
         self._seconds: dict[str, float] = {}
 
     def run(self) -> Report:
@@ -109,7 +109,12 @@ class Reproduction:
             start = time.perf_counter()
             with self.progress.panel(id_ + suffix, panel, self.runs) as advance:
                 outcomes[id_] = run_panel(
-                    panel, self.cache, runs=self.runs, seed=self.seed, advance=advance
+                    panel,
+                    self.store,
+                    runs=self.runs,
+                    seed=self.seed,
+                    threads=self.threads,
+                    advance=advance,
                 )
             self._seconds.setdefault(id_, time.perf_counter() - start)
         return outcomes
