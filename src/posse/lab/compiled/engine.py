@@ -21,7 +21,17 @@ from posse.lab.blocks import (
 )
 
 # importing the modules of kernels is what lists them in KERNELS
-from posse.lab.compiled import baselines, driver, eager, indices, merge, rewards, thompson  # noqa: F401
+from posse.lab.compiled import (  # noqa: F401
+    baselines,
+    driver,
+    eager,
+    indices,
+    merge,
+    rand_ucb,
+    rewards,
+    thompson,
+    tree,
+)
 from posse.lab.compiled.beliefs import BELIEFS
 from posse.lab.compiled.jit import KERNELS, Kernel
 from posse.lab.compiled.keeping import Keeper
@@ -94,6 +104,8 @@ class Engine:
         self.store_width = 4 * simulation.bandit.n_arms if self.plan.staged else 0
         if self.plan.merge == "merge_flooding":  # arm and reward of some rounds
             self.store_width = 2 * int(self.links.constants[0])
+        if self.plan.merge == "merge_tree":  # one's own evidence, and both ways of a link
+            self.store_width = 6 * simulation.bandit.n_arms
         self.table = table_for(simulation, self.plan)
         self.parts = [KERNELS[name].compiled for name in _parts(self.plan)]
         self.worth = BELIEFS[self.plan.belief].worth if self.plan.belief else 1
