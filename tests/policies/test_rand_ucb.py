@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -62,7 +63,7 @@ def envelope(mean, sd):
                 crossings.add((mean[a] - mean[b]) / (sd[b] - sd[a]))
     ends = sorted(z for z in crossings if z >= 0)
     shares = np.zeros(len(mean))
-    for low, high in zip(ends[:-1], ends[1:], strict=True):
+    for low, high in itertools.pairwise(ends):
         middle = low + 1.0 if high == math.inf else (low + high) / 2
         shares[np.argmax(mean + middle * sd)] += 2 * (stats.norm.sf(low) - stats.norm.sf(high))
     return shares
