@@ -23,7 +23,7 @@ from posse.lab.pages.charts import Dot, Line, Point
 from posse.lab.pages.document import Section, figure
 from posse.lab.pages.formats import counted, interval, number
 from posse.lab.pages.heat import Field, heat_map
-from posse.lab.pages.markup import Html, element
+from posse.lab.pages.markup import Html, element, isolated
 from posse.lab.pages.scales import scale_of
 from posse.lab.pages.tables import Cell, Content, table
 
@@ -71,7 +71,7 @@ def communication(report: ArenaReport) -> Section | None:
         if front
         else ""
     ]
-    missing = [each.algorithm for each in report.standings if each not in shown]
+    missing = [plain(each.algorithm, each.source) for each in report.standings if each not in shown]
     if missing:
         said.append(f"Not in the picture, their numbers are not known: {listed(missing)}.")
     marks = legend(each.source for each in shown)
@@ -246,7 +246,7 @@ def _point(standing: Standing) -> Point:
 
 
 def _field(instance: InstanceReport, name: str, score: Score | None, why: str | None) -> Field:
-    where = f"{name} on {instance.number}. {instance.name}"
+    where = f"{isolated(name)} on {instance.number}. {instance.name}"
     if score is None or score.ratio is None:
         return Field("", None, f"{where}: {why or 'no ratio'}")
     ratio = score.ratio

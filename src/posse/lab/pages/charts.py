@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from posse.lab.pages.labels import placed
@@ -96,6 +96,7 @@ def plane(
     level: a value of y that all are seen against
     """
     top, ground = _CEILING, height - _FOOT
+    x = replace(x, start=10.0)  # the numbers of y stand before it
 
     def row(value: float) -> float:
         """The place of y in pixels: low values are at the ground."""
