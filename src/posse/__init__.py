@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from posse import bandits as bandits
     from posse import beliefs as beliefs
     from posse import families as families
+    from posse import interop as interop
     from posse import lab as lab
     from posse import live as live
     from posse import networks as networks
@@ -18,17 +19,24 @@ if TYPE_CHECKING:
     from posse import sites as sites
     from posse import theory as theory
     from posse.algorithms import DDUCB as DDUCB
+    from posse.algorithms import DPE2 as DPE2
     from posse.algorithms import Centralized as Centralized
+    from posse.algorithms import ComEx as ComEx
+    from posse.algorithms import CoopSE as CoopSE
     from posse.algorithms import CoopUCB as CoopUCB
     from posse.algorithms import CoopUCB2 as CoopUCB2
     from posse.algorithms import CoopUCL as CoopUCL
     from posse.algorithms import Decentralized as Decentralized
     from posse.algorithms import DiscountedUCB as DiscountedUCB
+    from posse.algorithms import DistUCB as DistUCB
     from posse.algorithms import Flooding as Flooding
+    from posse.algorithms import FollowYourLeader as FollowYourLeader
+    from posse.algorithms import GosInE as GosInE
     from posse.algorithms import Isolated as Isolated
     from posse.algorithms import PartialPooling as PartialPooling
     from posse.algorithms import SlidingWindowUCB as SlidingWindowUCB
     from posse.algorithms import Tree as Tree
+    from posse.algorithms import UCBNetwork as UCBNetwork
     from posse.bandits import Bandit as Bandit
     from posse.calibration import calibrated as calibrated
     from posse.lab import Comparison as Comparison
@@ -63,6 +71,7 @@ _MODULES = (
     "bandits",
     "beliefs",
     "families",
+    "interop",
     "lab",
     "live",
     "networks",
@@ -76,14 +85,21 @@ _ORIGIN = {
     "BayesUCB": "posse.policies",
     "Centralized": "posse.algorithms",
     "Comparison": "posse.lab",
+    "ComEx": "posse.algorithms",
+    "CoopSE": "posse.algorithms",
     "CoopUCB": "posse.algorithms",
     "CoopUCB2": "posse.algorithms",
     "CoopUCL": "posse.algorithms",
     "DDUCB": "posse.algorithms",
+    "DPE2": "posse.algorithms",
     "DiscountedUCB": "posse.algorithms",
+    "DistUCB": "posse.algorithms",
     "Flooding": "posse.algorithms",
+    "FollowYourLeader": "posse.algorithms",
     "SlidingWindowUCB": "posse.algorithms",
+    "UCBNetwork": "posse.algorithms",
     "Decentralized": "posse.algorithms",
+    "GosInE": "posse.algorithms",
     "Greedy": "posse.policies",
     "Isolated": "posse.algorithms",
     "PartialPooling": "posse.algorithms",

@@ -38,7 +38,7 @@ def kl_ucb(family: Any, mean: ArrayLike, count: ArrayLike, level: ArrayLike) -> 
     p, n, f = np.broadcast_arrays(means, count, level)
     seen = n > 0
     radius = np.maximum(f, 0.0) / np.where(seen, n, 1.0)
-    base, parameters = getattr(divergence, "func", divergence), getattr(divergence, "keywords", {})
+    base, parameters = _parts(divergence)
     above = ABOVE.get(base)
     with np.errstate(over="ignore"):  # an index above all floats is infinite
         q = above(p, radius, **parameters) if above else _bisected(family, divergence, p, radius)
@@ -102,6 +102,17 @@ ABOVE: dict[Any, Above] = {
     divergences.kl_poisson: _above_poisson,
     divergences.kl_exponential: _above_exponential,
 }
+
+
+def kind_of(family: Any) -> tuple[int, float] | None:
+    """Which of ABOVE is the family's and its sigma, for kernels; None: a divergence of its own."""
+    base, parameters = _parts(divergences.divergence(family))
+    return (list(ABOVE).index(base), parameters.get("sigma", 1.0)) if base in ABOVE else None
+
+
+def _parts(divergence: Any) -> tuple[Any, dict[str, Any]]:
+    """The function itself and what it is always given, such as sigma."""
+    return getattr(divergence, "func", divergence), getattr(divergence, "keywords", {})
 
 
 def _poisson_bound(p: FloatArray, radius: FloatArray) -> FloatArray:

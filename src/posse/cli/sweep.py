@@ -29,6 +29,9 @@ def sweep(
     output: Annotated[
         Path | None, typer.Option(help="Folder of parts and tables; results/FILE by default.")
     ] = None,
+    report: Annotated[
+        bool, typer.Option("--report", help="Write a page of figures, too: index.html.")
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print only the paths.")] = False,
 ) -> None:
     """Run an experiment over a grid of its settings, as its table [sweep] says.
@@ -53,6 +56,8 @@ def sweep(
             Console().print(_table(made))
         for path in made.save():
             typer.echo(path)
+        if report:
+            typer.echo(made.report())
 
 
 def _table(made: Sweep) -> Table:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from posse import checks
+from posse.algorithms import ALGORITHMS
 from posse.algorithms.algorithm import Algorithm
 from posse.algorithms.forced import ForcedStart
 from posse.bandits import Bandit
@@ -31,6 +32,8 @@ from posse.networks.network import Network
 
 ENGINES = ("auto", "compiled", "reference")
 _Run = Callable[..., Block]
+# Whose `check(problem)` is asked: a stranger's may mean anything.
+_CHECKING = (ForcedStart, *ALGORITHMS.values())
 
 
 def simulate(
@@ -133,7 +136,7 @@ def try_out(jobs: Mapping[str, Job]) -> None:
     for name, job in jobs.items():
         if job.engine == "reference":
             two = job.runs[: 1 if job.simulation.network.is_recipe else 2]
-            rehearse(f"algorithm {name!r}", _of_run(job.simulation, two[0]), two)
+            rehearse(f"algorithm {name!r}", of_run(job.simulation, two[0]), two)
 
 
 def prepare(jobs: Iterable[Job], announce: Callable[[int], None]) -> None:
@@ -141,7 +144,7 @@ def prepare(jobs: Iterable[Job], announce: Callable[[int], None]) -> None:
 
     announce: told about how many seconds, once, unless there is nothing to compile.
     """
-    simulations = [_of_run(job.simulation, job.runs[0]) for job in jobs]
+    simulations = [of_run(job.simulation, job.runs[0]) for job in jobs]
     if simulations:
         from posse.lab.compiled import engine as compiled
 
@@ -172,7 +175,7 @@ def play_some(
     engine: str,
 ) -> Block:
     """The numbers of some runs, which can be played elsewhere; `result_of` says what they are."""
-    run = _runner(engine, [_of_run(simulation, runs[0])], Bars())
+    run = _runner(engine, [of_run(simulation, runs[0])], Bars())
     return _play(simulation, runs, run, threads, advance)
 
 
@@ -267,13 +270,13 @@ class _Task:
         ]
         parts.warn_of_what_cannot_be_rerun(settings, stacklevel=3)
         for simulation in simulations:
-            of_first = _of_run(simulation, self.runs[0]).network
+            of_first = of_run(simulation, self.runs[0]).network
             parts.warn_of_short_memory(simulation.algorithm, of_first, self.keep, stacklevel=3)
         if try_out:
             two = self.runs[: 1 if self.network.is_recipe else 2]
             for entry, simulation, engine in zip(entries, simulations, engines, strict=True):
                 if engine == "reference":
-                    rehearse(entry.label, _of_run(simulation, two[0]), two)
+                    rehearse(entry.label, of_run(simulation, two[0]), two)
         results = []
         total = len(self.runs) * self.horizon
         with progress_bar([entry.bar for entry in entries], total=total, show=progress) as bars:
@@ -281,7 +284,7 @@ class _Task:
                 engine: _runner(
                     engine,
                     [
-                        _of_run(simulation, self.runs[0])
+                        of_run(simulation, self.runs[0])
                         for simulation, its in zip(simulations, engines, strict=True)
                         if its == engine
                     ],
@@ -301,7 +304,7 @@ class _Task:
         # by bad luck when others have been played.
         self.network.of_run(self.seed, self.runs[0], most_draws=100)
         simulations = [self._simulation(entry) for entry in entries]
-        worlds.check_drift(_of_run(simulations[0], self.runs[0]), self.runs[0])
+        worlds.check_drift(of_run(simulations[0], self.runs[0]), self.runs[0])
         models = [simulation.model for simulation in simulations]
         check_size(self.bandit, self.network, len(self.runs), len(self.times), self.keep, models)
         return simulations, _engines(entries, simulations)
@@ -312,8 +315,8 @@ class _Task:
         simulation = Simulation(
             self.bandit, self.network, algorithm, self.horizon, self.seed, self.times, self.keep
         )
-        if isinstance(algorithm, ForcedStart):
-            algorithm.check(_of_run(simulation, self.runs[0]).problem(1))
+        if isinstance(algorithm, _CHECKING) and hasattr(algorithm, "check"):
+            algorithm.check(of_run(simulation, self.runs[0]).problem(1))
         return simulation
 
 
@@ -334,14 +337,14 @@ def _play(
     if not simulation.network.is_recipe:
         return run(simulation, runs, threads, advance)
     return play_blocks(
-        lambda part, go_on: run(_of_run(simulation, part[0]), part, 1, go_on),
+        lambda part, go_on: run(of_run(simulation, part[0]), part, 1, go_on),
         in_parts(runs, 1),
         threads,
         advance,
     )
 
 
-def _of_run(simulation: Simulation, run: int) -> Simulation:
+def of_run(simulation: Simulation, run: int) -> Simulation:
     """The simulation on the graph of one run."""
     network = simulation.network.of_run(simulation.seed, run)
     return dataclasses.replace(simulation, network=network)

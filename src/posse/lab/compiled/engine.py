@@ -21,7 +21,7 @@ from posse.lab.blocks import (
 )
 
 # importing the modules of kernels is what lists them in KERNELS
-from posse.lab.compiled import baselines, driver, eager, indices, merge, rewards, thompson  # noqa: F401
+from posse.lab.compiled import baselines, driver, eager, heard, indices, merge, rewards, thompson  # noqa: F401
 from posse.lab.compiled.beliefs import BELIEFS
 from posse.lab.compiled.jit import KERNELS, Kernel
 from posse.lab.compiled.keeping import Keeper
@@ -92,8 +92,9 @@ class Engine:
         self.plan = plan_for(simulation)
         self.links = links_of(simulation.network, self.plan)
         self.store_width = 4 * simulation.bandit.n_arms if self.plan.staged else 0
-        if self.plan.merge == "merge_flooding":  # arm and reward of some rounds
+        if self.plan.merge in ("merge_flooding", "merge_eliminating"):  # some rounds' observations
             self.store_width = 2 * int(self.links.constants[0])
+        self.store_width += self.plan.store_width
         self.table = table_for(simulation, self.plan)
         self.parts = [KERNELS[name].compiled for name in _parts(self.plan)]
         self.worth = BELIEFS[self.plan.belief].worth if self.plan.belief else 1

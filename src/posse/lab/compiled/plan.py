@@ -10,6 +10,7 @@ import numpy as np
 from posse import algorithms, families, policies
 from posse.algorithms.dducb import chebyshev
 from posse.lab.blocks import Simulation
+from posse.lab.compiled import heard_plan
 from posse.networks.gossip import Gossip
 from posse.networks.link_failure import LinkFailure
 from posse.networks.static import Static
@@ -48,7 +49,7 @@ BAYESIAN = (
     algorithms.Flooding,
 )
 CONSENSUS = (algorithms.CoopUCB, algorithms.CoopUCB2, algorithms.CoopUCL)
-ALGORITHMS = (*BAYESIAN, *CONSENSUS, algorithms.DDUCB)
+ALGORITHMS = (*BAYESIAN, *CONSENSUS, algorithms.DDUCB, *heard_plan.ALGORITHMS)
 # What the kernels can keep of a run besides regret and pulls.
 KEEPS = ("agents", "means", "messages", "beliefs")
 
@@ -69,6 +70,8 @@ class Plan:
     unmixed: int = 0  # rounds without messages
     staged: bool = False  # whether observations wait in the store for the next stage
     stage_length: int = 1
+    hops: int | None = None  # how far observations travel; None: to everybody
+    store_width: int = 0  # numbers that the kernels keep of each agent besides
 
 
 def missing(simulation: Simulation) -> str | None:
@@ -87,6 +90,10 @@ def missing(simulation: Simulation) -> str | None:
         return f"rewards of family {type(simulation.bandit.family).__name__}"
     if type(simulation.network.dynamics) not in MERGES:
         return f"dynamics {type(simulation.network.dynamics).__name__}"
+    if isinstance(algorithm, heard_plan.ALGORITHMS):
+        unknown = heard_plan.missing(simulation)
+        if unknown:
+            return unknown
     if type(algorithm) not in BAYESIAN:
         return (
             "keep='beliefs' of an algorithm without them" if "beliefs" in simulation.keep else None
@@ -109,8 +116,12 @@ def plan_for(simulation: Simulation) -> Plan:
     draw = reward_kernel(type(rewards))
     assert draw is not None
     parameter = float(families.ability(rewards, "reward_parameter"))
-    bayesian = isinstance(simulation.algorithm, BAYESIAN)
-    parts = _bayesian_parts(simulation) if bayesian else _baseline_parts(simulation)
+    if isinstance(simulation.algorithm, BAYESIAN):
+        parts = _bayesian_parts(simulation)
+    elif isinstance(simulation.algorithm, heard_plan.ALGORITHMS):
+        parts = heard_plan.parts_of(simulation)
+    else:
+        parts = _baseline_parts(simulation)
     return Plan(draw_rewards=draw, parameter=parameter, **parts)
 
 
@@ -170,6 +181,8 @@ def levels_for(simulation: Simulation, t: int, end: int) -> Any:
 
     algorithm: Any = simulation.algorithm
     problem = simulation.problem(1)
+    if isinstance(algorithm, heard_plan.ALGORITHMS):
+        return np.array([heard_plan.level_of(simulation, r) for r in range(t, end)])
     if not isinstance(algorithm, BAYESIAN):  # after the forced rounds
         forced = simulation.bandit.n_arms
         return np.array([algorithm.scale(problem, r) if r > forced else 0.0 for r in range(t, end)])
@@ -185,6 +198,8 @@ def table_for(simulation: Simulation, plan: Plan) -> Any:
 
     algorithm: Any = simulation.algorithm
     problem, network = simulation.problem(1), simulation.network
+    if isinstance(algorithm, heard_plan.ALGORITHMS):
+        return heard_plan.table_of(simulation)
     if plan.choose == "choose_consensus":
         index = algorithm.index(problem)
         return np.concatenate([[index.shift, index.weight, index.growing], index.slack])

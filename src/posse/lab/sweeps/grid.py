@@ -186,6 +186,11 @@ def short(value: Any) -> Any:
     return data["name"] if list(data) == ["name"] else data
 
 
+def label_of(value: Any) -> Label:
+    """A value as tables and figures show it."""
+    return _label(short(value))
+
+
 def _label(value: Any) -> Label:
     """Plain data in a short text, unless it is one or a number."""
     if isinstance(value, bool | int | float | str):

@@ -10,7 +10,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from posse import checks
 from posse.lab.comparisons import Comparison
@@ -29,6 +29,7 @@ from posse.lab.work import complete
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
+    from matplotlib.axes import Axes
 
 PARTS = "parts"
 
@@ -191,6 +192,70 @@ class Sweep:
         A paired list is one dimension with a coordinate for each of its keys.
         """
         return tables.dataset(self)
+
+    @overload
+    def plot(
+        self,
+        x: str | None = None,
+        hue: str | None = None,
+        row: None = None,
+        *,
+        where: Mapping[str, Any] | None = None,
+    ) -> Axes: ...
+
+    @overload
+    def plot(
+        self,
+        x: str | None = None,
+        hue: str | None = None,
+        *,
+        row: str,
+        where: Mapping[str, Any] | None = None,
+    ) -> list[Axes]: ...
+
+    def plot(
+        self,
+        x: str | None = None,
+        hue: str | None = None,
+        row: str | None = None,
+        *,
+        where: Mapping[str, Any] | None = None,
+    ) -> Axes | list[Axes]:
+        """Draw regret at the horizon with its 95% interval against a key of the grid.
+
+        x:     a key, at its numbers (on a logarithmic axis if they are far apart) or evenly; the
+               first one of several values if not given
+        hue:   a key, or "algorithm", which it is if not given: a curve for each of its values
+        row:   the same: axes below each other, which are returned as a list
+        where: what to show of the others, as {"network.agents": 30} or a list of values; what has
+               several values must be chosen from or named, since nothing is averaged away
+        """
+        from posse.lab.sweeps import views
+
+        drawn = views.plot(self, x, hue, row, where)
+        return drawn[0] if row is None else drawn
+
+    def heat_map(
+        self,
+        x: str | None = None,
+        y: str | None = None,
+        algorithm: str | None = None,
+        *,
+        where: Mapping[str, Any] | None = None,
+    ) -> Axes:
+        """Draw the regret of one algorithm at the horizon over two keys; `where` as in `plot`."""
+        from posse.lab.sweeps import views
+
+        return views.heat_map(self, x, y, algorithm, where)
+
+    def report(self, folder: str | os.PathLike[str] | None = None) -> Path:
+        """Write a page with figures, the table and all settings: index.html, and files beside it.
+
+        folder: the sweep's own, if not given. The page is self-contained; its path is returned.
+        """
+        from posse.lab.sweeps import page
+
+        return page.write(self, self.folder if folder is None else Path(folder))
 
     def save(self, folder: str | os.PathLike[str] | None = None) -> list[Path]:
         """Write table.csv, sweep.nc and sweep.toml, beside the parts unless told where.
