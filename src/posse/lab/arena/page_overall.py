@@ -58,7 +58,7 @@ def communication(report: ArenaReport) -> Section | None:
         f"{title}; the table above has the numbers.",
         list(points.values()),
         scale_of([point.x for point in points.values()], log=True),
-        scale_of([point.y for point in points.values()]),
+        scale_of([1.0, *(point.y for point in points.values())], log=True),
         ("numbers sent per agent and round", ratio),
         front=front,
         level=Line(1.0, report.reference),
@@ -141,11 +141,8 @@ def _ratios(report: ArenaReport) -> Html:
         for each in report.standings
     ]
     values = [value for row in rows for value in (row.at, row.low, row.high)]
-    log = scale_of([row.at for row in rows]).log or None
-    scale = scale_of(values, log=log)
-    title = f"Regret over that of {report.reference}, geometric mean and 95% interval" + (
-        ", logarithmic axis" if scale.log else ""
-    )
+    scale = scale_of(values, log=True)  # twice and half are equally far from 1
+    title = f"Regret over that of {report.reference}, geometric mean and 95% interval"
     drawn = charts.dots(f"{title}; left is better.", rows, scale, [Line(1.0, report.reference)])
     return figure(Html(element("h3", f"{title} (left is better)") + drawn))
 
@@ -172,7 +169,7 @@ def _table(report: ArenaReport) -> Html:
             [
                 Cell(named(each.algorithm, each.source)),
                 Cell(None if each.rank is None else str(each.rank), each.rank),
-                Cell(_ratio(each), each.ratio),
+                Cell("1" if each.algorithm == reference else _ratio(each), each.ratio),
                 Cell(_tally(each, reference), None if each.algorithm == reference else each.better),
                 Cell(number(each.mean_rank, 3), each.mean_rank),
                 Cell(str(each.firsts) if each.rank is not None else None, each.firsts),

@@ -48,7 +48,7 @@ def caution(report: ArenaReport) -> str:
     if shorter:
         found.append(f"{shorter} of {counted(len(report.instances), 'instance')} stopped early")
     if any(score.percentile_99 is None for each in report.instances for score in each.scores):
-        found.append(f"{counted(report.made.runs, 'run')} do not show the tails")
+        found.append(f"the tails do not show in {counted(report.made.runs, 'run')}")
     if not found:
         return ""
     form = f"{report.made.mode.capitalize()} form: {', and '.join(found)}."
