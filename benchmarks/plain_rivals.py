@@ -33,7 +33,9 @@ def dist_ucb(
     one, two = links.nonzero()
     weights = sp.csr_array((1 / np.maximum(size[one], size[two]), (one, two)), shape=links.shape)
     weights = sp.csr_array(weights + sp.diags_array(1 - weights.sum(axis=1)))
-    closed = [np.append(links.indices[links.indptr[i] : links.indptr[i + 1]], i) for i in agent[:, 0]]
+    closed = [
+        np.append(links.indices[links.indptr[i] : links.indptr[i + 1]], i) for i in agent[:, 0]
+    ]
     order, starts = np.concatenate(closed), np.append(0, np.cumsum(size).astype(int))[:-1]
     counts = np.ones((n_agents, runs, n_arms))
     sums = means + rng.standard_normal(counts.shape)
@@ -126,7 +128,7 @@ def gosine(
 def tree_thompson(
     means: np.ndarray, n_agents: int, tree: np.ndarray, horizon: int, runs: int, seed: int
 ) -> np.ndarray:
-    """Tree(Thompson Sampling): what a neighbour told is taken out of what it is told; tree (N-1, 2)."""
+    """Tree(Thompson Sampling) over the links of a tree (N - 1, 2): nobody hears its own echo."""
     n_arms = len(means)
     rng = np.random.default_rng(seed)
     agent, run = np.arange(n_agents)[:, None], np.arange(runs)
