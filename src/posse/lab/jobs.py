@@ -17,7 +17,7 @@ _MOST_RUNS = 250
 _MOST_BYTES = 64e6  # what comes back of a part
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # arrays inside: a job is itself alone
 class Job:
     """Some runs of one simulation on one engine, checked and ready."""
 

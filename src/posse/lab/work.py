@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-import secrets
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
 
-from posse.lab import workers
+from posse.lab import executors, workers
 from posse.lab.blocks import Block, Simulation
-from posse.lab.jobs import SECONDS, Job
-from posse.lab.packing import pack
-from posse.lab.part_store import PartStore, digest
-from posse.lab.simulation import result_of
+from posse.lab.cutting import Cut
+from posse.lab.digests import digest
+from posse.lab.flight import Flight, failed
+from posse.lab.jobs import Job
+from posse.lab.part_store import PartStore
+from posse.lab.progress import Bars
+from posse.lab.simulation import of_run, result_of
 from posse.lab.workers import Part
-
-_LEAST_SECONDS = 0.25  # of a part, however many workers there are
-_UNKNOWN = 32  # workers that an executor may have that does not say
 
 Advance = Callable[[Job, int], None]
 
@@ -37,127 +36,70 @@ def complete(
 
     Whatever ends it, Ctrl-C among it, finished parts are in the store, and another call goes on.
     """
-    names = [digest(job) for job in jobs]
-    # alike in some cells of a sweep: found when the first of them is done
-    again = [job for k, job in enumerate(jobs) if names[k] in names[:k]]
-    first = [job for k, job in enumerate(jobs) if names[k] not in names[:k]]
+    first: dict[str, Job] = {}
+    # those alike, as in some cells of a sweep, are found when the first of them is done
+    again = [job for job in jobs if first.setdefault(digest(job), job) is not job]
+    gaps = [(job, store.missing(job)) for job in first.values()]
+    for job, missing in gaps:
+        advance(job, len(job.runs) - sum(map(len, missing)))
+
+    def keep(job: Job, runs: range, block: Block) -> None:
+        store.keep(job, result_of(job.simulation, runs, job.engine, block))
+
     if executor is None:
-        threads = threads or os.cpu_count() or 1
-        _here(_Cut.of(first, store, advance, 1, threads), store, threads, advance)
-    else:
-        _elsewhere(_Cut.of(first, store, advance, capacity(executor)), store, executor, advance)
+        _here(gaps, threads or os.cpu_count() or 1, keep, advance)
+    elif any(missing for _, missing in gaps):
+        _elsewhere(gaps, executor, keep, advance)
     if again:
         complete(again, store, executor=executor, threads=threads, advance=advance)
 
 
-@dataclass
-class _Cut:
-    """The missing runs of jobs, cut into parts of some seconds as it is learnt what runs take."""
-
-    gaps: list[tuple[Job, list[range]]]
-    seconds: float  # of a part
-    threads: int = 1
-    _measured: dict[int, float] = field(default_factory=dict)  # seconds a run, by id of job
-
-    @classmethod
-    def of(
-        cls, jobs: Sequence[Job], store: PartStore, advance: Advance, hands: int, threads: int = 1
-    ) -> _Cut:
-        """What a store misses, cut so that some workers all have something to do."""
-        gaps, seconds = [], 0.0
-        for job in jobs:
-            missing = store.missing(job)
-            runs = sum(map(len, missing))
-            gaps.append((job, missing))
-            seconds += runs * job.seconds_a_run
-            advance(job, len(job.runs) - runs)
-        # four parts a worker, so that none waits long for the last
-        most = SECONDS if hands == 1 else seconds / (4 * hands)
-        return cls(gaps, min(SECONDS, max(_LEAST_SECONDS, most)), threads)
-
-    def __iter__(self) -> Iterator[tuple[Job, range]]:
-        for job, gaps in self.gaps:
-            for gap in gaps:
-                left = gap
-                while left:
-                    size = self._size(job)
-                    yield job, left[:size]
-                    left = left[size:]
-
-    def learn(self, job: Job, runs: range, seconds: float) -> None:
-        """Note what some runs took."""
-        self._measured[id(job)] = max(seconds, 1e-6) / len(runs)
-
-    def _size(self, job: Job) -> int:
-        guess = job.seconds_a_run / self.threads
-        size = job.runs_in(self.seconds, self._measured.get(id(job), guess))
-        return max(size, self.threads)
+_Gaps = Sequence[tuple[Job, Sequence[range]]]
+_Keep = Callable[[Job, range, Block], None]
 
 
-def _here(cut: _Cut, store: PartStore, threads: int, advance: Advance) -> None:
+def _here(gaps: _Gaps, threads: int, keep: _Keep, advance: Advance) -> None:
     """Compute parts one after another."""
+    cut = Cut(gaps, threads=threads)
     for job, runs in cut:
         try:
             block, seconds = workers.play(Part(job.simulation, runs, job.engine, threads=threads))
         except Exception as error:  # whatever a user's part may raise
-            raise _failed(job, runs, error) from error
+            raise failed(job, runs, error) from error
         cut.learn(job, runs, seconds)
-        _keep(store, job, runs, block, advance)
+        keep(job, runs, block)
+        advance(job, len(runs))
 
 
-def _elsewhere(cut: _Cut, store: PartStore, executor: Executor, advance: Advance) -> None:
-    """Have parts computed by workers, a bounded number in flight, and store them as they come."""
-    work, parts = secrets.token_hex(8), iter(cut)
-    packed: dict[int, bytes] = {}
-    flying: dict[Future[tuple[Block, float]], tuple[Job, range]] = {}
-
-    def submit(job: Job, runs: range) -> None:
-        simulation: Simulation | bytes = job.simulation
-        if not isinstance(executor, ThreadPoolExecutor):
-            if id(job) not in packed:
-                packed.clear()  # those of a job come together
-                packed[id(job)] = pack(job.simulation)
-            simulation = packed[id(job)]
-        part = Part(simulation, runs, job.engine, work, versions=workers.versions())
-        flying[executor.submit(workers.play, part)] = job, runs
-
+def _elsewhere(gaps: _Gaps, executor: Executor, keep: _Keep, advance: Advance) -> None:
+    """Have parts computed by workers, a bounded number in flight, and keep them as they come."""
+    compiled = [
+        of_run(job.simulation, missing[0][0])
+        for job, missing in gaps
+        if missing and job.engine == "compiled"
+    ]
+    flight = Flight(executor, executors.agreed(executor, bool(compiled)))
+    if compiled and executors.is_local(executor):
+        _compile(compiled)
+    cut = Cut.among(gaps, executors.capacity(executor))
+    parts = iter(cut)
     try:
-        while True:
-            for job, runs in parts:
-                submit(job, runs)
-                if len(flying) >= 2 * capacity(executor):
-                    break
-            if not flying:
-                return
-            for future in wait(flying, return_when=FIRST_COMPLETED).done:
-                job, runs = flying.pop(future)
-                try:
-                    block, seconds = future.result()
-                except Exception as error:
-                    raise _failed(job, runs, error) from error
+        while flight.fill(parts):
+            for job, runs, block, seconds in flight.landed():
                 cut.learn(job, runs, seconds)
-                _keep(store, job, runs, block, advance)
-    finally:
-        for future in flying:
-            future.cancel()
-        workers.stop(work)
+                keep(job, runs, block)
+                advance(job, len(runs))
+    except BaseException:
+        with contextlib.suppress(Exception):  # of a full disk we have heard, or hear next time
+            for job, runs, block, _ in flight.cancelled():
+                keep(job, runs, block)
+        raise
 
 
-def _keep(store: PartStore, job: Job, runs: range, block: Block, advance: Advance) -> None:
-    store.keep(job, result_of(job.simulation, runs, job.engine, block))
-    advance(job, len(runs))
+def _compile(simulations: Sequence[Simulation]) -> None:
+    """Compile here what is not kept yet, so that people are told once, not by each worker."""
+    from posse.lab.compiled import engine
 
-
-def _failed(job: Job, runs: range, error: Exception) -> Exception:
-    """What went wrong with a part, and with which."""
-    if isinstance(error, ValueError):  # a sentence already
-        return ValueError(f"{job.called(runs)}: {error}")
-    return RuntimeError(f"{job.called(runs)}: {type(error).__name__}: {error}")
-
-
-def capacity(executor: Executor) -> int:
-    """How many parts an executor computes at a time, as far as it says."""
-    client = getattr(executor, "_client", None)  # of Dask; workers may come and go
-    if client is not None:
-        return max(1, int(sum(client.nthreads().values())))
-    return int(getattr(executor, "_max_workers", None) or _UNKNOWN)
+    kernels = (kernel for simulation in simulations for kernel in engine.kernels_of(simulation))
+    if not all(kernel.is_cached for kernel in kernels):
+        engine.prepare(simulations, Bars().compiling)

@@ -17,6 +17,7 @@ from posse.lab.blocks import Block, Simulation
 from posse.lab.simulation import play_some
 from posse.lab.source import source_hash
 
+PROCESSOR = "processor (NUMBA_CPU_NAME=generic makes all alike)"
 _stopped: set[str] = set()  # the work that nobody waits for any more, for workers in this process
 
 
@@ -34,8 +35,10 @@ class Part:
 
 def play(part: Part) -> tuple[Block, float]:
     """The numbers of the runs of a part, and the seconds they took."""
-    if part.versions and (differing := differences(part.versions, versions())):
-        raise ValueError(f"worker {socket.gethostname()}, process {os.getpid()}: {differing}")
+    there = about(PROCESSOR in part.versions) if part.versions else {}
+    if differing := differences(part.versions, there):
+        worker = f"{socket.gethostname()}, process {os.getpid()}"
+        raise ValueError(f"worker {worker} would give other numbers: {differing}")
     simulation = part.simulation
     if isinstance(simulation, bytes):
         simulation = _unpacked(simulation)
@@ -62,7 +65,7 @@ def _unpacked(packed: bytes) -> Simulation:
 
 @functools.cache
 def versions() -> dict[str, str]:
-    """All that numbers depend on but the processor: what workers must have alike."""
+    """All that numbers depend on but the processor: what workers must have as we do."""
     return {
         "posse": posse.__version__,
         "source of posse": source_hash()[:12],
@@ -71,10 +74,19 @@ def versions() -> dict[str, str]:
     }
 
 
+def about(compiled: bool) -> dict[str, str]:
+    """What a worker tells of itself; its processor where kernels are to be compiled for it."""
+    if not compiled:
+        return versions()
+    from posse.lab.compiled import cache
+
+    return versions() | {PROCESSOR: cache.target()}
+
+
 def differences(here: Mapping[str, str], there: Mapping[str, str]) -> str:
     """A phrase that names what a worker has otherwise; empty if nothing."""
     return ", ".join(
-        f"{name} is {there.get(name, 'unknown')}, here {wanted}"
+        f"{name} is {there.get(name, 'unknown')}, not {wanted}"
         for name, wanted in here.items()
         if there.get(name) != wanted
     )

@@ -2,48 +2,55 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from posse.networks.graphs import IntArray
+from posse.networks.weights import FloatArray
 
 if TYPE_CHECKING:
     from posse.networks.network import Network
 
 
+LANDMARKS = 8
+
+
+@functools.lru_cache(maxsize=32)
 def spanning_tree(network: Network) -> IntArray:
     """The links (N - 1, 2) of a breadth-first tree from about the middle of the graph, read-only.
 
-    The middle is that of a longest shortest path found by two sweeps (exact on trees), so that
-    paths in the tree are short. Of W only links that both ends use are taken.
+    So that ways in the tree are short: the middle is the agent whose farthest landmark is nearest,
+    each landmark being far from those before it (on trees two find the centre). Of W only links
+    that both ends use are taken.
 
     >>> posse.networks.spanning.spanning_tree(posse.networks.star(4)).tolist()
     [[0, 1], [0, 2], [0, 3]]
     """
     from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import breadth_first_order
+    from scipy.sparse.csgraph import breadth_first_order, shortest_path
 
     n_agents = network.n_agents
     i, j = _links_both_ways(network).T
     ends = (np.concatenate([i, j]), np.concatenate([j, i]))
     graph: Any = coo_array((np.ones(2 * len(i)), ends), shape=(n_agents, n_agents)).tocsr()
 
-    def sweep(root: int) -> tuple[IntArray, IntArray]:
-        order, parents = breadth_first_order(graph, root, directed=False)
-        return order, parents
+    def hops(agent: int) -> FloatArray:
+        return np.asarray(shortest_path(graph, method="D", unweighted=True, indices=agent))
 
-    order, _ = sweep(0)
-    if len(order) < n_agents:
+    far = hops(0)
+    if not np.isfinite(far).all():
         raise ValueError(
-            f"{network} has no spanning tree: only {len(order)} of {n_agents} agents are reached "
-            "over links that both ends use"
+            f"{network} has no spanning tree: only {np.isfinite(far).sum()} of {n_agents} agents "
+            "are reached over links that both ends use"
         )
-    order, parents = sweep(int(order[-1]))
-    way = [int(order[-1])]
-    while parents[way[-1]] >= 0:
-        way.append(int(parents[way[-1]]))
-    _, parents = sweep(way[len(way) // 2])
+    landmarks = [hops(int(far.argmax()))]
+    while len(landmarks) < min(LANDMARKS, n_agents):
+        landmarks.append(hops(int(np.min(landmarks, axis=0).argmax())))
+    farthest, together = np.max(landmarks, axis=0), np.sum(landmarks, axis=0)
+    middle = int(np.lexsort((together, farthest))[0])
+    _, parents = breadth_first_order(graph, middle, directed=False)
     children = np.flatnonzero(parents >= 0)
     links = np.sort(np.stack([children, parents[children]], axis=1), axis=1).astype(np.int64)
     links = links[np.lexsort((links[:, 1], links[:, 0]))]

@@ -39,7 +39,7 @@ class Player:
 
 def line_up() -> dict[str, Player]:
     """All algorithms of the arena by name, in the order of the legend."""
-    ts, bayes_ucb = policies.ThompsonSampling(), policies.BayesUCB()
+    ts, bayes_ucb, rand_ucb = policies.ThompsonSampling(), policies.BayesUCB(), policies.RandUCB()
     some = [
         _player(REFERENCE, algorithms.Decentralized(ts), data.PAPER),
         _player("dec-Bayes-UCB", algorithms.Decentralized(bayes_ucb), data.PAPER),
@@ -49,6 +49,17 @@ def line_up() -> dict[str, Player]:
         _player("coop-UCB2", algorithms.CoopUCB2(), data.CODE),
         _player("coop-UCL", algorithms.CoopUCL(), data.MEMORY),
         _player("DDUCB", algorithms.DDUCB(), data.CODE),
+        *_both("UCB-Network", algorithms.UCBNetwork),
+        *_both("CO-UCB", algorithms.UCBNetwork, hops="diameter"),
+        *_both("Follow Your Leader", algorithms.FollowYourLeader),
+        *_both("ComEx", algorithms.ComEx),
+        *_both("Coop-SE", algorithms.CoopSE, other="gaussian"),
+        *_both("Dist-UCB", algorithms.DistUCB),
+        *_both("GosInE", algorithms.GosInE),
+        _player("DPE2", algorithms.DPE2()),
+        _player("dec-RandUCB", algorithms.Decentralized(rand_ucb), data.OURS),
+        _player("Tree TS", algorithms.Tree(ts), data.OURS),
+        _player("Tree RandUCB", algorithms.Tree(rand_ucb), data.OURS),
         _player("centralized TS", algorithms.Centralized(ts), data.BOUND),
     ]
     return {player.name: player for player in some}
@@ -60,12 +71,21 @@ def _player(name: str, algorithm: Any, source: str | None = None, rival: str = "
     return Player(Entrant(name, source, rival or name, ranked=source != data.BOUND), algorithm)
 
 
+def _both(name: str, kind: Any, other: str = "kl", **settings: Any) -> list[Player]:
+    """A rival with its published index and with the other one."""
+    shown = {"kl": "KL", "gaussian": "c = .5"}[other]
+    return [
+        _player(name, kind(index="published", **settings), rival=name),
+        _player(f"{name} ({shown})", kind(index=other, **settings), rival=name),
+    ]
+
+
 def chosen(names: Iterable[str] | None) -> dict[str, Player]:
     """Some of the line-up by name, in its order; the reference is always among them."""
     every = line_up()
     if names is None:
         return every
-    wanted = {REFERENCE} | {checks.choice("algorithms", name.strip(), every) for name in names}
+    wanted = {REFERENCE} | {checks.choice("algorithm", name.strip(), every) for name in names}
     return {name: player for name, player in every.items() if name in wanted}
 
 

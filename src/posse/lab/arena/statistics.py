@@ -48,12 +48,13 @@ class Order(NamedTuple):
     shared: Mapping[str, float]  # the same, ranks of undecided ties shared
 
 
-def order(p_better: Mapping[tuple[str, str], tuple[float, float | None]]) -> Order:
+def order(
+    names: Sequence[str], p_better: Mapping[tuple[str, str], tuple[float, float | None]]
+) -> Order:
     """Ranks from (difference a - b, its p-value) of every pair (a, b), after Holm's correction.
 
     Shared ranks count half of those of whom it is not known who is better.
     """
-    names = list(dict.fromkeys(name for pair in p_better for name in pair))
     above = dict.fromkeys(names, 0)
     doubtful = dict.fromkeys(names, 0)
     corrected = adjusted([p for _, p in p_better.values()])

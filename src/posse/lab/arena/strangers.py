@@ -6,15 +6,39 @@ import functools
 import importlib
 import sys
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from posse import checks
+from posse.lab import described
 from posse.lab.arena import data
 from posse.lab.arena.data import Entrant
 from posse.lab.arena.line_up import Player
+from posse.lab.settings import not_rerunnable
 
 _EXAMPLE = "an own algorithm is named as in mine.py:MyAlgorithm, or module:MyAlgorithm"
+
+
+@dataclass(frozen=True)
+class Own:
+    """An algorithm that is no frozen dataclass, by the name of its class or instance.
+
+    Results are stored by what made them, so it needs a name that tells it from others; with the
+    source of its module this one does.
+    """
+
+    where: str  # 'module:name'
+
+    def __post_init__(self) -> None:
+        module, _, path = self.where.partition(":")
+        found = _algorithm(self.where, importlib.import_module(module), path)
+        object.__setattr__(self, "_algorithm", found)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):  # copies ask for these before there is anything to ask
+            raise AttributeError(name)
+        return getattr(self._algorithm, name)
 
 
 def own(names: Iterable[str], taken: Iterable[str]) -> dict[str, Player]:
@@ -24,8 +48,11 @@ def own(names: Iterable[str], taken: Iterable[str]) -> dict[str, Player]:
         place, _, path = text.rpartition(":")
         if not place or not path:
             raise ValueError(f"{_EXAMPLE}, got {text!r}")
-        algorithm = _algorithm(text, _imported(text, place), path)
-        checks.capable(text, algorithm, ["init", "choose", "learn"], "an algorithm of docs/arena")
+        module = _imported(text, place)
+        algorithm = _algorithm(text, module, path)
+        checks.capable(text, algorithm, ["init", "choose", "learn"], "a class with these")
+        if not_rerunnable(described.algorithm(algorithm)):
+            algorithm = Own(f"{module.__name__}:{path}")
         name = path
         while name in {*taken, *players}:
             name += " (yours)"

@@ -25,6 +25,7 @@ from posse.lab.compiled import (  # noqa: F401
     baselines,
     driver,
     eager,
+    heard,
     indices,
     merge,
     rewards,
@@ -101,8 +102,9 @@ class Engine:
         self.plan = plan_for(simulation)
         self.links = links_of(simulation.network, self.plan)
         self.store_width = 4 * simulation.bandit.n_arms if self.plan.staged else 0
-        if self.plan.merge == "merge_flooding":  # arm and reward of some rounds
+        if self.plan.merge in ("merge_flooding", "merge_eliminating"):  # some rounds' observations
             self.store_width = 2 * int(self.links.constants[0])
+        self.store_width += self.plan.store_width
         if self.plan.merge == "merge_gosine":
             self.store_width = simulation.bandit.n_arms + 3
         self.table = table_for(simulation, self.plan)

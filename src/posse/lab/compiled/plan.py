@@ -12,6 +12,7 @@ from posse.algorithms.dducb import chebyshev
 from posse.algorithms.forced import ForcedStart
 from posse.algorithms.kl_index import kind_of
 from posse.lab.blocks import Simulation
+from posse.lab.compiled import heard_plan
 from posse.networks.gossip import Gossip
 from posse.networks.link_failure import LinkFailure
 from posse.networks.static import Static
@@ -55,7 +56,7 @@ RIVALS = {
     algorithms.GosInE: ("merge_gosine", "choose_gosine"),
     algorithms.DistUCB: ("merge_tracking", "choose_tracking"),
 }
-ALGORITHMS = (*BAYESIAN, *CONSENSUS, algorithms.DDUCB, *RIVALS)
+ALGORITHMS = (*BAYESIAN, *CONSENSUS, algorithms.DDUCB, *RIVALS, *heard_plan.ALGORITHMS)
 # What the kernels can keep of a run besides regret and pulls.
 KEEPS = ("agents", "means", "messages", "beliefs")
 
@@ -76,6 +77,8 @@ class Plan:
     unmixed: int = 0  # rounds without messages
     staged: bool = False  # whether observations wait in the store for the next stage
     stage_length: int = 1
+    hops: int | None = None  # how far observations travel; None: to everybody
+    store_width: int = 0  # numbers that the kernels keep of each agent besides
 
 
 def missing(simulation: Simulation) -> str | None:
@@ -94,6 +97,10 @@ def missing(simulation: Simulation) -> str | None:
         return f"rewards of family {type(simulation.bandit.family).__name__}"
     if type(simulation.network.dynamics) not in MERGES:
         return f"dynamics {type(simulation.network.dynamics).__name__}"
+    if isinstance(algorithm, heard_plan.ALGORITHMS):
+        unknown = heard_plan.missing(simulation)
+        if unknown:
+            return unknown
     kl = type(algorithm) in RIVALS and algorithm.index == "kl"
     if kl and kind_of(simulation.bandit.family) is None:
         return f"the divergence of family {type(simulation.bandit.family).__name__}"
@@ -121,6 +128,8 @@ def plan_for(simulation: Simulation) -> Plan:
     parameter = float(families.ability(rewards, "reward_parameter"))
     if isinstance(simulation.algorithm, BAYESIAN):
         parts = _bayesian_parts(simulation)
+    elif isinstance(simulation.algorithm, heard_plan.ALGORITHMS):
+        parts = heard_plan.parts_of(simulation)
     elif type(simulation.algorithm) in RIVALS:
         parts = _rival_parts(simulation)
     else:
@@ -201,6 +210,8 @@ def levels_for(simulation: Simulation, t: int, end: int) -> Any:
 
     algorithm: Any = simulation.algorithm
     problem = simulation.problem(1)
+    if isinstance(algorithm, heard_plan.ALGORITHMS):
+        return np.array([heard_plan.level_of(simulation, r) for r in range(t, end)])
     if not isinstance(algorithm, BAYESIAN):  # after the forced rounds
         forced = simulation.bandit.n_arms if isinstance(algorithm, ForcedStart) else 0
         return np.array([algorithm.scale(problem, r) if r > forced else 0.0 for r in range(t, end)])
@@ -216,6 +227,8 @@ def table_for(simulation: Simulation, plan: Plan) -> Any:
 
     algorithm: Any = simulation.algorithm
     problem, network = simulation.problem(1), simulation.network
+    if isinstance(algorithm, heard_plan.ALGORITHMS):
+        return heard_plan.table_of(simulation)
     if plan.choose == "choose_consensus":
         index = algorithm.index(problem)
         return np.concatenate([[index.shift, index.weight, index.growing], index.slack])

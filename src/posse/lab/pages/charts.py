@@ -46,7 +46,9 @@ def dots(meaning: str, rows: Sequence[Dot], scale: Scale, lines: Sequence[Line] 
     """Dots and intervals, a row for each; what is off the axis is an arrow at its end."""
     height = _HEAD + _ROW * len(rows)
     drawn = [_grid(tick, scale, height) for tick in scale.ticks(4)]
-    drawn += [_line(line, scale, height) for line in lines if scale.holds(line.at)]
+    lines = [line for line in lines if scale.holds(line.at)]
+    sides = _sides(lines, scale)
+    drawn += [_line(line, scale, height, side) for line, side in zip(lines, sides, strict=True)]
     drawn += [_dot(row, scale, _HEAD + _ROW * (i + 0.5)) for i, row in enumerate(rows)]
     if scale.zero:
         drawn.append(_break(scale, 34))
@@ -104,9 +106,7 @@ def plane(
     if level is not None and y.holds(level.at):
         at = row(level.at)
         drawn.append(element("line", x1="0%", x2="100%", y1=at, y2=at, class_=level.kind))
-        drawn.append(
-            element("text", level.name, x="100%", y=at - 5, text_anchor="end", class_=level.kind)
-        )
+        drawn.append(element("text", level.name, x="0", y=at + 13, class_=level.kind))
     steps = sorted(front, key=lambda point: (point.x, -point.y))
     for one, two in pairwise(steps):
         left, right = _percent(x, one.x), _percent(x, two.x)
@@ -167,13 +167,19 @@ def _grid(tick: float, scale: Scale, height: float) -> Html:
     return Html(line + element("text", label(tick), x=x, y=_HEAD - 12, text_anchor="middle"))
 
 
-def _line(line: Line, scale: Scale, height: float) -> Html:
-    """The name stands on the side that has more room."""
-    place = scale.place(line.at)
-    x, anchor, dx = f"{place:.2f}%", *(("start", 3) if place < 50 else ("end", -3))
-    drawn = element("line", x1=x, x2=x, y1=2, y2=height, class_=line.kind)
-    name = element("text", line.name, x=x, y=12, dx=dx, text_anchor=anchor, class_=line.kind)
-    return Html(drawn + name)
+def _line(line: Line, scale: Scale, height: float, side: str) -> Html:
+    x = _percent(scale, line.at)
+    drawn = element("line", x1=x, x2=x, y1=_HEAD - 8, y2=height, class_=line.kind)
+    return Html(drawn + element("text", line.name, x=x, y=14, text_anchor=side, class_=line.kind))
+
+
+def _sides(lines: Sequence[Line], scale: Scale) -> list[str]:
+    """Where names stand from their lines: away from each other, and inside at the right end."""
+    if len(lines) == 1:
+        place = scale.place(lines[0].at)
+        return ["end" if place > 80 else "start" if place < 20 else "middle"]
+    least = min((line.at for line in lines), default=0.0)
+    return ["end" if line.at == least or scale.place(line.at) > 80 else "start" for line in lines]
 
 
 def _dot(row: Dot, scale: Scale, y: float) -> Html:
@@ -219,4 +225,4 @@ def _foot(tick: float, scale: Scale, ground: float) -> Html:
 def _break(scale: Scale, y: float) -> Html:
     """Where an axis leaves out all between zero and its least number."""
     place = (scale.place(0) + scale.place(scale.low)) / 2
-    return element("text", "⫽", x=f"{place:.2f}%", y=y, text_anchor="middle", class_="break")
+    return element("text", "//", x=f"{place:.2f}%", y=y, text_anchor="middle", class_="break")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from posse.lab.plots import DECADES, WIDE
@@ -42,7 +42,7 @@ class Scale:
     def ticks(self, count: int = 5) -> list[float]:
         """About so many round numbers."""
         found = _log_ticks(self.low, self.high, count) if self.log else []
-        found = found if len(found) > 2 else _linear_ticks(self.low, self.high, count)
+        found = found if len(found) > 1 else _linear_ticks(self.low, self.high, count)
         return [0.0, *found] if self.zero else found
 
 
@@ -90,9 +90,12 @@ def _linear_ticks(low: float, high: float, count: int) -> list[float]:
 
 
 def _log_ticks(low: float, high: float, count: int) -> list[float]:
-    decades = math.log10(high / low)
-    every = max(1, math.ceil(decades / count))
-    parts: Sequence[int] = (1, 2, 5) if 3 * decades <= count + 1 else (1,)
+    """Powers of ten and, where there is room, round numbers between them."""
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    ticks = [float(f"{part}e{power}") for power in powers if power % every == 0 for part in parts]
-    return [tick for tick in ticks if low <= tick <= high]
+    ticks: list[float] = []
+    for parts in ((1, 2, 5), (1, 3), (1,)):
+        every = [float(f"{part}e{power}") for power in powers for part in parts]
+        ticks = [tick for tick in every if low <= tick <= high]
+        if len(ticks) <= count + 1:
+            return ticks
+    return ticks[:: math.ceil(len(ticks) / count)]

@@ -5,6 +5,7 @@ An axis is one key and its list of values, or several keys whose lists run in st
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 import math
@@ -15,8 +16,11 @@ from typing import Any
 import numpy as np
 
 from posse import checks
+from posse.bandits import SiteMeans
 from posse.lab.settings import not_rerunnable, to_data
 from posse.lab.sweeps.keys import path_of
+from posse.named import REPR_ONLY
+from posse.networks import Network
 
 Label = str | int | float | bool
 
@@ -44,7 +48,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Grid:
-    """A product of axes; its cells are in the order of nested loops, the last axis innermost."""
+    """A product of axes, paired lists last; cells are in the order of nested loops."""
 
     axes: tuple[Axis, ...]
 
@@ -56,7 +60,13 @@ class Grid:
                 'grid must be a dict such as {"network.agents": [10, 30]}, '
                 f"got {checks.shown(given)}"
             )
-        axes = tuple(_axis(keys, values) for keys, values in given.items())
+        # paired lists last, as a file has them
+        axes = tuple(
+            sorted(
+                (_axis(keys, values) for keys, values in given.items()),
+                key=lambda axis: len(axis.keys) > 1,
+            )
+        )
         seen: set[tuple[str, ...]] = set()
         for key in (key for axis in axes for key in axis.keys):
             if path_of(key) in seen:
@@ -68,6 +78,18 @@ class Grid:
     def keys(self) -> tuple[str, ...]:
         """All keys, axis by axis."""
         return tuple(key for axis in self.axes for key in axis.keys)
+
+    def short_names(self) -> dict[str, str]:
+        """Each key by as few of its last parts as tell it from the others, for tables."""
+        paths = {key: path_of(key) for key in self.keys}
+        for depth in itertools.count(1):
+            names = {}
+            for key, path in paths.items():
+                place = path[-1].isdecimal()  # in a list, which it says nothing without
+                names[key] = ".".join(path[-depth - place :])
+            if len(set(names.values())) == len(names):
+                break
+        return names
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -134,12 +156,13 @@ def _axis(keys: Any, values: Any) -> Axis:
         mark = json.dumps(plain)
         if mark not in rows:
             rows[mark] = plain
-            texts[mark] = list(map(_label, row))
+            texts[mark] = list(map(_label, plain))
     return Axis(tuple(names), tuple(rows.values()), _told_apart(list(texts.values())))
 
 
 def _plain(key: str, value: Any) -> Any:
-    data = to_data(value)
+    """A value as plain data, as short as somebody would write it in a file."""
+    data = short(value)
     for part in not_rerunnable(data).values():
         raise ValueError(
             f"grid: {key}: {part} has no name by which a file could tell it from others: define "
@@ -148,10 +171,30 @@ def _plain(key: str, value: Any) -> Any:
     return data
 
 
+def short(value: Any) -> Any:
+    """A value as data without what is left at its default; a name without fields is text."""
+    data = to_data(value)
+    has_fields = dataclasses.is_dataclass(value) and not isinstance(value, type | Network)
+    if not has_fields or REPR_ONLY in data:
+        return data
+    for part in dataclasses.fields(value):
+        own = getattr(value, part.name)
+        if part.name not in data or isinstance(own, SiteMeans):
+            continue
+        if type(own) is type(part.default) and own == part.default:
+            del data[part.name]
+        elif dataclasses.is_dataclass(own):
+            data[part.name] = short(own)
+    return data["name"] if list(data) == ["name"] else data
+
+
+def label_of(value: Any) -> Label:
+    """A value as tables and figures show it."""
+    return _label(short(value))
+
+
 def _label(value: Any) -> Label:
-    """A value in a short text, unless it is one or a number."""
-    if isinstance(value, np.generic):
-        value = value.item()
+    """Plain data in a short text, unless it is one or a number."""
     if isinstance(value, bool | int | float | str):
         return value
     if value is None:
@@ -160,9 +203,7 @@ def _label(value: Any) -> Label:
         rest = ", ".join(f"{k}={_label(v)}" for k, v in value.items() if k not in ("name", "graph"))
         name = value.get("name", value.get("graph", ""))
         return f"{name}({rest})" if rest else str(name)
-    if isinstance(value, list | tuple | np.ndarray):
-        return checks.shown([_label(each) for each in value])
-    return checks.shown(value)
+    return checks.shown([_label(each) for each in value])
 
 
 def _told_apart(rows: list[list[Label]]) -> tuple[tuple[Label, ...], ...]:

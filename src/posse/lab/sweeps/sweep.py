@@ -10,23 +10,25 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from posse import checks
 from posse.lab.comparisons import Comparison
 from posse.lab.decode import from_data
+from posse.lab.digests import digest
 from posse.lab.experiments import Experiment
 from posse.lab.jobs import Job
-from posse.lab.part_store import PartStore, digest
-from posse.lab.simulation import jobs_of
-from posse.lab.sweeps import tables
-from posse.lab.sweeps.grid import Grid, Label, words
+from posse.lab.part_store import PartStore
+from posse.lab.sweeps import files, tables
+from posse.lab.sweeps.grid import Grid, Label, short, words
 from posse.lab.sweeps.keys import data_of, put
+from posse.lab.watching import watched
 from posse.lab.work import complete
 
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
+    from matplotlib.axes import Axes
 
 PARTS = "parts"
 
@@ -118,6 +120,11 @@ class Sweep:
         return list(unique.values())
 
     @property
+    def title(self) -> str:
+        """The experiment's title, or how many cells there are."""
+        return self.experiment.title or f"{len(self)} cells"
+
+    @property
     def algorithms(self) -> list[str]:
         """The names of the algorithms of all cells."""
         return list(dict.fromkeys(name for cell in self.plan for name in cell.jobs))
@@ -130,7 +137,9 @@ class Sweep:
         progress: bool = False,
     ) -> None:
         """Compute what is missing."""
-        complete(self.jobs, self.store, executor=executor, threads=threads)
+        jobs = self.jobs
+        with watched(self.title, jobs, self.store, show=progress, here=executor is None) as advance:
+            complete(jobs, self.store, executor=executor, threads=threads, advance=advance)
 
     def __len__(self) -> int:
         return len(self.plan)
@@ -154,7 +163,12 @@ class Sweep:
             )
         for key in wanted:
             checks.choice("key", key, self.grid.keys)
-        found = [cell for cell in self.plan if all(cell.labels[k] == v for k, v in wanted.items())]
+        plain = {key: short(value) for key, value in wanted.items()}
+        found = []
+        for cell in self.plan:
+            settings = self.grid.settings(cell.point)
+            if all(v in (cell.labels[key], settings[key]) for key, v in plain.items()):
+                found.append(cell)
         if len(found) != 1:
             raise KeyError(f"{words(wanted)} is {len(found) or 'no'} cells of {self!r}")
         return found[0]
@@ -178,6 +192,77 @@ class Sweep:
         """
         return tables.dataset(self)
 
+    @overload
+    def plot(
+        self,
+        x: str | None = None,
+        hue: str | None = None,
+        row: None = None,
+        *,
+        where: Mapping[str, Any] | None = None,
+    ) -> Axes: ...
+
+    @overload
+    def plot(
+        self,
+        x: str | None = None,
+        hue: str | None = None,
+        *,
+        row: str,
+        where: Mapping[str, Any] | None = None,
+    ) -> list[Axes]: ...
+
+    def plot(
+        self,
+        x: str | None = None,
+        hue: str | None = None,
+        row: str | None = None,
+        *,
+        where: Mapping[str, Any] | None = None,
+    ) -> Axes | list[Axes]:
+        """Draw regret at the horizon with its 95% interval against a key of the grid.
+
+        x:     a key, at its numbers (on a logarithmic axis if they are far apart) or evenly; the
+               first one of several values if not given
+        hue:   a key, or "algorithm", which it is if not given: a curve for each of its values
+        row:   the same: axes below each other, which are returned as a list
+        where: what to show of the others, as {"network.agents": 30} or a list of values; what has
+               several values must be chosen from or named, since nothing is averaged away
+        """
+        from posse.lab.sweeps import views
+
+        drawn = views.plot(self, x, hue, row, where)
+        return drawn[0] if row is None else drawn
+
+    def heat_map(
+        self,
+        x: str | None = None,
+        y: str | None = None,
+        algorithm: str | None = None,
+        *,
+        where: Mapping[str, Any] | None = None,
+    ) -> Axes:
+        """Draw the regret of one algorithm at the horizon over two keys; `where` as in `plot`."""
+        from posse.lab.sweeps import views
+
+        return views.heat_map(self, x, y, algorithm, where)
+
+    def report(self, folder: str | os.PathLike[str] | None = None) -> Path:
+        """Write a page with figures, the table and all settings: index.html, and files beside it.
+
+        folder: the sweep's own, if not given. The page is self-contained; its path is returned.
+        """
+        from posse.lab.sweeps import page
+
+        return page.write(self, self.folder if folder is None else Path(folder))
+
+    def save(self, folder: str | os.PathLike[str] | None = None) -> list[Path]:
+        """Write table.csv, sweep.nc and sweep.toml, beside the parts unless told where.
+
+        sweep.toml is the sweep as a file, which `read_sweep` reads.
+        """
+        return files.save(self, self.folder if folder is None else Path(folder))
+
 
 def _cell(data: dict[str, Any], grid: Grid, point: tuple[int, ...]) -> Cell:
     """The experiment of a cell and its jobs; what is wrong with it is said with its name."""
@@ -187,17 +272,7 @@ def _cell(data: dict[str, Any], grid: Grid, point: tuple[int, ...]) -> Cell:
         for key, value in grid.settings(point).items():
             put(changed, key, copy.deepcopy(value))
         e = from_data(Experiment, changed)
-        jobs = jobs_of(
-            e.bandit,
-            e.network,
-            e.algorithms,
-            horizon=e.horizon,
-            runs=e.runs,
-            seed=e.seed,
-            engine=e.engine,
-            record=e.record,
-            keep=e.keep,
-        )
+        jobs = e.jobs()
     except ValueError as error:
         raise ValueError(f"the cell {words(labels)}: {error}") from None
     return Cell(point, labels, e, jobs)

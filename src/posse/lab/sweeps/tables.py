@@ -72,3 +72,10 @@ def dataset(sweep: Sweep) -> xr.Dataset:
         arrays["curve"] = ((*dims, "time"), curve)
         coords["time"] = times
     return xr.Dataset(arrays, coords)
+
+
+def for_netcdf(dataset: xr.Dataset) -> xr.Dataset:
+    """The same under names, and with numbers, that the classic format of netCDF knows."""
+    # it refuses slashes, and has whole numbers of 32 bits only
+    names = {str(n): str(n).replace("/", "|") for n in [*dataset.dims, *dataset.coords]}
+    return dataset.rename({old: new for old, new in names.items() if old != new})
