@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from posse.bandits import Bandit, UniformMeans
+from posse.bandits import Bandit, NormalMeans, UniformMeans
 from posse.checks import FrozenArray
 from posse.families import Bernoulli, Bounded, Exponential, Gaussian, Interval, Poisson
 
@@ -144,7 +144,19 @@ def test_uniform_means_take_a_whole_number_written_as_a_float():
     assert Bandit.gaussian(UniformMeans(3.0)).n_arms == 3
 
 
-@pytest.mark.parametrize("means", [[0.5, 0.25], RUNS, UniformMeans(3), two_arms])
+def test_means_drawn_from_a_normal_law():
+    means = NormalMeans(20_000, 1.0, 0.5)
+    drawn = Bandit.gaussian(means).means_of_run(3, np.random.default_rng(1))
+    np.testing.assert_array_equal(drawn, means(np.random.default_rng(1)))
+    # five and a half deviations: once in 26 million seeds
+    assert abs(drawn.mean() - 1.0) < 5.5 * 0.5 / 20_000**0.5
+    assert abs(drawn.std() - 0.5) < 5.5 * 0.5 / 40_000**0.5
+    for fields in ({"n_arms": 1}, {"sd": 0.0}, {"mean": np.inf}):
+        with pytest.raises(ValueError, match=f"{next(iter(fields))} must be"):
+            NormalMeans(**{"n_arms": 3, **fields})
+
+
+@pytest.mark.parametrize("means", [[0.5, 0.25], RUNS, UniformMeans(3), NormalMeans(3), two_arms])
 def test_bandits_are_values(means):
     bandit, same = Bandit.gaussian(means), Bandit.gaussian(means)
     assert bandit == same

@@ -18,6 +18,7 @@ MODULES = (
     "posse.bandits",
     "posse.beliefs",
     "posse.families",
+    "posse.interop.pettingzoo",
     "posse.lab",
     "posse.live",
     "posse.networks",

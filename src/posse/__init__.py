@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from posse import bandits as bandits
     from posse import beliefs as beliefs
     from posse import families as families
+    from posse import interop as interop
     from posse import lab as lab
     from posse import live as live
     from posse import networks as networks
@@ -18,17 +19,24 @@ if TYPE_CHECKING:
     from posse import sites as sites
     from posse import theory as theory
     from posse.algorithms import DDUCB as DDUCB
+    from posse.algorithms import DPE2 as DPE2
     from posse.algorithms import Centralized as Centralized
+    from posse.algorithms import ComEx as ComEx
+    from posse.algorithms import CoopSE as CoopSE
     from posse.algorithms import CoopUCB as CoopUCB
     from posse.algorithms import CoopUCB2 as CoopUCB2
     from posse.algorithms import CoopUCL as CoopUCL
     from posse.algorithms import Decentralized as Decentralized
     from posse.algorithms import DiscountedUCB as DiscountedUCB
+    from posse.algorithms import DistUCB as DistUCB
     from posse.algorithms import Flooding as Flooding
+    from posse.algorithms import FollowYourLeader as FollowYourLeader
+    from posse.algorithms import GosInE as GosInE
     from posse.algorithms import Isolated as Isolated
     from posse.algorithms import PartialPooling as PartialPooling
     from posse.algorithms import SlidingWindowUCB as SlidingWindowUCB
     from posse.algorithms import Tree as Tree
+    from posse.algorithms import UCBNetwork as UCBNetwork
     from posse.bandits import Bandit as Bandit
     from posse.calibration import calibrated as calibrated
     from posse.lab import Comparison as Comparison
@@ -42,6 +50,10 @@ if TYPE_CHECKING:
     from posse.lab.experiments import experiment_of as experiment_of
     from posse.lab.experiments import read_experiment as read_experiment
     from posse.lab.experiments import write_experiment as write_experiment
+    from posse.lab.sweeps.files import read_sweep as read_sweep
+    from posse.lab.sweeps.files import write_sweep as write_sweep
+    from posse.lab.sweeps.sweep import Sweep as Sweep
+    from posse.lab.sweeps.sweep import sweep as sweep
     from posse.live.agent import Agent as Agent
     from posse.policies import BayesUCB as BayesUCB
     from posse.policies import Greedy as Greedy
@@ -59,6 +71,7 @@ _MODULES = (
     "bandits",
     "beliefs",
     "families",
+    "interop",
     "lab",
     "live",
     "networks",
@@ -72,14 +85,21 @@ _ORIGIN = {
     "BayesUCB": "posse.policies",
     "Centralized": "posse.algorithms",
     "Comparison": "posse.lab",
+    "ComEx": "posse.algorithms",
+    "CoopSE": "posse.algorithms",
     "CoopUCB": "posse.algorithms",
     "CoopUCB2": "posse.algorithms",
     "CoopUCL": "posse.algorithms",
     "DDUCB": "posse.algorithms",
+    "DPE2": "posse.algorithms",
     "DiscountedUCB": "posse.algorithms",
+    "DistUCB": "posse.algorithms",
     "Flooding": "posse.algorithms",
+    "FollowYourLeader": "posse.algorithms",
     "SlidingWindowUCB": "posse.algorithms",
+    "UCBNetwork": "posse.algorithms",
     "Decentralized": "posse.algorithms",
+    "GosInE": "posse.algorithms",
     "Greedy": "posse.policies",
     "Isolated": "posse.algorithms",
     "PartialPooling": "posse.algorithms",
@@ -97,6 +117,10 @@ _ORIGIN = {
     "paired_difference": "posse.lab",
     "read_experiment": "posse.lab.experiments",
     "simulate": "posse.lab",
+    "Sweep": "posse.lab.sweeps.sweep",
+    "sweep": "posse.lab.sweeps.sweep",
+    "read_sweep": "posse.lab.sweeps.files",
+    "write_sweep": "posse.lab.sweeps.files",
     "write_experiment": "posse.lab.experiments",
     "Verdict": "posse.stopping",
     "summarise": "posse.summary",

@@ -63,8 +63,8 @@ class Decoder:
         if isinstance(hint, type) and dataclasses.is_dataclass(hint):
             return self.fields(hint, data)
         origin, arguments = typing.get_origin(hint), typing.get_args(hint)
-        if origin is Callable:
-            return _function(data)
+        if origin is Callable:  # an object that is called like one is a table of its fields
+            return self.entry({}, data) if isinstance(data, Mapping) else _function(data)
         if origin is Mapping:
             return {name: self.at(name, arguments[1], item) for name, item in table(data).items()}
         if origin is tuple:

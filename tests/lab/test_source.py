@@ -33,6 +33,7 @@ def test_equal_sources_have_equal_hashes(copied):
         ("networks/weights.py", True),
         ("lab/plots.py", False),
         ("lab/paper/page.py", False),
+        ("lab/pages/document.py", False),
         ("cli/run.py", False),
         ("live/agent.py", False),
     ],

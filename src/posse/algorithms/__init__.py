@@ -4,17 +4,24 @@ from typing import Any
 
 from posse.algorithms.algorithm import Algorithm, Heard, Problem
 from posse.algorithms.centralized import Centralized
+from posse.algorithms.comex import ComEx
+from posse.algorithms.coop_se import CoopSE
 from posse.algorithms.coop_ucb import CoopUCB
 from posse.algorithms.coop_ucb2 import CoopUCB2
 from posse.algorithms.coop_ucl import CoopUCL
 from posse.algorithms.dducb import DDUCB
 from posse.algorithms.decentralized import Decentralized
 from posse.algorithms.discounted_ucb import DiscountedUCB
+from posse.algorithms.dist_ucb import DistUCB
+from posse.algorithms.dpe2 import DPE2
 from posse.algorithms.flooding import Flooding
+from posse.algorithms.follow_your_leader import FollowYourLeader
+from posse.algorithms.gosine import GosInE
 from posse.algorithms.isolated import Isolated
 from posse.algorithms.partial_pooling import PartialPooling
 from posse.algorithms.sliding_window_ucb import SlidingWindowUCB
 from posse.algorithms.tree import Tree
+from posse.algorithms.ucb_network import UCBNetwork
 
 ALGORITHMS: dict[str, Any] = {
     "decentralized": Decentralized,
@@ -29,23 +36,37 @@ ALGORITHMS: dict[str, Any] = {
     "dducb": DDUCB,
     "discounted-ucb": DiscountedUCB,
     "sliding-window-ucb": SlidingWindowUCB,
+    "dpe2": DPE2,
+    "gosine": GosInE,
+    "dist-ucb": DistUCB,
+    "ucb-network": UCBNetwork,
+    "follow-your-leader": FollowYourLeader,
+    "comex": ComEx,
+    "coop-se": CoopSE,
 }
 
 __all__ = [
     "ALGORITHMS",
     "DDUCB",
+    "DPE2",
     "Algorithm",
     "Centralized",
+    "ComEx",
+    "CoopSE",
     "CoopUCB",
     "CoopUCB2",
     "CoopUCL",
     "Decentralized",
     "DiscountedUCB",
+    "DistUCB",
     "Flooding",
+    "FollowYourLeader",
+    "GosInE",
     "Heard",
     "Isolated",
     "PartialPooling",
     "Problem",
     "SlidingWindowUCB",
     "Tree",
+    "UCBNetwork",
 ]

@@ -84,7 +84,7 @@ class Flooding(Timed):
             known=np.zeros((n_runs, n_agents, n_agents), dtype=np.int64),
             log=[],
             first=1,
-            listeners=_listeners(problem.network.weights, n_runs, n_agents) if static else None,
+            listeners=listeners_of(problem.network.weights, n_runs, n_agents) if static else None,
             network=problem.network,
         )
 
@@ -118,7 +118,7 @@ class Flooding(Timed):
         known = state.known.copy()
         agents = np.arange(n_agents)
         known[:, agents, agents] = state.first + len(log) - 1
-        listeners = state.listeners or _listeners(weights, n_runs, n_agents)
+        listeners = state.listeners or listeners_of(weights, n_runs, n_agents)
         rows = known.reshape(-1, n_agents)[listeners.sources]
         heard = np.maximum.reduceat(rows, listeners.starts, axis=0).reshape(known.shape)
         belief = self._faded(state) + _evidence(state, log, state.known, heard, self.fading)
@@ -145,12 +145,12 @@ class Flooding(Timed):
             told = np.maximum(rows[listeners.sources] - lacks, 0).sum(axis=1)
             heard = np.add.reduceat(told, listeners.starts)
             return np.asarray(2.0 * heard.reshape(len(links), -1).sum(axis=1))
-        by_round = _observations_sent(state.network)
+        by_round = observations_sent(state.network)
         return np.full(len(links), 2.0 * by_round[min(t, len(by_round)) - 1])
 
 
 @functools.lru_cache(maxsize=32)
-def _observations_sent(network: Network) -> IntArray:
+def observations_sent(network: Network) -> IntArray:
     """How many observations cross the links of a static network in rounds 1, 2, ..., all together.
 
     An observation crosses from j to i, who hears j, when j is d hops from its source and i is
@@ -159,7 +159,7 @@ def _observations_sent(network: Network) -> IntArray:
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import shortest_path
 
-    listeners = _listeners(network.weights, 1, network.n_agents)
+    listeners = listeners_of(network.weights, 1, network.n_agents)
     hears = np.repeat(np.arange(network.n_agents), listeners.counts)
     other = hears != listeners.sources
     hearer, speaker = hears[other], listeners.sources[other]
@@ -173,7 +173,7 @@ def _observations_sent(network: Network) -> IntArray:
     return np.cumsum(by_distance)
 
 
-def _listeners(weights: Any, n_runs: int, n_agents: int) -> Listeners:
+def listeners_of(weights: Any, n_runs: int, n_agents: int) -> Listeners:
     """Who hears whom by the positive entries of W(t)."""
     everyone = np.broadcast_to(np.eye(n_agents), (n_runs, n_agents, n_agents))
     hears = as_operator(weights) @ everyone > 0

@@ -6,7 +6,7 @@ Rewards may come late: see `delays`.
 from posse.bandits.bandit import Bandit
 from posse.bandits.delays import DELAYS, Delay, GeometricDelay
 from posse.bandits.drift import DRIFTS, Drift, RandomWalk, Rotation, Sines
-from posse.bandits.means import MEANS, SiteMeans, UniformMeans
+from posse.bandits.means import MEANS, NormalMeans, SiteMeans, UniformMeans
 
 __all__ = [
     "DELAYS",
@@ -16,6 +16,7 @@ __all__ = [
     "Delay",
     "Drift",
     "GeometricDelay",
+    "NormalMeans",
     "RandomWalk",
     "Rotation",
     "Sines",

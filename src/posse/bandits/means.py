@@ -40,6 +40,28 @@ class UniformMeans:
 
 
 @dataclass(frozen=True)
+class NormalMeans:
+    """Means drawn from N(mean, sd^2) in each run, for families of means on the whole line.
+
+    >>> posse.Bandit.gaussian(posse.bandits.NormalMeans(100, sd=0.5)).n_arms
+    100
+    """
+
+    n_arms: int
+    mean: float = 0.0
+    sd: float = 1.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "n_arms", checks.whole("n_arms", self.n_arms, at_least=2))
+        checks.number("mean", self.mean)
+        checks.number("sd", self.sd, above=0)
+
+    def __call__(self, generator: np.random.Generator) -> FloatArray:
+        """One draw of the means: (K,)."""
+        return generator.normal(self.mean, self.sd, self.n_arms)
+
+
+@dataclass(frozen=True)
 class SiteMeans:
     """Each agent's own means, drawn in each run around those of the arms: sites that differ.
 
@@ -85,4 +107,4 @@ def at_sites(means: ArrayLike | Means, site_sd: ArrayLike | None) -> Any:
 
 
 # Ways to draw the means of arms by the names that files know; any other is 'module:function'.
-MEANS: dict[str, Any] = {"uniform": UniformMeans, "sites": SiteMeans}
+MEANS: dict[str, Any] = {"uniform": UniformMeans, "normal": NormalMeans, "sites": SiteMeans}

@@ -12,6 +12,7 @@ import typer
 import posse
 from posse.cli import (
     agent,
+    arena,
     certs,
     export,
     inspect,
@@ -22,6 +23,7 @@ from posse.cli import (
     run,
     status,
     swarm,
+    sweep,
 )
 from posse.cli.errors import Mistake
 from posse.cli.running import interruptible
@@ -47,6 +49,8 @@ Operators run agents that learn. First: [bold]posse new berlin paris[/bold], the
 for _panel, _command, _examples, _line in (
     (LAB, paper.paper, paper.EXAMPLES, "Reproduce the paper's figures as a report."),
     (LAB, run.run, run.EXAMPLES, "Run an experiment file: a table, a result, a figure."),
+    (LAB, sweep.sweep, sweep.EXAMPLES, "Run an experiment over a grid of its settings."),
+    (LAB, arena.arena, arena.EXAMPLES, "Rank all algorithms, and yours, on a suite."),
     (LAB, inspect.inspect, inspect.EXAMPLES, "Show a network's size, degrees and spectral gap."),
     (LIVE, new.new, new.EXAMPLES, "Write what some agents need: settings and certificates."),
     (LIVE, agent.agent, agent.EXAMPLES, "Run a live agent, which answers over HTTP."),

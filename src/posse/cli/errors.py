@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -49,3 +50,13 @@ def token_in(file: Path) -> str:
         return file.read_text(encoding="ascii").strip()
     except UnicodeDecodeError:
         raise ValueError(f"{file} is not a token: it must be one line of ASCII") from None
+
+
+@contextmanager
+def goes_on() -> Iterator[None]:
+    """Say, when somebody stops a command that keeps what is done, how to go on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        print("posse: what is done is kept; the same command goes on from here", file=sys.stderr)
+        raise

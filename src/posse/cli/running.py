@@ -82,6 +82,19 @@ def interruptible() -> Iterator[None]:
             timer.join()
 
 
+@contextmanager
+def sigterm_interrupts() -> Iterator[None]:
+    """Let SIGTERM do what Ctrl-C does, so that no process is left behind and nothing lost."""
+    if threading.current_thread() is not threading.main_thread():  # who alone hears signals
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 def say(line: str) -> None:
     """Print a line, if there is still anybody to read it."""
     try:

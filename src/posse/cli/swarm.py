@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import signal
 import tempfile
 import time
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from posse.cli.errors import live, mistakes
+from posse.cli.running import sigterm_interrupts
 
 if TYPE_CHECKING:
     from posse.live.swarm import Count, Site, Swarm
@@ -72,7 +72,7 @@ def swarm(
         lost = checks.number("--loss", LOSS if loss is None else loss, at_least=0, at_most=0.95)
         links = [(int(a), int(b)) for a, b in getattr(networks, graph)(agents).edges]
         means = {f"option-{k}": round(0.7 - 0.4 * k / (arms - 1), 3) for k in range(arms)}
-        with _interruptible(), _place(folder) as place:
+        with sigterm_interrupts(), _place(folder) as place:
             settings = swarms.agent_settings(agents, list(means), exchange)
             sites = (
                 swarms.in_memory(place, links, settings, lost, seed)
@@ -84,16 +84,6 @@ def swarm(
             counts = _run(made, seconds, kill, near)
             if not _summarise(made, counts, near):
                 raise typer.Exit(1)
-
-
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """Let SIGTERM do what Ctrl-C does, so that no process is left behind."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager

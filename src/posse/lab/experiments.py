@@ -9,13 +9,12 @@ from __future__ import annotations
 import dataclasses
 import os
 import sys
-import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 from posse import checks
 from posse.algorithms import Algorithm
@@ -25,11 +24,15 @@ from posse.lab import ranges, toml
 from posse.lab.comparisons import Comparison
 from posse.lab.decode import from_data
 from posse.lab.files import atomic_write
+from posse.lab.jobs import Job
+from posse.lab.preparation import try_out
 from posse.lab.recording import recorded_rounds
 from posse.lab.results import Result
 from posse.lab.settings import not_rerunnable, to_data
-from posse.lab.simulation import compare, engine_of_each
+from posse.lab.simulation import compare, engine_of_each, jobs_of
 from posse.networks import Network
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -95,6 +98,22 @@ class Experiment:
         """The number of runs."""
         return len(ranges.runs_of(self.runs))
 
+    def jobs(self) -> dict[str, Job]:
+        """What is to be played, by name: checked, and strangers' parts tried out."""
+        jobs = jobs_of(
+            self.bandit,
+            self.network,
+            self.algorithms,
+            horizon=self.horizon,
+            runs=self.runs,
+            seed=self.seed,
+            engine=self.engine,
+            record=self.record,
+            keep=self.keep,
+        )
+        try_out(jobs)
+        return jobs
+
     def run(
         self,
         *,
@@ -137,6 +156,11 @@ def read_experiment(path: str | os.PathLike[str]) -> Experiment:
 
     Modules of functions may be installed, or lie beside the file.
     """
+    return read_file(path, experiment_from_toml)
+
+
+def read_file(path: str | os.PathLike[str], build: Callable[[str], T]) -> T:
+    """What a file's text describes; modules beside it can be imported meanwhile."""
     try:
         text = Path(path).read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -147,17 +171,18 @@ def read_experiment(path: str | os.PathLike[str]) -> Experiment:
         raise ValueError(f"{path} cannot be read: {error.strerror}") from None
     with _importable(Path(path).parent):
         try:
-            return experiment_from_toml(text)
+            return build(text)
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from None
 
 
 def experiment_from_toml(text: str) -> Experiment:
     """Build the experiment that TOML text describes."""
-    try:
-        data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ValueError(f"this is not TOML: {error}") from None
+    data = toml.read(text)
+    if "sweep" in data:
+        raise ValueError(
+            "the table [sweep] makes it a sweep: posse sweep runs it, posse.read_sweep reads it"
+        )
     return from_data(Experiment, data)
 
 

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+TEMPORARY = ".posse-"  # how names of files begin that are being written
+
 
 @contextmanager
 def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
@@ -19,7 +21,7 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
     if not target.parent.is_dir():
         raise ValueError(f"{path} cannot be written: there is no folder {target.parent}")
     # not mkstemp, whose files only their owner may read; the suffix stays for those who look at it
-    temporary = target.parent / f".posse-{secrets.token_hex(8)}{target.suffix}"
+    temporary = target.parent / f"{TEMPORARY}{secrets.token_hex(8)}{target.suffix}"
     try:
         yield temporary
         _flush(temporary)

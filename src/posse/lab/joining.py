@@ -50,6 +50,22 @@ def concat(parts: Any) -> Any:
     return Comparison(results)
 
 
+def some_runs(result: Result, runs: range) -> Result:
+    """Some of the runs of a result, by their numbers: equal to one call with those."""
+    if runs == result.run_numbers:
+        return result
+    first = result.run_numbers.start
+    part = slice(runs.start - first, runs.stop - first)
+    return Result(
+        result.times,
+        result.regret[part],
+        result.pulls[part],
+        result.engine,
+        result.settings | {"runs": ranges.to_setting(runs)},
+        {name: array[part] for name, array in result.kept.items()},
+    )
+
+
 def _joined(parts: Sequence[Result], who: str = "") -> Result:
     """One result of the runs of all."""
     ordered = sorted(parts, key=lambda part: part.run_numbers.start)

@@ -87,7 +87,7 @@ def draw_result(
     mean, _, low, high = mean_interval(regret)
     if bands == "quantiles":
         low, high = np.quantile(regret, (0.05, 0.95), axis=0)
-    options = _look(len(axes.lines), points=len(times)) | normalize_kwargs(line_options, Line2D)
+    options = look(len(axes.lines), points=len(times)) | normalize_kwargs(line_options, Line2D)
     (line,) = axes.plot(times, mean, label=label, **options)
     if result.runs > 1:
         axes.fill_between(
@@ -115,7 +115,7 @@ def draw_comparison(
     set_logarithmic(axes, log)
     if title is not None:
         axes.set_title(title, parse_math=False)
-    if not _label_ends(axes, lines):
+    if not label_ends(axes, lines):
         # long handles: a short one does not show which line style it is
         legend = axes.legend(frameon=False, handlelength=3)
         for text in legend.get_texts():  # a name with dollar signs is no formula
@@ -131,11 +131,16 @@ def set_logarithmic(axes: Axes, log: bool | str) -> None:
     if "y" not in _LOGS[log]:
         return
     heights = np.concatenate([np.asarray(line.get_ydata(), float) for line in axes.lines])
-    seen = heights[heights > 0]
-    if seen.size:  # where all is zero there is no logarithm
+    if (bottom := log_bottom(heights)) is not None:
         axes.set_yscale("log", nonpositive="clip")
         # bands reach down to zero, and the axis would follow them
-        axes.set_ylim(bottom=0.8 * max(seen.min(), seen.max() / 10**DECADES))
+        axes.set_ylim(bottom=bottom)
+
+
+def log_bottom(heights: NDArray[np.float64]) -> float | None:
+    """Where a logarithmic axis of these begins; None where all is zero, which has no logarithm."""
+    seen = heights[heights > 0]
+    return float(0.8 * max(seen.min(), seen.max() / 10**DECADES)) if seen.size else None
 
 
 def is_wide(results: ArrayLike) -> bool:
@@ -171,7 +176,7 @@ def save_figure(figure: Figure, path: str | os.PathLike[str], dpi: float = 200) 
         figure.savefig(temporary, format=kind, dpi=dpi, metadata=undated)
 
 
-def _label_ends(axes: Axes, lines: list[Line2D]) -> bool:
+def label_ends(axes: Axes, lines: list[Line2D]) -> bool:
     """Write each curve's name and last value beside its end, if there is room for all of them.
 
     Labels stand outside the axes, so the figure's layout must make room for them.
@@ -181,7 +186,7 @@ def _label_ends(axes: Axes, lines: list[Line2D]) -> bool:
     points = 72 / figure.dpi  # of a pixel
     box = axes.get_window_extent()
     ends = [tuple(np.asarray(line.get_xydata())[-1]) for line in lines]
-    texts = [f"{line.get_label()}  {_short(y)}" for line, (_, y) in zip(lines, ends, strict=True)]
+    texts = [f"{line.get_label()}  {short(y)}" for line, (_, y) in zip(lines, ends, strict=True)]
     too_wide = max(map(len, texts)) * 0.55 * _LABEL > 0.4 * figure.get_figwidth() * 72
     if figure.get_layout_engine() is None or too_wide:
         return False
@@ -215,7 +220,7 @@ def _label_ends(axes: Axes, lines: list[Line2D]) -> bool:
     return True
 
 
-def _short(value: float) -> str:
+def short(value: float) -> str:
     """A number of three digits, or all before its point."""
     return f"{value:.0f}" if abs(value) >= 100 else f"{value:#.3g}"
 
@@ -230,7 +235,7 @@ def _shown(length: int) -> NDArray[np.intp]:
     return np.unique(np.rint(np.concatenate([even, decades])).astype(np.intp))
 
 
-def _look(index: int, points: int) -> dict[str, Any]:
+def look(index: int, points: int) -> dict[str, Any]:
     """Give curve number `index` a colour and a line style, which tells it apart in grey too."""
     dash = DASHES[index % len(DASHES)]
     look = {"color": COLOURS[index % len(COLOURS)], "linestyle": (0, dash) if dash else "-"}

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from posse.algorithms.algorithm import Problem
-from posse.families import FAMILIES, Grid
-from posse.families.family import name_of
 from posse.lab.blocks import Advance, Block, Simulation, in_parts, play_blocks
 from posse.lab.keep import coordinates_of
 from posse.lab.late import LateRewards
-from posse.lab.tally import Tally, first_cells
-from posse.lab.worlds import World
-from posse.randomness import FloatArray, Streams
+from posse.lab.rounds import Rounds
+from posse.lab.tally import Tally
+from posse.randomness import Streams
 
 # Arrays of about this many numbers stay in the processor's cache.
 _BLOCK_ELEMENTS = 32_768
@@ -31,24 +29,18 @@ def simulate_block(
     """
     s = simulation
     problem = s.problem(len(runs))
-    world = World(s, runs)
+    played = Rounds(s, runs)
     to_policy = Streams.of(s.seed, runs, "policy")
-    to_rewards = Streams.of(s.seed, runs, "rewards")
-    to_network = Streams.of(s.seed, runs, "network")
-    draw_weights = s.network.sampler(len(runs))
 
     state = s.algorithm.init(problem)
-    tally = Tally(s, problem, runs, world, state)
-    first_cell = first_cells(world.means)
-    draw_rewards = _drawing(s.bandit.family)
+    tally = Tally(s, problem, runs, played.world, state)
     late = LateRewards(s, runs) if s.bandit.delay is not None else None
+    prepare = getattr(s.algorithm, "prepare", None)
     for t in range(1, (rounds or s.horizon) + 1):
+        state = prepare(state, t, to_policy) if prepare else state
         chosen = s.algorithm.choose(state, t, to_policy)
         arms = _checked(s.algorithm, chosen, problem)  # (R, N)
-        world.begin(t)
-        cells = first_cell + arms  # take_along_axis, which is slower, finds them twice
-        rewards = draw_rewards(world.means.take(cells), to_rewards)  # (R, N)
-        weights = draw_weights(to_network, t)  # W(t)
+        cells, rewards, weights = played.play(t, arms)
         if late is None:
             state = s.algorithm.learn(state, arms, rewards, weights)
         else:
@@ -69,31 +61,6 @@ def _checked(algorithm: Any, arms: Any, problem: Problem) -> NDArray[np.intp]:
             f"{n_arms - 1} in shape {shape} (runs, agents), got {array.dtype} {array.shape}"
         )
     return array.astype(np.intp, copy=False)
-
-
-def _drawing(family: Any) -> Callable[[FloatArray, Streams], FloatArray]:
-    """How a family draws rewards: one of the user's may draw anything, so it is looked at."""
-    if type(family) in FAMILIES.values() and not isinstance(family, Grid):
-        drawn: Callable[[FloatArray, Streams], FloatArray] = family.draw_rewards
-        return drawn
-    low, high = family.rewards.low, family.rewards.high
-
-    def checked(means: FloatArray, generator: Streams) -> FloatArray:
-        rewards = np.asarray(family.draw_rewards(means, generator), dtype=np.float64)
-        if rewards.shape != means.shape:
-            raise ValueError(
-                f"family {name_of(family)!r} must draw a reward for each mean, in shape "
-                f"{means.shape} (runs, agents), got {rewards.shape}"
-            )
-        within = (rewards >= low) & (rewards <= high) & np.isfinite(rewards)
-        if not within.all():
-            raise ValueError(
-                f"family {name_of(family)!r} must draw finite rewards in {family.rewards}, "
-                f"got {float(rewards[~within][0])!r}"
-            )
-        return rewards
-
-    return checked
 
 
 def blocks(simulation: Simulation, runs: range) -> list[range]:

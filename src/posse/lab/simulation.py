@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from posse import checks
+from posse.algorithms import ALGORITHMS
 from posse.algorithms.algorithm import Algorithm
 from posse.algorithms.forced import ForcedStart
 from posse.bandits import Bandit
@@ -31,6 +32,8 @@ from posse.networks.network import Network
 
 ENGINES = ("auto", "compiled", "reference")
 _Run = Callable[..., Block]
+# Whose `check(problem)` is asked: a stranger's may mean anything.
+_CHECKING = (ForcedStart, *ALGORITHMS.values())
 
 
 def simulate(
@@ -122,6 +125,7 @@ def jobs_of(
     task = _Task.checked(bandit, network, horizon, runs, seed, 1, record, keep)
     entries = _entries(algorithms, engine)
     simulations, engines = task.planned(entries)
+    task.warn_of_short_memory(simulations)
     return {
         entry.bar: Job(simulation, task.runs, its_engine)
         for entry, simulation, its_engine in zip(entries, simulations, engines, strict=True)
@@ -140,9 +144,25 @@ def simulate_some(
     Run r depends on the simulation and on r only, so runs can be played anywhere and joined.
     """
     engine = engine or ("reference" if plan.missing(simulation) else "compiled")
-    settings = _settings(simulation, runs, engine)
-    run = _runner(engine, [_of_run(simulation, runs[0])], Bars())
-    return _result(simulation, runs, run, settings, threads, advance)
+    block = play_some(simulation, runs, threads, advance, engine)
+    return result_of(simulation, runs, engine, block)
+
+
+def play_some(
+    simulation: Simulation,
+    runs: range,
+    threads: int,
+    advance: Callable[[int], None],
+    engine: str,
+) -> Block:
+    """The numbers of some runs, which can be played elsewhere; `result_of` says what they are."""
+    run = _runner(engine, [of_run(simulation, runs[0])], Bars())
+    return _play(simulation, runs, run, threads, advance)
+
+
+def result_of(simulation: Simulation, runs: range, engine: str, block: Block) -> Result:
+    """The result that the numbers of some runs are."""
+    return _result(simulation, block, settings_of(simulation, runs, engine))
 
 
 def engine_of_each(engine: Any, algorithms: Iterable[str]) -> dict[str, str]:
@@ -226,18 +246,16 @@ class _Task:
         """
         simulations, engines = self.planned(entries)
         settings = [
-            _settings(simulation, self.runs, engine)
+            settings_of(simulation, self.runs, engine)
             for simulation, engine in zip(simulations, engines, strict=True)
         ]
         parts.warn_of_what_cannot_be_rerun(settings, stacklevel=3)
-        for simulation in simulations:
-            of_first = _of_run(simulation, self.runs[0]).network
-            parts.warn_of_short_memory(simulation.algorithm, of_first, self.keep, stacklevel=3)
+        self.warn_of_short_memory(simulations)
         if try_out:
             two = self.runs[: 1 if self.network.is_recipe else 2]
             for entry, simulation, engine in zip(entries, simulations, engines, strict=True):
                 if engine == "reference":
-                    rehearse(entry.label, _of_run(simulation, two[0]), two)
+                    rehearse(entry.label, of_run(simulation, two[0]), two)
         results = []
         total = len(self.runs) * self.horizon
         with progress_bar([entry.bar for entry in entries], total=total, show=progress) as bars:
@@ -245,7 +263,7 @@ class _Task:
                 engine: _runner(
                     engine,
                     [
-                        _of_run(simulation, self.runs[0])
+                        of_run(simulation, self.runs[0])
                         for simulation, its in zip(simulations, engines, strict=True)
                         if its == engine
                     ],
@@ -255,10 +273,15 @@ class _Task:
             }
             for k, simulation in enumerate(simulations):
                 run, advance = runners[engines[k]], bars.advance_of(entries[k].bar)
-                results.append(
-                    _result(simulation, self.runs, run, settings[k], self.threads, advance)
-                )
+                block = _play(simulation, self.runs, run, self.threads, advance)
+                results.append(_result(simulation, block, settings[k]))
         return results
+
+    def warn_of_short_memory(self, simulations: Iterable[Simulation]) -> None:
+        """Say where beliefs that are kept will be surer than their evidence."""
+        for simulation in simulations:
+            of_first = of_run(simulation, self.runs[0]).network
+            parts.warn_of_short_memory(simulation.algorithm, of_first, self.keep, stacklevel=4)
 
     def planned(self, entries: Sequence[_Entry]) -> tuple[list[Simulation], list[str]]:
         """The simulation of each algorithm and its engine; refused where one cannot be played."""
@@ -266,7 +289,7 @@ class _Task:
         # by bad luck when others have been played.
         self.network.of_run(self.seed, self.runs[0], most_draws=100)
         simulations = [self._simulation(entry) for entry in entries]
-        worlds.check_drift(_of_run(simulations[0], self.runs[0]), self.runs[0])
+        worlds.check_drift(of_run(simulations[0], self.runs[0]), self.runs[0])
         models = [simulation.model for simulation in simulations]
         check_size(self.bandit, self.network, len(self.runs), len(self.times), self.keep, models)
         return simulations, _engines(entries, simulations)
@@ -277,21 +300,13 @@ class _Task:
         simulation = Simulation(
             self.bandit, self.network, algorithm, self.horizon, self.seed, self.times, self.keep
         )
-        if isinstance(algorithm, ForcedStart):
-            algorithm.check(_of_run(simulation, self.runs[0]).problem(1))
+        if isinstance(algorithm, _CHECKING) and hasattr(algorithm, "check"):
+            algorithm.check(of_run(simulation, self.runs[0]).problem(1))
         return simulation
 
 
-def _result(
-    simulation: Simulation,
-    runs: range,
-    run: _Run,
-    settings: dict[str, Any],
-    threads: int,
-    advance: Callable[[int], None],
-) -> Result:
+def _result(simulation: Simulation, block: Block, settings: dict[str, Any]) -> Result:
     """The result of some runs."""
-    block = _play(simulation, runs, run, threads, advance)
     arrays: list[NDArray[Any]] = [block.regret, block.pulls, *block.kept.values()]
     for array in arrays:
         array.setflags(write=False)  # so that a Result need not copy it
@@ -307,14 +322,14 @@ def _play(
     if not simulation.network.is_recipe:
         return run(simulation, runs, threads, advance)
     return play_blocks(
-        lambda part, go_on: run(_of_run(simulation, part[0]), part, 1, go_on),
+        lambda part, go_on: run(of_run(simulation, part[0]), part, 1, go_on),
         in_parts(runs, 1),
         threads,
         advance,
     )
 
 
-def _of_run(simulation: Simulation, run: int) -> Simulation:
+def of_run(simulation: Simulation, run: int) -> Simulation:
     """The simulation on the graph of one run."""
     network = simulation.network.of_run(simulation.seed, run)
     return dataclasses.replace(simulation, network=network)
@@ -346,7 +361,7 @@ def _runner(engine: str, simulations: Iterable[Simulation], bars: Bars) -> _Run:
     return compiled.run
 
 
-def _settings(simulation: Simulation, runs: range, engine: str) -> dict[str, Any]:
+def settings_of(simulation: Simulation, runs: range, engine: str) -> dict[str, Any]:
     """All that a rerun needs, as plain data."""
     s = simulation
     return {

@@ -1,16 +1,26 @@
-"""Plain data as TOML text: the half that `tomllib` leaves out."""
+"""Plain data as TOML text, the half that `tomllib` leaves out, and back."""
 
 from __future__ import annotations
 
 import json
 import re
+import tomllib
 from collections.abc import Mapping
 from typing import Any
 
 
-def section(path: tuple[str, ...], table: Mapping[str, Any]) -> str:
-    """One line per value under the header [path]; no header for the empty path."""
-    header = [f"[{'.'.join(map(key, path))}]"] if path else []
+def read(text: str) -> dict[str, Any]:
+    """The data in TOML text."""
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"this is not TOML: {error}") from None
+
+
+def section(path: tuple[str, ...], table: Mapping[str, Any], one_of_many: bool = False) -> str:
+    """One line per value under the header [path], or [[path]]; no header for the empty path."""
+    name = f"[{'.'.join(map(key, path))}]"
+    header = [f"[{name}]" if one_of_many else name] if path else []
     return "\n".join([*header, *(f"{key(name)} = {value(item)}" for name, item in table.items())])
 
 

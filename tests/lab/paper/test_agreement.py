@@ -7,8 +7,8 @@ import pytest
 
 from posse.lab.paper import published
 from posse.lab.paper.panels import panel
-from posse.lab.paper.result_cache import ResultCache
 from posse.lab.paper.runs import Outcome, run_panel
+from posse.lab.part_store import PartStore
 from posse.lab.results import Result
 
 
@@ -20,7 +20,7 @@ def test_published_values(name, tmp_path):
     """
     whole = panel("published")
     one = type(whole)(**{**vars(whole), "curves": {name: whole.curves[name]}})
-    outcome = run_panel(one, ResultCache(tmp_path, 1), runs=1000)
+    outcome = run_panel(one, PartStore(tmp_path), runs=1000)
     rows = published.compare(outcome)
     assert [row.time for row in rows] == [25, 50, 100, 200, 400, 800]
     assert [row for row in rows if row.verdict != published.AGREES] == []

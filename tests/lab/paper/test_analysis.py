@@ -6,8 +6,8 @@ import pytest
 import posse
 from posse.lab.paper import analysis, claims
 from posse.lab.paper.panels import IDS, panel
-from posse.lab.paper.result_cache import ResultCache
 from posse.lab.paper.runs import Outcome, run_panel
+from posse.lab.part_store import PartStore
 from posse.lab.results import Result
 
 TIMES = np.unique(np.geomspace(1, 800, 40).astype(int))
@@ -32,7 +32,7 @@ def outcome(id_, finals, slopes=None, runs=30, spread=0.1, seed=0):
 
 class TestTable:
     def test_tails_beside_the_mean(self, tmp_path):
-        made = run_panel(panel("fig3"), ResultCache(tmp_path, 1), runs=12)
+        made = run_panel(panel("fig3"), PartStore(tmp_path), runs=12)
         rows = {row.name: row for row in analysis.table(made)}
         for name, result in made.results.items():
             row, final = rows[name], result.regret[:, -1]
@@ -55,7 +55,7 @@ class TestTable:
 
     def test_random_means_are_those_of_each_run(self, tmp_path):
         """Regret from pulls and gaps is the regret that the engine recorded."""
-        made = run_panel(panel("fig2a"), ResultCache(tmp_path, 1), runs=3)
+        made = run_panel(panel("fig2a"), PartStore(tmp_path), runs=3)
         for name, result in made.results.items():
             from_pulls = np.einsum("rnk,rk->rn", result.pulls, made.gaps(name)).mean(axis=1)
             np.testing.assert_allclose(from_pulls, result.regret[:, -1], rtol=1e-9)
@@ -176,7 +176,7 @@ class TestClaims:
         made = {}
         for id_ in ids:
             short = type(panel(id_))(**{**vars(panel(id_)), "horizon": 60})
-            made[id_] = run_panel(short, ResultCache(tmp_path, 1), runs=2)
+            made[id_] = run_panel(short, PartStore(tmp_path), runs=2)
         rows = claims.verdicts(made, {})
         assert len(rows) == len(claims.CLAIMS)
         assert claims.UNTESTED not in {row.verdict for row in rows}

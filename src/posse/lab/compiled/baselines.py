@@ -125,16 +125,11 @@ def choose_staged(
         )  # fmt: skip
 
 
-@kernel(MERGE, **FAST_KERNEL)
-def merge_flooding(
-    out, state, offsets, neighbours, weights, links, constants, words,
-    arms, rewards, store, lo, hi, n_agents, n_arms, first_run, t, key0, key1,
-):  # fmt: skip
-    """Hear of what others saw, as many rounds ago as they are hops away.
-
-    neighbours: all others of each agent; links: how far they are; constants: how many rounds the
-    store keeps, and what one observation adds to a count.  store: (rounds, rows, arm and reward).
-    """
+@vectorised
+def flood(
+    state, offsets, neighbours, links, constants, arms, rewards, store, lo, hi, n_agents, n_arms, t
+):
+    """Hear of what others saw, as many rounds ago as they are hops away."""
     n_rows, depth, rate = U64(arms.size), U64(constants[0]), constants[1]
     now = (t - U64(1)) % depth * n_rows
     for i in range(lo, hi):
@@ -149,4 +144,20 @@ def merge_flooding(
                 arm = U64(store[U64(2) * seen])
                 state[row + arm] += rate
                 state[row + n_arms + arm] += rate * store[U64(2) * seen + U64(1)]
+
+
+@kernel(MERGE, **FAST_KERNEL)
+def merge_flooding(
+    out, state, offsets, neighbours, weights, links, constants, words,
+    arms, rewards, store, lo, hi, n_agents, n_arms, first_run, t, key0, key1,
+):  # fmt: skip
+    """Hear of what others saw, as many rounds ago as they are hops away.
+
+    neighbours: all others of each agent; links: how far they are; constants: how many rounds the
+    store keeps, and what one observation adds to a count.  store: (rounds, rows, arm and reward).
+    """
+    flood(
+        state, offsets, neighbours, links, constants, arms, rewards, store,
+        lo, hi, n_agents, n_arms, t,
+    )  # fmt: skip
     return False

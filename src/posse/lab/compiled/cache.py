@@ -2,7 +2,7 @@
 
 Numba notices changes of the file a kernel is in, not of files it imports from, so kernels are kept
 in a folder named by a hash of all source here: another source never sees them, and processes that
-start together on an empty cache only ever add to the same folder.
+start together on an empty cache only ever add to the same folder, each kernel by one of them.
 """
 
 from __future__ import annotations
@@ -13,12 +13,17 @@ import os
 import shutil
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
+
+from posse.lab.compiled.lock import locked
 
 _PREFIX = "kernels-"
 # What is never compiled, nor imported by what is.
-_WITHOUT_KERNELS = {"__main__.py", "cache.py", "engine.py", "keeping.py", "links.py", "plan.py"}
+_WITHOUT_KERNELS = {
+    *("__main__.py", "cache.py", "engine.py", "keeping.py", "links.py", "lock.py", "plan.py")
+}
+_PATIENCE = 300  # seconds that another process may take to compile a kernel: ten times the longest
 _lock = threading.Lock()
 
 
@@ -39,17 +44,12 @@ def folder() -> Path | None:
     In NUMBA_CACHE_DIR if that is set, beside the source if that can be written to, else among the
     user's caches.  Beside the source, kernels of older source are removed.
     """
-    from llvmlite import binding
-    from numba import __version__, config
+    from numba import config
 
     beside = Path(__file__).parent / "__pycache__"
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "posse"
     # numba looks at the processor too; here it tells what is yet to be compiled
-    processor = config.CPU_NAME or binding.get_host_cpu_name()
-    features = config.CPU_FEATURES or str(config.CPU_NAME or binding.get_host_cpu_features())
-    target = hashlib.sha256(f"{__version__} {processor} {features}".encode()).hexdigest()
-    name = f"{_PREFIX}{source_hash(kernels_only=True)[:16]}-{target[:8]}"
-    for root in [Path(config.CACHE_DIR)] if config.CACHE_DIR else [beside, home]:
+    name = f"{_PREFIX}{source_hash(kernels_only=True)[:16]}-{target()}"
+    for root in [Path(config.CACHE_DIR)] if config.CACHE_DIR else [beside, *_users()]:
         try:
             (root / name).mkdir(parents=True, exist_ok=True)
         except OSError:
@@ -59,6 +59,29 @@ def folder() -> Path | None:
                 _remove_older(root, name)
             return root / name
     return None
+
+
+def target() -> str:
+    """A name for the processor that kernels are compiled for.
+
+    One that multiplies and adds in a single step rounds once, where another rounds twice: numbers
+    of different targets differ in their last digits.
+    """
+    from llvmlite import binding
+    from numba import __version__, config
+
+    processor = config.CPU_NAME or binding.get_host_cpu_name()
+    features = config.CPU_FEATURES or str(config.CPU_NAME or binding.get_host_cpu_features())
+    return hashlib.sha256(f"{__version__} {processor} {features}".encode()).hexdigest()[:8]
+
+
+def _users() -> list[Path]:
+    """The folder among the user's caches; none for users without a home, as in containers."""
+    given = os.environ.get("XDG_CACHE_HOME")
+    try:
+        return [(Path(given) if given else Path.home() / ".cache") / "posse"]
+    except RuntimeError:
+        return []
 
 
 def _remove_older(root: Path, name: str) -> None:
@@ -72,21 +95,28 @@ def _remove_older(root: Path, name: str) -> None:
 
 
 def holds(name: str) -> bool:
-    """Whether the kernel of this name is on disk."""
+    """Whether the kernel of this name is on disk: its code, which numba writes after its index."""
     kept = folder()
-    return kept is not None and any(kept.glob(f"*/*.{name}-*.nbi"))
+    return kept is not None and any(kept.glob(f"*/*.{name}-*.nbc"))
 
 
 @contextmanager
-def in_use() -> Iterator[bool]:
-    """While numba is told to keep what it compiles in our folder; whether it can."""
+def in_use(name: str) -> Iterator[bool]:
+    """While numba is told to keep what it compiles in our folder; whether it can.
+
+    No other process compiles the kernel of this name meanwhile: it waits, and finds it kept.
+    """
     from numba import config
 
-    with _lock:
+    kept = folder()
+    alone: AbstractContextManager[object] = nullcontext()
+    if kept is not None and not holds(name):
+        alone = locked(kept / f"{name}.lock", _PATIENCE)
+    with _lock, alone:
         before = config.CACHE_DIR
-        if folder() is not None:
-            config.CACHE_DIR = str(folder())
+        if kept is not None:
+            config.CACHE_DIR = str(kept)
         try:
-            yield folder() is not None
+            yield kept is not None
         finally:
             config.CACHE_DIR = before

@@ -25,10 +25,12 @@ from posse.lab.compiled import (  # noqa: F401
     baselines,
     driver,
     eager,
+    heard,
     indices,
     merge,
     rand_ucb,
     rewards,
+    rivals,
     thompson,
     tree,
 )
@@ -70,7 +72,7 @@ class Rows:
         state = _aligned(n_rows * 2 * n_arms).reshape(n_rows, 2, n_arms)
         state[:, 0], state[:, 1] = count, total
         self.state = state.reshape(-1)
-        moves = plan.merge in ("merge_static", "merge_failing", "merge_chebyshev")
+        moves = plan.merge in ("merge_static", "merge_failing", "merge_chebyshev", "merge_tracking")
         self.other = _aligned(self.state.size if moves else 0)
         self.other[:] = 0.0
         self.store = np.zeros(rows * self.store_width)
@@ -102,8 +104,11 @@ class Engine:
         self.plan = plan_for(simulation)
         self.links = links_of(simulation.network, self.plan)
         self.store_width = 4 * simulation.bandit.n_arms if self.plan.staged else 0
-        if self.plan.merge == "merge_flooding":  # arm and reward of some rounds
+        if self.plan.merge in ("merge_flooding", "merge_eliminating"):  # some rounds' observations
             self.store_width = 2 * int(self.links.constants[0])
+        self.store_width += self.plan.store_width
+        if self.plan.merge == "merge_gosine":
+            self.store_width = simulation.bandit.n_arms + 3
         if self.plan.merge == "merge_tree":  # one's own evidence, and both ways of a link
             self.store_width = 6 * simulation.bandit.n_arms
         self.table = table_for(simulation, self.plan)

@@ -40,7 +40,7 @@ class Kernel:
     @functools.cached_property
     def compiled(self) -> Any:
         """What numba made of it, which other kernels can call."""
-        with cache.in_use() as kept:
+        with cache.in_use(self.name) as kept:
             return njit(self.signature, cache=kept, **self.options)(self.function)
 
     @property

@@ -42,7 +42,7 @@ class Keeper:
     @property
     def looks(self) -> bool:
         """Whether the recorded rounds are to be looked at one by one."""
-        return "agents" in self._kept or "beliefs" in self._kept
+        return "agents" in self._kept or "beliefs" in self._kept or self._counts_what_is_told
 
     def record(self, t: int) -> None:
         """Round t is over; if it is a recorded one, write down what it left."""
@@ -54,6 +54,15 @@ class Keeper:
         if "beliefs" in self._kept:
             beliefs = np.swapaxes(self._beliefs(t), 0, 1)
             self._kept["beliefs"][:, column] = in_callers_order(beliefs, self._rows.order)
+
+        if self._counts_what_is_told:
+            told = told_by(self._engine, self._rows, t)
+            self._kept["messages"][:, column] += told / self._simulation.network.n_agents
+
+    @property
+    def _counts_what_is_told(self) -> bool:
+        """Whether what agents send is not known beforehand."""
+        return "messages" in self._kept and self._engine.plan.store_width > 0
 
     def arrays(self) -> dict[str, FloatArray]:
         """All that is kept, in the caller's order of arms."""
@@ -85,6 +94,24 @@ class Keeper:
         links = links_used(self._engine, self._rows.runs, s.horizon)
         sent = [algorithm.numbers_sent(state, t, links[t - 1]) for t in range(1, s.horizon + 1)]
         return np.asarray(np.cumsum(sent, axis=0)[s.times - 1].T / s.network.n_agents)
+
+
+def told_by(engine: Engine, rows: Rows, t: int) -> FloatArray:
+    """The numbers that rivals chose to send up to round t, in all: (R,); see `heard`."""
+    s, links = engine.simulation, engine.links
+    n_runs, n_agents, n_arms = len(rows.runs), s.network.n_agents, s.bandit.n_arms
+    hearers = np.repeat(np.arange(n_agents), np.diff(links.offsets))
+    if engine.plan.merge == "merge_neighbours":  # of each agent whether it tells, and how often
+        often = rows.store.reshape(n_runs, n_agents, 2)[..., 1]
+        return np.asarray(2.0 * often @ np.bincount(links.neighbours, minlength=n_agents))
+    # what was given up after even and odd rounds, then what was told up to the last round
+    own = 2 * int(links.constants[0]) * n_runs * n_agents
+    given_up = rows.store[own : own + 2 * rows.arms.size * n_arms]
+    dropped = given_up.reshape(2, n_runs, n_agents, n_arms)[t % 2] > 0
+    told = rows.store[own + given_up.size :].reshape(n_runs, n_agents).sum(axis=1)
+    near = links.links == 1
+    speaks, hears = dropped[:, links.neighbours[near]], dropped[:, hearers[near]]
+    return np.asarray(told + (speaks & ~hears).sum(axis=(1, 2)))
 
 
 def links_used(engine: Engine, runs: Any, horizon: int) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from posse.algorithms.hops import distances
 from posse.lab.compiled.plan import Plan
 from posse.networks import weights as rules
 from posse.networks.link_failure import LinkFailure
@@ -28,7 +29,7 @@ class Links:
 
 def links_of(network: Network, plan: Plan) -> Links:
     """W as the plan's merge kernel takes it."""
-    if plan.merge == "merge_flooding":
+    if plan.merge in ("merge_flooding", "merge_eliminating", "merge_neighbours"):
         return _distances(network, plan)
     if plan.merge == "merge_tree":
         return _tree(network, plan)
@@ -38,6 +39,10 @@ def links_of(network: Network, plan: Plan) -> Links:
         return Links(links=_ends(network))
     if plan.merge == "merge_failing":
         return _failing(network, plan)
+    if plan.merge == "merge_gosine":
+        return _open_neighbours(network)
+    if plan.merge == "merge_tracking":  # has weights of its own
+        network = network.weighted("metropolis")
     from scipy.sparse import csr_array
 
     matrix = csr_array(network.weights)
@@ -82,21 +87,23 @@ def _failing(network: Network, plan: Plan) -> Links:
 
 
 def _distances(network: Network, plan: Plan) -> Links:
-    """All others of each agent, and how many hops away they are."""
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import shortest_path
-
-    i, j = network.edges.T
-    n_agents = network.n_agents
-    graph = coo_array((np.ones(len(i)), (i, j)), shape=(n_agents, n_agents)).tocsr()
-    hops = shortest_path(graph, directed=False, unweighted=True).astype(np.uint32)
-    others = ~np.eye(n_agents, dtype=bool)
-    offsets = np.arange(n_agents + 1, dtype=np.int64) * (n_agents - 1)
+    """Whom each agent hears of, and how many hops away they are."""
+    hearer, speaker, hops = distances(network, plan.hops)
     constants = np.zeros(8)
-    constants[:2] = hops.max() + 1, plan.rate
-    return Links(
-        offsets, np.nonzero(others)[1].astype(np.int64), links=hops[others], constants=constants
-    )
+    constants[:2] = hops[-1] + 1, plan.rate
+    others = hearer != speaker
+    order = np.lexsort((speaker[others], hearer[others]))
+    hearer, speaker, hops = (each[others][order] for each in (hearer, speaker, hops))
+    offsets = np.searchsorted(hearer, np.arange(network.n_agents + 1)).astype(np.int64)
+    return Links(offsets, speaker, links=hops.astype(np.uint32), constants=constants)
+
+
+def _open_neighbours(network: Network) -> Links:
+    """The neighbours of each agent, without itself."""
+    ends = np.concatenate([network.edges, network.edges[:, ::-1]])
+    ends = ends[np.lexsort((ends[:, 1], ends[:, 0]))]
+    offsets = np.concatenate([[0], np.cumsum(network.degrees)]).astype(np.int64)
+    return Links(offsets, ends[:, 1].astype(np.int64))
 
 
 def _tree(network: Network, plan: Plan) -> Links:

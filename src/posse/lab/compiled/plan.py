@@ -9,7 +9,10 @@ import numpy as np
 
 from posse import algorithms, families, policies
 from posse.algorithms.dducb import chebyshev
+from posse.algorithms.forced import ForcedStart
+from posse.algorithms.kl_index import kind_of
 from posse.lab.blocks import Simulation
+from posse.lab.compiled import heard_plan
 from posse.networks.gossip import Gossip
 from posse.networks.link_failure import LinkFailure
 from posse.networks.static import Static
@@ -50,7 +53,12 @@ BAYESIAN = (
     algorithms.Tree,
 )
 CONSENSUS = (algorithms.CoopUCB, algorithms.CoopUCB2, algorithms.CoopUCL)
-ALGORITHMS = (*BAYESIAN, *CONSENSUS, algorithms.DDUCB)
+# By name of algorithm: how its messages arrive, and how it chooses.
+RIVALS = {
+    algorithms.GosInE: ("merge_gosine", "choose_gosine"),
+    algorithms.DistUCB: ("merge_tracking", "choose_tracking"),
+}
+ALGORITHMS = (*BAYESIAN, *CONSENSUS, algorithms.DDUCB, *RIVALS, *heard_plan.ALGORITHMS)
 # What the kernels can keep of a run besides regret and pulls.
 KEEPS = ("agents", "means", "messages", "beliefs")
 
@@ -71,6 +79,8 @@ class Plan:
     unmixed: int = 0  # rounds without messages
     staged: bool = False  # whether observations wait in the store for the next stage
     stage_length: int = 1
+    hops: int | None = None  # how far observations travel; None: to everybody
+    store_width: int = 0  # numbers that the kernels keep of each agent besides
 
 
 def missing(simulation: Simulation) -> str | None:
@@ -89,6 +99,13 @@ def missing(simulation: Simulation) -> str | None:
         return f"rewards of family {type(simulation.bandit.family).__name__}"
     if type(simulation.network.dynamics) not in MERGES:
         return f"dynamics {type(simulation.network.dynamics).__name__}"
+    if isinstance(algorithm, heard_plan.ALGORITHMS):
+        unknown = heard_plan.missing(simulation)
+        if unknown:
+            return unknown
+    kl = type(algorithm) in RIVALS and algorithm.index == "kl"
+    if kl and kind_of(simulation.bandit.family) is None:
+        return f"the divergence of family {type(simulation.bandit.family).__name__}"
     if type(algorithm) not in BAYESIAN:
         return (
             "keep='beliefs' of an algorithm without them" if "beliefs" in simulation.keep else None
@@ -116,8 +133,14 @@ def plan_for(simulation: Simulation) -> Plan:
     draw = reward_kernel(type(rewards))
     assert draw is not None
     parameter = float(families.ability(rewards, "reward_parameter"))
-    bayesian = isinstance(simulation.algorithm, BAYESIAN)
-    parts = _bayesian_parts(simulation) if bayesian else _baseline_parts(simulation)
+    if isinstance(simulation.algorithm, BAYESIAN):
+        parts = _bayesian_parts(simulation)
+    elif isinstance(simulation.algorithm, heard_plan.ALGORITHMS):
+        parts = heard_plan.parts_of(simulation)
+    elif type(simulation.algorithm) in RIVALS:
+        parts = _rival_parts(simulation)
+    else:
+        parts = _baseline_parts(simulation)
     return Plan(draw_rewards=draw, parameter=parameter, **parts)
 
 
@@ -173,14 +196,33 @@ def _baseline_parts(simulation: Simulation) -> dict[str, Any]:
     }
 
 
+def _rival_parts(simulation: Simulation) -> dict[str, Any]:
+    algorithm: Any = simulation.algorithm
+    algorithm.check(simulation.problem(1))
+    merge, choose = RIVALS[type(algorithm)]
+    forced = isinstance(algorithm, ForcedStart)
+    return {
+        "merge": merge,
+        "choose": choose,
+        "choose_eagerly": "choose_nothing",
+        "belief": "",
+        "prior": (0.0, 0.0),
+        "rate": 1.0,
+        "unmixed": simulation.bandit.n_arms if forced else 0,
+        "staged": choose == "choose_tracking",  # which keeps what is its own in the store
+    }
+
+
 def levels_for(simulation: Simulation, t: int, end: int) -> Any:
     """A number for each of the rounds t to end - 1 that the choice takes."""
     from posse.lab.compiled.thompson import OUTRIGHT
 
     algorithm: Any = simulation.algorithm
     problem = simulation.problem(1)
+    if isinstance(algorithm, heard_plan.ALGORITHMS):
+        return np.array([heard_plan.level_of(simulation, r) for r in range(t, end)])
     if not isinstance(algorithm, BAYESIAN):  # after the forced rounds
-        forced = simulation.bandit.n_arms
+        forced = simulation.bandit.n_arms if isinstance(algorithm, ForcedStart) else 0
         return np.array([algorithm.scale(problem, r) if r > forced else 0.0 for r in range(t, end)])
     if isinstance(algorithm.policy, policies.BayesUCB):  # the upper tail
         level = algorithm.policy.level
@@ -196,6 +238,8 @@ def table_for(simulation: Simulation, plan: Plan) -> Any:
 
     algorithm: Any = simulation.algorithm
     problem, network = simulation.problem(1), simulation.network
+    if isinstance(algorithm, heard_plan.ALGORITHMS):
+        return heard_plan.table_of(simulation)
     if plan.choose == "choose_consensus":
         index = algorithm.index(problem)
         return np.concatenate([[index.shift, index.weight, index.growing], index.slack])
@@ -208,6 +252,9 @@ def table_for(simulation: Simulation, plan: Plan) -> Any:
         norm = chebyshev(network.second_eigenvalue, plan.stage_length)[1] if accelerated else 1.0
         table[baselines.NORM] = 1.0 / norm
         return table
+    if type(algorithm) in RIVALS:
+        kind = kind_of(simulation.bandit.family) if algorithm.index == "kl" else None
+        return np.concatenate([kind or (-1.0, 0.0), network.degrees + 1.0])
     factor = beliefs.BELIEFS[plan.belief].factor
     return thompson.thresholds_for(factor, thompson.OUTRIGHT, simulation.bandit.n_arms)
 

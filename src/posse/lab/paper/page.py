@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from html import escape
 from pathlib import Path
-from string import Template
 
+from posse.lab.pages.document import Section, asset, document, facts, files, folded, paragraph
+from posse.lab.pages.formats import (
+    counted,
+    duration,
+    interval,
+    number,
+    probability,
+    share,
+    with_error,
+)
+from posse.lab.pages.markup import Html, element, markup
+from posse.lab.pages.tables import badge, table
 from posse.lab.paper import claims, published, rates
 from posse.lab.paper.data import (
     ClaimReport,
@@ -19,7 +29,6 @@ from posse.lab.paper.data import (
 )
 
 _ASSETS = Path(__file__).parent
-_NOTHING = "–"
 _BADGES = {
     claims.HOLDS: "good",
     claims.FAILS: "bad",
@@ -32,29 +41,18 @@ _BADGES = {
 }
 
 
-class _Html(str):
-    """Text that is markup already; every other text is escaped on its way into the page."""
-
-
 def render(report: Report) -> str:
     """The whole page; its tables are plain HTML, its charts are drawn from the embedded data."""
     panels = report.panels
-    page = Template((_ASSETS / "page.html").read_text(encoding="utf-8"))
-    return page.substitute(
-        title=escape(report.title),
-        style=_colours(report) + (_ASSETS / "page.css").read_text(encoding="utf-8"),
-        script=(_ASSETS / "page.js").read_text(encoding="utf-8"),
+    return document(
+        report.title,
+        [_claims(report.claims, panels), *map(_panel, panels)],
         summary=_summary(report.summary, panels),
-        links="\n".join(_links(panels)),
-        claims=_claims(report.claims, panels),
-        panels="\n".join(_panel(panel) for panel in panels),
-        data=_embedded(report),
+        style=_colours(report) + asset(_ASSETS / "page.css"),
+        script=asset(_ASSETS / "page.js"),
+        data=to_json(report),
+        without_script="The charts need JavaScript; the tables do not.",
     )
-
-
-def _embedded(report: Report) -> str:
-    # Without a "<" nothing in the data can end the script element or open a comment.
-    return to_json(report).replace("<", "\\u003c")
 
 
 def _colours(report: Report) -> str:
@@ -65,29 +63,21 @@ def _colours(report: Report) -> str:
     )
 
 
-def _summary(made: Made, panels: Sequence[PanelReport]) -> str:
+def _summary(made: Made, panels: Sequence[PanelReport]) -> Html:
     runs = sorted({panel.runs for panel in panels})
     counts = f"{runs[0]:,}" if len(runs) == 1 else f"{runs[0]:,} to {runs[-1]:,}" if runs else "no"
     parts = [
         f"{made.mode.capitalize()} run, {made.variant}",
         f"{counts} runs per curve",
         f"seed {made.seed}",
-        f"run time {_duration(made.seconds)}",
+        f"run time {duration(made.seconds)}",
         ", ".join(f"{name} {version}" for name, version in made.versions.items()),
         made.machine,
     ]
-    return f'<p class="summary">{" · ".join(f"<span>{escape(part)}</span>" for part in parts)}</p>'
+    return facts(parts)
 
 
-def _links(panels: Sequence[PanelReport]) -> Iterable[str]:
-    yield '<li><a href="#claims">Claims</a></li>'
-    for panel in panels:
-        target, title = escape(panel.id), escape(panel.title)
-        label = escape(_heading(panel.figure))
-        yield f'<li><a href="#{target}" title="{title}">{label}</a></li>'
-
-
-def _claims(rows: Sequence[ClaimReport], panels: Sequence[PanelReport]) -> str:
+def _claims(rows: Sequence[ClaimReport], panels: Sequence[PanelReport]) -> Section:
     """What was tested, with its tally; what was not is folded away below."""
     tested = [row for row in rows if row.verdict != claims.UNTESTED]
     untested = [row for row in rows if row.verdict == claims.UNTESTED]
@@ -95,41 +85,30 @@ def _claims(rows: Sequence[ClaimReport], panels: Sequence[PanelReport]) -> str:
     tally = " ".join(_badge(each, f": {verdicts.count(each)}") for each in dict.fromkeys(verdicts))
     values = [value for panel in panels for value in panel.published]
     runs = max((panel.runs for panel in panels), default=0)
-    agreement = f"<p>{escape(published.sentence(values, runs))}.</p>" if values else ""
-    folded = (
-        f"<details><summary>{_claims_word(len(untested))} not tested here</summary>\n"
-        f"{_claims_table(untested, panels)}</details>"
-        if untested
-        else ""
-    )
-    return f"""<section id="claims">
-<h2>Claims</h2>
-<p class="tally">{tally}</p>
-{_claims_table(tested, panels)}
-{agreement}
-{folded}
-</section>"""
+    parts = [paragraph(Html(tally), "tally"), _claims_table(tested, panels)]
+    if values:
+        parts.append(paragraph(f"{published.sentence(values, runs)}."))
+    if untested:
+        title = f"{counted(len(untested), 'claim')} not tested here"
+        parts.append(folded(title, _claims_table(untested, panels)))
+    return Section("claims", "Claims", parts)
 
 
-def _claims_word(number: int) -> str:
-    return "1 claim" if number == 1 else f"{number} claims"
-
-
-def _claims_table(rows: Sequence[ClaimReport], panels: Sequence[PanelReport]) -> str:
+def _claims_table(rows: Sequence[ClaimReport], panels: Sequence[PanelReport]) -> Html:
     headers = ["Figure", "Claim of the paper", "Verdict", "What shows it"]
     cells = [
         [_figure_link(row.figure, panels), row.claim, _badge(row.verdict), row.detail]
         for row in rows
     ]
-    return _table("Claims", headers, cells, "claims")
+    return table("Claims", headers, cells, "claims", heading=False)
 
 
-def _figure_link(figure: str, panels: Sequence[PanelReport]) -> _Html:
+def _figure_link(figure: str, panels: Sequence[PanelReport]) -> str:
     """A link to the figure's first panel: figure 1 begins with panel 1a."""
     for panel in panels:
         if panel.figure.rstrip("abcdefgh") == figure or panel.figure == figure:
-            return _Html(f'<a href="#{escape(panel.id)}">{escape(figure)}</a>')
-    return _Html(escape(figure))
+            return element("a", figure, href=f"#{panel.id}")
+    return figure
 
 
 def _heading(figure: str) -> str:
@@ -137,33 +116,23 @@ def _heading(figure: str) -> str:
     return f"Figure {figure}" if figure[:1].isdigit() else figure.capitalize()
 
 
-def _panel(panel: PanelReport) -> str:
-    name = escape(panel.id)
-    details = f"Settings, {panel.engine} engine, {panel.runs:,} runs"
-    note = f'<p class="note">{escape(panel.note)}</p>' if panel.note else ""
-    return f"""<section id="{name}">
-<h2>{escape(_heading(panel.figure))}: {escape(panel.title)}</h2>
-<p class="caption">{escape(panel.caption)}{_files(panel.files)}</p>
-<figure data-panel="{name}"></figure>
-{note}
-{_finals(panel)}
-{_comparisons(panel.comparisons)}
-{_published(panel)}
-<details><summary>{escape(details)}, {_duration(panel.seconds)}</summary>
-<pre>{escape(panel.settings)}</pre></details>
-</section>"""
-
-
-def _files(files: Sequence[str]) -> str:
-    """Links to the figure's files, each by what it is: PNG, PDF, CSV."""
-    links = [
-        f'<a href="{escape(file)}">{escape(Path(file).suffix.lstrip(".").upper())}</a>'
-        for file in files
+def _panel(panel: PanelReport) -> Section:
+    details = f"Settings, {panel.engine} engine, {panel.runs:,} runs, {duration(panel.seconds)}"
+    caption = markup(panel.caption) + files(panel.files)
+    label = _heading(panel.figure)
+    parts = [
+        paragraph(Html(caption), "caption"),
+        element("figure", data_panel=panel.id),
+        paragraph(panel.note, "note") if panel.note else "",
+        _finals(panel),
+        _comparisons(panel.comparisons),
+        _published(panel),
+        folded(details, element("pre", panel.settings)),
     ]
-    return f' <span class="files">{" · ".join(links)}</span>' if links else ""
+    return Section(panel.id, f"{label}: {panel.title}", parts, link=label, tooltip=panel.title)
 
 
-def _finals(panel: PanelReport) -> str:
+def _finals(panel: PanelReport) -> Html:
     first, last = panel.slope_rounds
     headers = [
         "Curve",
@@ -179,37 +148,37 @@ def _finals(panel: PanelReport) -> str:
     cells = [
         [
             row.name,
-            _interval(row.mean, row.low, row.high),
-            _number(row.standard_error, 3),
-            _number(row.percentile_95),
-            _number(row.worst_agent),
-            _share(row.wrong_leader),
-            _interval(row.slope, row.slope_low, row.slope_high),
-            _number(row.least_slope, 3),
+            interval(row.mean, row.low, row.high),
+            number(row.standard_error, 3),
+            number(row.percentile_95),
+            number(row.worst_agent),
+            share(row.wrong_leader),
+            interval(row.slope, row.slope_low, row.slope_high),
+            number(row.least_slope, 3),
             _badge(row.growth),
         ]
         for row in panel.table
     ]
     below = any(row.growth == rates.BELOW for row in panel.table)
-    why = f'\n<p class="quiet">{escape(rates.WHY_BELOW)}</p>' if below else ""
-    return _table("Final regret per agent", headers, cells) + why
+    why = paragraph(rates.WHY_BELOW, "quiet") if below else ""
+    return Html(table("Final regret per agent", headers, cells) + why)
 
 
-def _comparisons(rows: Sequence[Difference]) -> str:
+def _comparisons(rows: Sequence[Difference]) -> Html:
     headers = ["First − second", "Difference [95% interval]", "p", "After Holm's correction"]
     cells = [
         [
             f"{row.first} − {row.second}",
-            _interval(row.difference, row.low, row.high),
-            _probability(row.p),
+            interval(row.difference, row.low, row.high),
+            probability(row.p),
             _badge("significant" if row.significant else "not significant"),
         ]
         for row in rows
     ]
-    return _table("Paired differences of final regret per agent", headers, cells)
+    return table("Paired differences of final regret per agent", headers, cells)
 
 
-def _published(panel: PanelReport) -> str:
+def _published(panel: PanelReport) -> Html:
     headers = [
         "Curve",
         "Round",
@@ -223,86 +192,16 @@ def _published(panel: PanelReport) -> str:
         [
             row.curve,
             f"{row.time:,}",
-            _number(row.published),
-            _with_error(row.ours, row.standard_error),
-            _number(row.difference, 3),
-            _number(row.in_errors, 3),
+            number(row.published),
+            with_error(row.ours, row.standard_error),
+            number(row.difference, 3),
+            number(row.in_errors, 3),
             _badge(row.verdict),
         ]
         for row in panel.published
     ]
-    return _table("Against the published regret per agent", headers, cells)
+    return table("Against the published regret per agent", headers, cells)
 
 
-def _table(
-    title: str, headers: Sequence[str], rows: Sequence[Sequence[str | None]], kind: str = "numbers"
-) -> str:
-    if not rows:
-        return ""
-    head = "".join(f'<th scope="col">{escape(header)}</th>' for header in headers)
-    body = "\n".join(
-        f'<tr><th scope="row">{_markup(first)}</th>'
-        + "".join(f"<td>{_markup(cell)}</td>" for cell in rest)
-        + "</tr>"
-        for first, *rest in rows
-    )
-    heading = f"<h3>{escape(title)}</h3>\n" if kind == "numbers" else ""
-    # Focusable, so that the keyboard can scroll a table that is wider than the screen.
-    return (
-        f'{heading}<div class="scroll" role="region" aria-label="{escape(title)}" tabindex="0">'
-        f'<table class="{kind}">\n<thead><tr>{head}</tr></thead>\n'
-        f"<tbody>\n{body}\n</tbody></table></div>"
-    )
-
-
-def _markup(text: str | None) -> str:
-    return text if isinstance(text, _Html) else escape(_NOTHING if text is None else text)
-
-
-def _badge(text: str, more: str = "") -> _Html:
-    return _Html(f'<span class="badge {_BADGES.get(text, "plain")}">{escape(text + more)}</span>')
-
-
-def _decimals(size: float, digits: int) -> int:
-    return min(6, max(0, digits - 1 - math.floor(math.log10(size)))) if size else 0
-
-
-def _number(value: float | None, digits: int = 4) -> str:
-    if value is None or not math.isfinite(value):
-        return _NOTHING
-    size = abs(value)
-    exponent = 0 < size < 1e-4 or size >= 1e9
-    shape = f".{digits - 1}e" if exponent else f",.{_decimals(size, digits)}f"
-    return format(value, shape).replace("-", "−")
-
-
-def _interval(value: float | None, low: float | None, high: float | None) -> str:
-    """The value and its bounds, all to the same decimal place."""
-    if value is None or low is None or high is None:
-        return _number(value)
-    sizes = [abs(value), abs(low), abs(high)]
-    if not all(map(math.isfinite, sizes)):
-        return _number(value)
-    places = _decimals(max(sizes), 4)
-    middle, left, right = (f"{each:,.{places}f}".replace("-", "−") for each in (value, low, high))
-    return f"{middle} [{left}, {right}]"
-
-
-def _with_error(value: float | None, error: float | None) -> str:
-    return _number(value) if error is None else f"{_number(value)} ± {_number(error, 3)}"
-
-
-def _share(value: float | None) -> str:
-    return _NOTHING if value is None or not math.isfinite(value) else f"{100 * value:.1f}%"
-
-
-def _probability(value: float | None) -> str:
-    return "< 0.0001" if value is not None and value < 1e-4 else _number(value, 3)
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
+def _badge(text: str, more: str = "") -> Html:
+    return badge(text + more, _BADGES.get(text, "plain"))

@@ -5,17 +5,19 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from posse.lab import plots
+from posse.lab.executors import capacity
 from posse.lab.files import atomic_write
 from posse.lab.paper import analysis, claims, figures, page, panels
 from posse.lab.paper.data import ClaimReport, Made, Report
 from posse.lab.paper.panels import Panel
-from posse.lab.paper.result_cache import ResultCache
 from posse.lab.paper.runs import FULL, QUICK, Outcome, run_panel, simulation_of
+from posse.lab.part_store import PartStore
 from posse.lab.settings import versions
 
 TITLE = "Bayesian Algorithms for Decentralized Stochastic Bandits, reproduced"
@@ -48,9 +50,10 @@ class Reproduction:
     threads: int
     as_published: bool = False
     progress: Progress = field(default_factory=Progress)
+    executor: Executor | None = None  # that computes, in place of our threads
 
     def __post_init__(self) -> None:
-        self.cache = ResultCache(self.output / "results", self.threads)
+        self.store = PartStore(self.output / "results")
         self._seconds: dict[str, float] = {}
 
     def run(self) -> Report:
@@ -60,7 +63,8 @@ class Reproduction:
         shown = {id_: panels.panel(id_) for id_ in self.ids}
         if self.as_published:
             shown = {id_: panel.published() for id_, panel in shown.items()}
-        self._compile(shown)
+        if self.executor is None:
+            self._compile(shown)
         outcomes = self._outcomes(shown)
         verdicts = self._verdicts(outcomes)
         compared = analysis.comparisons(outcomes)
@@ -109,7 +113,13 @@ class Reproduction:
             start = time.perf_counter()
             with self.progress.panel(id_ + suffix, panel, self.runs) as advance:
                 outcomes[id_] = run_panel(
-                    panel, self.cache, runs=self.runs, seed=self.seed, advance=advance
+                    panel,
+                    self.store,
+                    runs=self.runs,
+                    seed=self.seed,
+                    executor=self.executor,
+                    threads=self.threads,
+                    advance=advance,
                 )
             self._seconds.setdefault(id_, time.perf_counter() - start)
         return outcomes
@@ -132,5 +142,10 @@ class Reproduction:
             seed=self.seed,
             seconds=seconds,
             versions=versions(),
-            machine=f"{platform.machine()}, {self.threads} threads",
+            machine=f"{platform.machine()}, {self._hands()}",
         )
+
+    def _hands(self) -> str:
+        if self.executor is None:
+            return f"{self.threads} threads"
+        return f"{capacity(self.executor)} workers"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,9 +12,12 @@ from numpy.typing import NDArray
 from posse import theory
 from posse.algorithms import Isolated
 from posse.lab.blocks import Simulation
+from posse.lab.compiled import plan
+from posse.lab.jobs import Job
 from posse.lab.paper.panels import Curve, Panel
-from posse.lab.paper.result_cache import ResultCache
+from posse.lab.part_store import PartStore
 from posse.lab.results import Result
+from posse.lab.work import complete
 from posse.randomness import FloatArray, generator
 
 SEED = 2026
@@ -74,15 +78,31 @@ def simulation_of(panel: Panel, curve: Curve, seed: int, horizon: int) -> Simula
 
 def run_panel(
     panel: Panel,
-    cache: ResultCache,
+    store: PartStore,
     *,
     runs: int,
     seed: int = SEED,
+    executor: Executor | None = None,
+    threads: int | None = None,
     advance: Callable[[int], None] = lambda runs: None,
 ) -> Outcome:
-    """All curves of a panel under one seed: the same problems and rewards for each."""
-    results = {
-        name: cache.result(simulation_of(panel, curve, seed, panel.horizon), runs, advance)
+    """All curves of a panel under one seed: the same problems and rewards for each.
+
+    What the store holds is not computed again. advance: told the number of runs at a time.
+    """
+    simulations = {
+        name: simulation_of(panel, curve, seed, panel.horizon)
         for name, curve in panel.curves.items()
     }
-    return Outcome(panel, results, seed)
+    jobs = {
+        name: Job(each, range(runs), "reference" if plan.missing(each) else "compiled")
+        for name, each in simulations.items()
+    }
+    complete(
+        list(jobs.values()),
+        store,
+        executor=executor,
+        threads=threads,
+        advance=lambda job, done: advance(done),
+    )
+    return Outcome(panel, {name: store.result(job) for name, job in jobs.items()}, seed)

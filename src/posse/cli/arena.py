@@ -1,0 +1,226 @@
+"""`posse arena`: all algorithms on a suite of instances, and yours among them."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from posse.cli.errors import mistakes
+from posse.cli.executing import Cluster, Workers, executing
+
+if TYPE_CHECKING:
+    from posse.lab.arena.data import ArenaReport, Standing
+    from posse.lab.arena.running import Arena
+    from posse.lab.jobs import Job
+
+EXAMPLES = """Examples:
+
+posse arena
+
+posse arena mine.py:MyAlgorithm
+
+posse arena --instances 1,4,7-9 --algorithms dec-TS,coop-UCL --runs 100
+
+posse arena --full --output arena-full"""
+
+
+def arena(
+    own: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="MINE.py:NAME", help="Your algorithms, a class or an instance."),
+    ] = None,
+    full: Annotated[bool, typer.Option("--full", help="200 runs of all rounds: hours.")] = False,
+    instances: Annotated[str | None, typer.Option(help="Such as 1,4,7-9; all 24.")] = None,
+    algorithms: Annotated[
+        str | None, typer.Option(help="Such as dec-TS,DDUCB; all by default.")
+    ] = None,
+    runs: Annotated[int | None, typer.Option(help="Runs of each algorithm.")] = None,
+    horizon: Annotated[int | None, typer.Option(help="Rounds of an instance at most.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of all runs; the suite's own.")] = None,
+    output: Annotated[Path, typer.Option(help="Folder of the page and its results.")] = Path(
+        "arena"
+    ),
+    workers: Workers = None,
+    cluster: Cluster = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print only the path.")] = False,
+) -> None:
+    """Rank all algorithms, and yours, on a suite of 24 instances: a table and a page.
+
+    The quick form takes minutes, --full says how long it will take. What was played before is not
+    played again, so an interrupted arena goes on where it was.
+    """
+    start = time.perf_counter()
+    with mistakes():
+        from posse.lab.arena import line_up, page, report, running, strangers, suite, tables
+        from posse.lab.executors import capacity
+
+        players = line_up.chosen(None if algorithms is None else algorithms.split(","))
+        players |= strangers.own(own or [], players)
+        form = running.form(full, runs, horizon, seed)
+        output.mkdir(parents=True, exist_ok=True)
+        played = running.Arena(suite.chosen(instances), players, form, output / "results")
+        played.store.check_writable()
+    if workers is None and cluster is None:
+        workers = running.workers_for(played.missing)
+    with executing(workers, cluster) as executor, mistakes(), _progress(quiet) as progress:
+        hands = (os.cpu_count() or 1) if executor is None else capacity(executor)
+        played.compile(progress.compiling)
+        seconds = progress.seconds(played, measure=full, hands=hands)
+        played.play(executor=executor, advance=progress.playing(played, seconds))
+    with mistakes():
+        machine = f"{hands} threads" if executor is None else f"{hands} workers"
+        made = report.report_of(played, time.perf_counter() - start, machine)
+        tables.write(made, output)
+        path = page.write(made, output)
+    for note in played.store.notes:
+        typer.echo(f"posse: {note}", err=True)
+    if not quiet:
+        _print(made)
+    typer.echo(path)
+
+
+class _Silent:
+    """Progress that nobody wants to see."""
+
+    def compiling(self, seconds: int) -> None:
+        """Kernels are compiled first, which takes about so long."""
+
+    def seconds(self, arena: Arena, measure: bool, hands: int) -> dict[int, float]:
+        """What a run of each job takes, by its id: measured or a guess."""
+        return {}
+
+    def playing(self, arena: Arena, seconds: dict[int, float]) -> Callable[[Job, int], None]:
+        """What to call with a job and the number of its runs that are done."""
+        return lambda job, runs: None
+
+
+class _Bar(_Silent):
+    """One bar, in seconds that are left as far as is known."""
+
+    def __init__(self, bars: Any) -> None:
+        self._bars = bars
+
+    def compiling(self, seconds: int) -> None:
+        self._say(f"compiling kernels (once, about {seconds} s)")
+
+    def seconds(self, arena: Arena, measure: bool, hands: int) -> dict[int, float]:
+        from posse.lab.arena.running import seconds_a_run
+
+        found = {id(job): job.seconds_a_run for job in arena.jobs.values()}
+        missing = arena.missing
+        if not measure or not missing:
+            return found
+        task = self._bars.add_task("measuring speeds", total=len(missing))
+        total = 0.0
+        for job, runs in missing:
+            found[id(job)] = seconds_a_run(job)
+            total += found[id(job)] * runs / hands
+            self._bars.advance(task)
+        self._say(f"this will take about {_duration(total)}; interrupted, it goes on where it was")
+        return found
+
+    def playing(self, arena: Arena, seconds: dict[int, float]) -> Callable[[Job, int], None]:
+        total = sum(seconds[id(job)] * len(job.runs) for job in arena.jobs.values())
+        task = self._bars.add_task("playing", total=total)
+        return lambda job, runs: self._bars.advance(task, seconds[id(job)] * runs)
+
+    def _say(self, line: str) -> None:
+        self._bars.console.print(line, markup=False, highlight=False)
+
+
+@contextmanager
+def _progress(quiet: bool) -> Iterator[_Silent]:
+    if quiet:
+        yield _Silent()
+        return
+    from posse.lab.progress import new_bars
+
+    with new_bars() as bars:
+        yield _Bar(bars)
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes / 60:.1f} hours"
+
+
+def _print(report: ArenaReport) -> None:
+    """The standings in 80 columns, what they mean, and who could not play."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    made, n_instances = report.made, len(report.instances)
+    console = Console()
+    table = Table(
+        title=Text(f"Arena, {made.mode} form: {n_instances} instances, {made.runs} runs each"),
+        title_justify="left",
+        caption=Text(
+            f"regret: over {report.reference}'s, geometric mean [95%]; +/-/?: instances where it "
+            f"is better, worse or undecided; sent: numbers per agent and round; * on the front of "
+            "regret and numbers sent; equal ranks are undecided"
+        ),
+        caption_justify="left",
+    )
+    for column, justify in (
+        ("rank", "right"),
+        ("algorithm", "left"),
+        ("plays", "right"),
+        ("regret", "right"),
+        ("+/-/?", "right"),
+        ("worst", "right"),
+        ("sent", "right"),
+    ):
+        table.add_column(column, justify=justify, no_wrap=True)  # type: ignore[arg-type]
+    for row in report.standings:
+        style = "bold" if row.source == "yours" else ""
+        table.add_row(*_cells(row, report.reference), style=style)
+    console.print(table)
+    for sentence in _failures(report):
+        console.print(Text(sentence))
+
+
+def _cells(row: Standing, reference: str) -> list[str]:
+    verdicts = f"{row.better}/{row.worse}/{row.undecided}"
+    sent = "" if row.numbers_sent is None else f"{row.numbers_sent:.3g}{' *'[row.on_front]}"
+    worst = "" if row.worst_ratio is None else f"{_short(row.worst_ratio)} #{row.worst_instance}"
+    return [
+        "–" if row.rank is None else str(row.rank),
+        row.algorithm,
+        str(row.instances),
+        _ratio(row),
+        "" if row.algorithm == reference else verdicts,
+        "" if row.algorithm == reference else worst,
+        sent,
+    ]
+
+
+def _ratio(row: Standing) -> str:
+    if row.ratio is None:
+        return ""
+    if row.ratio_low is None or row.ratio_high is None or row.ratio_low == row.ratio_high:
+        return _short(row.ratio)
+    return f"{_short(row.ratio)} [{_short(row.ratio_low)}, {_short(row.ratio_high)}]"
+
+
+def _short(value: float) -> str:
+    return f"{value:.2f}" if value < 10 else f"{value:.0f}"
+
+
+def _failures(report: ArenaReport) -> list[str]:
+    """What a stranger's algorithm could not play, and why; the page tells of the others."""
+    yours = {entrant.name for entrant in report.entrants if entrant.source == "yours"}
+    return [
+        f"{refusal.algorithm} did not play instance {instance.number}: {refusal.why}"
+        for instance in report.instances
+        for refusal in instance.refusals
+        if refusal.algorithm in yours
+    ]

@@ -1,0 +1,179 @@
+"""The environment itself, which needs PettingZoo."""
+
+from __future__ import annotations
+
+import dataclasses
+import secrets
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from pettingzoo import ParallelEnv
+
+from posse import checks
+from posse.bandits import Bandit
+from posse.interop.played import Played
+from posse.interop.sight import Observation, Sight, arm_of, name_of
+from posse.lab.blocks import Simulation
+from posse.lab.rounds import Rounds
+from posse.lab.simulation import jobs_of
+from posse.networks import Network
+from posse.randomness import FloatArray, IntArray, generator
+
+Infos = dict[str, dict[str, Any]]
+
+
+class BanditEnv(ParallelEnv[str, Observation, int]):  # type: ignore[misc]
+    """A bandit on its network, played by agents one round a step; `parallel_env` makes one."""
+
+    metadata: dict[str, Any] = {  # noqa: RUF012 (PettingZoo has it so)
+        "name": "posse_bandit_v0",
+        "render_modes": [],
+        "is_parallelizable": True,
+    }
+    render_mode = None
+
+    def __init__(self, bandit: Bandit, network: Network, horizon: int, slots: int | None) -> None:
+        self._simulation = _checked(bandit, network, horizon)
+        self._slots = _slots(network, slots)
+        self.possible_agents = [name_of(agent) for agent in range(network.n_agents)]
+        self.agents: list[str] = []
+        self._action_spaces = {
+            agent: spaces.Discrete(bandit.n_arms) for agent in self.possible_agents
+        }
+        self._observation_spaces = {
+            agent: _observation_space(self._simulation, self._slots)
+            for agent in self.possible_agents
+        }
+        self.seed: int | None = None
+        self.run = -1
+
+    def observation_space(self, agent: str) -> spaces.Dict:
+        """What an agent may see; the same for all agents."""
+        return self._observation_spaces[agent]
+
+    def action_space(self, agent: str) -> spaces.Discrete:
+        """The K arms."""
+        return self._action_spaces[agent]
+
+    def reset(
+        self, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[dict[str, Observation], Infos]:
+        """Begin run 0 of a seed, or without a seed the next run of the one before.
+
+        options: {"run": 5} begins that run; whatever else there is means nothing here.
+        """
+        if seed is not None:
+            self.seed, self.run = checks.whole("seed", seed, at_least=0), -1
+        elif self.seed is None:
+            self.seed = secrets.randbits(32)
+        run = (options or {}).get("run", self.run + 1)
+        self.run = checks.whole("run", run, at_least=0)
+        bandit = self._simulation.bandit
+        bandit.check_runs(self.run + 1)
+        network = self._simulation.network.of_run(self.seed, self.run)
+        playing = dataclasses.replace(self._simulation, network=network, seed=self.seed)
+        self._rounds = Rounds(playing, [self.run])
+        self._sight = Sight.of(network, self._slots)
+        self._generator = generator(self.seed, self.run, "policy")
+        self._regret = np.zeros(network.n_agents)
+        self._seen = self._sight.before(1, bandit.n_arms)
+        self.agents = list(self.possible_agents)
+        return self._observations(), self._infos(np.zeros(network.n_agents))
+
+    def step(
+        self, actions: dict[str, int]
+    ) -> tuple[dict[str, Observation], dict[str, float], dict[str, bool], dict[str, bool], Infos]:
+        """Play a round; at the horizon all agents are truncated."""
+        if not self.agents:
+            raise ValueError("no run is being played: call reset() first")
+        if set(actions) != set(self.agents):
+            odd = sorted(set(actions) ^ set(self.agents))
+            raise ValueError(f"actions must have one for each of the agents, see {odd[0]!r}")
+        n_arms = self._simulation.bandit.n_arms
+        arms = np.array([[arm_of(agent, actions[agent], n_arms) for agent in self.agents]])
+        t = self._seen.t + 1
+        cells, rewards, weights = self._rounds.play(t, arms)
+        gaps = self._rounds.world.gaps.take(cells)[0]
+        self._regret = self._regret + gaps
+        self._seen = self._sight.after(t, n_arms, arms, rewards, weights)
+        over = t == self._simulation.horizon
+        outcome = (
+            self._observations(),
+            dict(zip(self.agents, rewards[0].tolist(), strict=True)),
+            dict.fromkeys(self.agents, False),
+            dict.fromkeys(self.agents, over),
+            self._infos(gaps),
+        )
+        if over:
+            self.agents = []
+        return outcome
+
+    @property
+    def generator(self) -> np.random.Generator:
+        """The stream of this run for policies, which `simulate` gives them, too."""
+        return self._generator
+
+    @property
+    def arm_order(self) -> IntArray:
+        """The bandit's arm that is action 0, 1, ... in this run: (K,)."""
+        return np.asarray(self._rounds.world.order[0])
+
+    @property
+    def means(self) -> FloatArray:
+        """The true means of this round, by agent and action: (N, K)."""
+        shape = (len(self.possible_agents), self._simulation.bandit.n_arms)
+        return np.broadcast_to(self._rounds.world.means[0], shape)
+
+    def _observations(self) -> dict[str, Observation]:
+        return {agent: self._seen.of(0, i) for i, agent in enumerate(self.agents)}
+
+    def _infos(self, gaps: FloatArray) -> Infos:
+        return {
+            agent: {"gap": float(gaps[i]), "regret": float(self._regret[i])}
+            for i, agent in enumerate(self.agents)
+        }
+
+
+def _checked(bandit: Any, network: Any, horizon: Any) -> Simulation:
+    """The problem as the lab has it, refused where it would; whoever steps is the algorithm."""
+    if isinstance(bandit, Bandit) and bandit.delay is not None:
+        raise ValueError(
+            "bandit: rewards that come late are not for an environment, whose every step gives "
+            "one: leave out .delayed()"
+        )
+    players = {"agents": Played(_whoever_steps)}
+    return jobs_of(bandit, network, players, horizon=horizon, runs=1, record=1)["agents"].simulation
+
+
+def _slots(network: Network, slots: int | None) -> int:
+    """How many neighbours an observation has room for, in all runs."""
+    if slots is not None:
+        slots = checks.whole("slots", slots, at_least=1)
+    if not network.is_recipe:
+        return int(Sight.of(network, slots).others.shape[1])
+    if slots is None:
+        raise ValueError(
+            "slots must be given, the most neighbours that an agent has in any run: "
+            "this network is a fresh graph in every run"
+        )
+    return slots
+
+
+def _whoever_steps(agent: str, observation: Observation, generator: np.random.Generator) -> int:
+    raise AssertionError("actions come from step()")
+
+
+def _observation_space(simulation: Simulation, slots: int) -> spaces.Dict:
+    n_arms, rewards = simulation.bandit.n_arms, simulation.bandit.family.rewards
+    low, high = min(0.0, rewards.low), max(0.0, rewards.high)  # 0 where there is none
+    return spaces.Dict(
+        {
+            "round": spaces.Box(0, simulation.horizon, (1,), np.int64),
+            "arm": spaces.Discrete(n_arms + 1),
+            "reward": spaces.Box(low, high, (1,), np.float64),
+            "heard": spaces.MultiBinary(slots),
+            "arms": spaces.MultiDiscrete([n_arms + 1] * slots),
+            "rewards": spaces.Box(low, high, (slots,), np.float64),
+        }
+    )

@@ -1,0 +1,213 @@
+"""From results to the report: scores, ranks and standings."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+import numpy as np
+
+from posse.lab.arena import data
+from posse.lab.arena import statistics as st
+from posse.lab.arena.data import ArenaReport, Curve, InstanceReport, Made, Score
+from posse.lab.arena.line_up import REFERENCE
+from posse.lab.arena.running import Arena
+from posse.lab.arena.standings import Played, standings
+from posse.lab.arena.suite import Instance, lower_bound
+from posse.lab.results import Result
+from posse.lab.settings import versions
+from posse.lab.statistics import mean_interval
+from posse.randomness import FloatArray
+
+TITLE = "The arena: algorithms for decentralized bandits, ranked"
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """What is left of the results of an instance."""
+
+    instance: Instance
+    scores: dict[str, Score]
+    regrets: dict[str, FloatArray]  # (R,) at the horizon
+    bound: float
+
+
+def report_of(arena: Arena, seconds: float, machine: str) -> ArenaReport:
+    """The whole report of an arena that was played."""
+    outcomes = [_outcome(arena, instance) for instance in arena.instances]
+    _correct(outcomes)
+    played = [_ranked(arena, outcome) for outcome in outcomes]
+    return ArenaReport(
+        title=TITLE,
+        made=Made(
+            mode=arena.form.mode,
+            runs=arena.form.runs,
+            seed=arena.form.seed,
+            seconds=seconds,
+            versions=versions(),
+            machine=f"{platform.machine()}, {machine}",
+        ),
+        reference=REFERENCE,
+        entrants=[player.entrant for player in arena.players.values()],
+        standings=standings([player.entrant for player in arena.players.values()], played),
+        instances=[_instance(arena, outcome) for outcome in outcomes],
+        notes=notes(arena, outcomes),
+    )
+
+
+def _outcome(arena: Arena, instance: Instance) -> _Outcome:
+    results = arena.results(instance)
+    regrets = {name: result.regret[:, -1] for name, result in results.items()}
+    reference = regrets[REFERENCE]
+    scores = {name: _score(name, result, reference) for name, result in results.items()}
+    means = results[REFERENCE].means
+    bound = lower_bound(instance, means, arena.form.horizon(instance))
+    return _Outcome(instance, scores, regrets, bound)
+
+
+def _score(name: str, result: Result, reference: FloatArray) -> Score:
+    """A score before any comparison with others but the reference."""
+    regret = result.regret[:, -1]
+    mean, error, low, high = (_known(float(each)) for each in mean_interval(regret))
+    gaps = result.means.max(axis=1, keepdims=True) - result.means  # (R, K)
+    of_agents = np.einsum("rnk,rk->rn", result.pulls, gaps)
+    leader = result.pulls.sum(axis=1).argmax(axis=1)  # the arm played most, run by run
+    wrong = gaps[np.arange(result.runs), leader] > 0
+    sent = result.numbers_sent[:, -1].mean() / result.horizon if "messages" in result.kept else None
+    is_reference = name == REFERENCE
+    difference, p = st.paired(regret, reference)
+    base = float(reference.mean())
+    return Score(
+        algorithm=name,
+        engine=result.engine,
+        runs=result.runs,
+        mean=mean or 0.0,
+        standard_error=error,
+        low=low,
+        high=high,
+        difference=None if is_reference else difference.mean,
+        difference_low=None if is_reference else _known(difference.low),
+        difference_high=None if is_reference else _known(difference.high),
+        p=None if is_reference else p,
+        adjusted_p=None,
+        verdict=data.REFERENCE if is_reference else data.UNDECIDED,
+        ratio=float(regret.mean()) / base if base > 0 else None,
+        percentile_95=st.percentile(regret, 95),
+        percentile_99=st.percentile(regret, 99),
+        worst_agent=float(of_agents.max(axis=1).mean()),
+        wrong_share=float(wrong.mean()),
+        numbers_sent=None if sent is None else float(sent),
+        rank=None,
+        on_front=False,
+        curve=_curve(result),
+    )
+
+
+def _curve(result: Result) -> Curve:
+    mean, _, low, high = mean_interval(result.regret)
+    lows, highs = ([_known(float(x)) for x in band] for band in (low, high))
+    return Curve(result.times.tolist(), [float(x) for x in mean], lows, highs)
+
+
+def _correct(outcomes: Sequence[_Outcome]) -> None:
+    """Holm's correction over all differences to the reference of all instances."""
+    every = [(outcome, name) for outcome in outcomes for name in outcome.scores]
+    corrected = st.adjusted([outcome.scores[name].p for outcome, name in every])
+    for (outcome, name), p in zip(every, corrected, strict=True):
+        score = outcome.scores[name]
+        verdict = score.verdict
+        if p is not None and p < st.SIGNIFICANT and score.difference:
+            verdict = data.BETTER if score.difference < 0 else data.WORSE
+        outcome.scores[name] = replace(score, adjusted_p=p, verdict=verdict)
+
+
+def _ranked(arena: Arena, outcome: _Outcome) -> Played:
+    """Give ranks and the front to the better version of each, and say who that is."""
+    scores, regrets = outcome.scores, outcome.regrets
+    best: dict[str, str] = {}  # the name of each rival's better version
+    for name, score in scores.items():
+        rival = arena.players[name].entrant.rival
+        if rival not in best or score.mean < scores[best[rival]].mean:
+            best[rival] = name
+    ranked = [name for name in best.values() if arena.players[name].entrant.ranked]
+    pairs: dict[tuple[str, str], tuple[float, float | None]] = {}
+    for a, b in combinations(ranked, 2):
+        interval, p = st.paired(regrets[a], regrets[b])
+        pairs[a, b] = interval.mean, p
+    order = st.order(ranked, pairs)
+    known = [name for name in ranked if scores[name].numbers_sent is not None]
+    costs = np.array([(scores[name].numbers_sent, scores[name].mean) for name in known])
+    front = dict(zip(known, st.on_front(costs.reshape(-1, 2)), strict=True))
+    for name in ranked:
+        scores[name] = replace(
+            scores[name], rank=order.rank[name], on_front=bool(front.get(name, False))
+        )
+    shared = {arena.players[name].entrant.rival: rank for name, rank in order.shared.items()}
+    return Played(
+        outcome.instance.number,
+        {rival: scores[name] for rival, name in best.items()},
+        {rival: regrets[name] for rival, name in best.items()},
+        shared,
+    )
+
+
+def _instance(arena: Arena, outcome: _Outcome) -> InstanceReport:
+    instance = outcome.instance
+    scores = sorted(outcome.scores.values(), key=lambda score: score.mean)
+    return InstanceReport(
+        number=instance.number,
+        name=instance.name,
+        why=instance.why,
+        arms=instance.arms,
+        network=instance.graph,
+        n_agents=instance.network.n_agents,
+        n_arms=instance.bandit.n_arms,
+        horizon=arena.form.horizon(instance),
+        full_horizon=instance.horizon,
+        runs=arena.form.runs,
+        lower_bound=outcome.bound,
+        mixed=len({score.engine for score in scores}) > 1,
+        scores=scores,
+        refusals=arena.refused(instance),
+    )
+
+
+def notes(arena: Arena, outcomes: Sequence[_Outcome]) -> list[str]:
+    """How ranks are made, and what these runs cannot show."""
+    runs = arena.form.runs
+    found = [
+        "Regret is pseudo-regret per agent at the horizon; forced pulls are charged.",
+        f"Differences are to {REFERENCE}, paired run by run (Student's t); verdicts hold together "
+        "at 5% after Holm's correction over all differences to it in this report.",
+        "The rank on an instance is 1 + the algorithms that are better beyond doubt (paired, "
+        "Holm's correction over all pairs of the instance): equal ranks are undecided.",
+        f"The overall rank goes by the geometric mean of regret over {REFERENCE}'s, on the "
+        "instances that both of a pair can play, with the same correction over all pairs.",
+        "Where an algorithm has two indices, published and KL, the better one of the instance is "
+        "ranked; choosing it by the same runs flatters it a little.",
+        "Lai-Robbins over N is a limit for long horizons: at a finite one regret may lie below.",
+        "centralized TS hears everything at once and is no decentralized algorithm: not ranked.",
+    ]
+    if any(len({s.engine for s in outcome.scores.values()}) > 1 for outcome in outcomes):
+        found.append(
+            "Some algorithms have no compiled kernel: between engines runs share means and graphs "
+            "but not rewards, so such differences are as true but less sharp."
+        )
+    short = [o.instance for o in outcomes if arena.form.horizon(o.instance) < o.instance.horizon]
+    if short:
+        found.append(
+            f"{len(short)} of {len(outcomes)} instances stop early: who explores first and gains "
+            "later is judged too soon; posse arena --full plays all rounds."
+        )
+    if runs < st.FEWEST_RUNS:
+        found.append(f"{runs} runs decide nothing: verdicts and ranks need {st.FEWEST_RUNS}.")
+    for percent, least in st.RUNS_BEYOND.items():
+        if runs < least:
+            found.append(f"The {percent}th percentile of runs needs {least} runs: left blank.")
+    return found
+
+
+def _known(value: float) -> float | None:
+    return None if np.isnan(value) else value

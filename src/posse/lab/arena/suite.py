@@ -1,0 +1,93 @@
+"""The suite: 24 instances, fixed as data in suite.toml, on which algorithms are compared."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+
+import numpy as np
+
+from posse import checks, theory
+from posse.bandits import Bandit
+from posse.lab.decode import from_data
+from posse.networks import Network
+from posse.randomness import FloatArray
+
+
+@dataclass(frozen=True)
+class Instance:
+    """A bandit on a network for some rounds, and what it is there to show.
+
+    arms, graph: the bandit and the network in words.
+    """
+
+    number: int
+    name: str
+    why: str
+    arms: str
+    graph: str
+    horizon: int
+    bandit: Bandit
+    network: Network
+
+
+@dataclass(frozen=True)
+class Suite:
+    """All instances, the seed of their runs and how many the full form plays."""
+
+    seed: int
+    full_runs: int
+    instances: tuple[Instance, ...]
+
+
+@cache
+def suite() -> Suite:
+    """The suite as its file has it."""
+    text = (resources.files("posse.lab.arena") / "suite.toml").read_text("utf-8")
+    return from_data(Suite, tomllib.loads(text))
+
+
+def chosen(numbers: str | None) -> tuple[Instance, ...]:
+    """The instances that text such as "1,4,7-9" names; all if there is none."""
+    every = suite().instances
+    if numbers is None:
+        return every
+    wanted: set[int] = set()
+    for part in numbers.split(","):
+        ends = re.fullmatch(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?", part)
+        if not ends:
+            raise ValueError(f"instances must be numbers such as 1,4,7-9, got {numbers!r}")
+        first = checks.whole("instances", int(ends[1]), at_least=1, at_most=len(every))
+        last = checks.whole("instances", int(ends[2] or first), at_least=first, at_most=len(every))
+        wanted |= set(range(first, last + 1))
+    return tuple(instance for instance in every if instance.number in wanted)
+
+
+def lower_bound(instance: Instance, means: FloatArray, horizon: int) -> float:
+    """Lai-Robbins over N at a horizon, averaged over runs of true means (R, K).
+
+    An arm costs at least gap / (N d(mean, best)) ln T in the limit; gap T if that is less, which is
+    all that playing nothing else would cost. At a finite horizon it is a guide, not a bound.
+    """
+    n_agents = instance.network.n_agents
+    divergence = theory.divergence(instance.bandit.family)
+    totals = [_least(row, n_agents, divergence, horizon) for row in np.unique(means, axis=0)]
+    weights = np.unique(means, axis=0, return_counts=True)[1]
+    return float(np.average(totals, weights=weights))
+
+
+def _least(means: FloatArray, n_agents: int, divergence: theory.Divergence, horizon: int) -> float:
+    best, total = means.max(), 0.0
+    for mean in means[means < best]:
+        slope = theory.lai_robbins_constant([mean, best], n_agents, divergence)
+        total += min(slope * np.log(horizon), (best - mean) * horizon)
+    return total
+
+
+def in_words(instances: Sequence[Instance]) -> str:
+    """The numbers of some instances, as `chosen` reads them."""
+    return ",".join(str(instance.number) for instance in instances)

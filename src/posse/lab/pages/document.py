@@ -1,0 +1,111 @@
+"""A page of sections in one file that needs nothing but a browser."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from string import Template
+
+from posse.lab.pages.markup import Html, element, markup
+
+_ASSETS = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the page with a link at its top.
+
+    parts:   text becomes a paragraph of its own; markup is taken as it is
+    link:    what its link says; the title where that is short enough
+    tooltip: what the link says when pointed at
+    """
+
+    id: str
+    title: str
+    parts: Sequence[str]
+    link: str | None = None
+    tooltip: str | None = None
+
+
+def document(
+    title: str,
+    sections: Sequence[Section],
+    *,
+    summary: Html | None = None,
+    style: str = "",
+    script: str = "",
+    data: str = "null",
+    without_script: str = "",
+) -> str:
+    """The whole page; nothing in it asks the network for anything.
+
+    summary: markup below the title
+    style:   rules after those that all pages share
+    script:  what this page does beyond sorting its tables; `data` (JSON) is in the element #report
+    without_script: what a reader misses where scripts are off
+    """
+    page = Template(asset(_ASSETS / "document.html"))
+    return page.substitute(
+        title=markup(title),
+        style=asset(_ASSETS / "page.css") + style,
+        script=asset(_ASSETS / "sorting.js") + script,
+        summary=summary or "",
+        links="\n".join(map(_link, sections)),
+        without_script=element("noscript", paragraph(without_script, "note"))
+        if without_script
+        else "",
+        sections="\n".join(map(_section, sections)),
+        # Without a "<" nothing in the data can end the script element or open a comment.
+        data=data.replace("<", "\\u003c"),
+    )
+
+
+def asset(path: Path) -> str:
+    """A style sheet or a script that lies beside the code."""
+    return path.read_text(encoding="utf-8")
+
+
+def facts(parts: Sequence[str]) -> Html:
+    """How the page was made: short facts in one quiet line."""
+    return paragraph(Html(" · ".join(element("span", part) for part in parts)), "summary")
+
+
+def paragraph(text: str, kind: str | None = None) -> Html:
+    """A paragraph: plain, or "note", "quiet", "caption"."""
+    return element("p", text, class_=kind)
+
+
+def figure(drawing: Html, caption: str = "") -> Html:
+    """A drawing with what it shows below it."""
+    below = element("figcaption", caption, class_="quiet") if caption else ""
+    return element("figure", drawing, Html(below))
+
+
+def image(png: bytes, meaning: str) -> Html:
+    """A PNG inside the page; `meaning` is read to those who do not see it."""
+    source = f"data:image/png;base64,{base64.b64encode(png).decode()}"
+    return element("div", Html(f'<img src="{source}" alt="{markup(meaning)}">'), class_="image")
+
+
+def folded(summary: str, *content: str) -> Html:
+    """Content that is folded away below its summary."""
+    return element("details", element("summary", summary), *content)
+
+
+def files(names: Sequence[str]) -> Html:
+    """Links to files beside the page, each by what it is: PNG, PDF, CSV."""
+    links = [element("a", Path(name).suffix.lstrip(".").upper(), href=name) for name in names]
+    return Html(f' <span class="files">{" · ".join(links)}</span>' if links else "")
+
+
+def _link(section: Section) -> Html:
+    text = section.link or section.title
+    return element("li", element("a", text, href=f"#{section.id}", title=section.tooltip))
+
+
+def _section(section: Section) -> Html:
+    parts = [part if isinstance(part, Html) else paragraph(part) for part in section.parts if part]
+    body = "\n".join([element("h2", section.title), *parts])
+    return element("section", Html(f"\n{body}\n"), id=section.id)

@@ -1,0 +1,1 @@
+"""Sweeps: one experiment over a grid of its settings, kept part by part."""

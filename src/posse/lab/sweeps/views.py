@@ -1,0 +1,262 @@
+"""A sweep as figures: final regret along one key, or over two as a heat map."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from posse import checks
+from posse.lab import plots
+from posse.lab.sweeps.layout import ALGORITHM, Layout, Shown, chosen, known, lay_out
+from posse.randomness import FloatArray
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from posse.lab.sweeps.sweep import Sweep
+
+_REGRET = "final regret per agent"
+_SPREAD = 0.5  # of the distance between two categories, for what stands side by side
+_TICKS = 9  # more values than this of a numeric key are not all written
+
+
+def plot(
+    sweep: Sweep,
+    x: str | None = None,
+    hue: str | None = None,
+    row: str | None = None,
+    where: Mapping[str, Any] | None = None,
+) -> list[Axes]:
+    """Draw final regret against a key, a curve for each value of hue, axes for each of row."""
+    layout = lay_out(sweep, _roles(sweep, x, hue, row, where), where)
+    facets = layout.labels("row")
+    figure_axes = _new_axes(len(facets))
+    regrets = np.array([each["regret"] for each in layout.rows.values()])
+    log = plots.log_bottom(regrets) if plots.is_wide(regrets) else None
+    bottom = log or 0.0
+    curves = [_draw_curves(axes, layout, i, bottom) for i, axes in enumerate(figure_axes)]
+    for axes, facet, lines in zip(figure_axes, facets, curves, strict=True):
+        axes.set_ylabel(_REGRET)
+        if log is not None:
+            axes.set_yscale("log", nonpositive="clip")
+            _write_plainly(axes.yaxis)
+        axes.set_ylim(bottom=bottom)
+        shown = layout.shown["row"]
+        title = ", ".join(
+            filter(None, ["" if shown is None else f"{shown.name} = {facet}", layout.fixed])
+        )
+        if title:
+            axes.set_title(title, parse_math=False)
+        _name_curves(axes, lines, layout.shown["hue"], layout.shown["x"])
+    return figure_axes
+
+
+def heat_map(
+    sweep: Sweep,
+    x: str | None = None,
+    y: str | None = None,
+    algorithm: str | None = None,
+    where: Mapping[str, Any] | None = None,
+) -> Axes:
+    """Draw the final regret of one algorithm over two keys, each cell with its number."""
+    if algorithm is None and len(sweep.algorithms) == 1:
+        algorithm = sweep.algorithms[0]
+    if algorithm is None:
+        raise ValueError(f"algorithm must be given, one of {', '.join(sweep.algorithms)}")
+    checks.choice("algorithm", algorithm, sweep.algorithms)
+    where = dict(where or {}) | {ALGORITHM: algorithm}
+    x, y = _two(sweep, x, y, where)
+    layout = lay_out(sweep, {"x": x, "y": y}, where)
+    columns, lines = layout.labels("x"), layout.labels("y")
+    values = np.full((len(lines), len(columns)), np.nan)
+    for (column, line), each in layout.rows.items():
+        values[line, column] = each["regret"]
+    axes = _new_axes(1)[0]
+    _draw_heat(axes, values)
+    for labels, set_ticks, set_label, role in (
+        (columns, axes.set_xticks, axes.set_xlabel, "x"),
+        (lines, axes.set_yticks, axes.set_ylabel, "y"),
+    ):
+        set_ticks(range(len(labels)), list(map(_short, labels)))
+        shown = layout.shown[role]
+        set_label("" if shown is None else shown.name, parse_math=False)
+    _turn_long_labels(axes, columns)
+    axes.set_title(layout.fixed or str(algorithm), parse_math=False)
+    return axes
+
+
+def _roles(
+    sweep: Sweep, x: str | None, hue: str | None, row: str | None, where: Mapping[str, Any] | None
+) -> dict[str, str | None]:
+    """What was left open: hue is the algorithm, x the first key of several values."""
+    given = chosen(sweep, where)
+    hue, row = (None if each is None else known(sweep, each) for each in (hue, row))
+    if hue is None and ALGORITHM not in (x, row):
+        hue = ALGORITHM
+    if x is None:
+        free = [each for each in given[:-1] if not {hue, row} & set(each.labels)]
+        free.sort(key=lambda each: len(each.points) == 1)  # in their order otherwise
+        if not free:
+            raise ValueError("x must be given: hue and row have all keys of the sweep")
+        x = free[0].name
+    return {"x": x, "hue": hue, "row": row}
+
+
+def _two(
+    sweep: Sweep, x: str | None, y: str | None, where: Mapping[str, Any]
+) -> tuple[str | None, str | None]:
+    """The two keys of a heat map; those left open are the first ones of several values."""
+    given = chosen(sweep, where)[:-1]
+    x, y = (None if each is None else known(sweep, each) for each in (x, y))
+    free = [each.name for each in given if len(each.points) > 1 and not {x, y} & set(each.labels)]
+    if x is None and free:
+        x = free.pop(0)
+    if y is None and free:
+        y = free.pop(0)
+    if x is None or y is None:
+        raise ValueError("a heat map needs two keys of several values, x and y")
+    return x, y
+
+
+def _new_axes(rows: int) -> list[Axes]:
+    """Axes below each other in one figure that pyplot knows."""
+    if rows == 1:
+        return [plots.new_axes()]
+    import matplotlib as mpl
+    import matplotlib.pyplot as plt
+
+    with mpl.rc_context({"figure.max_open_warning": 0}):
+        _, found = plt.subplots(
+            rows, 1, figsize=(7.2, 3.0 * rows), dpi=150, layout="constrained",
+            sharex=True, sharey=True, squeeze=False,
+        )  # fmt: skip
+    for axes in found[:, 0]:
+        plots.dress(axes)
+        axes.tick_params(labelbottom=True)
+    return list(found[:, 0])
+
+
+def _write_plainly(axis: Any) -> None:
+    """Numbers as they are at 1, 2 and 5 of each decade, not as powers of ten."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def _draw_curves(axes: Axes, layout: Layout, facet: int, bottom: float) -> list[Any]:
+    """A curve with its interval for each value of hue; side by side where x has no numbers.
+
+    bottom: of the axis; below it an interval that reaches zero would have no end
+    """
+    shown = layout.shown["x"]
+    assert shown is not None
+    names = layout.labels("hue")
+    places, side = _places(shown), _SPREAD / max(1, len(names))
+    lines = []
+    for number, name in enumerate(names):
+        found = [(i, layout.rows.get((i, number, facet))) for i in np.argsort(places)]
+        rows = [(i, each) for i, each in found if each is not None]
+        if not rows:
+            continue
+        at = np.array([places[i] for i, _ in rows])
+        mean, low, high = _columns([each for _, each in rows])
+        low = np.maximum(low, np.minimum(bottom, mean))
+        look = plots.look(number, points=1)
+        if shown.is_numeric:
+            (line,) = axes.plot(at, mean, label=str(name), markersize=4, **look)
+            axes.fill_between(
+                at, low, high, color=line.get_color(), alpha=0.18, linewidth=0, zorder=1.5
+            )
+        else:
+            at = at + side * (number - (len(names) - 1) / 2)
+            errors = np.nan_to_num([mean - low, high - mean])
+            line, *_ = axes.errorbar(
+                at, mean, errors, label=str(name), **look | {"linestyle": "none", "capsize": 3}
+            )
+        lines.append(line)
+    _label_x(axes, shown, places)
+    return lines
+
+
+def _columns(rows: Sequence[Mapping[str, Any]]) -> FloatArray:
+    return np.array([[row[key] for row in rows] for key in ("regret", "low", "high")], dtype=float)
+
+
+def _places(shown: Shown) -> FloatArray:
+    if shown.is_numeric:
+        return np.array(shown.labels, dtype=float)
+    return np.arange(len(shown.labels), dtype=float)
+
+
+def _label_x(axes: Axes, shown: Shown, places: FloatArray) -> None:
+    axes.set_xlabel(shown.name, parse_math=False)
+    if shown.is_numeric:
+        if places.min() > 0 and plots.is_wide(places):
+            axes.set_xscale("log")
+        axes.margins(x=0.03)
+        if len(places) <= _TICKS:
+            axes.set_xticks(places, list(map(_short, shown.labels)))
+            axes.set_xticks([], minor=True)
+        return
+    axes.set_xticks(places, list(map(_short, shown.labels)))
+    axes.set_xlim(-0.5, len(places) - 0.5)
+    _turn_long_labels(axes, shown.labels)
+
+
+def _turn_long_labels(axes: Axes, labels: Sequence[Any]) -> None:
+    """Names that would run into each other stand aslant."""
+    for tick in axes.get_xticklabels():
+        tick.set_parse_math(False)
+        if sum(len(_short(label)) + 2 for label in labels) > 70:
+            tick.set(rotation=25, ha="right", rotation_mode="anchor")
+
+
+def _name_curves(axes: Axes, lines: list[Any], hue: Shown | None, x: Shown | None) -> None:
+    """Names at the ends of curves, or a legend where they have none or no room for them."""
+    if len(lines) < 2 or hue is None:
+        return
+    if x is not None and x.is_numeric and plots.label_ends(axes, lines):
+        return
+    title = None if hue.name == ALGORITHM else hue.name
+    legend = axes.legend(
+        frameon=False, title=title, loc="upper left", bbox_to_anchor=(1, 1), alignment="left"
+    )
+    for text in [*legend.get_texts(), legend.get_title()]:
+        text.set_parse_math(False)
+
+
+def _draw_heat(axes: Axes, values: FloatArray) -> None:
+    from matplotlib.colors import LogNorm
+
+    axes.grid(visible=False)
+    axes.spines[:].set_visible(False)
+    axes.tick_params(length=0)
+    seen = values[np.isfinite(values)]
+    log = bool(seen.size) and seen.min() > 0 and plots.is_wide(seen)
+    image = axes.imshow(
+        values, cmap="viridis_r", aspect="auto", origin="lower", norm=LogNorm() if log else None
+    )
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    bar = figure.colorbar(image, ax=axes, label=_REGRET)
+    if log:
+        _write_plainly(bar.ax.yaxis)
+    size = min(9.0, 130 / max(values.shape))
+    for (line, column), value in np.ndenumerate(values):
+        if np.isfinite(value):
+            red, green, blue, _ = image.to_rgba(np.array(value))
+            light = 0.299 * red + 0.587 * green + 0.114 * blue  # as eyes weigh them
+            axes.text(
+                column, line, plots.short(value), ha="center", va="center", fontsize=size,
+                color="black" if light > 0.5 else "white",
+            )  # fmt: skip
+
+
+def _short(label: Any) -> str:
+    """A label that an axis has room for."""
+    text = f"{label:g}" if isinstance(label, float) else str(label)
+    return text if len(text) <= 28 else f"{text[:27]}…"

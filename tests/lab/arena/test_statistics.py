@@ -1,0 +1,103 @@
+"""Ranks, ratios and fronts against their definitions."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+from scipy import stats
+
+from posse.lab.arena import statistics as st
+
+P_VALUES = some.lists(some.none() | some.floats(0, 1), max_size=12)
+
+
+@given(P_VALUES)
+def test_holms_correction_by_its_definition(p_values):
+    known = [p for p in p_values if p is not None]
+    found = st.adjusted(p_values)
+    for p, corrected in zip(p_values, found, strict=True):
+        if p is None:
+            assert corrected is None
+            continue
+        # the largest of (number of those not below it) x (itself), over all that are not above
+        steps = [sum(other >= each for other in known) * each for each in known if each <= p]
+        assert corrected == pytest.approx(min(1.0, max(steps)))
+
+
+@given(some.lists(some.tuples(some.integers(0, 4), some.integers(0, 4)), max_size=9))
+def test_the_front_is_what_nobody_beats(points):
+    def beats(a, b):
+        return a[0] <= b[0] and a[1] <= b[1] and a != b
+
+    expected = [not any(beats(other, point) for other in points) for point in points]
+    found = st.on_front(np.array(points, dtype=float).reshape(-1, 2))
+    assert found.tolist() == expected
+
+
+def test_ranks_count_those_that_are_better_beyond_doubt():
+    pairs = {
+        ("a", "b"): (-1.0, 1e-6),  # a is better than b
+        ("a", "c"): (-2.0, 1e-6),
+        ("b", "c"): (-1.0, 0.5),  # nobody knows
+        ("d", "a"): (9.0, 1e-6),  # d is worse than all
+        ("d", "b"): (9.0, 1e-6),
+        ("d", "c"): (9.0, 1e-6),
+    }
+    order = st.order(["a", "b", "c", "d"], pairs)
+    assert order.rank == {"a": 1, "b": 2, "c": 2, "d": 4}
+    assert order.shared == {"a": 1.0, "b": 2.5, "c": 2.5, "d": 4.0}
+    assert st.order(["alone"], {}).rank == {"alone": 1}
+
+
+def test_ranks_are_corrected_for_the_number_of_pairs():
+    names = [f"{k}" for k in range(10)]
+    pairs = {(a, b): (-1.0, 0.02) for a in names for b in names if a < b}
+    assert set(st.order(names, pairs).rank.values()) == {1}  # 0.02 x 45 is no evidence
+
+
+def test_paired_differences_are_students():
+    generator = np.random.default_rng(1)
+    a, b = generator.normal(1.0, 1.0, 30), generator.normal(0.5, 1.0, 30)
+    interval, p = st.paired(a, b)
+    expected = stats.ttest_rel(a, b)
+    assert p == pytest.approx(expected.pvalue)
+    low, high = expected.confidence_interval()
+    assert (interval.low, interval.high) == pytest.approx((low, high))
+
+
+def test_few_runs_show_nothing():
+    few = np.arange(9.0)
+    assert st.paired(few + 5, few)[1] is None
+    assert st.percentile(few, 95) is None
+    many = np.arange(200.0)
+    assert st.percentile(many, 99) == pytest.approx(np.percentile(many, 99))
+    assert st.percentile(many[:199], 99) is None
+    assert st.percentile(many[:40], 95) == pytest.approx(np.percentile(many[:40], 95))
+
+
+def test_the_error_of_a_log_ratio_is_that_of_many_repetitions():
+    generator = np.random.default_rng(2)
+    shared = generator.gamma(4.0, 1.0, (4000, 100))
+    a = shared + generator.gamma(4.0, 1.0, (4000, 100))
+    b = shared + generator.gamma(2.0, 1.0, (4000, 100))
+    found = [st.log_ratio(one, other) for one, other in zip(a, b, strict=True)]
+    values = np.array([ratio.value for ratio in found])
+    # both estimate the deviation of ln(8/6): that of 4000 draws is known to 1.1%, so four of these
+    assert np.sqrt(np.mean([ratio.variance for ratio in found])) == pytest.approx(
+        values.std(), rel=0.05
+    )
+    assert values.mean() == pytest.approx(math.log(8 / 6), abs=0.003)
+    assert st.log_ratio(a[0], np.zeros(100)) is None
+
+
+def test_log_ratios_of_instances_are_averaged_as_independent():
+    ratios = [st.LogRatio(0.2, 0.01), st.LogRatio(0.4, 0.03)]
+    estimate, p = st.mean_log_ratio(ratios)
+    assert estimate.mean == pytest.approx(0.3)
+    assert estimate.standard_error == pytest.approx(0.1)
+    assert (estimate.low, estimate.high) == pytest.approx((0.3 - 0.1959964, 0.3 + 0.1959964))
+    assert p == pytest.approx(2 * stats.norm.sf(3))
+    assert st.mean_log_ratio([st.LogRatio(0.0, 0.0)])[1] == 1.0
+    assert st.mean_log_ratio([st.LogRatio(0.1, 0.0)])[1] == 0.0
