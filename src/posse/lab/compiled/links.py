@@ -36,6 +36,10 @@ def links_of(network: Network, plan: Plan) -> Links:
         return Links(links=_ends(network))
     if plan.merge == "merge_failing":
         return _failing(network, plan)
+    if plan.merge == "merge_gosine":
+        return _open_neighbours(network)
+    if plan.merge == "merge_tracking":  # has weights of its own
+        network = network.weighted("metropolis")
     from scipy.sparse import csr_array
 
     matrix = csr_array(network.weights)
@@ -89,6 +93,14 @@ def _distances(network: Network, plan: Plan) -> Links:
     hearer, speaker, hops = (each[others][order] for each in (hearer, speaker, hops))
     offsets = np.searchsorted(hearer, np.arange(network.n_agents + 1)).astype(np.int64)
     return Links(offsets, speaker, links=hops.astype(np.uint32), constants=constants)
+
+
+def _open_neighbours(network: Network) -> Links:
+    """The neighbours of each agent, without itself."""
+    ends = np.concatenate([network.edges, network.edges[:, ::-1]])
+    ends = ends[np.lexsort((ends[:, 1], ends[:, 0]))]
+    offsets = np.concatenate([[0], np.cumsum(network.degrees)]).astype(np.int64)
+    return Links(offsets, ends[:, 1].astype(np.int64))
 
 
 def _stretches(offsets: Any, neighbours: Any, weights: Any) -> Any:

@@ -9,6 +9,8 @@ import numpy as np
 
 from posse import algorithms, families, policies
 from posse.algorithms.dducb import chebyshev
+from posse.algorithms.forced import ForcedStart
+from posse.algorithms.kl_index import kind_of
 from posse.lab.blocks import Simulation
 from posse.lab.compiled import heard_plan
 from posse.networks.gossip import Gossip
@@ -49,7 +51,12 @@ BAYESIAN = (
     algorithms.Flooding,
 )
 CONSENSUS = (algorithms.CoopUCB, algorithms.CoopUCB2, algorithms.CoopUCL)
-ALGORITHMS = (*BAYESIAN, *CONSENSUS, algorithms.DDUCB, *heard_plan.ALGORITHMS)
+# By name of algorithm: how its messages arrive, and how it chooses.
+RIVALS = {
+    algorithms.GosInE: ("merge_gosine", "choose_gosine"),
+    algorithms.DistUCB: ("merge_tracking", "choose_tracking"),
+}
+ALGORITHMS = (*BAYESIAN, *CONSENSUS, algorithms.DDUCB, *RIVALS, *heard_plan.ALGORITHMS)
 # What the kernels can keep of a run besides regret and pulls.
 KEEPS = ("agents", "means", "messages", "beliefs")
 
@@ -90,6 +97,9 @@ def missing(simulation: Simulation) -> str | None:
         return f"rewards of family {type(simulation.bandit.family).__name__}"
     if type(simulation.network.dynamics) not in MERGES:
         return f"dynamics {type(simulation.network.dynamics).__name__}"
+    kl = type(algorithm) in RIVALS and algorithm.index == "kl"
+    if kl and kind_of(simulation.bandit.family) is None:
+        return f"the divergence of family {type(simulation.bandit.family).__name__}"
     if isinstance(algorithm, heard_plan.ALGORITHMS):
         unknown = heard_plan.missing(simulation)
         if unknown:
@@ -118,6 +128,8 @@ def plan_for(simulation: Simulation) -> Plan:
     parameter = float(families.ability(rewards, "reward_parameter"))
     if isinstance(simulation.algorithm, BAYESIAN):
         parts = _bayesian_parts(simulation)
+    elif type(simulation.algorithm) in RIVALS:
+        parts = _rival_parts(simulation)
     elif isinstance(simulation.algorithm, heard_plan.ALGORITHMS):
         parts = heard_plan.parts_of(simulation)
     else:
@@ -175,6 +187,23 @@ def _baseline_parts(simulation: Simulation) -> dict[str, Any]:
     }
 
 
+def _rival_parts(simulation: Simulation) -> dict[str, Any]:
+    algorithm: Any = simulation.algorithm
+    algorithm.check(simulation.problem(1))
+    merge, choose = RIVALS[type(algorithm)]
+    forced = isinstance(algorithm, ForcedStart)
+    return {
+        "merge": merge,
+        "choose": choose,
+        "choose_eagerly": "choose_nothing",
+        "belief": "",
+        "prior": (0.0, 0.0),
+        "rate": 1.0,
+        "unmixed": simulation.bandit.n_arms if forced else 0,
+        "staged": choose == "choose_tracking",  # which keeps what is its own in the store
+    }
+
+
 def levels_for(simulation: Simulation, t: int, end: int) -> Any:
     """A number for each of the rounds t to end - 1 that the choice takes."""
     from posse.lab.compiled.thompson import OUTRIGHT
@@ -184,7 +213,7 @@ def levels_for(simulation: Simulation, t: int, end: int) -> Any:
     if isinstance(algorithm, heard_plan.ALGORITHMS):
         return np.array([heard_plan.level_of(simulation, r) for r in range(t, end)])
     if not isinstance(algorithm, BAYESIAN):  # after the forced rounds
-        forced = simulation.bandit.n_arms
+        forced = simulation.bandit.n_arms if isinstance(algorithm, ForcedStart) else 0
         return np.array([algorithm.scale(problem, r) if r > forced else 0.0 for r in range(t, end)])
     if isinstance(algorithm.policy, policies.BayesUCB):  # the upper tail
         level = algorithm.policy.level
@@ -212,6 +241,9 @@ def table_for(simulation: Simulation, plan: Plan) -> Any:
         norm = chebyshev(network.second_eigenvalue, plan.stage_length)[1] if accelerated else 1.0
         table[baselines.NORM] = 1.0 / norm
         return table
+    if type(algorithm) in RIVALS:
+        kind = kind_of(simulation.bandit.family) if algorithm.index == "kl" else None
+        return np.concatenate([kind or (-1.0, 0.0), network.degrees + 1.0])
     factor = beliefs.BELIEFS[plan.belief].factor
     return thompson.thresholds_for(factor, thompson.OUTRIGHT, simulation.bandit.n_arms)
 
