@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from posse import load
+from posse.lab import workers
 from posse.lab.experiments import experiment_of, read_experiment
 
 from .calling import posse
@@ -50,8 +51,9 @@ def test_a_run_prints_and_writes(capsys):
     assert "regret per agent at round 30; 5 runs, seed 3" in out
     assert out.endswith("results/two.nc\nresults/two.png\n")
     assert out.index("dec-TS") < out.index("[alone]")
-    assert "dec-TS" in err  # the progress bars
-    assert sorted(path.name for path in Path("results").iterdir()) == ["two.nc", "two.png"]
+    assert "Two [arms]" in err  # the progress bar
+    written = sorted(path.name for path in Path("results").iterdir())
+    assert written == ["two.nc", "two.parts", "two.png"]
     assert Path("results/two.png").read_bytes().startswith(b"\x89PNG")
 
     loaded = load("results/two.nc")
@@ -60,6 +62,40 @@ def test_a_run_prints_and_writes(capsys):
         np.testing.assert_array_equal(loaded[name].regret, expected[name].regret)
         assert f"{expected[name].summary().mean:.1f}" in out
     assert experiment_of(loaded).algorithms == read_experiment("two.toml").algorithms
+
+
+def test_only_what_is_missing_is_computed(capsys, monkeypatch):
+    """Repeated it computes nothing, extended the rest, with another seed all of it."""
+    computed, real = [], workers.play
+    monkeypatch.setattr(workers, "play", lambda part: computed.extend(part.runs) or real(part))
+    counts = []
+    for options in [(), (), ("--runs", 8), ("--runs", 2), ("--seed", 4)]:
+        assert not posse("run", "two.toml", "--no-plot", "--quiet", *options)
+        counts.append(len(computed))
+        del computed[:]
+    assert counts == [2 * 5, 0, 2 * 3, 0, 2 * 5]
+    assert load("results/two.nc")["dec-TS"].settings["seed"] == 4
+
+
+def test_damaged_parts_are_computed_again_and_said(capsys):
+    assert not posse("run", "two.toml", "--no-plot", "--quiet")
+    expected = load("results/two.nc")
+    part = next(Path("results/two.parts").glob("*/*.nc"))
+    part.write_bytes(part.read_bytes()[:100])
+    capsys.readouterr()
+    assert not posse("run", "two.toml", "--no-plot", "--quiet")
+    assert f"posse: {part} is " in capsys.readouterr().err
+    for name, result in load("results/two.nc").items():
+        np.testing.assert_array_equal(result.regret, expected[name].regret)
+
+
+def test_whoever_stops_it_is_told_how_to_go_on(capsys, monkeypatch):
+    def interrupted(part):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(workers, "play", interrupted)
+    assert posse("run", "two.toml", "--quiet") == 130
+    assert "the same command goes on from here" in capsys.readouterr().err
 
 
 def test_the_table_says_which_engine_ran_what_where_they_differ(capsys):
@@ -87,7 +123,7 @@ def test_options_override_the_file(capsys):
     out, err = capsys.readouterr()
     assert out == "a/b/two.nc\n"
     assert [line for line in err.splitlines() if "compiling kernels (once" not in line] == []
-    assert [path.name for path in Path("a/b").iterdir()] == ["two.nc"]
+    assert sorted(path.name for path in Path("a/b").iterdir()) == ["two.nc", "two.parts"]
     result = load("a/b/two.nc")["dec-TS"]
     assert (result.runs, result.horizon, result.settings["seed"]) == (2, 7, 9)
 

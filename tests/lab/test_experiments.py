@@ -28,7 +28,8 @@ from posse.lab.experiments import (
 )
 from posse.policies import POLICIES
 
-FILES = sorted((Path(__file__).parents[2] / "experiments").glob("*.toml"))
+EVERY = sorted((Path(__file__).parents[2] / "experiments").glob("*.toml"))
+FILES = [path for path in EVERY if "[sweep]" not in path.read_text()]
 TEXT = st.text(st.characters(codec="utf-8"))  # whatever a file can hold
 TS = posse.ThompsonSampling()
 SMALL = Experiment(

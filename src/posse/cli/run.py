@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from posse.cli.errors import Mistake, mistakes
+from posse.cli.errors import Mistake, goes_on, mistakes
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from posse.lab import Comparison
     from posse.lab.experiments import Experiment
+    from posse.lab.part_store import PartStore
 
 EXAMPLES = """Examples:
 
@@ -36,10 +37,15 @@ def run(
     plot: Annotated[bool, typer.Option("--plot/--no-plot", help="Draw FILE.png.")] = True,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print only the paths.")] = False,
 ) -> None:
-    """Run an experiment file: print its final regrets, save its results and a figure."""
+    """Run an experiment file: print its final regrets, save its results and a figure.
+
+    Parts are kept in the folder FILE.parts beside the results: an interrupted run goes on where it
+    was, and one with more runs computes those.
+    """
     from rich.console import Console
 
     from posse.lab.experiments import read_experiment
+    from posse.lab.part_store import PartStore
 
     options: dict[str, Any] = {"runs": runs, "horizon": horizon, "seed": seed}
     given = {key: value for key, value in options.items() if value is not None}
@@ -54,16 +60,31 @@ def run(
         if not os.access(output, os.W_OK):
             raise ValueError(f"{output} cannot be written to")
     _refuse_too_large(experiment)
-    with mistakes():  # such as a family that cannot learn from the bandit's rewards
-        comparison = experiment.compare(progress=not quiet)
+    title, store = experiment.title or file.stem, PartStore(output / f"{file.stem}.parts")
+    with goes_on(), mistakes():  # such as a family that cannot learn from the bandit's rewards
+        comparison = _compare(title, experiment, store, progress=not quiet)
+    for note in store.notes:
+        typer.echo(f"posse: {note}", err=True)
     if not quiet:
-        Console().print(_table(experiment.title or file.stem, comparison, experiment.seed))
+        Console().print(_table(title, comparison, experiment.seed))
     with mistakes():
         comparison.save(data)
         typer.echo(data)
         if plot:
             _draw(comparison, experiment.title, figure)
             typer.echo(figure)
+
+
+def _compare(title: str, experiment: Experiment, store: PartStore, *, progress: bool) -> Comparison:
+    """The results of an experiment, of which a store holds what was computed before."""
+    from posse.lab import Comparison
+    from posse.lab.watching import watched
+    from posse.lab.work import complete
+
+    jobs = experiment.jobs()
+    with watched(title, list(jobs.values()), store, show=progress) as advance:
+        complete(list(jobs.values()), store, advance=advance)
+    return Comparison({name: store.result(job) for name, job in jobs.items()})
 
 
 def _refuse_too_large(experiment: Experiment) -> None:

@@ -10,6 +10,7 @@ import typer
 from posse.cli.errors import goes_on, mistakes
 
 if TYPE_CHECKING:
+    import pandas as pd
     from rich.table import Table
 
     from posse.lab.sweeps.sweep import Sweep
@@ -53,29 +54,23 @@ def sweep(
         typer.echo(f"posse: {note}", err=True)
     with mistakes():
         if not quiet:
-            Console().print(_table(made))
+            console, frame = Console(), made.table()
+            console.print(_table(made, frame))
+            console.print(_caption(frame), highlight=False)
         for path in made.save():
             typer.echo(path)
         if report:
             typer.echo(made.report())
 
 
-def _table(made: Sweep) -> Table:
+def _table(made: Sweep, frame: pd.DataFrame) -> Table:
     """Lay out the regret of each cell and algorithm, at most so many of them."""
     from rich.table import Table
     from rich.text import Text
 
     from posse.lab.summaries import Summary
 
-    frame = made.table()
-    runs = sorted(set(frame["runs"]))
-    caption = (
-        f"regret per agent at the horizon ± standard error; {' or '.join(map(str, runs))} runs"
-    )
-    if len(frame) > MOST_ROWS:
-        caption += f"; {MOST_ROWS} of {len(frame)} rows, table.csv has all"
-    table = Table(title=Text(made.title, style="bold"), caption=Text(caption))
-    table.title_justify = table.caption_justify = "left"
+    table = Table(title=Text(made.title, style="bold"), title_justify="left")
     names = {**made.grid.short_names(), "algorithm": "algorithm"}
     for name in names.values():
         table.add_column(Text(name))
@@ -84,3 +79,11 @@ def _table(made: Sweep) -> Table:
         s = Summary(row["regret"], row["standard_error"], row["low"], row["high"], row["runs"], 0)
         table.add_row(*(Text(str(row[key])) for key in names), s.pair())
     return table
+
+
+def _caption(frame: pd.DataFrame) -> str:
+    runs = " or ".join(map(str, sorted(set(frame["runs"]))))
+    text = f"regret per agent at the horizon ± standard error; {runs} runs"
+    if len(frame) > MOST_ROWS:
+        text += f"; {MOST_ROWS} of {len(frame)} rows, table.csv has all"
+    return text

@@ -24,10 +24,12 @@ from posse.lab import ranges, toml
 from posse.lab.comparisons import Comparison
 from posse.lab.decode import from_data
 from posse.lab.files import atomic_write
+from posse.lab.jobs import Job
+from posse.lab.preparation import try_out
 from posse.lab.recording import recorded_rounds
 from posse.lab.results import Result
 from posse.lab.settings import not_rerunnable, to_data
-from posse.lab.simulation import compare, engine_of_each
+from posse.lab.simulation import compare, engine_of_each, jobs_of
 from posse.networks import Network
 
 T = TypeVar("T")
@@ -95,6 +97,22 @@ class Experiment:
     def n_runs(self) -> int:
         """The number of runs."""
         return len(ranges.runs_of(self.runs))
+
+    def jobs(self) -> dict[str, Job]:
+        """What is to be played, by name: checked, and strangers' parts tried out."""
+        jobs = jobs_of(
+            self.bandit,
+            self.network,
+            self.algorithms,
+            horizon=self.horizon,
+            runs=self.runs,
+            seed=self.seed,
+            engine=self.engine,
+            record=self.record,
+            keep=self.keep,
+        )
+        try_out(jobs)
+        return jobs
 
     def run(
         self,

@@ -125,30 +125,11 @@ def jobs_of(
     task = _Task.checked(bandit, network, horizon, runs, seed, 1, record, keep)
     entries = _entries(algorithms, engine)
     simulations, engines = task.planned(entries)
+    task.warn_of_short_memory(simulations)
     return {
         entry.bar: Job(simulation, task.runs, its_engine)
         for entry, simulation, its_engine in zip(entries, simulations, engines, strict=True)
     }
-
-
-def try_out(jobs: Mapping[str, Job]) -> None:
-    """Rehearse parts that are not ours, as `compare` does: what they do wrong is said at once."""
-    for name, job in jobs.items():
-        if job.engine == "reference":
-            two = job.runs[: 1 if job.simulation.network.is_recipe else 2]
-            rehearse(f"algorithm {name!r}", of_run(job.simulation, two[0]), two)
-
-
-def prepare(jobs: Iterable[Job], announce: Callable[[int], None]) -> None:
-    """Compile the kernels that some jobs on the compiled engine need; say first how long it takes.
-
-    announce: told about how many seconds, once, unless there is nothing to compile.
-    """
-    simulations = [of_run(job.simulation, job.runs[0]) for job in jobs]
-    if simulations:
-        from posse.lab.compiled import engine as compiled
-
-        compiled.prepare(simulations, announce)
 
 
 def simulate_some(
@@ -269,9 +250,7 @@ class _Task:
             for simulation, engine in zip(simulations, engines, strict=True)
         ]
         parts.warn_of_what_cannot_be_rerun(settings, stacklevel=3)
-        for simulation in simulations:
-            of_first = of_run(simulation, self.runs[0]).network
-            parts.warn_of_short_memory(simulation.algorithm, of_first, self.keep, stacklevel=3)
+        self.warn_of_short_memory(simulations)
         if try_out:
             two = self.runs[: 1 if self.network.is_recipe else 2]
             for entry, simulation, engine in zip(entries, simulations, engines, strict=True):
@@ -297,6 +276,12 @@ class _Task:
                 block = _play(simulation, self.runs, run, self.threads, advance)
                 results.append(_result(simulation, block, settings[k]))
         return results
+
+    def warn_of_short_memory(self, simulations: Iterable[Simulation]) -> None:
+        """Say where beliefs that are kept will be surer than their evidence."""
+        for simulation in simulations:
+            of_first = of_run(simulation, self.runs[0]).network
+            parts.warn_of_short_memory(simulation.algorithm, of_first, self.keep, stacklevel=4)
 
     def planned(self, entries: Sequence[_Entry]) -> tuple[list[Simulation], list[str]]:
         """The simulation of each algorithm and its engine; refused where one cannot be played."""

@@ -13,7 +13,7 @@ _SHOWING = (
     *("live", "cli", "interop", "lab/paper", "lab/pages", "lab/arena", "lab/sweeps"),
     *("lab/plots.py", "lab/html.py", "lab/progress.py"),
     *("lab/jobs.py", "lab/work.py", "lab/executors.py", "lab/part_store.py", "lab/digests.py"),
-    *("lab/workers.py", "lab/packing.py"),
+    *("lab/workers.py", "lab/packing.py", "lab/cutting.py", "lab/flight.py", "lab/watching.py"),
 )
 
 

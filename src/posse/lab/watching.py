@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 from posse.lab.jobs import Job
 from posse.lab.part_store import PartStore
+from posse.lab.preparation import prepare
 from posse.lab.progress import Bars, RichBars, new_bars
-from posse.lab.simulation import prepare
 
 Advance = Callable[[Job, int], None]
 

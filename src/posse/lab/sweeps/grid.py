@@ -82,12 +82,14 @@ class Grid:
     def short_names(self) -> dict[str, str]:
         """Each key by as few of its last parts as tell it from the others, for tables."""
         paths = {key: path_of(key) for key in self.keys}
-        depth = 1
-        while True:
-            names = {key: ".".join(path[-depth:]) for key, path in paths.items()}
+        for depth in itertools.count(1):
+            names = {}
+            for key, path in paths.items():
+                place = path[-1].isdecimal()  # in a list, which it says nothing without
+                names[key] = ".".join(path[-depth - place :])
             if len(set(names.values())) == len(names):
-                return names
-            depth += 1
+                break
+        return names
 
     @property
     def shape(self) -> tuple[int, ...]:

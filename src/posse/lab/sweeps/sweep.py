@@ -19,7 +19,6 @@ from posse.lab.digests import digest
 from posse.lab.experiments import Experiment
 from posse.lab.jobs import Job
 from posse.lab.part_store import PartStore
-from posse.lab.simulation import jobs_of, try_out
 from posse.lab.sweeps import files, tables
 from posse.lab.sweeps.grid import Grid, Label, short, words
 from posse.lab.sweeps.keys import data_of, put
@@ -273,18 +272,7 @@ def _cell(data: dict[str, Any], grid: Grid, point: tuple[int, ...]) -> Cell:
         for key, value in grid.settings(point).items():
             put(changed, key, copy.deepcopy(value))
         e = from_data(Experiment, changed)
-        jobs = jobs_of(
-            e.bandit,
-            e.network,
-            e.algorithms,
-            horizon=e.horizon,
-            runs=e.runs,
-            seed=e.seed,
-            engine=e.engine,
-            record=e.record,
-            keep=e.keep,
-        )
-        try_out(jobs)
+        jobs = e.jobs()
     except ValueError as error:
         raise ValueError(f"the cell {words(labels)}: {error}") from None
     return Cell(point, labels, e, jobs)

@@ -1,0 +1,83 @@
+"""Where commands compute: --workers and --cluster."""
+
+import os
+import signal
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import pytest
+
+from posse.cli.executing import executing
+from posse.lab import executors
+
+from .calling import said
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """Threads in place of processes and clusters, and what was asked for."""
+    asked = []
+
+    @contextmanager
+    def instead(what):
+        asked.append(what)
+        with ThreadPoolExecutor(2) as executor:
+            yield executor
+
+    monkeypatch.setattr(executors, "processes", instead)
+    monkeypatch.setattr(executors, "dask_cluster", instead)
+    return asked
+
+
+@pytest.mark.parametrize(
+    ("options", "wanted"),
+    [(("--workers", 2), 2), (("--cluster", "tcp://host:8786"), "tcp://host:8786")],
+)
+def test_the_paper_is_computed_where_it_is_asked_to_be(
+    asked, tmp_path, monkeypatch, capsys, options, wanted
+):
+    monkeypatch.chdir(tmp_path)
+    code, out, err = said(capsys, "paper", "fig4a", "--runs", 2, "--quiet", *options)
+    assert (code, out.strip()) == (0, "report/index.html"), err
+    assert asked == [wanted]
+    assert '"machine": "' in (page := (tmp_path / "report" / "index.html").read_text())
+    assert "2 workers" in page
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (("--workers", 2, "--cluster", "tcp://host:1"), "give --workers or --cluster, not both"),
+        (("--workers", 2, "--threads", 2), "give --threads or --workers, not both"),
+        (("--workers", 0), "--workers must be a whole number at least 1, got 0"),
+    ],
+)
+def test_mistakes_are_one_line(tmp_path, monkeypatch, capsys, options, why):
+    monkeypatch.chdir(tmp_path)
+    assert said(capsys, "paper", "fig4a", *options)[::2] == (2, f"posse: {why}\n")
+
+
+def test_nothing_asked_for_is_our_own_threads():
+    with executing(None, None, threads=3) as executor:
+        assert executor is None
+
+
+SLEEPER = """
+from posse.cli.executing import executing
+import signal
+with executing(None, None):
+    print("ready", flush=True)
+    signal.pause()
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGTERM to send")
+def test_sigterm_does_what_ctrl_c_does():
+    with subprocess.Popen(
+        [sys.executable, "-c", SLEEPER], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(signal.SIGTERM)
+        assert "KeyboardInterrupt" in process.communicate(timeout=300)[1]
