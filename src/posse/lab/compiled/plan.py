@@ -227,6 +227,8 @@ def levels_for(simulation: Simulation, t: int, end: int) -> Any:
     if isinstance(algorithm.policy, policies.BayesUCB):  # the upper tail
         level = algorithm.policy.level
         return np.array([1.0 - level(round_, simulation.horizon) for round_ in range(t, end)])
+    if isinstance(algorithm.policy, policies.RandUCB):
+        return np.full(end - t, algorithm.policy.sampling)
     return np.full(end - t, OUTRIGHT)
 
 

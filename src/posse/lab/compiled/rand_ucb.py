@@ -6,19 +6,45 @@ import math
 
 from posse.lab.compiled.beliefs import BELIEFS, GAUSSIAN
 from posse.lab.compiled.indices import largest_quantile, play_best, tie
-from posse.lab.compiled.jit import FAST_KERNEL, KERNEL, kernel, use_wide_vectors, vectorised
+from posse.lab.compiled.jit import FAST_KERNEL, KERNEL, helper, kernel, use_wide_vectors, vectorised
 from posse.lab.compiled.random import (
     LEVEL,
     ROOM,
     U64,
     fill_normals,
     fill_uniforms,
+    next_uniform,
+    open_stream,
     pick_best,
 )
 from posse.lab.compiled.signatures import CHOOSE
 from posse.lab.compiled.special import normal_score
 
 _PEAK = 0.3989422804014327  # of the normal density
+
+
+@helper
+def samples(share, stream, agent, t, run, key0, key1):
+    """Whether an agent samples in this round; the stream is then ready for it."""
+    if share == 0.0:
+        return False
+    open_stream(stream, agent, t, run, LEVEL + U64(16), key0, key1)
+    return next_uniform(stream) < share
+
+
+@helper
+def best_sample(belief, state, row, stream, n_arms):
+    """The arm of the largest posterior sample: Thompson Sampling, arm by arm."""
+    best, arm, n_tied = belief.sample(state[row], state[row + n_arms], stream), U64(0), 1.0
+    for k in range(U64(1), n_arms):
+        x = belief.sample(state[row + k], state[row + n_arms + k], stream)
+        if x > best:
+            best, arm, n_tied = x, k, 1.0
+        elif x == best:  # at the end of the range: each of them is as likely
+            n_tied += 1.0
+            if next_uniform(stream) * n_tied < 1.0:
+                arm = k
+    return arm
 
 
 @vectorised
@@ -35,7 +61,7 @@ def choose_rand_ucb_gaussian(
     state, store, shared, level, table, arms, pivots, eager, close, scratch, spare,
     stream, lo, hi, n_agents, n_arms, first_run, t, key0, key1,
 ):  # fmt: skip
-    """RandUCB where quantiles are a formula."""
+    """RandUCB where quantiles are a formula; `level`: in which share of rounds to sample."""
     use_wide_vectors()
     first = lo
     while first < hi:  # one run at a time
@@ -46,6 +72,9 @@ def choose_rand_ucb_gaussian(
         fill_normals(scratch, U64(0), last - first, agent, t, run, LEVEL, key0, key1)
         for i in range(U64(0), last - first):
             row = (slot if shared else first + i) * U64(2) * n_arms
+            if samples(level, stream, agent + i, t, run, key0, key1):
+                arms[first + i] = best_sample(GAUSSIAN, state, row, stream, n_arms)
+                continue
             _upper_bounds(state, row, abs(scratch[i]), scratch, scores, n_arms)
             arms[first + i] = pick_best(
                 scratch, scores, n_arms, stream, agent + i, t, run, key0, key1
@@ -61,7 +90,10 @@ def _kernel_of(name, belief):
         state, store, shared, level, table, arms, pivots, eager, close, scratch, spare,
         stream, lo, hi, n_agents, n_arms, first_run, t, key0, key1,
     ):  # fmt: skip
-        """The largest posterior quantile at an upper tail drawn from U(0, 1/2)."""
+        """The largest posterior quantile at an upper tail drawn from U(0, 1/2).
+
+        level: in which share of rounds to sample instead.
+        """
         first = lo
         while first < hi:  # one run at a time
             slot = first // n_agents
@@ -75,6 +107,9 @@ def _kernel_of(name, belief):
                 score = normal_score(tail)
                 peak = _PEAK * math.exp(-0.5 * score * score)
                 row = (slot if shared else first + i) * U64(2) * n_arms
+                if samples(level, stream, agent + i, t, run, key0, key1):
+                    arms[first + i] = best_sample(belief, state, row, stream, n_arms)
+                    continue
                 winner, quantile = largest_quantile(
                     belief, state, row, tail, math.log(tail), score, peak,
                     U64(pivots[first + i]), scores, n_arms,
