@@ -28,9 +28,11 @@ from posse.lab.compiled import (  # noqa: F401
     heard,
     indices,
     merge,
+    rand_ucb,
     rewards,
     rivals,
     thompson,
+    tree,
 )
 from posse.lab.compiled.beliefs import BELIEFS
 from posse.lab.compiled.jit import KERNELS, Kernel
@@ -107,6 +109,8 @@ class Engine:
         self.store_width += self.plan.store_width
         if self.plan.merge == "merge_gosine":
             self.store_width = simulation.bandit.n_arms + 3
+        if self.plan.merge == "merge_tree":  # one's own evidence, and both ways of a link
+            self.store_width = 6 * simulation.bandit.n_arms
         self.table = table_for(simulation, self.plan)
         self.parts = [KERNELS[name].compiled for name in _parts(self.plan)]
         self.worth = BELIEFS[self.plan.belief].worth if self.plan.belief else 1

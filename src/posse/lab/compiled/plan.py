@@ -42,6 +42,7 @@ POLICIES = {
     policies.ThompsonSampling: "choose_thompson",
     policies.BayesUCB: "choose_bayes_ucb",
     policies.Greedy: "choose_greedy",
+    policies.RandUCB: "choose_rand_ucb",
 }
 MERGES = {Static: "merge_static", Gossip: "merge_gossip", LinkFailure: "merge_failing"}
 BAYESIAN = (
@@ -49,6 +50,7 @@ BAYESIAN = (
     algorithms.Isolated,
     algorithms.Centralized,
     algorithms.Flooding,
+    algorithms.Tree,
 )
 CONSENSUS = (algorithms.CoopUCB, algorithms.CoopUCB2, algorithms.CoopUCL)
 # By name of algorithm: how its messages arrive, and how it chooses.
@@ -117,6 +119,11 @@ def missing(simulation: Simulation) -> str | None:
     flooding = isinstance(algorithm, algorithms.Flooding)
     if flooding and not isinstance(simulation.network.dynamics, Static):
         return "Flooding on a network that changes"
+    if isinstance(algorithm, algorithms.Tree):
+        if isinstance(simulation.network.dynamics, Gossip):
+            return "Tree under gossip"  # nor is it played without
+        if "messages" in simulation.keep and not isinstance(simulation.network.dynamics, Static):
+            return "keep='messages' of Tree where links fail"
     return None
 
 
@@ -153,6 +160,8 @@ def _bayesian_parts(simulation: Simulation) -> dict[str, Any]:
         merge, shared = "merge_nothing", True
     elif isinstance(algorithm, algorithms.Flooding):
         merge = "merge_flooding"
+    elif isinstance(algorithm, algorithms.Tree):
+        merge = "merge_tree"
     elif merge == "merge_static" and network.is_uniform:
         # the average of N rows, each with its own observation at this rate
         merge, shared, rate = "merge_nothing", True, rate / network.n_agents
@@ -218,6 +227,8 @@ def levels_for(simulation: Simulation, t: int, end: int) -> Any:
     if isinstance(algorithm.policy, policies.BayesUCB):  # the upper tail
         level = algorithm.policy.level
         return np.array([1.0 - level(round_, simulation.horizon) for round_ in range(t, end)])
+    if isinstance(algorithm.policy, policies.RandUCB):
+        return np.full(end - t, algorithm.policy.sampling)
     return np.full(end - t, OUTRIGHT)
 
 
