@@ -56,11 +56,11 @@ def test_the_figures_data_are_a_table(folder):
 
 
 def test_a_second_time_nothing_is_computed(folder, monkeypatch):
-    from posse.lab import simulation
+    from posse.lab import workers
 
     assert posse("paper", "fig4a", "--runs", 2, "--quiet") == 0
     first = report_of(folder / "report")
-    monkeypatch.setattr(simulation, "simulate_some", None)
+    monkeypatch.setattr(workers, "play_some", None)
     assert posse("paper", "fig4a", "--runs", 2, "--quiet") == 0
     again = report_of(folder / "report")
     assert again["panels"][0]["curves"] == first["panels"][0]["curves"]

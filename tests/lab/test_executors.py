@@ -71,7 +71,7 @@ def test_a_program_that_is_interrupted_or_killed_leaves_its_parts_and_no_process
             tmp_path, lambda _: program.send_signal(number), go_on=False
         )
         # its processes have its outputs, which end with the last of them
-        _, said = program.communicate(timeout=60)
+        _, said = program.communicate(timeout=300)
     finally:
         program.kill()
     watch.join()

@@ -10,6 +10,7 @@ import pytest
 import posse
 from posse.lab import packing, workers
 from posse.lab.cutting import Cut
+from posse.lab.executors import WorkersLost
 from posse.lab.part_store import PartStore
 from posse.lab.work import complete
 from tests.lab import working
@@ -152,7 +153,7 @@ def test_parts_of_a_worker_that_died_are_sent_again_but_not_for_ever(tmp_path, i
     assert len(executor.submitted) == 10
     (result,) = expected(tmp_path, jobs)
     working.assert_equal(store.result(jobs[0]), result)
-    with pytest.raises(RuntimeError, match="runs 0 to 4: workers died 4 times"):
+    with pytest.raises(WorkersLost, match="runs 0 to 4: workers died 4 times"):
         complete(jobs, PartStore(tmp_path / "none"), executor=inline(1, lambda number: dead))
 
 
@@ -167,14 +168,14 @@ def test_an_executor_that_stays_broken_is_said_so(tmp_path, inline, small_parts,
         return submit(function, part)
 
     monkeypatch.setattr(executor, "submit", submit_until)
-    with pytest.raises(RuntimeError, match=r"a worker died, .*the same call goes on.*processes"):
+    with pytest.raises(WorkersLost, match=r"a worker died, .*processes .*the same call goes on"):
         complete(jobs, store, executor=executor)
     assert working.files(tmp_path) == ["000000-000004.nc"]
 
 
 def test_what_is_cancelled_by_others_is_said_so(tmp_path, inline, small_parts):
     error = concurrent.futures.CancelledError()
-    with pytest.raises(RuntimeError, match=r"runs 0 to 4: cancelled, .*the same call goes on"):
+    with pytest.raises(WorkersLost, match=r"runs 0 to 4: cancelled, .*the same call goes on"):
         complete(
             working.jobs("reference"), PartStore(tmp_path), executor=inline(failing=lambda k: error)
         )

@@ -21,28 +21,29 @@ from pathlib import Path
 import helper
 import posse
 
+ALONE = posse.Isolated(posse.ThompsonSampling())
+
 
 @dataclass(frozen=True)
 class Patient:
     """Says in its first round which process it is in, and waits until it may go on."""
 
     folder: str
-    policy: posse.Isolated = posse.Isolated(posse.ThompsonSampling())
 
     def init(self, problem):
-        return self.policy.init(problem)
+        return ALONE.init(problem)
 
     def choose(self, state, t, generator):
         folder = Path(self.folder)
         if t == helper.FIRST and not (folder / "go").exists():
             (folder / f"process-{os.getpid()}").touch()
-            until = time.monotonic() + 60
+            until = time.monotonic() + 300
             while not (folder / "go").exists() and time.monotonic() < until:
                 time.sleep(0.01)
-        return self.policy.choose(state, t, generator)
+        return ALONE.choose(state, t, generator)
 
     def learn(self, state, arms, rewards, weights):
-        return self.policy.learn(state, arms, rewards, weights)
+        return ALONE.learn(state, arms, rewards, weights)
 '''
 
 BANDIT, NETWORK = posse.Bandit.gaussian([0.5, 0.1, 0.2]), posse.networks.cycle(4)
@@ -77,7 +78,7 @@ def when_begun(folder, then, count=1, go_on=True):
     done = []
 
     def watch():
-        until = time.monotonic() + 60
+        until = time.monotonic() + 300
         while len(begun := list(folder.glob("process-*"))) < count and time.monotonic() < until:
             time.sleep(0.01)
         done.extend(int(path.name.partition("-")[2]) for path in begun)

@@ -25,13 +25,19 @@ Cluster = Annotated[
 
 
 @contextmanager
-def executing(workers: int | None, cluster: str | None) -> Iterator[Executor | None]:
+def executing(
+    workers: int | None, cluster: str | None, threads: int | None = None
+) -> Iterator[Executor | None]:
     """The executor that was asked for, None for threads of this process.
+
+    threads: those of a command that has an option --threads, which then is for these alone.
 
     SIGTERM does what Ctrl-C does: what was submitted is cancelled, what is finished is kept.
     """
-    if workers is not None and cluster is not None:
-        raise Mistake("give --workers or --cluster, not both")
+    given = {"--threads": threads, "--workers": workers, "--cluster": cluster}
+    names = [name for name, value in given.items() if value is not None]
+    if len(names) > 1:
+        raise Mistake(f"give {' or '.join(names)}, not both")
     with ExitStack() as stack:
         stack.enter_context(sigterm_interrupts())
         with mistakes():

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from posse.cli.errors import Mistake, mistakes
+from posse.cli.errors import Mistake, goes_on, mistakes
+from posse.cli.executing import Cluster, Workers, executing
 
 if TYPE_CHECKING:
     from posse.lab.paper.data import Report
@@ -23,7 +24,7 @@ posse paper
 
 posse paper fig1a fig5b --runs 1000
 
-posse paper --full --output report-full
+posse paper --full --output report-full --workers 8
 
 posse paper fig3 --as-published"""
 
@@ -44,6 +45,8 @@ def paper(
         "report"
     ),
     threads: Annotated[int | None, typer.Option(help="Threads; all cores by default.")] = None,
+    workers: Workers = None,
+    cluster: Cluster = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print only the path.")] = False,
 ) -> None:
     """Reproduce the paper's figures: runs, statistics, claims, and a report to open in a browser.
@@ -68,6 +71,8 @@ def paper(
             as_published=as_published,
         )
         output.mkdir(parents=True, exist_ok=True)
+    with executing(workers, cluster, threads) as executor, goes_on(), mistakes():
+        reproduction.executor = executor
         with _bars(Progress(), quiet) as progress:
             reproduction.progress = progress
             report = reproduction.run()

@@ -2,6 +2,7 @@
 
 from posse.lab.comparisons import Comparison
 from posse.lab.compiled.plan import compiled_parts
+from posse.lab.executors import dask_cluster, processes
 from posse.lab.joining import concat
 from posse.lab.results import Result
 from posse.lab.simulation import compare, simulate
@@ -16,8 +17,10 @@ __all__ = [
     "compare",
     "compiled_parts",
     "concat",
+    "dask_cluster",
     "load",
     "mean_interval",
     "paired_difference",
+    "processes",
     "simulate",
 ]

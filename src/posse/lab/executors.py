@@ -30,6 +30,13 @@ PATIENCE = 10  # seconds to reach a scheduler
 _UNKNOWN = 32  # workers that an executor may have that does not say
 
 
+class WorkersLost(OSError):
+    """Workers that died too often, or a cluster that went away; what came back is stored."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what}; finished parts are stored, so that the same call goes on there")
+
+
 class Processes(Executor):
     """Processes on this machine, started when first needed, and anew when one of them is killed.
 
@@ -104,9 +111,9 @@ def dask_cluster(address: str) -> Iterator[Executor]:
     try:
         client = Client(address, timeout=PATIENCE, set_as_default=False)
     except (OSError, ValueError) as error:  # a timeout is an OSError
+        why = "" if "timed out" in str(error).lower() else f": {error}"
         raise ValueError(
-            f"no Dask scheduler answers at {checks.shown(address)} within {PATIENCE} s: "
-            f"{str(error) or type(error).__name__}"
+            f"no Dask scheduler answers at {checks.shown(address)} within {PATIENCE} s{why}"
         ) from None
     executor = client.get_executor()
     try:
@@ -122,7 +129,10 @@ def capacity(executor: Executor) -> int:
     """How many parts an executor computes at a time, as far as it says; Dask's come and go."""
     client = _client_of(executor)
     if client is not None:
-        threads: int = sum(client.nthreads().values())
+        try:
+            threads: int = sum(client.nthreads().values())
+        except OSError as error:
+            raise WorkersLost(f"the scheduler of the cluster went away: {error}") from error
         return max(1, threads)
     known: int | None = getattr(executor, "_max_workers", None)
     return known or _UNKNOWN

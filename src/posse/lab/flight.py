@@ -17,13 +17,12 @@ from dataclasses import dataclass, field
 
 from posse.lab import workers
 from posse.lab.blocks import Block, Simulation
-from posse.lab.executors import capacity
+from posse.lab.executors import WorkersLost, capacity
 from posse.lab.jobs import Job
 from posse.lab.packing import pack
 from posse.lab.workers import Part
 
 _DEATHS = 3  # of workers while they had a part, and it is submitted again
-_GO_ON = "finished parts are stored, so that the same call goes on from there"
 
 Landed = tuple[Job, range, Block, float]
 
@@ -60,8 +59,8 @@ class Flight:
             except BrokenExecutor as error:
                 self._fly_again(job, runs, error)
             except CancelledError as error:
-                raise RuntimeError(
-                    f"{job.called(runs)}: cancelled, as when a cluster's scheduler ends; {_GO_ON}"
+                raise WorkersLost(
+                    f"{job.called(runs)}: cancelled, as when the scheduler of a cluster went away"
                 ) from error
             except Exception as error:  # whatever a user's part may raise
                 raise failed(job, runs, error) from error
@@ -88,9 +87,8 @@ class Flight:
         try:
             future = self.executor.submit(workers.play, part)
         except BrokenExecutor as error:
-            raise RuntimeError(
-                f"a worker died, and with it its executor: {error}; {_GO_ON} with another executor "
-                "(posse.lab.executors.processes replaces workers by itself)"
+            raise WorkersLost(
+                f"a worker died, and with it its executor, as posse.lab.processes does not: {error}"
             ) from error
         self._flying[future] = job, runs
 
@@ -98,10 +96,10 @@ class Flight:
         """Have a part computed once more, as a worker died that perhaps had it; not for ever."""
         deaths = self._deaths[id(job), runs] = self._deaths.get((id(job), runs), 0) + 1
         if deaths > _DEATHS:
-            raise RuntimeError(
+            raise WorkersLost(
                 f"{job.called(runs)}: workers died {deaths} times while this part or one beside it "
                 "was computed, as they do where memory runs out, or where a script starts "
-                f'processes without `if __name__ == "__main__":`; {_GO_ON}'
+                'processes without `if __name__ == "__main__":`'
             ) from error
         self._again.append((job, runs))
 

@@ -4,6 +4,7 @@ Numba looks at the file a kernel is in and not at those it imports from, so the 
 kernels is named by a hash of all source.
 """
 
+import os
 import shutil
 import subprocess
 import sys
@@ -34,6 +35,7 @@ def store(name):
     folder = cache.folder() / "compiled_0123"
     folder.mkdir(exist_ok=True)
     (folder / f"module.{name}-70.py311.nbi").write_bytes(b"index")
+    (folder / f"module.{name}-70.py311.1.nbc").write_bytes(b"code")
 
 
 def test_kernels_are_held_one_by_one(source):
@@ -150,6 +152,57 @@ def test_only_what_is_needed_is_compiled_and_people_are_told_once(tmp_path):
     assert (first, second) == (2, 0)
     kept = "choose_bayes_ucb_GAUSSIAN choose_greedy_GAUSSIAN choose_nothing draw_gaussian"
     assert [process.stdout.strip() for process in shown] == [f"{kept} merge_nothing play"] * 2
+
+
+TOGETHER = """
+import sys
+from posse.lab.compiled import cache, jit
+import doubling
+kernel = jit.Kernel("double", doubling.double, "float64(float64)", {}, 1.0)
+print("ready", flush=True)
+sys.stdin.readline()
+assert kernel(4.0) == 8.0
+stats = kernel.compiled.stats
+print(sum(stats.cache_hits.values()), sum(stats.cache_misses.values()))
+"""
+
+
+def test_processes_that_start_together_compile_once(tmp_path):
+    (tmp_path / "doubling.py").write_text("def double(x):\n    return 2 * x\n")
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", TOGETHER], cwd=tmp_path, text=True,
+            env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": "."},
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        )
+        for _ in range(2)
+    ]  # fmt: skip
+    for process in processes:
+        assert process.stdout.readline() == "ready\n"
+    for process in processes:
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    told = [process.communicate(timeout=300)[0].split() for process in processes]
+    assert sorted(told) == [["0", "1"], ["1", "0"]]
+
+
+def test_a_kernel_of_which_the_code_is_not_written_yet_is_not_held(source):
+    store("merge_static")
+    (code,) = cache.folder().rglob("*.nbc")
+    code.unlink()
+    assert not cache.holds("merge_static")
+
+
+def test_a_user_without_a_home_compiles_all_the_same(source, monkeypatch):
+    """As in a container whose user has no entry in /etc/passwd."""
+    (source / "__pycache__").write_text("in the way")
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+
+    def home(cls):
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", classmethod(home))
+    assert cache.folder() is None
 
 
 def test_all_the_kernels_of_a_comparison_are_announced_together(monkeypatch):

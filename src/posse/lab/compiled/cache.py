@@ -95,9 +95,9 @@ def _remove_older(root: Path, name: str) -> None:
 
 
 def holds(name: str) -> bool:
-    """Whether the kernel of this name is on disk."""
+    """Whether the kernel of this name is on disk: its code, which numba writes after its index."""
     kept = folder()
-    return kept is not None and any(kept.glob(f"*/*.{name}-*.nbi"))
+    return kept is not None and any(kept.glob(f"*/*.{name}-*.nbc"))
 
 
 @contextmanager

@@ -5,11 +5,13 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from posse.lab import plots
+from posse.lab.executors import capacity
 from posse.lab.files import atomic_write
 from posse.lab.paper import analysis, claims, figures, page, panels
 from posse.lab.paper.data import ClaimReport, Made, Report
@@ -48,6 +50,7 @@ class Reproduction:
     threads: int
     as_published: bool = False
     progress: Progress = field(default_factory=Progress)
+    executor: Executor | None = None  # that computes, in place of our threads
 
     def __post_init__(self) -> None:
         self.store = PartStore(self.output / "results")
@@ -60,7 +63,8 @@ class Reproduction:
         shown = {id_: panels.panel(id_) for id_ in self.ids}
         if self.as_published:
             shown = {id_: panel.published() for id_, panel in shown.items()}
-        self._compile(shown)
+        if self.executor is None:
+            self._compile(shown)
         outcomes = self._outcomes(shown)
         verdicts = self._verdicts(outcomes)
         compared = analysis.comparisons(outcomes)
@@ -113,6 +117,7 @@ class Reproduction:
                     self.store,
                     runs=self.runs,
                     seed=self.seed,
+                    executor=self.executor,
                     threads=self.threads,
                     advance=advance,
                 )
@@ -137,5 +142,10 @@ class Reproduction:
             seed=self.seed,
             seconds=seconds,
             versions=versions(),
-            machine=f"{platform.machine()}, {self.threads} threads",
+            machine=f"{platform.machine()}, {self._hands()}",
         )
+
+    def _hands(self) -> str:
+        if self.executor is None:
+            return f"{self.threads} threads"
+        return f"{capacity(self.executor)} workers"
