@@ -7,6 +7,7 @@ says what it compares; README.md in this folder explains them.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import platform
@@ -14,11 +15,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from beyond import beyond_rows, sweep_row
 from growth import measure_growth, plot_growth
+from measuring import Row, against, interleaved, simulating
 from plain_numpy import (
     bernoulli,
     coop_ucb,
@@ -37,25 +39,6 @@ from posse.lab.compiled.engine import Engine
 MEANS = np.array([0.5] + [0.1] * 16)
 DEC_TS = posse.Decentralized(posse.ThompsonSampling())
 DEC_UCB = posse.Decentralized(posse.BayesUCB())
-Row = dict[str, object]
-
-
-def interleaved(contenders: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
-    """The best time of each contender, in seconds, all of them measured in turns."""
-    best = dict.fromkeys(contenders, float("inf"))
-    for round_ in range(rounds + 1):
-        for name, run in contenders.items():
-            start = time.perf_counter()
-            run()
-            if round_ > 0:  # the first round warms caches up
-                best[name] = min(best[name], time.perf_counter() - start)
-    return best
-
-
-def simulating(bandit, network, algorithm, horizon, runs, threads=1, engine="auto"):
-    return lambda: posse.simulate(
-        bandit, network, algorithm, horizon=horizon, runs=runs, threads=threads, engine=engine
-    )
 
 
 def drawing(horizon, runs, how):
@@ -64,31 +47,6 @@ def drawing(horizon, runs, how):
     bandit, network = posse.Bandit.gaussian(MEANS), posse.networks.cycle(100)
     simulation = Simulation(bandit, network, DEC_TS, horizon, 1, times)
     return lambda: Engine(simulation, int(how)).run(range(runs), 1, lambda steps: None)
-
-
-def ratio(
-    what: str, must: float, stretch: float | None, times: dict[str, tuple[float, float]]
-) -> Row:
-    """A row from the time and the agent-steps of two contenders, the yardstick first."""
-    (slow, slow_steps), (fast, fast_steps) = times.values()
-    return {
-        "what": what,
-        "ratio": (slow / slow_steps) / (fast / fast_steps),
-        "must": must,
-        "stretch": stretch,
-        "ns_per_agent_step": {name: 1e9 * t / steps for name, (t, steps) in times.items()},
-    }
-
-
-def against(what, must, stretch, rounds, plain, ours) -> Row:
-    """A row from two contenders, each (function, agent-steps)."""
-    best = interleaved({"plain": plain[0], "posse": ours[0]}, rounds)
-    return ratio(
-        what,
-        must,
-        stretch,
-        {"plain": (best["plain"], plain[1]), "posse": (best["posse"], ours[1])},
-    )
 
 
 def rows(rounds: int) -> list[Row]:
@@ -267,9 +225,13 @@ def main() -> None:
     options.output.mkdir(parents=True, exist_ok=True)
 
     table = []
-    for row in [*rows(options.rounds), *contested_rows(options.rounds)]:
+    for row in itertools.chain(
+        rows(options.rounds), contested_rows(options.rounds), beyond_rows(options.rounds)
+    ):
         table.append(row)
         print(show(row), flush=True)
+    table.append(sweep_row(min(options.rounds, 2)))
+    print(show(table[-1]), flush=True)
     growth = measure_growth()
     table.append(growth_row(growth["agents (K=10)"]))
     print(show(table[-1]), flush=True)

@@ -128,7 +128,7 @@ def gosine(
 def tree_thompson(
     means: np.ndarray, n_agents: int, tree: np.ndarray, horizon: int, runs: int, seed: int
 ) -> np.ndarray:
-    """Tree(Thompson Sampling): what a neighbour told is taken out of what it is told; tree (N-1, 2)."""
+    """Tree(Thompson Sampling) over the links of a tree (N - 1, 2): nobody hears its own echo."""
     n_arms = len(means)
     rng = np.random.default_rng(seed)
     agent, run = np.arange(n_agents)[:, None], np.arange(runs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -53,6 +54,26 @@ def test_agents_draw_levels_of_their_own_and_arms_share_them():
     assert stats.kstest(z, stats.halfnorm.cdf).pvalue > 1e-4
 
 
+@pytest.mark.parametrize("sampling", [0.3, 1.0])
+def test_sampling_mixes_with_thompson_sampling(sampling):
+    """By the two laws apart, and as often as it says; error rate 1e-6."""
+    family, belief = Bernoulli(), np.array([[9.0, 3.0, 2.0], [6.0, 2.0, 2.0]])
+    said = RandUCB(sampling).probabilities(belief, family, 1, None)
+    pure = RandUCB().probabilities(belief, family, 1, None)
+    best = posse.ThompsonSampling().probabilities(belief, family, 1, None)
+    np.testing.assert_allclose(said, (1 - sampling) * pure + sampling * best, atol=1e-9)
+    many = np.broadcast_to(belief[:, None], (2, 40_000, 3))
+    arms = choose(RandUCB(sampling), many, family, 1, None, np.random.default_rng(1))
+    counts = np.bincount(arms, minlength=3)
+    assert stats.chisquare(counts, said / said.sum() * counts.sum()).pvalue > 1e-6
+
+
+@pytest.mark.parametrize("sampling", [-0.1, 1.1, np.nan, "half", True])
+def test_shares_of_sampling_that_make_no_sense_are_refused(sampling):
+    with pytest.raises(ValueError, match="sampling must be"):
+        RandUCB(sampling)
+
+
 def envelope(mean, sd):
     """The shares of each line mean + z sd, z half-normal, by all pairwise crossings: (K,)."""
     crossings = {0.0, math.inf}
@@ -62,7 +83,7 @@ def envelope(mean, sd):
                 crossings.add((mean[a] - mean[b]) / (sd[b] - sd[a]))
     ends = sorted(z for z in crossings if z >= 0)
     shares = np.zeros(len(mean))
-    for low, high in zip(ends[:-1], ends[1:], strict=True):
+    for low, high in itertools.pairwise(ends):
         middle = low + 1.0 if high == math.inf else (low + high) / 2
         shares[np.argmax(mean + middle * sd)] += 2 * (stats.norm.sf(low) - stats.norm.sf(high))
     return shares

@@ -92,6 +92,12 @@ class GosInE:
             noise_scale(problem.family, self.sigma)
         check_fixed_links(problem, "GosInE", "a neighbour is asked when a phase ends")
 
+    def scale(self, problem: Problem, t: int) -> float:
+        """What is divided by n: the square of the published bonus, or the level of kl."""
+        if self.index == "kl":
+            return math.log(t)
+        return (2 * noise_scale(problem.family, self.sigma)) ** 2 * 4 * math.log(t)
+
     def init(self, problem: Problem) -> GossipState:
         """Nothing played yet."""
         self.check(problem)
@@ -131,11 +137,11 @@ class GosInE:
         """The largest index of the arms kept, ties broken at random: (R, N)."""
         seen = state.counts > 0
         counts = np.where(seen, state.counts, 1.0)
-        means, family = state.totals / counts, state.problem.family
+        means, scale = state.totals / counts, self.scale(state.problem, t)
         if self.index == "kl":
-            index = kl_ucb(family, means, counts, math.log(t))
+            index = kl_ucb(state.problem.family, means, counts, scale)
         else:
-            index = means + 2 * noise_scale(family, self.sigma) * np.sqrt(4 * math.log(t) / counts)
+            index = means + np.sqrt(scale / counts)
         index = np.where(seen, index, np.inf)
         return argmax(np.where(state.kept, index, -np.inf), generator)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from posse.cli.errors import mistakes
+from posse.cli.executing import Cluster, Workers, executing
 
 if TYPE_CHECKING:
     from posse.lab.arena.data import ArenaReport, Standing
@@ -45,7 +46,8 @@ def arena(
     output: Annotated[Path, typer.Option(help="Folder of the page and its results.")] = Path(
         "arena"
     ),
-    threads: Annotated[int | None, typer.Option(help="Threads; all cores by default.")] = None,
+    workers: Workers = None,
+    cluster: Cluster = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print only the path.")] = False,
 ) -> None:
     """Rank all algorithms, and yours, on a suite of 24 instances: a table and a page.
@@ -55,21 +57,25 @@ def arena(
     """
     start = time.perf_counter()
     with mistakes():
-        from posse import checks
         from posse.lab.arena import line_up, page, report, running, strangers, suite, tables
+        from posse.lab.executors import capacity
 
         players = line_up.chosen(None if algorithms is None else algorithms.split(","))
         players |= strangers.own(own or [], players)
-        hands = checks.whole("--threads", threads or os.cpu_count() or 1, at_least=1)
         form = running.form(full, runs, horizon, seed)
         output.mkdir(parents=True, exist_ok=True)
         played = running.Arena(suite.chosen(instances), players, form, output / "results")
-        with _progress(quiet) as progress:
-            played.compile(progress.compiling)
-            seconds = progress.seconds(played, measure=full, hands=hands)
-            advance = progress.playing(played, seconds)
-            played.play(threads=hands, advance=advance)
-        made = report.report_of(played, time.perf_counter() - start, f"{hands} threads")
+        played.store.check_writable()
+    if workers is None and cluster is None:
+        workers = running.workers_for(played.missing)
+    with executing(workers, cluster) as executor, mistakes(), _progress(quiet) as progress:
+        hands = (os.cpu_count() or 1) if executor is None else capacity(executor)
+        played.compile(progress.compiling)
+        seconds = progress.seconds(played, measure=full, hands=hands)
+        played.play(executor=executor, advance=progress.playing(played, seconds))
+    with mistakes():
+        machine = f"{hands} threads" if executor is None else f"{hands} workers"
+        made = report.report_of(played, time.perf_counter() - start, machine)
         tables.write(made, output)
         path = page.write(made, output)
     for note in played.store.notes:

@@ -10,9 +10,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from posse import checks
 from posse.families.abilities import ability
 from posse.families.family import Family
 from posse.policies.policy import timeless
+from posse.race import Race
 from posse.randomness import FloatArray, Randomness
 
 HIGHEST = 7.0  # the normal score beyond which no crossing is looked for: probability 3e-12
@@ -28,6 +30,8 @@ class RandUCB:
     Bayes-UCB; arms of equal evidence keep the order of their means, as they do not under Thompson
     Sampling. (A random multiple of a confidence width: Vaswani, Mehrabian, Durand, Kveton 2020.)
 
+    sampling: in which share of its rounds an agent plays Thompson Sampling instead, at random.
+
     >>> belief = np.array([[100.0, 0.0], [100.0, 1.0]])  # N(1, 0.1^2) and N(0, 1)
     >>> policy = posse.RandUCB()  # the second arm where |z| > 1 + 0.1 |z|
     >>> policy.probabilities(belief, posse.families.Gaussian(), 1, None).round(3).tolist()
@@ -35,6 +39,11 @@ class RandUCB:
     """
 
     name: ClassVar[str] = "rand-ucb"
+
+    sampling: float = 0.0
+
+    def __post_init__(self) -> None:
+        checks.number("sampling", self.sampling, at_least=0, at_most=1)
 
     @timeless
     def scores(
@@ -47,14 +56,24 @@ class RandUCB:
     ) -> FloatArray:
         """The quantile of each mean at the agent's level of the round: (D, ..., K) -> (..., K)."""
         level = 0.5 + 0.5 * np.asarray(generator.random(belief.shape[1:-1]))
-        return family.mean_quantile(belief, level[..., None])
+        quantile = family.mean_quantile(belief, level[..., None])
+        if self.sampling == 0:
+            return quantile
+        samples = np.asarray(generator.random(belief.shape[1:-1])) < self.sampling
+        return np.where(samples[..., None], family.sample_mean(belief, generator), quantile)
 
     def probabilities(
-        self, belief: FloatArray, family: Family, t: int, horizon: int | None
+        self,
+        belief: FloatArray,
+        family: Family,
+        t: int,
+        horizon: int | None,
+        race: Race | None = None,
     ) -> FloatArray | None:
         """The share of levels at which each arm is highest, within 1e-10: (D, K) -> (K,).
 
-        None for a family whose quantile functions may cross more than once.
+        With `sampling`, that share of Thompson Sampling's, which are within 1e-7. None for a family
+        whose quantile functions may cross more than once.
         """
         if not ability(family, "quantiles_cross_once"):
             return None
@@ -66,7 +85,11 @@ class RandUCB:
         shares = np.zeros(belief.shape[1])
         for low, high, highest in _pieces(quantiles, belief.shape[1]):
             shares += 2.0 * (_above(low) - _above(high)) * highest / np.count_nonzero(highest)
-        return np.asarray(shares / shares.sum())
+        shares /= shares.sum()
+        if self.sampling == 0:
+            return shares
+        best = (race or Race(family))(belief)
+        return np.asarray((1 - self.sampling) * shares + self.sampling * best)
 
 
 def _above(score: float) -> float:

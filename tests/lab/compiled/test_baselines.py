@@ -99,6 +99,41 @@ def test_flooding(play, network):
         )
 
 
+@pytest.mark.parametrize(
+    "network", [networks.path(5), networks.grid(2, 3), networks.star(6), networks.cycle(6)]
+)
+def test_tree(play, network):
+    """As flooding: what the reference held before the round's own reward."""
+    algorithm = posse.Tree(posse.RandUCB())
+    for _, rows, arms, state in rounds(play, network, algorithm, horizon=12):
+        precision, shift = pairs(rows.state, network)
+        played, rewards = np.eye(3)[arms], rows.rewards[: arms.size].reshape(arms.shape)
+        weight = 1 / 0.7**2
+        np.testing.assert_allclose(precision - weight * played, state.belief[1], rtol=1e-12)
+        np.testing.assert_allclose(
+            shift - weight * played * rewards[..., None], state.belief[0], atol=1e-12
+        )
+
+
+def test_a_tree_whose_links_fail_never_counts_twice():
+    """Observations known: whole numbers, never fewer than before, at most all that were made."""
+    network, horizon = networks.grid(2, 3).failing(0.5), 30
+    result = posse.simulate(
+        posse.Bandit.gaussian([0.1, 0.9, 0.5]), network, posse.Tree(posse.RandUCB()),
+        horizon=horizon, runs=20, seed=2, engine="compiled", keep="beliefs",
+    )  # fmt: skip
+    known = result.beliefs[:, :, 1].sum(axis=-1) - 3  # (runs, rounds, agents)
+    np.testing.assert_allclose(known, known.round(), atol=1e-9)
+    own = np.arange(1, horizon + 1)[:, None]
+    assert (known >= own - 1e-9).all()
+    assert (known <= 6 * own + 1e-9).all()
+    assert (np.diff(known, axis=1) >= 1 - 1e-9).all()
+    assert 0 < (6 * own - known)[:, 10:].mean() < 25  # late, not lost
+    played = result.beliefs[:, -1, 1] - 1  # (runs, agents, arms) of which means are known
+    total = result.pulls.sum(axis=1, keepdims=True)
+    assert (played <= total + 1e-9).all()
+
+
 @pytest.mark.parametrize("algorithm", [*CONSENSUS.values(), *STAGED.values()])
 def test_forced_pulls_can_go_uncharged(algorithm):
     free = dataclasses.replace(algorithm, charge_initial=False)

@@ -39,6 +39,7 @@ POLICIES = {
     "thompson, eagerly": (posse.ThompsonSampling(), "ALWAYS_EAGER"),
     "bayes-ucb": (posse.BayesUCB(), "EAGER"),
     "greedy": (posse.Greedy(), "EAGER"),
+    "rand-ucb": (posse.RandUCB(), "EAGER"),
 }
 LINKS = [(0, 1, 0.21), (1, 2, 0.27), (2, 3, 0.17), (3, 4, 0.31), (0, 4, 0.23)]
 
@@ -72,6 +73,8 @@ BASELINES = {
     "dducb, unaccelerated": (networks.cycle(5), posse.DDUCB(variant="unaccelerated")),
     "dducb, practical": (networks.star(5), posse.DDUCB(variant="practical")),
     "flooding": (networks.path(5), posse.Flooding(posse.ThompsonSampling())),
+    "tree": (networks.grid(2, 3), posse.Tree(posse.RandUCB())),
+    "tree, failing": (networks.grid(2, 3).failing(0.4), posse.Tree(posse.ThompsonSampling())),
 }
 NAMES = [", ".join(names) for names in itertools.product(BANDITS, POLICIES, SETTINGS)]
 NAMES += BASELINES

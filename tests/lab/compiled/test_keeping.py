@@ -110,7 +110,14 @@ def sent(network, algorithm, name, runs=3, horizon=12):
 @pytest.mark.parametrize("name", ["cycle", "complete", "star", "gossip", "one agent"])
 @pytest.mark.parametrize(
     "algorithm",
-    [DEC, posse.Centralized(TS), posse.Isolated(TS), posse.Flooding(TS), posse.CoopUCB2()],
+    [
+        DEC,
+        posse.Centralized(TS),
+        posse.Isolated(TS),
+        posse.Flooding(TS),
+        posse.Tree(TS),
+        posse.CoopUCB2(),
+    ],
     ids=lambda algorithm: algorithm.name,
 )
 def test_messages_are_those_of_the_reference(name, algorithm):

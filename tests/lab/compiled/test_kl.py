@@ -39,3 +39,22 @@ def test_it_is_the_references(name):
         np.testing.assert_allclose(
             found, np.minimum(expected, kl.FIRST), rtol=1e-13, atol=1e-14, err_msg=str(level)
         )
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_the_best_of_some_arms_is_found_without_solving_for_all(name):
+    """In any order, and with ties: the same arms are the best, by the same index."""
+    kind, parameter = kind_of(EVERY[name])
+    generator, solved = np.random.default_rng(2), 0
+    for _ in range(300):
+        means = generator.choice([0.0, 0.1, 0.3, 0.35, 0.9, 1.0], 6)
+        counts = generator.choice([0.0, 1.0, 5.0, 200.0], 6, p=[0.05, 0.15, 0.4, 0.4])
+        index = [kl.kl_index(kind, parameter, *arm, 4.0) for arm in zip(means, counts, strict=True)]
+        best, scores = -kl.FIRST, np.empty(6)
+        for k in generator.permutation(6):
+            scores[k] = kl.kl_score(kind, parameter, means[k], counts[k], 4.0, best)
+            best = max(best, scores[k])
+        assert best == max(index)
+        np.testing.assert_array_equal(scores == best, index == best)
+        solved += np.count_nonzero(scores > -kl.FIRST)
+    assert kind < kl.BERNOULLI or solved < 0.8 * 1800

@@ -30,7 +30,7 @@ BANDITS = CHOSEN | {  # of any other family that has kernels, arms that its prio
     for cls in sorted(COMPILED, key=str)
     if cls not in {type(bandit.family) for bandit in CHOSEN.values()}
 }
-ALL_POLICIES = {"thompson": TS, "bayes-ucb": UCB, "greedy": GREEDY}
+ALL_POLICIES = {"thompson": TS, "bayes-ucb": UCB, "greedy": GREEDY, "rand-ucb": posse.RandUCB(0.3)}
 DYNAMICS = {
     "static": (networks.cycle(6), posse.Decentralized),
     "gossip": (networks.cycle(6).gossip(), posse.Decentralized),
@@ -44,6 +44,8 @@ OTHERS = {  # with the family whose reference is fastest
     "isolated": (networks.cycle(6), posse.Isolated),
     "centralized": (networks.cycle(6), posse.Centralized),
     "flooding": (networks.path(5), posse.Flooding),
+    "tree": (networks.grid(2, 3), posse.Tree),
+    "failing tree": (networks.grid(2, 3).failing(0.5), posse.Tree),
 }
 MISSPECIFIED = {
     "bernoulli rewards, gaussian belief": (BANDITS["bernoulli"], Gaussian(0.5, 0.5, 0.5)),

@@ -79,12 +79,15 @@ def problems(draw, extreme=True):
     }[dynamics]()
     log_powers = st.sampled_from([0.0, 0.0, 1.0, 5.0, 30.0, 100.0])
     policies = [posse.ThompsonSampling(), posse.Greedy(), posse.BayesUCB(draw(log_powers))]
+    policies += [posse.RandUCB()]
     policy = draw(st.sampled_from(policies))
-    kind = draw(st.sampled_from(["decentralized"] * 4 + ["isolated", "centralized"]))
+    kind = draw(st.sampled_from(["decentralized"] * 4 + ["isolated", "centralized", "tree"]))
     if kind == "isolated":
         return bandit, network, posse.Isolated(policy)
     if kind == "centralized":
         return bandit, network, posse.Centralized(policy)
+    if kind == "tree" and dynamics != "gossip":
+        return bandit, network, posse.Tree(policy)
     rate = draw(st.none() | (power_of_ten(-3, 4) if extreme else power_of_ten(0, 1)))
     return bandit, network, posse.Decentralized(policy, learning_rate=rate)
 

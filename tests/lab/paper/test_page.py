@@ -4,7 +4,6 @@ import dataclasses
 import json
 import math
 import re
-import shutil
 from pathlib import Path
 
 import pytest
@@ -23,6 +22,8 @@ from posse.lab.paper.data import (
     Report,
 )
 from posse.lab.paper.page import render
+
+from ..browsing import all_of, scheme, screen, texts  # noqa: TID252 (no package to name)
 
 NASTY = "KL-UCB </script><!-- <b>&\"'"
 
@@ -182,43 +183,6 @@ def test_every_figure_can_be_downloaded():
             assert f'<a href="figures/{each.id}.{suffix}">{suffix.upper()}</a>' in page
 
 
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    chromium = shutil.which("chromium")
-    driver = shutil.which("chromedriver")
-    if not (chromium and driver):
-        pytest.skip("NO BROWSER, THE PAGE IS UNTESTED: apt-get install chromium chromium-driver")
-    webdriver = pytest.importorskip(
-        "selenium.webdriver", reason="NO SELENIUM, THE PAGE IS UNTESTED: pip install selenium"
-    )
-    from selenium.webdriver.chrome.service import Service
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = chromium
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    profile = tmp_path_factory.mktemp("chromium")
-    for flag in [
-        "headless=new",
-        "no-sandbox",  # which root needs
-        "disable-gpu",
-        "disable-dev-shm-usage",  # containers have little of it
-        "disable-quic",
-        "disable-background-networking",
-        "disable-component-update",
-        "disable-sync",
-        "no-first-run",
-        f"user-data-dir={profile}",
-    ]:
-        options.add_argument(f"--{flag}")
-    opened = webdriver.Chrome(options=options, service=Service(driver))
-    try:
-        opened.set_page_load_timeout(30)
-        opened.set_script_timeout(10)
-        yield opened
-    finally:
-        opened.quit()
-
-
 @pytest.fixture
 def page(browser, tmp_path):
     path = tmp_path / "report.html"
@@ -228,24 +192,6 @@ def page(browser, tmp_path):
     browser.get(path.as_uri())
     yield browser
     assert [entry["message"] for entry in browser.get_log("browser")] == []
-
-
-def screen(browser, width):
-    size = {"width": width, "height": 844, "deviceScaleFactor": 1, "mobile": width < 500}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-
-
-def scheme(browser, value):
-    features = [{"name": "prefers-color-scheme", "value": value}]
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
-
-
-def all_of(page, selector):
-    return page.find_elements("css selector", selector)
-
-
-def texts(page, selector):
-    return [found.text for found in all_of(page, selector)]
 
 
 def test_every_figure_is_drawn(page):

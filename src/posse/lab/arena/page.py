@@ -6,13 +6,14 @@ from pathlib import Path
 
 from posse.lab.arena import page_overall
 from posse.lab.arena.data import ArenaReport
+from posse.lab.arena.page_command import command
 from posse.lab.arena.page_instance import section
 from posse.lab.arena.page_marks import sources
 from posse.lab.arena.page_words import caution, details, headline
 from posse.lab.files import atomic_write
 from posse.lab.pages.document import Section, asset, document, facts, files, paragraph
 from posse.lab.pages.formats import duration
-from posse.lab.pages.markup import Html
+from posse.lab.pages.markup import Html, element
 from posse.lab.pages.tables import table
 
 _ASSETS = Path(__file__).parent
@@ -73,4 +74,6 @@ def _made(report: ArenaReport) -> Section:
         ["Versions", ", ".join(f"{name} {version}" for name, version in made.versions.items())],
     ]
     drawn = table("Settings", ["Setting", "Value"], rows, "sentences", heading=False)
-    return Section("made", "How it was made", [drawn], link="How made")
+    again = paragraph("To play it again (what was played is read from the folder):")
+    parts = [drawn, again, element("pre", command(report))]
+    return Section("made", "How it was made", parts, link="How made")

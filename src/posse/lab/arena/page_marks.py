@@ -18,7 +18,10 @@ from posse.lab.arena.data import (
     ArenaReport,
 )
 from posse.lab.pages.charts import swatch
+from posse.lab.pages.labels import shortened
 from posse.lab.pages.markup import Html, element
+
+LONGEST = 60  # letters of a name in a sentence
 
 
 @dataclass(frozen=True)
@@ -54,8 +57,8 @@ def sources(report: ArenaReport) -> dict[str, str]:
 
 
 def plain(name: str, source: str) -> str:
-    """The name with its sign, as text."""
-    return name + look(source).sign
+    """The name with its sign, as text for sentences and what is pointed at."""
+    return shortened(name, LONGEST) + look(source).sign
 
 
 def named(name: str, source: str, link: str | None = None) -> Html:

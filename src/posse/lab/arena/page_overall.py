@@ -23,7 +23,7 @@ from posse.lab.pages.charts import Dot, Line, Point
 from posse.lab.pages.document import Section, figure
 from posse.lab.pages.formats import counted, interval, number
 from posse.lab.pages.heat import Field, heat_map
-from posse.lab.pages.markup import Html, element
+from posse.lab.pages.markup import Html, element, isolated
 from posse.lab.pages.scales import scale_of
 from posse.lab.pages.tables import Cell, Content, table
 
@@ -58,7 +58,7 @@ def communication(report: ArenaReport) -> Section | None:
         f"{title}; the table above has the numbers.",
         list(points.values()),
         scale_of([point.x for point in points.values()], log=True),
-        scale_of([point.y for point in points.values()]),
+        scale_of([1.0, *(point.y for point in points.values())], log=True),
         ("numbers sent per agent and round", ratio),
         front=front,
         level=Line(1.0, report.reference),
@@ -71,7 +71,7 @@ def communication(report: ArenaReport) -> Section | None:
         if front
         else ""
     ]
-    missing = [each.algorithm for each in report.standings if each not in shown]
+    missing = [plain(each.algorithm, each.source) for each in report.standings if each not in shown]
     if missing:
         said.append(f"Not in the picture, their numbers are not known: {listed(missing)}.")
     marks = legend(each.source for each in shown)
@@ -141,11 +141,8 @@ def _ratios(report: ArenaReport) -> Html:
         for each in report.standings
     ]
     values = [value for row in rows for value in (row.at, row.low, row.high)]
-    log = scale_of([row.at for row in rows]).log or None
-    scale = scale_of(values, log=log)
-    title = f"Regret over that of {report.reference}, geometric mean and 95% interval" + (
-        ", logarithmic axis" if scale.log else ""
-    )
+    scale = scale_of(values, log=True)  # twice and half are equally far from 1
+    title = f"Regret over that of {report.reference}, geometric mean and 95% interval"
     drawn = charts.dots(f"{title}; left is better.", rows, scale, [Line(1.0, report.reference)])
     return figure(Html(element("h3", f"{title} (left is better)") + drawn))
 
@@ -172,7 +169,7 @@ def _table(report: ArenaReport) -> Html:
             [
                 Cell(named(each.algorithm, each.source)),
                 Cell(None if each.rank is None else str(each.rank), each.rank),
-                Cell(_ratio(each), each.ratio),
+                Cell("1" if each.algorithm == reference else _ratio(each), each.ratio),
                 Cell(_tally(each, reference), None if each.algorithm == reference else each.better),
                 Cell(number(each.mean_rank, 3), each.mean_rank),
                 Cell(str(each.firsts) if each.rank is not None else None, each.firsts),
@@ -246,7 +243,7 @@ def _point(standing: Standing) -> Point:
 
 
 def _field(instance: InstanceReport, name: str, score: Score | None, why: str | None) -> Field:
-    where = f"{name} on {instance.number}. {instance.name}"
+    where = f"{isolated(name)} on {instance.number}. {instance.name}"
     if score is None or score.ratio is None:
         return Field("", None, f"{where}: {why or 'no ratio'}")
     ratio = score.ratio

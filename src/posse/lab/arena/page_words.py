@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from posse.lab.arena.data import YOURS, ArenaReport, Standing
+from posse.lab.arena.page_marks import plain
 from posse.lab.pages.formats import counted, interval
 
 _MANY = 4  # names that a sentence holds
@@ -16,15 +17,15 @@ def headline(report: ArenaReport) -> str:
     if not report.instances or not ranked:
         return "Nothing was played, so there is nothing to rank."
     if len(ranked) == 1:
-        return f"{ranked[0].algorithm} played alone: there is nobody to compare it with."
+        return f"{_name(ranked[0])} played alone: there is nobody to compare it with."
     first = [each for each in ranked if each.rank == 1] or ranked[:1]
     on = f"{counted(len(report.instances), 'instance')}"
     if len(first) == 1:
         return (
-            f"{first[0].algorithm} wins over {on}: nobody is better beyond doubt, and everybody "
+            f"{_name(first[0])} wins over {on}: nobody is better beyond doubt, and everybody "
             "else is beaten by somebody."
         )
-    names = listed([each.algorithm for each in first])
+    names = listed([_name(each) for each in first])
     return (
         f"{names} share the first place over {on}: nobody is better than any of them beyond doubt."
     )
@@ -47,7 +48,7 @@ def caution(report: ArenaReport) -> str:
     if shorter:
         found.append(f"{shorter} of {counted(len(report.instances), 'instance')} stopped early")
     if any(score.percentile_99 is None for each in report.instances for score in each.scores):
-        found.append(f"{counted(report.made.runs, 'run')} do not show the tails")
+        found.append(f"the tails do not show in {counted(report.made.runs, 'run')}")
     if not found:
         return ""
     form = f"{report.made.mode.capitalize()} form: {', and '.join(found)}."
@@ -62,10 +63,9 @@ def listed(names: Sequence[str]) -> str:
 
 
 def _standing(standing: Standing, report: ArenaReport, ranked: int) -> str:
-    name = standing.algorithm
-    who = f"{name} (yours)" if standing.source == YOURS else name
+    who = f"{_name(standing)} (yours)" if standing.source == YOURS else _name(standing)
     rank = f"{who} has rank {standing.rank} of {ranked}"
-    if name == report.reference or standing.ratio is None:
+    if standing.algorithm == report.reference or standing.ratio is None:
         return f"{rank}; it is what the others are compared with." if standing.ratio else f"{rank}."
     ratio = interval(standing.ratio, standing.ratio_low, standing.ratio_high, 3)
     where = f"on {standing.instances} of {counted(len(report.instances), 'instance')}"
@@ -74,3 +74,7 @@ def _standing(standing: Standing, report: ArenaReport, ranked: int) -> str:
         f"{where}; after Holm's correction better than {report.reference} on {standing.better}, "
         f"worse on {standing.worse}, undecided on {standing.undecided}."
     )
+
+
+def _name(standing: Standing) -> str:
+    return plain(standing.algorithm, standing.source)

@@ -198,9 +198,8 @@ def notes(arena: Arena, outcomes: Sequence[_Outcome]) -> list[str]:
     short = [o.instance for o in outcomes if arena.form.horizon(o.instance) < o.instance.horizon]
     if short:
         found.append(
-            f"{len(short)} of {len(outcomes)} instances stop early, after "
-            f"{arena.form.most_rounds:,} rounds: who explores first and gains later is judged "
-            "too soon; posse arena --full plays all rounds."
+            f"{len(short)} of {len(outcomes)} instances stop early: who explores first and gains "
+            "later is judged too soon; posse arena --full plays all rounds."
         )
     if runs < st.FEWEST_RUNS:
         found.append(f"{runs} runs decide nothing: verdicts and ranks need {st.FEWEST_RUNS}.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
@@ -12,7 +13,7 @@ import numpy as np
 
 from posse import checks
 from posse.lab.arena.data import Refusal
-from posse.lab.arena.line_up import Player, job_of
+from posse.lab.arena.line_up import REFERENCE, Player, job_of
 from posse.lab.arena.suite import Instance, suite
 from posse.lab.jobs import Job
 from posse.lab.part_store import PartStore
@@ -20,7 +21,8 @@ from posse.lab.results import Result
 from posse.lab.simulation import simulate_some
 from posse.lab.work import complete
 
-QUICK_RUNS, QUICK_HORIZON = 20, 1000
+# The quick form, which takes minutes: runs, rounds of an instance, and agent-rounds of a run.
+QUICK_RUNS, QUICK_HORIZON, QUICK_STEPS = 20, 500, 60_000
 Advance = Callable[[Job, int], None]
 
 
@@ -32,23 +34,30 @@ class Form:
     runs: int
     most_rounds: int | None
     seed: int
+    most_steps: int | None = None  # agent-rounds of a run
 
     def horizon(self, instance: Instance) -> int:
         """The rounds played of an instance."""
-        return min(instance.horizon, self.most_rounds or instance.horizon)
+        rounds = min(instance.horizon, self.most_rounds or instance.horizon)
+        if self.most_steps is None:
+            return rounds
+        return max(1, min(rounds, self.most_steps // instance.network.n_agents))
 
 
 def form(full: bool, runs: int | None, horizon: int | None, seed: int | None) -> Form:
     """The quick form or the full one, or what was asked for in its place."""
     fixed = suite()
-    usual = (fixed.full_runs, None) if full else (QUICK_RUNS, QUICK_HORIZON)
-    asked = (usual[0] if runs is None else runs, usual[1] if horizon is None else horizon)
-    custom = asked != usual or seed not in (None, fixed.seed)
+    usual_runs, usual_rounds = (fixed.full_runs, None) if full else (QUICK_RUNS, QUICK_HORIZON)
+    runs = usual_runs if runs is None else checks.whole("runs", runs, at_least=2)
+    rounds = usual_rounds if horizon is None else checks.whole("horizon", horizon, at_least=1)
+    seed = fixed.seed if seed is None else checks.whole("seed", seed, at_least=0)
+    usual = (runs, rounds, seed) == (usual_runs, usual_rounds, fixed.seed)
     return Form(
-        mode="custom" if custom else "full" if full else "quick",
-        runs=checks.whole("runs", asked[0], at_least=2),
-        most_rounds=None if asked[1] is None else checks.whole("horizon", asked[1], at_least=1),
-        seed=fixed.seed if seed is None else checks.whole("seed", seed, at_least=0),
+        mode=("full" if full else "quick") if usual else "custom",
+        runs=runs,
+        most_rounds=rounds,
+        seed=seed,
+        most_steps=None if full or horizon is not None else QUICK_STEPS,
     )
 
 
@@ -103,19 +112,31 @@ class Arena:
     ) -> None:
         """Play what is missing; strangers first, so that they know soon what fails.
 
-        What a stranger's algorithm raises in the middle of a run is a refusal of that instance.
+        What an algorithm raises in the middle of a run is a refusal of that instance, and costs the
+        others nothing; but without the reference there is nothing to compare with.
         """
-        for key, job in list(self.jobs.items()):
-            if not self.players[key[1]].is_yours:
-                continue
+
+        def finish(jobs: Sequence[Job]) -> None:
+            complete(jobs, self.store, executor=executor, threads=threads, advance=advance)
+
+        for yours in (True, False):
+            some = {k: job for k, job in self.jobs.items() if self.players[k[1]].is_yours == yours}
             try:
-                complete([job], self.store, executor=executor, threads=threads, advance=advance)
-            except Exception as error:  # whatever it may raise
-                del self.jobs[key]
-                said = " ".join(f"{type(error).__name__}: {error}".split())
-                self.refusals[key] = f"failed while it played: {said}"
-        ours = [job for key, job in self.jobs.items() if not self.players[key[1]].is_yours]
-        complete(ours, self.store, executor=executor, threads=threads, advance=advance)
+                finish(list(some.values()))
+            except Exception:  # whatever one of them raised: which, is found one by one
+                for key, job in some.items():
+                    self._finish_one(key, job, finish)
+
+    def _finish_one(
+        self, key: tuple[int, str], job: Job, finish: Callable[[Sequence[Job]], None]
+    ) -> None:
+        try:
+            finish([job])
+        except Exception as error:
+            if key[1] == REFERENCE:
+                raise
+            del self.jobs[key]
+            self.refusals[key] = f"failed while it played: {_said(error)}"
 
     def results(self, instance: Instance) -> dict[str, Result]:
         """The results of an instance by player, the runs of this form only."""
@@ -134,6 +155,16 @@ class Arena:
         ]
 
 
+def workers_for(missing: Sequence[tuple[Job, int]]) -> int | None:
+    """As many processes as cores for much work in plain Python, which threads do not speed up."""
+    plain = sum(job.seconds_a_run * runs for job, runs in missing if job.engine == "reference")
+    cores = os.cpu_count() or 1
+    return cores if cores > 1 and plain > _WORTH_STARTING else None
+
+
+_WORTH_STARTING = 5.0  # seconds
+
+
 def seconds_a_run(job: Job) -> float:
     """How long a run of a job takes on one core: some are played for a few rounds, here and now."""
     rounds, runs = min(_PILOT_ROUNDS, job.simulation.horizon), job.runs[:_PILOT_RUNS]
@@ -144,6 +175,12 @@ def seconds_a_run(job: Job) -> float:
 
 
 _PILOT_ROUNDS, _PILOT_RUNS = 100, 10
+
+
+def _said(error: Exception) -> str:
+    """What went wrong, without the part that it went wrong with."""
+    cause = error.__cause__ or error
+    return " ".join(f"{type(cause).__name__}: {cause}".split())
 
 
 def _sentence(name: str, why: str) -> str:

@@ -21,7 +21,19 @@ from posse.lab.blocks import (
 )
 
 # importing the modules of kernels is what lists them in KERNELS
-from posse.lab.compiled import baselines, driver, eager, heard, indices, merge, rewards, thompson  # noqa: F401
+from posse.lab.compiled import (  # noqa: F401
+    baselines,
+    driver,
+    eager,
+    heard,
+    indices,
+    merge,
+    rand_ucb,
+    rewards,
+    rivals,
+    thompson,
+    tree,
+)
 from posse.lab.compiled.beliefs import BELIEFS
 from posse.lab.compiled.jit import KERNELS, Kernel
 from posse.lab.compiled.keeping import Keeper
@@ -60,7 +72,7 @@ class Rows:
         state = _aligned(n_rows * 2 * n_arms).reshape(n_rows, 2, n_arms)
         state[:, 0], state[:, 1] = count, total
         self.state = state.reshape(-1)
-        moves = plan.merge in ("merge_static", "merge_failing", "merge_chebyshev")
+        moves = plan.merge in ("merge_static", "merge_failing", "merge_chebyshev", "merge_tracking")
         self.other = _aligned(self.state.size if moves else 0)
         self.other[:] = 0.0
         self.store = np.zeros(rows * self.store_width)
@@ -95,6 +107,10 @@ class Engine:
         if self.plan.merge in ("merge_flooding", "merge_eliminating"):  # some rounds' observations
             self.store_width = 2 * int(self.links.constants[0])
         self.store_width += self.plan.store_width
+        if self.plan.merge == "merge_gosine":
+            self.store_width = simulation.bandit.n_arms + 3
+        if self.plan.merge == "merge_tree":  # one's own evidence, and both ways of a link
+            self.store_width = 6 * simulation.bandit.n_arms
         self.table = table_for(simulation, self.plan)
         self.parts = [KERNELS[name].compiled for name in _parts(self.plan)]
         self.worth = BELIEFS[self.plan.belief].worth if self.plan.belief else 1

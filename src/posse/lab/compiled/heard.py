@@ -6,17 +6,16 @@ import math
 
 from posse.lab.compiled.baselines import flood
 from posse.lab.compiled.jit import FAST_KERNEL, kernel, use_wide_vectors, vectorised
+from posse.lab.compiled.kl import FIRST, kl_index
 from posse.lab.compiled.random import U64, pick_best
 from posse.lab.compiled.signatures import CHOOSE, MERGE
 
 # Where the table of an index keeps its constants; after them the leader of each agent, if any.
-FORCED, TELLS, LEADERS = range(3)
+FORCED, TELLS, KIND, PARAMETER, LEADERS = range(5)
 # Where that of Coop-SE does.
 DEPTH, WIDTH = range(2)
 # What an agent that tells keeps in the store: whether it does in this round, and how often it did.
 TOLD_WIDTH = 2
-# An index above all others.
-_FIRST = 1e300
 
 
 @kernel(MERGE, **FAST_KERNEL)
@@ -41,14 +40,23 @@ def merge_neighbours(
 
 
 @vectorised
-def _widths(state, row, scores, level, n_arms):
+def _widths(state, row, scores, level, table, n_arms):
     """Mean and width of every arm, an unheard one first."""
     use_wide_vectors()
     for k in range(U64(0), n_arms):
         count, total = state[row + k], state[row + n_arms + k]
         safe = max(count, 1.0)
         score = (total + math.sqrt(level * safe)) / safe
-        scores[k] = score if count > 0.0 else _FIRST
+        scores[k] = score if count > 0.0 else FIRST
+
+
+@vectorised
+def _kl_indices(state, row, scores, level, table, n_arms):
+    """The KL index of every arm."""
+    for k in range(U64(0), n_arms):
+        count, total = state[row + k], state[row + n_arms + k]
+        mean = total / max(count, 1.0)
+        scores[k] = kl_index(int(table[KIND]), table[PARAMETER], mean, count, level)
 
 
 @vectorised
@@ -56,11 +64,11 @@ def _tell(state, row, arm, scratch, n_arms):
     """Whether an agent tells of an arm: another has a larger mean, or it is unheard."""
     for k in range(U64(0), n_arms):
         count = state[row + k]
-        scratch[k] = state[row + n_arms + k] / max(count, 1.0) if count > 0.0 else -_FIRST
+        scratch[k] = state[row + n_arms + k] / max(count, 1.0) if count > 0.0 else -FIRST
     best = scratch[0]
     for k in range(U64(1), n_arms):
         best = max(best, scratch[k])
-    return scratch[arm] < best or scratch[arm] == -_FIRST
+    return scratch[arm] < best or scratch[arm] == -FIRST
 
 
 def _kernel_of(name, indices):
@@ -74,7 +82,7 @@ def _kernel_of(name, indices):
         """The largest index, `level` being its scale at round t; followers after their leaders.
 
         table: FORCED, how many rounds are; TELLS, whether agents tell only what they explore;
-        from LEADERS on the leader of each agent.
+        KIND and PARAMETER of a KL index; from LEADERS on the leader of each agent.
         """
         width = U64(2) * n_arms
         follow = U64(table.size) > U64(LEADERS)
@@ -88,7 +96,7 @@ def _kernel_of(name, indices):
             if t <= U64(table[FORCED]):
                 arms[i] = t - U64(1)
             elif not follow or t == U64(1) or U64(table[U64(LEADERS) + agent]) == agent:
-                indices(state, i * width, scratch, level, n_arms)
+                indices(state, i * width, scratch, level, table, n_arms)
                 arms[i] = pick_best(
                     scratch, U64(0), n_arms, stream, agent, t, first_run + slot, key0, key1
                 )  # fmt: skip
@@ -99,6 +107,7 @@ def _kernel_of(name, indices):
 
 
 _kernel_of("width", _widths)
+_kernel_of("kl", _kl_indices)
 
 
 @kernel(MERGE, **FAST_KERNEL)
@@ -154,7 +163,7 @@ def choose_least_heard(
     given_up = U64(2) * U64(table[DEPTH]) * n_rows + t % U64(2) * n_rows * n_arms
     for i in range(lo, hi):
         row, mine = i * U64(2) * n_arms, given_up + i * n_arms
-        low = -_FIRST
+        low = -FIRST
         for k in range(U64(0), n_arms):
             count, total = state[row + k], state[row + n_arms + k]
             if count > 0.0 and store[mine + k] == 0.0:
@@ -163,7 +172,7 @@ def choose_least_heard(
             count, total = state[row + k], state[row + n_arms + k]
             if count > 0.0 and (total + width * math.sqrt(count)) / count < low:
                 store[mine + k] = 1.0
-            scratch[k] = -count if store[mine + k] == 0.0 else -_FIRST
+            scratch[k] = -count if store[mine + k] == 0.0 else -FIRST
         slot = i // n_agents
         arms[i] = pick_best(
             scratch, U64(0), n_arms, stream, i - slot * n_agents, t, first_run + slot, key0, key1

@@ -11,6 +11,8 @@ from posse import algorithms
 from posse.algorithms.follow_your_leader import leaders_of
 from posse.algorithms.forced import noise_scale
 from posse.algorithms.hops import distances
+from posse.algorithms.kl_index import kind_of
+from posse.families import Gaussian
 from posse.lab.blocks import Simulation
 from posse.networks.static import Static
 from posse.randomness import FloatArray
@@ -21,8 +23,6 @@ ALGORITHMS = (
     algorithms.ComEx,
     algorithms.CoopSE,
 )
-# The kernel of the KL index by the kernel that draws a family's rewards.
-KL = {"draw_gaussian": "width"}
 
 
 def missing(simulation: Simulation) -> str | None:
@@ -44,8 +44,7 @@ def parts_of(simulation: Simulation) -> dict[str, Any]:
     if eliminates:
         choose, merge, hops = "choose_least_heard", "merge_eliminating", None
     else:
-        index = _kl_of(simulation) if algorithm.index == "kl" else "width"
-        choose = f"choose_heard_{index}"
+        choose = "choose_heard_width" if _has_width(simulation) else "choose_heard_kl"
         merge = "merge_neighbours" if hops == 1 else "merge_flooding"
     store = 0
     if isinstance(algorithm, algorithms.ComEx):
@@ -72,7 +71,7 @@ def level_of(simulation: Simulation, t: int) -> float:
     family, level = simulation.bandit.family, math.log(t)
     if algorithm.index != "kl":
         return float(algorithm.width * noise_scale(family, algorithm.sigma) ** 2 * level)
-    return 2.0 * noise_scale(family, None) ** 2 * level if _kl_of(simulation) == "width" else level
+    return 2.0 * noise_scale(family, None) ** 2 * level if _has_width(simulation) else level
 
 
 def table_of(simulation: Simulation) -> FloatArray:
@@ -82,7 +81,8 @@ def table_of(simulation: Simulation) -> FloatArray:
         return np.array([depth_of(simulation, None), algorithm.width(simulation.problem(1))])
     follows = isinstance(algorithm, algorithms.FollowYourLeader)
     forced = 0 if follows else simulation.bandit.n_arms
-    constants = [forced, isinstance(algorithm, algorithms.ComEx)]
+    kind = _kl_of(simulation) if algorithm.index == "kl" else None
+    constants = [forced, isinstance(algorithm, algorithms.ComEx), *(kind or (0, 0.0))]
     leaders = leaders_of(simulation.network) if follows else ()
     return np.array([*constants, *leaders], dtype=np.float64)
 
@@ -92,8 +92,13 @@ def depth_of(simulation: Simulation, hops: int | None) -> int:
     return int(distances(simulation.network, hops)[2][-1]) + 1
 
 
-def _kl_of(simulation: Simulation) -> str | None:
-    """The kernel of the KL index of the bandit's family, if there is one."""
-    from posse.lab.compiled.plan import reward_kernel
+def _kl_of(simulation: Simulation) -> tuple[int, float] | None:
+    """The kind and the parameter of the KL index of the bandit's family, if it has a kernel."""
+    family = simulation.bandit.family
+    return kind_of(family) if callable(getattr(family, "divergence", None)) else None
 
-    return KL.get(reward_kernel(type(simulation.bandit.family)) or "")
+
+def _has_width(simulation: Simulation) -> bool:
+    """Whether the index is a mean and a width: the published one, and the KL index of Gaussians."""
+    algorithm: Any = simulation.algorithm
+    return algorithm.index == "published" or isinstance(simulation.bandit.family, Gaussian)

@@ -24,6 +24,7 @@ _BENT = 0.1
 _BEND = 0.25
 _BEND_MORE = 110.0
 _FAR = 1e30
+_FARTHEST = 6.0  # the largest score for which these hold
 _SOLVED = 1e-9  # how far off a solved quantile is, in scores, and more
 
 
@@ -192,7 +193,7 @@ def _likely_largest(belief, state, row, level, log_level, score, peak, scratch, 
 
 
 @helper
-def _largest_quantile(
+def largest_quantile(
     belief, state, row, level, log_level, score, peak, pivot, scratch, n_arms
 ):  # fmt: skip
     """An arm with the largest quantile, and the quantile unless it is not needed (then NaN).
@@ -203,7 +204,7 @@ def _largest_quantile(
     with q = the pivot's quantile itself, then the largest so far.
     """
     count, total = state[row + pivot], state[row + n_arms + pivot]
-    if level < _MEAN_IS_BELOW and belief.is_log_concave(count, total):
+    if level < _MEAN_IS_BELOW and score < _FARTHEST and belief.is_log_concave(count, total):
         x = total / count
         threshold = -2.0 * log_level * belief.spread(x)
         close = 0
@@ -238,7 +239,7 @@ def _largest_quantile(
 
 
 @helper
-def _tie(belief, state, row, level, winner, quantile, scores, n_arms):
+def tie(belief, state, row, level, winner, quantile, scores, n_arms):
     """Give each arm that ties with the winner the score 1, the others 0; returns how many do.
 
     Arms of equal belief do, the noise of a solver must not decide among them; and arms whose
@@ -300,11 +301,11 @@ def _bayes_ucb_kernel_of(name, belief):
             if at_end:
                 arms[i] = _play_any(scores, stream, agent, t, run, key0, key1)
                 continue
-            winner, quantile = _largest_quantile(
+            winner, quantile = largest_quantile(
                 belief, state, row, level, log_level, score, peak, U64(pivots[i]), scratch, n_arms
             )
             arms[i] = pivots[i] = winner
-            if _tie(belief, state, row, level, winner, quantile, scores, n_arms) > 1:
+            if tie(belief, state, row, level, winner, quantile, scores, n_arms) > 1:
                 arms[i] = play_best(scores, stream, agent, t, run, key0, key1)
 
 

@@ -90,3 +90,41 @@ def kl_index(kind, parameter, mean, count, level):
     if kind == POISSON:
         return p + _above_poisson(p, radius)
     return p * _times_exponential(radius)
+
+
+@helper
+def _stays_below(kind, p, radius, best):
+    """Whether the index of a mean p lies below `best` for certain, without solving for it."""
+    if p >= best:
+        return False
+    if kind == BERNOULLI:
+        if p + math.sqrt(radius / 2.0) < best:
+            return True
+        if p <= 0.0 or best >= 1.0:
+            return False
+        kl = p * math.log(p / best) + (1.0 - p) * math.log((1.0 - p) / (1.0 - best))
+    elif kind == POISSON:
+        if p + _poisson_bound(p, radius) < best:
+            return True
+        if p <= 0.0:
+            return False
+        kl = p * math.log(p / best) + best - p
+    else:
+        if p <= 0.0:
+            return False
+        kl = math.log(best / p) + p / best - 1.0
+    return kl > radius + 1e-9 * (radius + 1.0)  # far beyond rounding, so that ties stay ties
+
+
+@helper
+def kl_score(kind, parameter, mean, count, level, best):
+    """`kl_index`, or less than `best` where it cannot reach that, the best index so far.
+
+    Most arms cannot: told so by a square root or two logarithms, where solving takes ten. Best
+    asked for first of the arm that was played last.
+    """
+    if count > 0.0 and kind >= BERNOULLI:
+        p = max(mean, 0.0) if kind != BERNOULLI else min(max(mean, 0.0), 1.0)
+        if _stays_below(kind, p, max(level, 0.0) / count, best):
+            return -FIRST
+    return kl_index(kind, parameter, mean, count, level)

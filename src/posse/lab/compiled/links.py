@@ -12,6 +12,7 @@ from posse.lab.compiled.plan import Plan
 from posse.networks import weights as rules
 from posse.networks.link_failure import LinkFailure
 from posse.networks.network import Network
+from posse.networks.spanning import spanning_tree
 
 
 @dataclass
@@ -30,12 +31,18 @@ def links_of(network: Network, plan: Plan) -> Links:
     """W as the plan's merge kernel takes it."""
     if plan.merge in ("merge_flooding", "merge_eliminating", "merge_neighbours"):
         return _distances(network, plan)
+    if plan.merge == "merge_tree":
+        return _tree(network, plan)
     if plan.merge == "merge_nothing":
         return Links()
     if plan.merge == "merge_gossip":
         return Links(links=_ends(network))
     if plan.merge == "merge_failing":
         return _failing(network, plan)
+    if plan.merge == "merge_gosine":
+        return _open_neighbours(network)
+    if plan.merge == "merge_tracking":  # has weights of its own
+        network = network.weighted("metropolis")
     from scipy.sparse import csr_array
 
     matrix = csr_array(network.weights)
@@ -89,6 +96,30 @@ def _distances(network: Network, plan: Plan) -> Links:
     hearer, speaker, hops = (each[others][order] for each in (hearer, speaker, hops))
     offsets = np.searchsorted(hearer, np.arange(network.n_agents + 1)).astype(np.int64)
     return Links(offsets, speaker, links=hops.astype(np.uint32), constants=constants)
+
+
+def _open_neighbours(network: Network) -> Links:
+    """The neighbours of each agent, without itself."""
+    ends = np.concatenate([network.edges, network.edges[:, ::-1]])
+    ends = ends[np.lexsort((ends[:, 1], ends[:, 0]))]
+    offsets = np.concatenate([[0], np.cumsum(network.degrees)]).astype(np.int64)
+    return Links(offsets, ends[:, 1].astype(np.int64))
+
+
+def _tree(network: Network, plan: Plan) -> Links:
+    """The links of a spanning tree, and where links may fail which of them they are."""
+    links, dynamics = spanning_tree(network), network.dynamics
+    constants, which, n_words = np.zeros(8), np.zeros(0, np.int64), 8
+    constants[:3] = *plan.prior, plan.rate
+    if isinstance(dynamics, LinkFailure):
+        constants[3] = dynamics.p
+        key = np.array([network.n_agents, 1])
+        keys = links @ key  # ascending, as links are sorted
+        place = np.minimum(np.searchsorted(keys, network.edges @ key), len(links) - 1)
+        which = np.where(keys[place] == network.edges @ key, place, -1)
+        n_words = len(network.edges) // 2 + 2
+    ends = links.astype(np.uint32).reshape(-1)
+    return Links(neighbours=which, links=ends, constants=constants, n_words=n_words)
 
 
 def _stretches(offsets: Any, neighbours: Any, weights: Any) -> Any:

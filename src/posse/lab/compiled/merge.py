@@ -164,7 +164,7 @@ def merge_gossip(
 
 
 @helper
-def _draw_links(changed, words, n_links, threshold, failed, t, run, key0, key1):
+def draw_links(changed, words, n_links, threshold, failed, t, run, key0, key1):
     """List the links that failed, or those that did not; returns how many.
 
     A link fails where its 32 random bits are below the threshold; four to a Philox call.
@@ -196,7 +196,7 @@ def count_living(
     threshold = U64(p * 4294967296.0)
     for t in range(U64(1), horizon + U64(1)):
         for slot in range(U64(0), n_runs):
-            living[(t - U64(1)) * n_runs + slot] = _draw_links(
+            living[(t - U64(1)) * n_runs + slot] = draw_links(
                 changed, words, n_links, threshold, False, t + U64(1), first_run + slot, key0, key1
             )
 
@@ -270,7 +270,7 @@ def merge_failing(
         mostly_alive = constants[0] < 0.5 and not realised and constants[4] != 0.0
         mostly_alive = mostly_alive and _comparable(state, base, n_agents, n_arms)
         sign = -1.0 if mostly_alive else 1.0
-        n_changed = _draw_links(
+        n_changed = draw_links(
             changed, words, n_links, threshold, mostly_alive, t, first_run + slot, key0, key1
         )
         scale = 1.0

@@ -9,6 +9,8 @@ import numpy as np
 
 from posse import algorithms, families, policies
 from posse.algorithms.dducb import chebyshev
+from posse.algorithms.forced import ForcedStart
+from posse.algorithms.kl_index import kind_of
 from posse.lab.blocks import Simulation
 from posse.lab.compiled import heard_plan
 from posse.networks.gossip import Gossip
@@ -40,6 +42,7 @@ POLICIES = {
     policies.ThompsonSampling: "choose_thompson",
     policies.BayesUCB: "choose_bayes_ucb",
     policies.Greedy: "choose_greedy",
+    policies.RandUCB: "choose_rand_ucb",
 }
 MERGES = {Static: "merge_static", Gossip: "merge_gossip", LinkFailure: "merge_failing"}
 BAYESIAN = (
@@ -47,9 +50,15 @@ BAYESIAN = (
     algorithms.Isolated,
     algorithms.Centralized,
     algorithms.Flooding,
+    algorithms.Tree,
 )
 CONSENSUS = (algorithms.CoopUCB, algorithms.CoopUCB2, algorithms.CoopUCL)
-ALGORITHMS = (*BAYESIAN, *CONSENSUS, algorithms.DDUCB, *heard_plan.ALGORITHMS)
+# By name of algorithm: how its messages arrive, and how it chooses.
+RIVALS = {
+    algorithms.GosInE: ("merge_gosine", "choose_gosine"),
+    algorithms.DistUCB: ("merge_tracking", "choose_tracking"),
+}
+ALGORITHMS = (*BAYESIAN, *CONSENSUS, algorithms.DDUCB, *RIVALS, *heard_plan.ALGORITHMS)
 # What the kernels can keep of a run besides regret and pulls.
 KEEPS = ("agents", "means", "messages", "beliefs")
 
@@ -94,6 +103,9 @@ def missing(simulation: Simulation) -> str | None:
         unknown = heard_plan.missing(simulation)
         if unknown:
             return unknown
+    kl = type(algorithm) in RIVALS and algorithm.index == "kl"
+    if kl and kind_of(simulation.bandit.family) is None:
+        return f"the divergence of family {type(simulation.bandit.family).__name__}"
     if type(algorithm) not in BAYESIAN:
         return (
             "keep='beliefs' of an algorithm without them" if "beliefs" in simulation.keep else None
@@ -107,6 +119,11 @@ def missing(simulation: Simulation) -> str | None:
     flooding = isinstance(algorithm, algorithms.Flooding)
     if flooding and not isinstance(simulation.network.dynamics, Static):
         return "Flooding on a network that changes"
+    if isinstance(algorithm, algorithms.Tree):
+        if isinstance(simulation.network.dynamics, Gossip):
+            return "Tree under gossip"  # nor is it played without
+        if "messages" in simulation.keep and not isinstance(simulation.network.dynamics, Static):
+            return "keep='messages' of Tree where links fail"
     return None
 
 
@@ -120,6 +137,8 @@ def plan_for(simulation: Simulation) -> Plan:
         parts = _bayesian_parts(simulation)
     elif isinstance(simulation.algorithm, heard_plan.ALGORITHMS):
         parts = heard_plan.parts_of(simulation)
+    elif type(simulation.algorithm) in RIVALS:
+        parts = _rival_parts(simulation)
     else:
         parts = _baseline_parts(simulation)
     return Plan(draw_rewards=draw, parameter=parameter, **parts)
@@ -141,6 +160,8 @@ def _bayesian_parts(simulation: Simulation) -> dict[str, Any]:
         merge, shared = "merge_nothing", True
     elif isinstance(algorithm, algorithms.Flooding):
         merge = "merge_flooding"
+    elif isinstance(algorithm, algorithms.Tree):
+        merge = "merge_tree"
     elif merge == "merge_static" and network.is_uniform:
         # the average of N rows, each with its own observation at this rate
         merge, shared, rate = "merge_nothing", True, rate / network.n_agents
@@ -175,6 +196,23 @@ def _baseline_parts(simulation: Simulation) -> dict[str, Any]:
     }
 
 
+def _rival_parts(simulation: Simulation) -> dict[str, Any]:
+    algorithm: Any = simulation.algorithm
+    algorithm.check(simulation.problem(1))
+    merge, choose = RIVALS[type(algorithm)]
+    forced = isinstance(algorithm, ForcedStart)
+    return {
+        "merge": merge,
+        "choose": choose,
+        "choose_eagerly": "choose_nothing",
+        "belief": "",
+        "prior": (0.0, 0.0),
+        "rate": 1.0,
+        "unmixed": simulation.bandit.n_arms if forced else 0,
+        "staged": choose == "choose_tracking",  # which keeps what is its own in the store
+    }
+
+
 def levels_for(simulation: Simulation, t: int, end: int) -> Any:
     """A number for each of the rounds t to end - 1 that the choice takes."""
     from posse.lab.compiled.thompson import OUTRIGHT
@@ -184,11 +222,13 @@ def levels_for(simulation: Simulation, t: int, end: int) -> Any:
     if isinstance(algorithm, heard_plan.ALGORITHMS):
         return np.array([heard_plan.level_of(simulation, r) for r in range(t, end)])
     if not isinstance(algorithm, BAYESIAN):  # after the forced rounds
-        forced = simulation.bandit.n_arms
+        forced = simulation.bandit.n_arms if isinstance(algorithm, ForcedStart) else 0
         return np.array([algorithm.scale(problem, r) if r > forced else 0.0 for r in range(t, end)])
     if isinstance(algorithm.policy, policies.BayesUCB):  # the upper tail
         level = algorithm.policy.level
         return np.array([1.0 - level(round_, simulation.horizon) for round_ in range(t, end)])
+    if isinstance(algorithm.policy, policies.RandUCB):
+        return np.full(end - t, algorithm.policy.sampling)
     return np.full(end - t, OUTRIGHT)
 
 
@@ -212,6 +252,9 @@ def table_for(simulation: Simulation, plan: Plan) -> Any:
         norm = chebyshev(network.second_eigenvalue, plan.stage_length)[1] if accelerated else 1.0
         table[baselines.NORM] = 1.0 / norm
         return table
+    if type(algorithm) in RIVALS:
+        kind = kind_of(simulation.bandit.family) if algorithm.index == "kl" else None
+        return np.concatenate([kind or (-1.0, 0.0), network.degrees + 1.0])
     factor = beliefs.BELIEFS[plan.belief].factor
     return thompson.thresholds_for(factor, thompson.OUTRIGHT, simulation.bandit.n_arms)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from posse.lab.pages.labels import placed
@@ -96,15 +97,19 @@ def plane(
     level: a value of y that all are seen against
     """
     top, ground = _CEILING, height - _FOOT
+    x = replace(x, start=10.0)  # the numbers of y stand before it
 
     def row(value: float) -> float:
         """The place of y in pixels: low values are at the ground."""
         return round(ground - (ground - top) * y.place(value) / 100, 1)
 
-    drawn = [_height(tick, row(tick)) for tick in y.ticks(5)]
+    at = row(level.at) if level is not None and y.holds(level.at) else -math.inf
+    drawn = []
+    for tick in y.ticks(5):
+        hidden = 5 < row(tick) - at < 29  # under the name of the level
+        drawn.append(_height("" if hidden else label(tick), row(tick)))
     drawn += [_foot(tick, x, ground) for tick in x.ticks(5)]
-    if level is not None and y.holds(level.at):
-        at = row(level.at)
+    if level is not None and at > 0:
         drawn.append(element("line", x1="0%", x2="100%", y1=at, y2=at, class_=level.kind))
         drawn.append(element("text", level.name, x="0", y=at + 13, class_=level.kind))
     steps = sorted(front, key=lambda point: (point.x, -point.y))
@@ -211,9 +216,9 @@ def _dot(row: Dot, scale: Scale, y: float) -> Html:
     return Html("".join(drawn))
 
 
-def _height(tick: float, y: float) -> Html:
+def _height(name: str, y: float) -> Html:
     line = element("line", x1="0%", x2="100%", y1=y, y2=y, class_="grid")
-    return Html(line + element("text", label(tick), x="0", y=y - 4))
+    return Html(line + element("text", name, x="0", y=y - 4))
 
 
 def _foot(tick: float, scale: Scale, ground: float) -> Html:

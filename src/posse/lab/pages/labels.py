@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-_LETTER, _LINE, _MARK = 6.7, 15.0, 7.0  # pixels: a letter's width, a line, half a mark
+from posse.lab.pages.markup import isolated
+
+_LETTER, _LINE, _MARK = 7.2, 15.0, 7.0  # pixels: a letter's width, a line, half a mark
 _LONGEST = 24  # letters
 
 
@@ -45,9 +47,9 @@ def placed(
     return found
 
 
-def shortened(name: str) -> str:
-    """A name that a chart has room for."""
-    return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
+def shortened(name: str, most: int = _LONGEST) -> str:
+    """A name that a chart or a sentence has room for, set apart from what is around it."""
+    return isolated(name if len(name) <= most else f"{name[: most - 1]}…")
 
 
 def _spots(name: str) -> list[Spot]:

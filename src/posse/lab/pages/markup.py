@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import unicodedata
 from html import escape
 
+_RIGHT_TO_LEFT = {"R", "AL", "RLE", "RLO", "LRE", "LRO", "RLI", "LRI", "FSI", "PDF", "PDI"}
 NOTHING = "–"
 
 
@@ -30,6 +32,13 @@ def element(tag: str, *content: str | None, **attributes: str | float | bool | N
         if value is not None and value is not False
     )
     return Html(f"<{tag}{written}>{''.join(map(markup, content))}</{tag}>")
+
+
+def isolated(name: str) -> str:
+    """A name for the middle of a sentence: one to the left leaves the rest as it is."""
+    if not any(unicodedata.bidirectional(letter) in _RIGHT_TO_LEFT for letter in name):
+        return name
+    return f"\N{FIRST STRONG ISOLATE}{name}\N{POP DIRECTIONAL ISOLATE}"
 
 
 def _name(name: str) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from posse.lab.plots import DECADES, WIDE
 
-_START, _END = 4.0, 96.0  # percent: room for half a mark and half a label at either end
+_END = 96.0  # percent: room for half a mark and half a label
 _GAP = 12.0  # percent between zero and the least number of a logarithmic axis that has a zero
 
 
@@ -16,19 +16,21 @@ _GAP = 12.0  # percent between zero and the least number of a logarithmic axis t
 class Scale:
     """An axis from low to high, 0 < low < high where it is logarithmic.
 
-    zero: whether a logarithmic axis is broken and begins with 0
+    zero:  whether a logarithmic axis is broken and begins with 0
+    start: the place of its first number, in percent
     """
 
     low: float
     high: float
     log: bool = False
     zero: bool = False
+    start: float = 4.0
 
     def place(self, value: float) -> float:
         """Where a value stands, in percent; what is beyond an end stands there."""
         if self.zero and value <= 0:
-            return _START
-        start = _START + _GAP * self.zero
+            return self.start
+        start = self.start + _GAP * self.zero
         if value <= self.low:
             return start
         bend = math.log if self.log else float

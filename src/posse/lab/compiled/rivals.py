@@ -1,0 +1,199 @@
+"""Kernels of the rivals GosInE and Dist-UCB."""
+
+from __future__ import annotations
+
+import math
+
+from posse.lab.compiled.jit import FAST_KERNEL, KERNEL, helper, kernel, use_wide_vectors, vectorised
+from posse.lab.compiled.kl import FIRST, kl_score
+from posse.lab.compiled.random import NETWORK, U64, next_uniform, open_stream, pick_best
+from posse.lab.compiled.signatures import CHOOSE, MERGE
+
+# Where the table keeps its constants: the kind of divergence (below 0: the published index, whose
+# width is sqrt(level / n)) and its sigma; then what each agent has of its own.
+KIND, SIGMA, OWN = range(3)
+
+
+@helper
+def _index(table, mean, count, level, best):
+    """The published index, or that of the family where it reaches the best so far."""
+    if count <= 0.0:
+        return FIRST
+    if table[KIND] < 0.0:
+        return mean + math.sqrt(level / count)
+    return kl_score(int(table[KIND]), table[SIGMA], mean, count, level, best)
+
+
+@vectorised
+def _bounds(scores, z, start, counts, at, level, n_arms):
+    """Published indices, many at a time."""
+    use_wide_vectors()
+    for k in range(U64(0), n_arms):
+        scores[k] = z[start + k] + math.sqrt(level / counts[at + k])
+
+
+@helper
+def _most_played(state, row, store, at, n_arms, top):
+    """How often the favourite arm of the phase was played, and how many were as often."""
+    tied = U64(0)
+    for k in range(U64(0), n_arms):
+        played = state[row + k] - store[at + k]
+        if played > top:
+            top, tied = played, U64(1)
+        elif played == top:
+            tied += U64(1)
+    return top, tied
+
+
+@kernel(MERGE, **KERNEL)
+def merge_gosine(
+    out, state, offsets, neighbours, weights, links, constants, words,
+    arms, rewards, store, lo, hi, n_agents, n_arms, first_run, t, key0, key1,
+):  # fmt: skip
+    """Where the last round was a cube: everybody asks a neighbour, and may change an arm.
+
+    state: one's own counts and totals; store: for each agent the counts when the phase began, then
+    its two arms that come and go and its favourite of the phase.  neighbours: the open ones.
+    """
+    root = U64(round((t - U64(1)) ** (1.0 / 3.0)))
+    if root * root * root != t - U64(1):
+        return False
+    width = n_arms + U64(3)
+    for i in range(lo, hi):
+        row, at = i * U64(2) * n_arms, i * width
+        top, tied = _most_played(state, row, store, at, n_arms, -1.0)
+        slot = i // n_agents
+        open_stream(words, i - slot * n_agents, t, first_run + slot, NETWORK, key0, key1)
+        nth = min(U64(next_uniform(words) * tied), tied - U64(1))
+        for k in range(U64(0), n_arms):
+            if state[row + k] - store[at + k] == top:
+                if nth == U64(0):
+                    store[at + n_arms + U64(2)] = float(k)
+                    break
+                nth -= U64(1)
+    size = (n_arms + n_agents - U64(1)) // n_agents
+    for i in range(lo, hi):
+        slot = i // n_agents
+        agent = i - slot * n_agents
+        row, at = i * U64(2) * n_arms, i * width
+        first = U64(offsets[agent])
+        degree = U64(offsets[agent + U64(1)]) - first
+        upper, lower = U64(store[at + n_arms]), U64(store[at + n_arms + U64(1)])
+        swap = state[row + lower] - store[at + lower] > state[row + upper] - store[at + upper]
+        if swap:
+            upper, lower = lower, upper
+        if degree > U64(0):
+            open_stream(words, n_agents + agent, t, first_run + slot, NETWORK, key0, key1)
+            nth = min(U64(next_uniform(words) * degree), degree - U64(1))
+            asked = slot * n_agents + U64(neighbours[first + nth])
+            arm = U64(store[asked * width + n_arms + U64(2)])
+            sticky = (arm + n_arms - agent * size % n_arms) % n_arms < size
+            if not sticky and arm != upper and arm != lower:
+                lower = arm
+        store[at + n_arms], store[at + n_arms + U64(1)] = float(upper), float(lower)
+    for i in range(lo, hi):
+        for k in range(U64(0), n_arms):
+            store[i * width + k] = state[i * U64(2) * n_arms + k]
+    return False
+
+
+@kernel(CHOOSE, seconds=3.0, **FAST_KERNEL)
+def choose_gosine(
+    state, store, shared, level, table, arms, pivots, eager, close, scratch, spare,
+    stream, lo, hi, n_agents, n_arms, first_run, t, key0, key1,
+):  # fmt: skip
+    """The largest index of the arms that an agent keeps; see `merge_gosine` for the store."""
+    size = (n_arms + n_agents - U64(1)) // n_agents  # arms that an agent never drops
+    for i in range(lo, hi):
+        slot = i // n_agents
+        agent = i - slot * n_agents
+        row, at = i * U64(2) * n_arms, i * (n_arms + U64(3))
+        first = agent * size % n_arms
+        if t == U64(1):
+            store[at + n_arms] = float((first + size) % n_arms)
+            store[at + n_arms + U64(1)] = float((first + size + U64(1)) % n_arms)
+        upper, lower = U64(store[at + n_arms]), U64(store[at + n_arms + U64(1)])
+        best, last = -FIRST, U64(arms[i])
+        for nth in range(U64(0), n_arms):
+            k = (last + nth) % n_arms
+            scratch[k] = -FIRST
+            if (k + n_arms - first) % n_arms < size or k in (upper, lower):
+                count = state[row + k]
+                mean = state[row + n_arms + k] / max(count, 1.0)
+                scratch[k] = _index(table, mean, count, level, best)
+                best = max(best, scratch[k])
+        arms[i] = pick_best(
+            scratch, U64(0), n_arms, stream, agent, t, first_run + slot, key0, key1
+        )  # fmt: skip
+
+
+@kernel(MERGE, seconds=1.5, **FAST_KERNEL)
+def merge_tracking(
+    out, state, offsets, neighbours, weights, links, constants, words,
+    arms, rewards, store, lo, hi, n_agents, n_arms, first_run, t, key0, key1,
+):  # fmt: skip
+    """z <- W z + what one's own sample mean has changed by, m <- max of one's own n and of all m.
+
+    state: z, then m; store: one's own counts and totals, then the sample means of a round ago.
+    """
+    use_wide_vectors()
+    width = U64(2) * n_arms
+    for i in range(lo, hi):
+        agent = i % n_agents
+        row, own = i * width, i * U64(2) * width
+        before = own + width
+        for k in range(U64(0), n_arms):
+            mean = store[own + n_arms + k] / store[own + k]
+            out[row + k] = mean - store[before + k]
+            store[before + k] = mean
+            out[row + n_arms + k] = store[own + k]
+        for e in range(U64(offsets[agent]), U64(offsets[agent + U64(1)])):
+            other, weight = U64(i + U64(neighbours[e])) * width, weights[e]
+            for k in range(U64(0), n_arms):
+                out[row + k] += weight * state[other + k]
+            for k in range(n_arms, width):
+                out[row + k] = max(out[row + k], state[other + k])
+    return True
+
+
+@kernel(CHOOSE, seconds=3.0, **FAST_KERNEL)
+def choose_tracking(
+    state, store, shared, level, table, arms, pivots, eager, close, scratch, spare,
+    stream, lo, hi, n_agents, n_arms, first_run, t, key0, key1,
+):  # fmt: skip
+    """An arm that lags, else the largest index; `merge_tracking` says what is kept where.
+
+    table: after KIND and SIGMA the size of each agent's neighbourhood, itself included.
+    """
+    for i in range(lo, hi):
+        if t <= n_arms:
+            arms[i] = t - U64(1)
+            continue
+        slot = i // n_agents
+        agent = i - slot * n_agents
+        row = i * U64(2) * n_arms
+        own = U64(2) * row
+        if t == n_arms + U64(1):  # the forced rounds are over
+            for k in range(U64(0), n_arms):
+                mean = store[own + n_arms + k] / store[own + k]
+                state[row + k] = mean
+                state[row + n_arms + k] = store[own + k]
+                store[own + U64(2) * n_arms + k] = mean
+        lags = False
+        for k in range(U64(0), n_arms):
+            late = store[own + k] <= state[row + n_arms + k] - n_arms
+            scratch[k] = 1.0 if late else 0.0
+            lags = lags or late
+        if not lags:
+            its_level = level / table[U64(OWN) + agent]
+            if table[KIND] < 0.0:
+                _bounds(scratch, state, row, store, own, its_level, n_arms)
+            else:
+                best, last = -FIRST, U64(arms[i])
+                for nth in range(U64(0), n_arms):
+                    k = (last + nth) % n_arms
+                    scratch[k] = _index(table, state[row + k], store[own + k], its_level, best)
+                    best = max(best, scratch[k])
+        arms[i] = pick_best(
+            scratch, U64(0), n_arms, stream, agent, t, first_run + slot, key0, key1
+        )  # fmt: skip

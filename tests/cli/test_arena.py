@@ -1,0 +1,98 @@
+"""`posse arena`: a table, a page, strangers, and mistakes in one line."""
+
+import json
+
+import pytest
+
+from .calling import said
+
+TINY = ("--instances", "16,23", "--algorithms", "isolated TS", "--runs", 3, "--horizon", 30)
+MINE = '''
+class First:
+    """Always the first arm."""
+
+    def init(self, problem):
+        return problem
+
+    def choose(self, problem, t, generator):
+        if problem.n_agents == 16 and t == 25:
+            raise RuntimeError("tired of it")
+        return generator.random((problem.n_runs, problem.n_agents)).astype(int)
+
+    def learn(self, problem, arms, rewards, weights):
+        return problem
+'''
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    import sys
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setenv("COLUMNS", "80")
+    yield tmp_path
+    sys.modules.pop("mine_for_arena", None)
+
+
+def test_a_tiny_arena(folder, capsys):
+    code, out, err = said(capsys, "arena", *TINY)
+    assert code == 0, err
+    assert out.splitlines()[-1] == "arena/index.html"
+    assert all(len(line) <= 80 for line in out.splitlines())
+    assert "isolated TS" in out
+    assert {path.name for path in (folder / "arena").iterdir()} == {
+        "index.html",
+        "report.json",
+        "results",
+        "table.csv",
+    }
+    report = json.loads((folder / "arena" / "report.json").read_text())
+    assert report["made"]["mode"] == "custom"
+    assert [row["algorithm"] for row in report["standings"]] == ["dec-TS", "isolated TS"]
+    assert "isolated TS" in (folder / "arena" / "index.html").read_text(encoding="utf-8")
+
+
+def test_a_stranger_is_ranked_and_told_what_it_cannot_play(folder, capsys):
+    (folder / "mine_for_arena.py").write_text(MINE)
+    code, out, err = said(capsys, "arena", "mine_for_arena.py:First", *TINY)
+    assert code == 0, err
+    told = " ".join(out.split())
+    assert "First did not play instance 16: failed while it played: RuntimeError: tired of" in told
+    report = json.loads((folder / "arena" / "report.json").read_text())
+    assert [e["source"] for e in report["entrants"] if e["name"] == "First"] == ["yours"]
+    (row,) = [row for row in report["standings"] if row["algorithm"] == "First"]
+    assert row["instances"] == 1
+    assert row["numbers_sent"] is None
+
+
+def test_the_full_form_says_how_long_it_will_take(capsys):
+    code, _, err = said(capsys, "arena", "--full", *TINY)
+    assert code == 0, err
+    assert "this will take about" in err
+    assert "playing" in err
+
+
+def test_quiet_prints_the_path_only(capsys):
+    assert said(capsys, "arena", *TINY, "--quiet", "--output", "here")[:2] == (
+        0,
+        "here/index.html\n",
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["--instances", "25"], "instances must be"),
+        (["--algorithms", "nobody"], "'nobody' is unknown"),
+        (["--runs", "1"], "runs must be"),
+        (["nowhere.py:Mine"], "there is no file nowhere.py"),
+        (["mine"], "is named as in mine.py:MyAlgorithm"),
+        (["--workers", "0", *TINY], "--workers must be"),
+    ],
+)
+def test_mistakes_are_one_line(capsys, arguments, why):
+    code, _, err = said(capsys, "arena", *arguments)
+    assert code == 2
+    assert why in err
+    assert len(err.strip().splitlines()) == 1
