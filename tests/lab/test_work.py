@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import dataclasses
+import pickle
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 
@@ -35,8 +36,11 @@ class Inline(Executor):
         number = len(self.submitted) - len(self.waiting)
         if (error := self._failing(number)) is not None:
             future.set_exception(error)
-        else:
+            return
+        try:
             future.set_result(function(part))
+        except Exception as error:
+            future.set_exception(error)
 
 
 @pytest.fixture
@@ -143,6 +147,38 @@ def test_an_error_in_a_part_names_the_job_and_the_runs(tmp_path, inline, small_p
         complete(jobs[:1], store, executor=executor)
     complete(jobs[:1], store)
     assert store.missing(jobs[0]) == []
+
+
+class Awkward(Exception):
+    """Cannot be made of its message alone, which is how exceptions are sent."""
+
+    def __init__(self, one, two):
+        super().__init__(f"{one} and {two}")
+
+
+@dataclasses.dataclass(frozen=True)
+class Failing:
+    def init(self, problem):
+        return problem
+
+    def choose(self, state, t, generator):
+        raise Awkward("this", "that")
+
+    def learn(self, state, arms, rewards, weights):
+        return state
+
+
+def test_errors_that_cannot_be_sent_are_told_in_words(tmp_path, inline):
+    (job,) = working.jobs(algorithms={"failing": Failing()}, runs=2)
+    with pytest.raises(Awkward):
+        workers.play(workers.Part(job.simulation, job.runs, job.engine))
+    with pytest.raises(workers.PartFailed, match="Awkward: this and that") as caught:
+        workers.play(workers.Part(packing.pack(job.simulation), job.runs, job.engine))
+    pickle.loads(pickle.dumps(caught.value))
+    with pytest.raises(
+        RuntimeError, match=r"Failing\(\) on .*, runs 0 to 1: Awkward: this and that"
+    ):
+        complete([job], PartStore(tmp_path), executor=inline())
 
 
 def test_parts_of_a_worker_that_died_are_sent_again_but_not_for_ever(tmp_path, inline, small_parts):

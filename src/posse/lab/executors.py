@@ -149,13 +149,13 @@ def agreed(executor: Executor, compiled: bool) -> dict[str, str]:
         return wanted
     for worker, told in client.run(workers.about, compiled, on_error="return").items():
         if isinstance(told, BaseException):
-            raise ValueError(
+            raise workers.WorkersDiffer(
                 f"worker {worker} cannot play: {type(told).__name__}: {told}; it needs the same "
                 "Posse as we have"
             )
         wanted = {**told, **wanted}  # the first one's processor
         if differing := workers.differences(wanted, told):
-            raise ValueError(f"worker {worker} would give other numbers: {differing}")
+            raise workers.WorkersDiffer(f"worker {worker} would give other numbers: {differing}")
     return wanted
 
 
