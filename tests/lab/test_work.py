@@ -3,6 +3,7 @@
 import concurrent.futures
 import dataclasses
 import pickle
+import sys
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 
@@ -269,6 +270,14 @@ def test_what_cannot_be_sent_is_refused_in_a_sentence():
         ValueError, match=r"Unsendable\(\) on .* cannot be sent to another process \(TypeError: "
     ):
         packing.pack(simulation)
+
+
+def test_without_cloudpickle_parts_are_sent_by_name(monkeypatch):
+    (job,) = working.jobs(algorithms={"failing": Failing()}, runs=2)
+    monkeypatch.setitem(sys.modules, "cloudpickle", None)
+    packed = packing.pack(job.simulation)
+    assert pickle.loads(packed).algorithm == Failing()
+    assert b"choose" not in packed
 
 
 def test_modules_of_ones_own_are_sent_and_libraries_are_not():

@@ -64,8 +64,9 @@ class Processes(Executor):
             with suppress(OSError):
                 self._tell.send_bytes(b"stop")
         self._pool.shutdown(wait, cancel_futures=cancel_futures)
-        self._tell.close()
-        self._told.close()
+        if wait or cancel_futures:  # else they are still at work, and the end of the pipe is theirs
+            self._tell.close()
+            self._told.close()
 
     def _new_pool(self) -> ProcessPoolExecutor:
         return ProcessPoolExecutor(self._max_workers, _SPAWN, _begin, (self._told,))
@@ -136,6 +137,12 @@ def capacity(executor: Executor) -> int:
         return max(1, threads)
     known: int | None = getattr(executor, "_max_workers", None)
     return known or _UNKNOWN
+
+
+def has_workers(executor: Executor) -> bool:
+    """Whether there is anybody to compute; a Dask cluster may still wait for its workers."""
+    client = _client_of(executor)
+    return client is None or bool(client.nthreads())
 
 
 def agreed(executor: Executor, compiled: bool) -> dict[str, str]:
