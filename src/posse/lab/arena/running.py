@@ -24,7 +24,7 @@ from posse.lab.work import complete
 from posse.lab.workers import WorkersDiffer
 
 # The quick form, which takes minutes: runs, rounds of an instance, and agent-rounds of a run.
-QUICK_RUNS, QUICK_HORIZON, QUICK_STEPS = 20, 500, 60_000
+QUICK_RUNS, QUICK_HORIZON, QUICK_STEPS = 20, 1000, 120_000
 Advance = Callable[[Job, int], None]
 
 
