@@ -10,13 +10,12 @@ from posse.families import Bernoulli, Gaussian
 from posse.networks.operators import as_matrix, links_in_use
 from tests.algorithms.oracles import comex, coop_se, follow_your_leader, ucb_network
 
-RUNS, HORIZON, MEANS = 2, 40, [0.2, 0.8, 0.55, 0.4]
+RUNS, HORIZON, MEANS = 2, 30, [0.2, 0.8, 0.55, 0.4]
 NETWORKS = {
     "path": networks.path(6),
     "star": networks.star(5),
     "grid": networks.grid(2, 4),
     "tree": networks.barabasi_albert(9, 1, seed=3),
-    "cycle": networks.cycle(8),
     "alone": networks.complete(1),
     "failing": networks.cycle(6).failing(0.4),
 }
@@ -138,11 +137,11 @@ class TestTheSameArms:
         agree(arms, world.script(follow_your_leader.play, neighbours, **options))
 
 
-@pytest.mark.parametrize(("family", "width"), [("gaussian", None), ("bernoulli", 0.05)])
+@pytest.mark.parametrize(("family", "width"), [("gaussian", None), ("bernoulli", 0.02)])
 @pytest.mark.parametrize("graph", NETWORKS)
 def test_coop_se(graph, family, width):
     world = World(NETWORKS[graph], family, seed=4)
     algorithm = posse.CoopSE() if width is None else posse.CoopSE("gaussian", exploration=width)
     arms, _ = world.arms(algorithm)
     agree(arms, world.script(coop_se.play, horizon=HORIZON, c=width))
-    assert width != 0.05 or len(np.unique(arms[-1])) < len(MEANS)  # some were given up
+    assert width is None or len(np.unique(arms[-1])) < len(MEANS)  # some were given up

@@ -5,7 +5,8 @@ import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from types import SimpleNamespace
 
 import pytest
 
@@ -100,6 +101,17 @@ def test_runs_and_sweeps_are_computed_where_they_are_asked_to_be(
 def test_mistakes_are_one_line(tmp_path, monkeypatch, capsys, options, why):
     monkeypatch.chdir(tmp_path)
     assert said(capsys, "paper", "fig4a", *options)[::2] == (2, f"posse: {why}\n")
+
+
+def test_people_are_told_that_a_cluster_has_no_workers_yet(monkeypatch, capsys):
+    client = SimpleNamespace(nthreads=dict)
+    cluster = nullcontext(SimpleNamespace(_client=client))
+    monkeypatch.setattr(executors, "dask_cluster", lambda address: cluster)
+    with executing(None, "tcp://host:8786"):
+        assert "no worker has joined the cluster yet" in capsys.readouterr().err
+    client.nthreads = lambda: {"tcp://other:9000": 1}
+    with executing(None, "tcp://host:8786"):
+        assert capsys.readouterr().err == ""
 
 
 def test_nothing_asked_for_is_our_own_threads():
