@@ -13,7 +13,7 @@ from posse.networks.operators import as_matrix
 from posse.randomness import Streams
 from tests.algorithms.oracles import dist_ucb, dpe2, gosine, tree
 
-HORIZON, N_ARMS = 90, 4
+HORIZON, N_ARMS = 70, 4
 FAMILIES = {
     "gaussian": posse.families.Gaussian(sigma=0.8),
     "bernoulli": posse.families.Bernoulli(),

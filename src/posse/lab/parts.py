@@ -28,6 +28,7 @@ _READS = {
     policies.BayesUCB: ["mean_quantile"],
     policies.Greedy: ["posterior_mean"],
     policies.TopTwo: ["sample_mean", "posterior_mean"],
+    policies.RandUCB: ["mean_quantile"],
 }
 
 

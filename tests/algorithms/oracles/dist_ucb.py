@@ -2,7 +2,8 @@
 
 from math import log, sqrt
 
-from tests.algorithms.oracles.families import tied, upper
+from tests.algorithms.oracles.families import upper
+from tests.algorithms.oracles.plain import pick
 
 
 def play(neighbours, n_arms, horizon, reward, uniform, *, family, sigma, kl):
@@ -37,7 +38,7 @@ def play(neighbours, n_arms, horizon, reward, uniform, *, family, sigma, kl):
                 else:
                     wide = 1.01 * sqrt(3 * log(t) / (len(closed[i]) * count[k]))
                     index.append(estimate[i][k] + 2 * sigma * wide)
-            arms.append(tied(index, uniform(t, i)))
+            arms.append(pick(index, uniform(t, i)))
         before = [[sum(seen) / len(seen) if seen else 0.0 for seen in own] for own in rewards]
         for i, arm in enumerate(arms):
             rewards[i][arm].append(reward(t, i, arm))

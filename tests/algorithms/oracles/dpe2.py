@@ -2,7 +2,8 @@
 
 from math import inf, log
 
-from tests.algorithms.oracles.families import tied, upper
+from tests.algorithms.oracles.families import upper
+from tests.algorithms.oracles.plain import pick
 
 
 def hops_from(neighbours, start):
@@ -31,13 +32,13 @@ def play(neighbours, n_arms, horizon, reward, uniform, *, family, sigma=None):
 
     for t in range(1, horizon + 1):
         if renew:
-            best, renew = tied([mean(k) for k in range(n_arms)], uniform(t)), False
+            best, renew = pick([mean(k) for k in range(n_arms)], uniform(t)), False
         history[t] = best
         if play_best or not candidates:
             arm = best
             play_best = not candidates
         else:
-            arm = tied([candidates.get(k, -inf) for k in range(n_arms)], uniform(t))
+            arm = pick([candidates.get(k, -inf) for k in range(n_arms)], uniform(t))
             del candidates[arm]
         arms = [history.get(t - max(0, hops[i] - 1), 0) for i in range(len(neighbours))]
         arms[leader] = arm

@@ -1,12 +1,6 @@
-"""The KL index of four families by bisection, and ties, for the plain scripts."""
+"""The KL index of four families by bisection, for the plain scripts."""
 
 from math import inf, log, sqrt
-
-
-def tied(scores, uniform):
-    """The place of the largest score, of several the one that the uniform falls on."""
-    places = [k for k, score in enumerate(scores) if score == max(scores)]
-    return places[int(uniform * len(places))]
 
 
 def kl(family, p, q):

@@ -2,7 +2,8 @@
 
 from math import ceil, inf, log, sqrt
 
-from tests.algorithms.oracles.families import tied, upper
+from tests.algorithms.oracles.families import upper
+from tests.algorithms.oracles.plain import pick
 
 
 def play(neighbours, n_arms, horizon, reward, uniform, asks, names, *, family, sigma, kl):
@@ -21,7 +22,7 @@ def play(neighbours, n_arms, horizon, reward, uniform, asks, names, *, family, s
     cubes, played = {j**3 for j in range(1, horizon + 1)}, []
     for t in range(1, horizon + 1):
         if t - 1 in cubes:
-            most = [tied(lately[p], names(t, p)) for p in range(n_agents)]
+            most = [pick(lately[p], names(t, p)) for p in range(n_agents)]
             for p in range(n_agents):
                 u, v = upper_arm[p], lower_arm[p]
                 if lately[p][v] > lately[p][u]:
@@ -43,7 +44,7 @@ def play(neighbours, n_arms, horizon, reward, uniform, asks, names, *, family, s
                 else:
                     wide = 2 * sigma * sqrt(4 * log(t) / len(seen)) if seen else inf
                     index[k] = mean + wide
-            arms.append(tied(index, uniform(t, p)))
+            arms.append(pick(index, uniform(t, p)))
         for p, arm in enumerate(arms):
             rewards[p][arm].append(reward(t, p, arm))
             lately[p][arm] += 1

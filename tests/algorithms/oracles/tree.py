@@ -1,6 +1,6 @@
 """Tree as a plain script: observations as notes that are copied along the links of a tree."""
 
-from tests.algorithms.oracles.families import tied
+from tests.algorithms.oracles.plain import pick
 
 
 def play(branches, links, n_arms, reward, uniform, score):
@@ -15,7 +15,7 @@ def play(branches, links, n_arms, reward, uniform, score):
         arms = []
         for i, notes in enumerate(known):
             seen = [[r for arm, r in notes.values() if arm == k] for k in range(n_arms)]
-            arms.append(tied([score(rewards) for rewards in seen], uniform(t, i)))
+            arms.append(pick([score(rewards) for rewards in seen], uniform(t, i)))
         for i, arm in enumerate(arms):
             known[i][i, t] = (arm, reward(t, i, arm))
         before = [dict(notes) for notes in known]

@@ -77,7 +77,7 @@ def _tell(state, row, arm, scratch, n_arms):
 def _kernel_of(name, indices):
     """The choice by one kind of index."""
 
-    @kernel(CHOOSE, name=f"choose_heard_{name}", seconds=3, **FAST_KERNEL)
+    @kernel(CHOOSE, name=f"choose_heard_{name}", seconds=2, **FAST_KERNEL)
     def choose_heard(
         state, store, shared, level, table, arms, pivots, eager, close, scratch, spare,
         stream, lo, hi, n_agents, n_arms, first_run, t, key0, key1,
@@ -153,7 +153,7 @@ def merge_eliminating(
     return False
 
 
-@kernel(CHOOSE, seconds=2, **FAST_KERNEL)
+@kernel(CHOOSE, **FAST_KERNEL)
 def choose_least_heard(
     state, store, shared, level, table, arms, pivots, eager, close, scratch, spare,
     stream, lo, hi, n_agents, n_arms, first_run, t, key0, key1,
