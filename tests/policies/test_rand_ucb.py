@@ -68,6 +68,32 @@ def test_sampling_mixes_with_thompson_sampling(sampling):
     assert stats.chisquare(counts, said / said.sum() * counts.sum()).pvalue > 1e-6
 
 
+@pytest.mark.parametrize("width", [0.5, 1.4])
+def test_a_width_is_a_multiple_of_the_normal_score(width, learnt):
+    """Of Gaussian beliefs, all deviations times it; of others the level that this is."""
+    mean, sd = np.array([0.5, 0.3, 0.0]), np.array([0.1, 0.4, 1.0])
+    said = RandUCB(width=width).probabilities(
+        np.array([mean, [1, 1, 1]]) / sd**2, Gaussian(), 1, None
+    )
+    np.testing.assert_allclose(said, envelope(mean, width * sd), atol=1e-10)
+    for family in CROSSING_ONCE:
+        belief = learnt(family, np.random.default_rng(4), (4,), pulls=5)
+        said = RandUCB(width=width).probabilities(belief, family, 1, None)
+        levels = stats.norm.cdf(width * stats.norm.ppf(LEVELS))
+        expected = shares_by_integration(family, belief, levels)
+        np.testing.assert_allclose(said, expected, atol=2 / 20_000)
+        many = np.broadcast_to(belief[:, None], (2, 10_000, 4))
+        arms = choose(RandUCB(width=width), many, family, 1, None, np.random.default_rng(5))
+        freely = np.bincount(arms, minlength=4) / 10_000
+        assert (np.abs(freely - expected) < 5.5 * np.sqrt(expected / 10_000) + 1e-3).all()
+
+
+@pytest.mark.parametrize("width", [0.0, -1.0, np.inf, "wide", True])
+def test_widths_that_make_no_sense_are_refused(width):
+    with pytest.raises(ValueError, match="width must be"):
+        RandUCB(width=width)
+
+
 @pytest.mark.parametrize("sampling", [-0.1, 1.1, np.nan, "half", True])
 def test_shares_of_sampling_that_make_no_sense_are_refused(sampling):
     with pytest.raises(ValueError, match="sampling must be"):

@@ -17,7 +17,7 @@ from posse.policies.policy import timeless
 from posse.race import Race
 from posse.randomness import FloatArray, Randomness
 
-HIGHEST = 7.0  # the normal score beyond which no crossing is looked for: probability 3e-12
+HIGHEST = 7.0  # the normal score beyond which no crossing is looked for
 PRECISION = 1e-12  # of a probability
 
 
@@ -31,6 +31,7 @@ class RandUCB:
     Sampling. (A random multiple of a confidence width: Vaswani, Mehrabian, Durand, Kveton 2020.)
 
     sampling: in which share of its rounds an agent plays Thompson Sampling instead, at random.
+    width: how far levels reach, u = Phi(width |z|) with z standard normal; above 1 explores more.
 
     >>> belief = np.array([[100.0, 0.0], [100.0, 1.0]])  # N(1, 0.1^2) and N(0, 1)
     >>> policy = posse.RandUCB()  # the second arm where |z| > 1 + 0.1 |z|
@@ -41,9 +42,11 @@ class RandUCB:
     name: ClassVar[str] = "rand-ucb"
 
     sampling: float = 0.0
+    width: float = 1.0
 
     def __post_init__(self) -> None:
         checks.number("sampling", self.sampling, at_least=0, at_most=1)
+        checks.number("width", self.width, above=0, at_most=2)
 
     @timeless
     def scores(
@@ -56,6 +59,10 @@ class RandUCB:
     ) -> FloatArray:
         """The quantile of each mean at the agent's level of the round: (D, ..., K) -> (..., K)."""
         level = 0.5 + 0.5 * np.asarray(generator.random(belief.shape[1:-1]))
+        if self.width != 1:
+            from scipy.special import ndtr, ndtri
+
+            level = np.minimum(ndtr(self.width * ndtri(level)), 1 - 2.0**-53)  # never infinite
         quantile = family.mean_quantile(belief, level[..., None])
         if self.sampling == 0:
             return quantile
@@ -70,7 +77,9 @@ class RandUCB:
         horizon: int | None,
         race: Race | None = None,
     ) -> FloatArray | None:
-        """The share of levels at which each arm is highest, within 1e-10: (D, K) -> (K,).
+        """The share of levels at which each arm is highest: (D, K) -> (K,).
+
+        Within 1e-10 and the chance that width |z| is above 7 (3e-12 for a width of 1).
 
         With `sampling`, that share of Thompson Sampling's, which are within 1e-7. None for a family
         whose quantile functions may cross more than once.
@@ -84,7 +93,9 @@ class RandUCB:
 
         shares = np.zeros(belief.shape[1])
         for low, high, highest in _pieces(quantiles, belief.shape[1]):
-            shares += 2.0 * (_above(low) - _above(high)) * highest / np.count_nonzero(highest)
+            beyond = 0.0 if high == HIGHEST else _above(high / self.width)
+            levels = 2.0 * (_above(low / self.width) - beyond)
+            shares += levels * highest / np.count_nonzero(highest)
         shares /= shares.sum()
         if self.sampling == 0:
             return shares

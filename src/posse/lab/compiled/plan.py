@@ -255,6 +255,8 @@ def table_for(simulation: Simulation, plan: Plan) -> Any:
     if type(algorithm) in RIVALS:
         kind = kind_of(simulation.bandit.family) if algorithm.index == "kl" else None
         return np.concatenate([kind or (-1.0, 0.0), network.degrees + 1.0])
+    if plan.choose.startswith("choose_rand_ucb"):
+        return np.array([algorithm.policy.width])
     factor = beliefs.BELIEFS[plan.belief].factor
     return thompson.thresholds_for(factor, thompson.OUTRIGHT, simulation.bandit.n_arms)
 

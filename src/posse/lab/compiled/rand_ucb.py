@@ -61,7 +61,10 @@ def choose_rand_ucb_gaussian(
     state, store, shared, level, table, arms, pivots, eager, close, scratch, spare,
     stream, lo, hi, n_agents, n_arms, first_run, t, key0, key1,
 ):  # fmt: skip
-    """RandUCB where quantiles are a formula; `level`: in which share of rounds to sample."""
+    """RandUCB where quantiles are a formula; `level`: in which share of rounds to sample.
+
+    table: the width.
+    """
     use_wide_vectors()
     first = lo
     while first < hi:  # one run at a time
@@ -75,7 +78,7 @@ def choose_rand_ucb_gaussian(
             if samples(level, stream, agent + i, t, run, key0, key1):
                 arms[first + i] = best_sample(GAUSSIAN, state, row, stream, n_arms)
                 continue
-            _upper_bounds(state, row, abs(scratch[i]), scratch, scores, n_arms)
+            _upper_bounds(state, row, table[0] * abs(scratch[i]), scratch, scores, n_arms)
             arms[first + i] = pick_best(
                 scratch, scores, n_arms, stream, agent + i, t, run, key0, key1
             )
@@ -92,7 +95,7 @@ def _kernel_of(name, belief):
     ):  # fmt: skip
         """The largest posterior quantile at an upper tail drawn from U(0, 1/2).
 
-        level: in which share of rounds to sample instead.
+        level: in which share of rounds to sample instead; table: the width.
         """
         first = lo
         while first < hi:  # one run at a time
@@ -105,6 +108,9 @@ def _kernel_of(name, belief):
             for i in range(U64(0), n):
                 tail = 0.5 * scratch[i]
                 score = normal_score(tail)
+                if table[0] != 1.0:
+                    score *= table[0]
+                    tail = 0.5 * math.erfc(score * math.sqrt(0.5))
                 peak = _PEAK * math.exp(-0.5 * score * score)
                 row = (slot if shared else first + i) * U64(2) * n_arms
                 if samples(level, stream, agent + i, t, run, key0, key1):
