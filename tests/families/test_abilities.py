@@ -144,6 +144,7 @@ def test_a_class_without_the_base_has_the_defaults():
     assert callable(said.pop("site_unit"))
     assert said == {
         "assumption": "",
+        "quantiles_cross_once": False,
         "kernel": None,
         "reward_kernel": None,
         "divergence": None,
