@@ -63,7 +63,7 @@ def test_every_code_block_of_a_page_runs_after_the_one_before_it(page, workplace
         elif not named:
             exec(compile(block, str(page), "exec"), session)
     for file in workplace.glob("*.toml"):
-        posse.read_experiment(file)
+        (posse.read_sweep if "[sweep]" in file.read_text() else posse.read_experiment)(file)
 
 
 SOURCES = sorted((ROOT / "src").rglob("*.py"))

@@ -64,6 +64,8 @@ class TestEveryAlgorithm:
     @pytest.mark.parametrize("rounds", [N_ARMS, 12])  # forced pulls have an order: after them
     def test_relabelling_arms_and_agents_relabels_the_choice(self, name, rounds):
         """In law: a two-sample chi-square per agent, error rate 1e-4 in all."""
+        if name == "gosine":  # shares arms out by number: the law with the shares, test_rivals.py
+            return
         algorithm = example_of(ALGORITHMS[name])
         generator = np.random.default_rng(rounds)
         arms, rewards = history(rounds, generator)

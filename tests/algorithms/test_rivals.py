@@ -1,5 +1,7 @@
 """DPE2, GosInE and Dist-UCB: what they promise by hand, what they refuse, and known regrets."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -133,6 +135,27 @@ class TestGosInE:
         assert state.lower[0, 1] in (1, 4)
         again = algorithm.prepare(state, 10, rng)
         np.testing.assert_array_equal(again.lower, state.lower)
+
+    @pytest.mark.parametrize("index", ["published", "kl"])
+    def test_relabelling_arms_and_agents_with_their_shares_relabels_the_choice(self, index):
+        """Arms are shared out by number, so the law holds for whoever keeps the same arms."""
+        algorithm, network = posse.GosInE(index=index), networks.path(5)
+        *_, (_, _, _, state) = rounds_of(algorithm, network, Gaussian(), [0.1, 0.3, 0.2, 0.4], 30)
+        new_of, order = np.array([2, 0, 3, 1]), np.array([3, 1, 4, 0, 2])  # arms; agents
+        old_of = np.argsort(new_of)
+        relabelled = dataclasses.replace(
+            state,
+            counts=state.counts[:, order][..., old_of],
+            totals=state.totals[:, order][..., old_of],
+            sticky=state.sticky[order][:, old_of],
+            upper=new_of[state.upper[:, order]],
+            lower=new_of[state.lower[:, order]],
+        )
+        assert (state.counts[state.kept] > 0).all()  # nothing ties
+        chosen, after = (
+            algorithm.choose(each, 31, np.random.default_rng(0)) for each in (state, relabelled)
+        )
+        np.testing.assert_array_equal(after, new_of[chosen[:, order]])
 
 
 class TestDistUCB:

@@ -53,6 +53,21 @@ def test_a_tiny_arena(folder, capsys):
     assert "isolated TS" in (folder / "arena" / "index.html").read_text(encoding="utf-8")
 
 
+def test_the_widest_row_fits_into_80_columns(capsys):
+    from posse.cli.arena import _print
+    from posse.lab.arena.data import ArenaReport, Made, Standing
+
+    row = Standing(
+        "Follow Your Leader", "abstract", 10, 24, 12.3, 12.1, 12.4, 9.5, 3, 10, 10, 4, 0.502, True,
+        13.21, 24,
+    )  # fmt: skip
+    made = Made("quick", 20, 1, 1.0, {}, "2 threads")
+    _print(ArenaReport("", made, "dec-TS", [], [row], []))
+    out = capsys.readouterr().out
+    assert "…" not in out
+    assert all(text in out for text in ("plays", "Follow Your Leader", "10/10/4", "0.502*"))
+
+
 def test_a_stranger_is_ranked_and_told_what_it_cannot_play(folder, capsys):
     (folder / "mine_for_arena.py").write_text(MINE)
     code, out, err = said(capsys, "arena", "mine_for_arena.py:First", *TINY)

@@ -5,7 +5,8 @@ import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from types import SimpleNamespace
 
 import pytest
 
@@ -46,6 +47,49 @@ def test_the_paper_is_computed_where_it_is_asked_to_be(
     assert "2 workers" in page
 
 
+FILE = """
+horizon = 20
+runs = 3
+engine = "reference"
+
+[bandit]
+family = "bernoulli"
+means = [0.8, 0.2]
+
+[network]
+graph = "cycle"
+agents = 3
+
+[algorithms.dec-TS]
+name = "decentralized"
+policy = "thompson-sampling"
+"""
+
+
+@pytest.mark.parametrize(
+    ("command", "more"),
+    [("run", ""), ("sweep", "[sweep]\nnetwork.agents = [2, 3]\n")],
+)
+def test_runs_and_sweeps_are_computed_where_they_are_asked_to_be(
+    asked, tmp_path, monkeypatch, capsys, command, more
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "study.toml").write_text(FILE + more)
+    submitted = []
+    monkeypatch.setattr("posse.lab.flight.pack", None)  # threads take it as it is
+    monkeypatch.setattr(
+        ThreadPoolExecutor,
+        "submit",
+        lambda self, *given, submit=ThreadPoolExecutor.submit: (
+            submitted.append(given) or submit(self, *given)
+        ),
+    )
+    code, _, err = said(capsys, command, "study.toml", "--quiet", "--workers", 2)
+    assert code == 0, err
+    assert asked == [2]
+    assert sum(len(part.runs) for _, part in submitted) == (3 if command == "run" else 6)
+
+
 @pytest.mark.parametrize(
     ("options", "why"),
     [
@@ -57,6 +101,17 @@ def test_the_paper_is_computed_where_it_is_asked_to_be(
 def test_mistakes_are_one_line(tmp_path, monkeypatch, capsys, options, why):
     monkeypatch.chdir(tmp_path)
     assert said(capsys, "paper", "fig4a", *options)[::2] == (2, f"posse: {why}\n")
+
+
+def test_people_are_told_that_a_cluster_has_no_workers_yet(monkeypatch, capsys):
+    client = SimpleNamespace(nthreads=dict)
+    cluster = nullcontext(SimpleNamespace(_client=client))
+    monkeypatch.setattr(executors, "dask_cluster", lambda address: cluster)
+    with executing(None, "tcp://host:8786"):
+        assert "no worker has joined the cluster yet" in capsys.readouterr().err
+    client.nthreads = lambda: {"tcp://other:9000": 1}
+    with executing(None, "tcp://host:8786"):
+        assert capsys.readouterr().err == ""
 
 
 def test_nothing_asked_for_is_our_own_threads():

@@ -79,7 +79,7 @@ def test_the_help_leads_researchers_and_operators_to_their_first_command():
     assert "First: posse new berlin paris, then posse agent berlin.toml paris.toml;" in words
     assert "docs/live.md" in words
     listed = [re.findall(r"^│ (\w+)  ", group, re.MULTILINE) for group in (lab, live)]
-    assert listed[0] == ["paper", "run", "sweep", "inspect"]
+    assert listed[0] == ["paper", "run", "sweep", "arena", "inspect"]
     assert set(listed[1]) == {command.split()[0] for command in COMMANDS} - set(listed[0])
     assert all(len(re.findall("^│", group, re.MULTILINE)) == len(names)
                for group, names in zip((lab, live), listed, strict=True))  # fmt: skip

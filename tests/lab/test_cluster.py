@@ -51,7 +51,11 @@ def test_a_cluster_of_which_a_worker_is_killed_gives_what_one_process_gives(
     """An algorithm in a file that no worker has, and which waits until its worker is killed."""
     address, processes = cluster
     patient = working.patient(tmp_path, monkeypatch)
-    jobs = [*working.jobs(algorithms={"mine": patient}, runs=4), *working.jobs()]
+    jobs = [
+        *working.jobs(algorithms={"mine": patient}, runs=4),
+        *working.jobs("compiled")[:1],
+        *working.jobs("reference")[1:],
+    ]
     there, here = PartStore(tmp_path / "there"), PartStore(tmp_path / "here")
     with executors.dask_cluster(address) as executor:
         executor._client.wait_for_workers(2, timeout=300)

@@ -17,7 +17,7 @@ from tests.lab import working
 def test_processes_of_which_one_is_killed_give_what_one_process_gives(tmp_path, monkeypatch):
     """An algorithm in a file beside, which waits until its process is killed, among the jobs."""
     patient = working.patient(tmp_path, monkeypatch)
-    jobs = [*working.jobs(algorithms={"mine": patient}, runs=4), *working.jobs()]
+    jobs = [*working.jobs(algorithms={"mine": patient}, runs=4), *working.jobs("reference")]
     there, here = PartStore(tmp_path / "there"), PartStore(tmp_path / "here")
     watch, begun = working.when_begun(tmp_path, working.kill)
     with executors.processes(2) as executor:

@@ -2,6 +2,8 @@
 
 import concurrent.futures
 import dataclasses
+import pickle
+import sys
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 
@@ -35,8 +37,11 @@ class Inline(Executor):
         number = len(self.submitted) - len(self.waiting)
         if (error := self._failing(number)) is not None:
             future.set_exception(error)
-        else:
+            return
+        try:
             future.set_result(function(part))
+        except Exception as error:
+            future.set_exception(error)
 
 
 @pytest.fixture
@@ -145,6 +150,38 @@ def test_an_error_in_a_part_names_the_job_and_the_runs(tmp_path, inline, small_p
     assert store.missing(jobs[0]) == []
 
 
+class Awkward(Exception):
+    """Cannot be made of its message alone, which is how exceptions are sent."""
+
+    def __init__(self, one, two):
+        super().__init__(f"{one} and {two}")
+
+
+@dataclasses.dataclass(frozen=True)
+class Failing:
+    def init(self, problem):
+        return problem
+
+    def choose(self, state, t, generator):
+        raise Awkward("this", "that")
+
+    def learn(self, state, arms, rewards, weights):
+        return state
+
+
+def test_errors_that_cannot_be_sent_are_told_in_words(tmp_path, inline):
+    (job,) = working.jobs(algorithms={"failing": Failing()}, runs=2)
+    with pytest.raises(Awkward):
+        workers.play(workers.Part(job.simulation, job.runs, job.engine))
+    with pytest.raises(workers.PartFailed, match="Awkward: this and that") as caught:
+        workers.play(workers.Part(packing.pack(job.simulation), job.runs, job.engine))
+    pickle.loads(pickle.dumps(caught.value))
+    with pytest.raises(
+        RuntimeError, match=r"Failing\(\) on .*, runs 0 to 1: Awkward: this and that"
+    ):
+        complete([job], PartStore(tmp_path), executor=inline())
+
+
 def test_parts_of_a_worker_that_died_are_sent_again_but_not_for_ever(tmp_path, inline, small_parts):
     jobs, store = working.jobs("reference")[:1], PartStore(tmp_path / "some")
     dead = BrokenProcessPool("a process died")
@@ -233,6 +270,14 @@ def test_what_cannot_be_sent_is_refused_in_a_sentence():
         ValueError, match=r"Unsendable\(\) on .* cannot be sent to another process \(TypeError: "
     ):
         packing.pack(simulation)
+
+
+def test_without_cloudpickle_parts_are_sent_by_name(monkeypatch):
+    (job,) = working.jobs(algorithms={"failing": Failing()}, runs=2)
+    monkeypatch.setitem(sys.modules, "cloudpickle", None)
+    packed = packing.pack(job.simulation)
+    assert pickle.loads(packed).algorithm == Failing()
+    assert b"choose" not in packed
 
 
 def test_modules_of_ones_own_are_sent_and_libraries_are_not():

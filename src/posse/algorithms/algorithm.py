@@ -53,8 +53,8 @@ class Algorithm(Protocol):
 
     Optional: `numbers_sent(state, t, links)` says how many numbers all agents together send in
     round t, (R,), given how many directed links (i hears j) W(t) uses in each run, (R,); it is
-    asked after `learn` of the round, with the new state. All but DPE2, and flooding on a network
-    that changes, need no more of the state than what `init` made.
+    asked after `learn` of the round, with the new state. All but DPE2, ComEx, CoopSE,
+    and flooding on a network that changes, need no more of the state than what `init` made.
 
     Optional: `prepare(state, t, generator) -> state` is asked before `choose` of round t, for what
     is drawn at random and must be remembered, such as which neighbour to ask.

@@ -169,6 +169,8 @@ def _print(report: ArenaReport) -> None:
             "regret and numbers sent; equal ranks are undecided"
         ),
         caption_justify="left",
+        box=None,  # or the widest rows would not fit into 80 columns
+        padding=(0, 2, 0, 0),
     )
     for column, justify in (
         ("rank", "right"),

@@ -53,5 +53,8 @@ def _executor(stack: ExitStack, workers: int | None, cluster: str | None) -> Exe
         count = checks.whole("--workers", workers, at_least=1)
         return stack.enter_context(executors.processes(count))
     if cluster is not None:
-        return stack.enter_context(executors.dask_cluster(cluster))
+        executor = stack.enter_context(executors.dask_cluster(cluster))
+        if not executors.has_workers(executor):
+            typer.echo("posse: no worker has joined the cluster yet, which we wait for", err=True)
+        return executor
     return None

@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from posse.cli.errors import Mistake, goes_on, mistakes
+from posse.cli.executing import Cluster, Workers, executing
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from rich.table import Table
 
     from posse.lab import Comparison
@@ -35,6 +38,8 @@ def run(
     seed: Annotated[int | None, typer.Option(help="Seed, in place of the file's.")] = None,
     output: Annotated[Path, typer.Option(help="Folder of FILE.nc and FILE.png.")] = RESULTS,
     plot: Annotated[bool, typer.Option("--plot/--no-plot", help="Draw FILE.png.")] = True,
+    workers: Workers = None,
+    cluster: Cluster = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print only the paths.")] = False,
 ) -> None:
     """Run an experiment file: print its final regrets, save its results and a figure.
@@ -61,8 +66,9 @@ def run(
             raise ValueError(f"{output} cannot be written to")
     _refuse_too_large(experiment)
     title, store = experiment.title or file.stem, PartStore(output / f"{file.stem}.parts")
-    with goes_on(), mistakes():  # such as a family that cannot learn from the bandit's rewards
-        comparison = _compare(title, experiment, store, progress=not quiet)
+    with executing(workers, cluster) as executor, goes_on(), mistakes():
+        # a family, for instance, cannot learn from the bandit's rewards
+        comparison = _compare(title, experiment, store, executor, progress=not quiet)
     for note in store.notes:
         typer.echo(f"posse: {note}", err=True)
     if not quiet:
@@ -75,15 +81,23 @@ def run(
             typer.echo(figure)
 
 
-def _compare(title: str, experiment: Experiment, store: PartStore, *, progress: bool) -> Comparison:
+def _compare(
+    title: str,
+    experiment: Experiment,
+    store: PartStore,
+    executor: Executor | None,
+    *,
+    progress: bool,
+) -> Comparison:
     """The results of an experiment, of which a store holds what was computed before."""
     from posse.lab import Comparison
     from posse.lab.watching import watched
     from posse.lab.work import complete
 
     jobs = experiment.jobs()
-    with watched(title, list(jobs.values()), store, show=progress) as advance:
-        complete(list(jobs.values()), store, advance=advance)
+    here = executor is None
+    with watched(title, list(jobs.values()), store, show=progress, here=here) as advance:
+        complete(list(jobs.values()), store, executor=executor, advance=advance)
     return Comparison({name: store.result(job) for name, job in jobs.items()})
 
 

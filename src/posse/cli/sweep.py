@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from posse.cli.errors import goes_on, mistakes
+from posse.cli.executing import Cluster, Workers, executing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,7 +20,7 @@ EXAMPLES = """Examples:
 
 posse sweep experiments/sweep.toml
 
-posse sweep experiments/sweep.toml --runs 200 --output results/more"""
+posse sweep experiments/sweep.toml --runs 200 --output results/more --workers 4"""
 
 MOST_ROWS = 40
 
@@ -33,6 +34,8 @@ def sweep(
     report: Annotated[
         bool, typer.Option("--report", help="Write a page of figures, too: index.html.")
     ] = False,
+    workers: Workers = None,
+    cluster: Cluster = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print only the paths.")] = False,
 ) -> None:
     """Run an experiment over a grid of its settings, as its table [sweep] says.
@@ -48,8 +51,8 @@ def sweep(
         from posse.lab.sweeps.sweep import planned
 
         made = planned(*read_sweep(file), folder=folder, runs=runs)
-    with goes_on(), mistakes():
-        made.complete(progress=not quiet)
+    with executing(workers, cluster) as executor, goes_on(), mistakes():
+        made.complete(executor=executor, progress=not quiet)
     for note in made.store.notes:
         typer.echo(f"posse: {note}", err=True)
     with mistakes():

@@ -64,8 +64,9 @@ class Processes(Executor):
             with suppress(OSError):
                 self._tell.send_bytes(b"stop")
         self._pool.shutdown(wait, cancel_futures=cancel_futures)
-        self._tell.close()
-        self._told.close()
+        if wait or cancel_futures:  # else they are still at work, and the end of the pipe is theirs
+            self._tell.close()
+            self._told.close()
 
     def _new_pool(self) -> ProcessPoolExecutor:
         return ProcessPoolExecutor(self._max_workers, _SPAWN, _begin, (self._told,))
@@ -138,6 +139,12 @@ def capacity(executor: Executor) -> int:
     return known or _UNKNOWN
 
 
+def has_workers(executor: Executor) -> bool:
+    """Whether there is anybody to compute; a Dask cluster may still wait for its workers."""
+    client = _client_of(executor)
+    return client is None or bool(client.nthreads())
+
+
 def agreed(executor: Executor, compiled: bool) -> dict[str, str]:
     """What each worker must have alike, which those of a Dask cluster are asked for at once.
 
@@ -149,13 +156,13 @@ def agreed(executor: Executor, compiled: bool) -> dict[str, str]:
         return wanted
     for worker, told in client.run(workers.about, compiled, on_error="return").items():
         if isinstance(told, BaseException):
-            raise ValueError(
+            raise workers.WorkersDiffer(
                 f"worker {worker} cannot play: {type(told).__name__}: {told}; it needs the same "
                 "Posse as we have"
             )
         wanted = {**told, **wanted}  # the first one's processor
         if differing := workers.differences(wanted, told):
-            raise ValueError(f"worker {worker} would give other numbers: {differing}")
+            raise workers.WorkersDiffer(f"worker {worker} would give other numbers: {differing}")
     return wanted
 
 

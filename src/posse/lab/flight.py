@@ -20,7 +20,7 @@ from posse.lab.blocks import Block, Simulation
 from posse.lab.executors import WorkersLost, capacity
 from posse.lab.jobs import Job
 from posse.lab.packing import pack
-from posse.lab.workers import Part
+from posse.lab.workers import Part, PartFailed, WorkersDiffer
 
 _DEATHS = 3  # of workers while they had a part, and it is submitted again
 
@@ -62,6 +62,8 @@ class Flight:
                 raise WorkersLost(
                     f"{job.called(runs)}: cancelled, as when the scheduler of a cluster went away"
                 ) from error
+            except WorkersDiffer:  # whatever the part
+                raise
             except Exception as error:  # whatever a user's part may raise
                 raise failed(job, runs, error) from error
             else:
@@ -108,4 +110,5 @@ def failed(job: Job, runs: range, error: Exception) -> Exception:
     """What went wrong with a part, and with which."""
     if isinstance(error, ValueError):  # a sentence already
         return ValueError(f"{job.called(runs)}: {error}")
-    return RuntimeError(f"{job.called(runs)}: {type(error).__name__}: {error}")
+    what = str(error) if isinstance(error, PartFailed) else f"{type(error).__name__}: {error}"
+    return RuntimeError(f"{job.called(runs)}: {what}")

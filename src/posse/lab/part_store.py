@@ -69,10 +69,11 @@ class PartStore:
                 continue  # a gap before it, or nothing new in it
             path = self._place(job) / _name(held)
             try:
-                parts.append(some_runs(_sound(job, path, held), wanted))
+                part = _sound(job, path, held)
             except ValueError:  # damaged since it was read
                 self._read.pop(path, None)
                 return self.result(job)
+            parts.append(some_runs(part, wanted))
             first = wanted.stop
         if first < job.runs.stop:
             lacking = words(self.missing(job)[0])

@@ -21,6 +21,14 @@ PROCESSOR = "processor (NUMBA_CPU_NAME=generic makes all alike)"
 _stopped: set[str] = set()  # the work that nobody waits for any more, for workers in this process
 
 
+class WorkersDiffer(ValueError):
+    """A worker that would give other numbers than the rest."""
+
+
+class PartFailed(RuntimeError):
+    """What went wrong in another process, in words: it may be of a kind that cannot be sent."""
+
+
 @dataclass(frozen=True)
 class Part:
     """Some runs to be played, as they are sent to a worker."""
@@ -38,11 +46,18 @@ def play(part: Part) -> tuple[Block, float]:
     there = about(PROCESSOR in part.versions) if part.versions else {}
     if differing := differences(part.versions, there):
         worker = f"{socket.gethostname()}, process {os.getpid()}"
-        raise ValueError(f"worker {worker} would give other numbers: {differing}")
-    simulation = part.simulation
-    if isinstance(simulation, bytes):
-        simulation = _unpacked(simulation)
+        raise WorkersDiffer(f"worker {worker} would give other numbers: {differing}")
+    if not isinstance(part.simulation, bytes):
+        return _play(part, part.simulation)
+    try:
+        return _play(part, _unpacked(part.simulation))
+    except ValueError as error:
+        raise ValueError(str(error)) from error
+    except Exception as error:  # whatever a user's part may raise
+        raise PartFailed(f"{type(error).__name__}: {error}") from error
 
+
+def _play(part: Part, simulation: Simulation) -> tuple[Block, float]:
     def go_on(steps: int) -> None:
         if part.work in _stopped:
             raise KeyboardInterrupt

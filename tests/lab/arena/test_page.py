@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from posse.lab.arena import data, page
+from posse.lab.arena import data, page, running, suite
 from posse.lab.arena.page_command import command
 from posse.lab.arena.page_words import caution, details, headline
 from posse.lab.pages import formats
@@ -104,13 +104,28 @@ def test_the_page_links_to_the_files_beside_it(tmp_path):
     assert not re.search(r"""(src|href)\s*=\s*["']?\s*(https?:)?//""", written)
 
 
-def test_the_command_plays_the_same_again():
-    made = report(2, ALGORITHMS[:1], mode="custom")
-    assert command(made) == (
-        "posse arena --horizon 500 --runs 200 --seed 7 --instances 1,2 --algorithms dec-TS"
-    )
-    own = report(1, [ALGORITHMS[0], ALGORITHMS[-1]], mode="full")
-    assert command(own).startswith("posse arena MINE.py:MyAlgorithm --full --instances 1 ")
+@pytest.mark.parametrize(
+    ("asked", "options"),
+    [
+        ((False, None, None, None), ""),
+        ((False, 30, None, 5), " --runs 30 --seed 5"),
+        ((False, None, 300, None), " --horizon 300"),
+        ((True, None, None, None), " --full"),
+        ((True, 50, None, None), " --full --runs 50"),
+    ],
+)
+def test_the_command_plays_the_same_again(asked, options):
+    form = running.form(*asked)
+    played = suite.chosen("1,6")
+    made = report(2, [ALGORITHMS[0], ALGORITHMS[-1]])
+    instances = [
+        dataclasses.replace(each, number=instance.number, horizon=form.horizon(instance))
+        for each, instance in zip(made.instances, played, strict=True)
+    ]
+    summary = dataclasses.replace(made.made, mode=form.mode, runs=form.runs, seed=form.seed)
+    made = dataclasses.replace(made, made=summary, instances=instances)
+    rest = " --instances 1,6 --algorithms dec-TS"
+    assert command(made) == f"posse arena MINE.py:MyAlgorithm{options}{rest}"
 
 
 @pytest.fixture

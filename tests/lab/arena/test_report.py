@@ -8,7 +8,15 @@ import pytest
 
 import posse
 from posse.lab.arena import data, line_up, report, suite, tables
-from posse.lab.arena.running import QUICK_HORIZON, QUICK_RUNS, Arena, Form, form, workers_for
+from posse.lab.arena.running import (
+    QUICK_HORIZON,
+    QUICK_RUNS,
+    QUICK_STEPS,
+    Arena,
+    Form,
+    form,
+    workers_for,
+)
 
 NAMES = ["isolated TS", "DDUCB", "UCB-Network", "UCB-Network (KL)", "centralized TS"]
 RUNS, ROUNDS, SEED = 12, 60, 5
@@ -190,7 +198,7 @@ def test_forms():
     for instance in suite.suite().instances:
         assert full.horizon(instance) == instance.horizon
         assert quick.horizon(instance) <= QUICK_HORIZON
-        assert quick.horizon(instance) * instance.network.n_agents <= 60_000
+        assert quick.horizon(instance) * instance.network.n_agents <= QUICK_STEPS
     assert form(False, 30, None, None).mode == form(True, None, 900, None).mode == "custom"
     assert form(False, None, 900, 3).horizon(suite.chosen("6")[0]) == 900
     for wrong in ({"runs": 1}, {"horizon": 0}, {"seed": -1}):

@@ -129,6 +129,17 @@ def test_what_is_saved(tmp_path):
     assert again.cells == sweep.cells
 
 
+def test_large_numbers_and_slashes_are_saved_too(tmp_path):
+    import xarray as xr
+
+    small = posse.Experiment(BANDIT, NETWORK, {"a/b": ALGORITHMS["alone"]}, horizon=2, runs=2)
+    grid = {"seed": [1, 2**40], "algorithms.a/b.policy": ["thompson-sampling"]}
+    written = posse.sweep(small, grid, folder=tmp_path).save()
+    stored = xr.load_dataset(written[1], engine="scipy")
+    assert list(stored["seed"].values) == ["1", str(2**40)]
+    assert "algorithms.a|b.policy" in stored.coords
+
+
 def test_cells_by_number_or_by_what_tells_them(tmp_path):
     networks = [posse.networks.cycle(4), posse.networks.star(4)]
     sweep = posse.sweep(EXPERIMENT, {"network": networks, "seed": [1, 2]}, folder=tmp_path)

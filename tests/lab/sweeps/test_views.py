@@ -91,6 +91,7 @@ def test_rows_are_axes_below_each_other_on_one_scale(sweep):
     assert drawn[0].get_ylim() == drawn[1].get_ylim()
     for axes, graph in zip(drawn, ["cycle", "complete"], strict=True):
         for line, rate in zip(axes.lines, [1, 3], strict=True):
+            assert line.get_label() == f"learning_rate = {rate}"
             rows = of(sweep, algorithm="dec-TS", **{FAMILY: graph, RATE: rate})
             np.testing.assert_array_equal(line.get_ydata(), rows.sort_values(AGENTS)["regret"])
 
@@ -108,6 +109,10 @@ def test_some_values_of_a_key_can_be_shown(sweep):
             lambda s: s.plot(x=AGENTS, where={FAMILY: "cycle"}),
             "learning_rate has 2 values: name it as row, or choose one by "
             "where={'learning_rate': 1}",
+        ),
+        (
+            lambda s: s.plot(x=AGENTS, where={FAMILY: "cycle", "algorithm": "alone"}),
+            "learning_rate has 2 values: name it as hue or row, or choose one by",
         ),
         (
             lambda s: s.plot(x=AGENTS, row=RATE),

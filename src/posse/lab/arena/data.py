@@ -8,9 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
-
-from posse.lab.paper import data as pages
 
 # What a difference to the reference shows, after Holm's correction.
 BETTER, WORSE, UNDECIDED, REFERENCE = "better", "worse", "undecided", "reference"
@@ -210,9 +207,3 @@ class ArenaReport:
     standings: Sequence[Standing]  # best first, bounds last
     instances: Sequence[InstanceReport]
     notes: Sequence[str] = field(default=())
-
-
-def to_json(report: ArenaReport) -> str:
-    """The report in JSON, each field under its own name."""
-    plain: Any = report
-    return pages.to_json(plain)

@@ -6,6 +6,7 @@ import shlex
 
 from posse.lab.arena.data import YOURS, ArenaReport
 from posse.lab.arena.line_up import line_up
+from posse.lab.arena.running import form
 from posse.lab.arena.suite import suite
 
 
@@ -24,10 +25,21 @@ def command(report: ArenaReport) -> str:
 
 
 def _form(report: ArenaReport) -> list[str]:
-    """The options of the form; a custom one says all of itself."""
+    """The options of the first form that plays the same rounds, and what it does not say itself."""
     made = report.made
-    if made.mode != "custom":
-        return ["--full"] if made.mode == "full" else []
-    cut = [each.horizon for each in report.instances if each.horizon < each.full_horizon]
-    rounds = ["--horizon", str(max(cut))] if cut else ["--full"]
-    return [*rounds, "--runs", str(made.runs), "--seed", str(made.seed)]
+    instances = {each.number: each for each in suite().instances}
+    played = {each.number: each.horizon for each in report.instances if each.number in instances}
+    most = max(played.values(), default=1)
+    forms = [("", form(False, None, None, None)), ("--full", form(True, None, None, None))]
+    if made.mode == "full":
+        forms.reverse()
+    asked = f"--horizon {most}", form(False, None, most, None)
+    same = [
+        (option, usual)
+        for option, usual in forms
+        if all(usual.horizon(instances[each]) == rounds for each, rounds in played.items())
+    ]
+    option, usual = [*same, asked][0]
+    runs = ["--runs", str(made.runs)] if made.runs != usual.runs else []
+    seed = ["--seed", str(made.seed)] if made.seed != usual.seed else []
+    return [*option.split(), *runs, *seed]

@@ -15,14 +15,16 @@ from posse import checks
 from posse.lab.arena.data import Refusal
 from posse.lab.arena.line_up import REFERENCE, Player, job_of
 from posse.lab.arena.suite import Instance, suite
+from posse.lab.executors import WorkersLost
 from posse.lab.jobs import Job
 from posse.lab.part_store import PartStore
 from posse.lab.results import Result
 from posse.lab.simulation import simulate_some
 from posse.lab.work import complete
+from posse.lab.workers import WorkersDiffer
 
 # The quick form, which takes minutes: runs, rounds of an instance, and agent-rounds of a run.
-QUICK_RUNS, QUICK_HORIZON, QUICK_STEPS = 20, 500, 60_000
+QUICK_RUNS, QUICK_HORIZON, QUICK_STEPS = 20, 1000, 120_000
 Advance = Callable[[Job, int], None]
 
 
@@ -123,6 +125,8 @@ class Arena:
             some = {k: job for k, job in self.jobs.items() if self.players[k[1]].is_yours == yours}
             try:
                 finish(list(some.values()))
+            except (WorkersDiffer, WorkersLost):  # which is no fault of theirs
+                raise
             except Exception:  # whatever one of them raised: which, is found one by one
                 for key, job in some.items():
                     self._finish_one(key, job, finish)
@@ -132,6 +136,8 @@ class Arena:
     ) -> None:
         try:
             finish([job])
+        except (WorkersDiffer, WorkersLost):
+            raise
         except Exception as error:
             if key[1] == REFERENCE:
                 raise

@@ -7,8 +7,9 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
-from posse.lab.arena.data import ArenaReport, InstanceReport, Score, to_json
+from posse.lab.arena.data import ArenaReport, InstanceReport, Score
 from posse.lab.files import atomic_write
+from posse.lab.pages.plain import to_json
 
 _OF_INSTANCE = ("number", "name", "n_agents", "n_arms", "horizon")
 _OF_SCORE = tuple(each.name for each in dataclasses.fields(Score) if each.name != "curve")

@@ -131,7 +131,8 @@ def flood(
 ):
     """Hear of what others saw, as many rounds ago as they are hops away."""
     n_rows, depth, rate = U64(arms.size), U64(constants[0]), constants[1]
-    now = (t - U64(1)) % depth * n_rows
+    slot = (t - U64(1)) % depth
+    now = slot * n_rows
     for i in range(lo, hi):
         store[U64(2) * (now + i)] = arms[i]
         store[U64(2) * (now + i) + U64(1)] = rewards[i]
@@ -139,9 +140,12 @@ def flood(
         base = i // n_agents * n_agents
         row = i * U64(2) * n_arms
         for e in range(U64(offsets[i - base]), U64(offsets[i - base + U64(1)])):
-            if U64(links[e]) < t:
-                seen = (t - U64(links[e])) % depth * n_rows + base + U64(neighbours[e])
-                arm = U64(store[U64(2) * seen])
+            hops = U64(links[e])
+            if hops < t:
+                # the slot of round t - hops; a division would cost more than all the rest
+                past = slot + U64(1) + (U64(0) if hops <= slot + U64(1) else depth) - hops
+                seen = past * n_rows + base + U64(neighbours[e])
+                arm = U64(int(store[U64(2) * seen]))
                 state[row + arm] += rate
                 state[row + n_arms + arm] += rate * store[U64(2) * seen + U64(1)]
 

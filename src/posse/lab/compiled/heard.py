@@ -6,7 +6,7 @@ import math
 
 from posse.lab.compiled.baselines import flood
 from posse.lab.compiled.jit import FAST_KERNEL, kernel, use_wide_vectors, vectorised
-from posse.lab.compiled.kl import FIRST, kl_index
+from posse.lab.compiled.kl import FIRST, kl_score
 from posse.lab.compiled.random import U64, pick_best
 from posse.lab.compiled.signatures import CHOOSE, MERGE
 
@@ -40,7 +40,7 @@ def merge_neighbours(
 
 
 @vectorised
-def _widths(state, row, scores, level, table, n_arms):
+def _widths(state, row, scores, level, table, last, n_arms):
     """Mean and width of every arm, an unheard one first."""
     use_wide_vectors()
     for k in range(U64(0), n_arms):
@@ -51,12 +51,15 @@ def _widths(state, row, scores, level, table, n_arms):
 
 
 @vectorised
-def _kl_indices(state, row, scores, level, table, n_arms):
-    """The KL index of every arm."""
-    for k in range(U64(0), n_arms):
+def _kl_indices(state, row, scores, level, table, last, n_arms):
+    """The KL index of every arm that may have the largest, the one played last first."""
+    kind, parameter, best = int(table[KIND]), table[PARAMETER], -FIRST
+    for at in range(U64(0), n_arms):
+        k = last if at == U64(0) else (at - U64(1) if at <= last else at)
         count, total = state[row + k], state[row + n_arms + k]
         mean = total / max(count, 1.0)
-        scores[k] = kl_index(int(table[KIND]), table[PARAMETER], mean, count, level)
+        scores[k] = kl_score(kind, parameter, mean, count, level, best)
+        best = max(best, scores[k])
 
 
 @vectorised
@@ -74,7 +77,7 @@ def _tell(state, row, arm, scratch, n_arms):
 def _kernel_of(name, indices):
     """The choice by one kind of index."""
 
-    @kernel(CHOOSE, name=f"choose_heard_{name}", seconds=3, **FAST_KERNEL)
+    @kernel(CHOOSE, name=f"choose_heard_{name}", seconds=2, **FAST_KERNEL)
     def choose_heard(
         state, store, shared, level, table, arms, pivots, eager, close, scratch, spare,
         stream, lo, hi, n_agents, n_arms, first_run, t, key0, key1,
@@ -96,7 +99,7 @@ def _kernel_of(name, indices):
             if t <= U64(table[FORCED]):
                 arms[i] = t - U64(1)
             elif not follow or t == U64(1) or U64(table[U64(LEADERS) + agent]) == agent:
-                indices(state, i * width, scratch, level, table, n_arms)
+                indices(state, i * width, scratch, level, table, U64(arms[i]), n_arms)
                 arms[i] = pick_best(
                     scratch, U64(0), n_arms, stream, agent, t, first_run + slot, key0, key1
                 )  # fmt: skip
@@ -150,7 +153,7 @@ def merge_eliminating(
     return False
 
 
-@kernel(CHOOSE, seconds=2, **FAST_KERNEL)
+@kernel(CHOOSE, **FAST_KERNEL)
 def choose_least_heard(
     state, store, shared, level, table, arms, pivots, eager, close, scratch, spare,
     stream, lo, hi, n_agents, n_arms, first_run, t, key0, key1,

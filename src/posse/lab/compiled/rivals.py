@@ -113,18 +113,33 @@ def choose_gosine(
             store[at + n_arms] = float((first + size) % n_arms)
             store[at + n_arms + U64(1)] = float((first + size + U64(1)) % n_arms)
         upper, lower = U64(store[at + n_arms]), U64(store[at + n_arms + U64(1)])
-        best, last = -FIRST, U64(arms[i])
-        for nth in range(U64(0), n_arms):
-            k = (last + nth) % n_arms
-            scratch[k] = -FIRST
-            if (k + n_arms - first) % n_arms < size or k in (upper, lower):
-                count = state[row + k]
-                mean = state[row + n_arms + k] / max(count, 1.0)
-                scratch[k] = _index(table, mean, count, level, best)
-                best = max(best, scratch[k])
-        arms[i] = pick_best(
-            scratch, U64(0), n_arms, stream, agent, t, first_run + slot, key0, key1
+        n_kept = U64(0)
+        for nth in range(U64(0), min(size, n_arms)):
+            k = first + nth
+            spare[n_kept] = k if k < n_arms else k - n_arms
+            n_kept += U64(1)
+        if (upper + n_arms - first) % n_arms >= size:
+            spare[n_kept] = upper
+            n_kept += U64(1)
+        if (lower + n_arms - first) % n_arms >= size and lower != upper:
+            spare[n_kept] = lower
+            n_kept += U64(1)
+        start = U64(0)  # at the arm that was played last: see `kl_score`
+        for nth in range(U64(0), n_kept):
+            if spare[nth] == arms[i]:
+                start = nth
+        best = -FIRST
+        for nth in range(start, start + n_kept):
+            at = nth if nth < n_kept else nth - n_kept
+            k = U64(spare[at])
+            count = state[row + k]
+            mean = state[row + n_arms + k] / max(count, 1.0)
+            scratch[at] = _index(table, mean, count, level, best)
+            best = max(best, scratch[at])
+        chosen = pick_best(
+            scratch, U64(0), n_kept, stream, agent, t, first_run + slot, key0, key1
         )  # fmt: skip
+        arms[i] = spare[chosen]
 
 
 @kernel(MERGE, seconds=1.5, **FAST_KERNEL)
@@ -186,8 +201,10 @@ def choose_tracking(
             lags = lags or late
         if not lags:
             its_level = level / table[U64(OWN) + agent]
-            if table[KIND] < 0.0:
-                _bounds(scratch, state, row, store, own, its_level, n_arms)
+            if table[KIND] <= 0.0:
+                # the Gaussian index is of the published form, but for its width
+                width = 1.0 if table[KIND] < 0.0 else 2.0 * table[SIGMA] ** 2
+                _bounds(scratch, state, row, store, own, width * its_level, n_arms)
             else:
                 best, last = -FIRST, U64(arms[i])
                 for nth in range(U64(0), n_arms):

@@ -88,7 +88,8 @@ def _linear_ticks(low: float, high: float, count: int) -> list[float]:
     power = 10 ** math.floor(math.log10(span / count))
     step = power * next(each for each in (1, 2, 5, 10) if span / (each * power) <= count)
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
-    return [float(f"{i * step:.10g}") for i in range(first, last + 1)]
+    ticks = [float(f"{i * step:.10g}") for i in range(first, last + 1)]
+    return [tick for tick in ticks if low <= tick <= high]
 
 
 def _log_ticks(low: float, high: float, count: int) -> list[float]:

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 Numbers = Sequence[float | None]  # None: unknown
 
@@ -145,22 +141,3 @@ class Report:
     panels: Sequence[PanelReport]
     colours: Sequence[str] = field(default=())
     dashes: Sequence[Sequence[float]] = field(default=())
-
-
-def to_json(report: Report) -> str:
-    """The report in JSON, each field under its own name."""
-    return json.dumps(_plain(report), allow_nan=False)
-
-
-def _plain(value: Any) -> Any:
-    """The same in JSON's terms, to seven digits: the screen shows fewer, the file halves."""
-    if dataclasses.is_dataclass(value):
-        fields = dataclasses.fields(value)
-        return {each.name: _plain(getattr(value, each.name)) for each in fields}
-    if isinstance(value, float):
-        return float(f"{value:.7g}") if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return value

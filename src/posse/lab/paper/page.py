@@ -17,6 +17,7 @@ from posse.lab.pages.formats import (
     with_error,
 )
 from posse.lab.pages.markup import Html, element, markup
+from posse.lab.pages.plain import to_json
 from posse.lab.pages.tables import badge, table
 from posse.lab.paper import claims, published, rates
 from posse.lab.paper.data import (
@@ -25,7 +26,6 @@ from posse.lab.paper.data import (
     Made,
     PanelReport,
     Report,
-    to_json,
 )
 
 _ASSETS = Path(__file__).parent

@@ -23,6 +23,7 @@ from posse.lab.pages.document import (
 from posse.lab.pages.markup import Html, element
 from posse.lab.pages.tables import Cell, table
 from posse.lab.settings import versions
+from posse.lab.sweeps import views
 from posse.lab.sweeps.grid import words
 from posse.lab.sweeps.layout import ALGORITHM, Dimension, dimensions
 
@@ -71,19 +72,24 @@ def _summary(sweep: Sweep) -> Html:
 
 
 def _along(sweep: Sweep, folder: Path) -> Section:
-    """Final regret along the first key of several values; rows of the second, then figures."""
+    """Final regret along the first key of several values; then hue and row, figures of the rest.
+
+    Where there are several algorithms, these are the hue.
+    """
     several = _several(sweep)
-    x, row = (_named(several, 0), _named(several, 1))
+    used = 2 if len(sweep.algorithms) > 1 else 3
+    x, *others = (_named(several, number) for number in range(used))
+    hue, row = (None, *others) if len(others) == 1 else others
     parts: list[str] = [
         "Regret per agent at the horizon, averaged over runs and agents, with its 95% interval."
     ]
-    choices = list(_choices(several[2:]))
+    choices = list(_choices(several[used:]))
     for number, where in enumerate(choices[:_MOST]):
         parts.append(
             _figure(
                 folder,
                 f"regret-{number}" if len(choices) > 1 else "regret",
-                sweep.plot(x=x, row=row, where=where),
+                views.plot(sweep, x, hue, row, where),
                 f"Final regret against {x}",
                 words(where),
             )

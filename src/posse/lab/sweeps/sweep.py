@@ -224,7 +224,8 @@ class Sweep:
 
         x:     a key, at its numbers (on a logarithmic axis if they are far apart) or evenly; the
                first one of several values if not given
-        hue:   a key, or "algorithm", which it is if not given: a curve for each of its values
+        hue:   a key, or "algorithm", which it is if not given: a curve for each of its values (one
+               algorithm needs none)
         row:   the same: axes below each other, which are returned as a list
         where: what to show of the others, as {"network.agents": 30} or a list of values; what has
                several values must be chosen from or named, since nothing is averaged away

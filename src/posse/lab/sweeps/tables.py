@@ -76,6 +76,12 @@ def dataset(sweep: Sweep) -> xr.Dataset:
 
 def for_netcdf(dataset: xr.Dataset) -> xr.Dataset:
     """The same under names, and with numbers, that the classic format of netCDF knows."""
-    # it refuses slashes, and has whole numbers of 32 bits only
+    # it refuses slashes, and has whole numbers of 32 bits only: larger ones become text
     names = {str(n): str(n).replace("/", "|") for n in [*dataset.dims, *dataset.coords]}
-    return dataset.rename({old: new for old, new in names.items() if old != new})
+    large = {
+        name: coordinate.astype(str)
+        for name, coordinate in dataset.coords.items()
+        if coordinate.dtype.kind in "iu" and np.abs(coordinate).max() >= 2**31
+    }
+    renamed = {old: new for old, new in names.items() if old != new}
+    return dataset.assign_coords(large).rename(renamed)

@@ -90,10 +90,10 @@ def heat_map(
 def _roles(
     sweep: Sweep, x: str | None, hue: str | None, row: str | None, where: Mapping[str, Any] | None
 ) -> dict[str, str | None]:
-    """What was left open: hue is the algorithm, x the first key of several values."""
+    """What was left open: hue is the algorithm if there are several, x the first key that has."""
     given = chosen(sweep, where)
     hue, row = (None if each is None else known(sweep, each) for each in (hue, row))
-    if hue is None and ALGORITHM not in (x, row):
+    if hue is None and ALGORITHM not in (x, row) and len(given[-1].points) > 1:
         hue = ALGORITHM
     if x is None:
         free = [each for each in given[:-1] if not {hue, row} & set(each.labels)]
@@ -154,7 +154,7 @@ def _draw_curves(axes: Axes, layout: Layout, facet: int, bottom: float) -> list[
     """
     shown = layout.shown["x"]
     assert shown is not None
-    names = layout.labels("hue")
+    names = _names(layout)
     places, side = _places(shown), _SPREAD / max(1, len(names))
     lines = []
     for number, name in enumerate(names):
@@ -167,7 +167,7 @@ def _draw_curves(axes: Axes, layout: Layout, facet: int, bottom: float) -> list[
         low = np.maximum(low, np.minimum(bottom, mean))
         look = plots.look(number, points=1)
         if shown.is_numeric:
-            (line,) = axes.plot(at, mean, label=str(name), markersize=4, **look)
+            (line,) = axes.plot(at, mean, label=name, markersize=4, **look)
             axes.fill_between(
                 at, low, high, color=line.get_color(), alpha=0.18, linewidth=0, zorder=1.5
             )
@@ -175,11 +175,19 @@ def _draw_curves(axes: Axes, layout: Layout, facet: int, bottom: float) -> list[
             at = at + side * (number - (len(names) - 1) / 2)
             errors = np.nan_to_num([mean - low, high - mean])
             line, *_ = axes.errorbar(
-                at, mean, errors, label=str(name), **look | {"linestyle": "none", "capsize": 3}
+                at, mean, errors, label=name, **look | {"linestyle": "none", "capsize": 3}
             )
         lines.append(line)
     _label_x(axes, shown, places)
     return lines
+
+
+def _names(layout: Layout) -> list[str]:
+    """What curves are called: an algorithm by its name, a value with its key."""
+    hue = layout.shown["hue"]
+    if hue is None or hue.name == ALGORITHM:
+        return list(map(str, layout.labels("hue")))
+    return [f"{hue.name} = {_short(label)}" for label in hue.labels]
 
 
 def _columns(rows: Sequence[Mapping[str, Any]]) -> FloatArray:
@@ -221,11 +229,8 @@ def _name_curves(axes: Axes, lines: list[Any], hue: Shown | None, x: Shown | Non
         return
     if x is not None and x.is_numeric and plots.label_ends(axes, lines):
         return
-    title = None if hue.name == ALGORITHM else hue.name
-    legend = axes.legend(
-        frameon=False, title=title, loc="upper left", bbox_to_anchor=(1, 1), alignment="left"
-    )
-    for text in [*legend.get_texts(), legend.get_title()]:
+    legend = axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
+    for text in legend.get_texts():
         text.set_parse_math(False)
 
 
