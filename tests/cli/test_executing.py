@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from posse.cli.executing import executing
-from posse.lab import executors
+from posse.lab.work import executors
 
 from .calling import said
 
@@ -76,7 +76,7 @@ def test_runs_and_sweeps_are_computed_where_they_are_asked_to_be(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "study.toml").write_text(FILE + more)
     submitted = []
-    monkeypatch.setattr("posse.lab.flight.pack", None)  # threads take it as it is
+    monkeypatch.setattr("posse.lab.work.flight.pack", None)  # threads take it as it is
     monkeypatch.setattr(
         ThreadPoolExecutor,
         "submit",

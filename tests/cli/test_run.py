@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from posse import load
-from posse.lab import workers
 from posse.lab.experiments import experiment_of, read_experiment
+from posse.lab.work import workers
 
 from .calling import posse
 

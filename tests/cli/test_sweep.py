@@ -5,7 +5,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from posse.lab import workers
+from posse.lab.work import workers
 
 from .calling import posse, said
 

@@ -17,7 +17,7 @@ from posse.cli.executing import Cluster, Workers, executing
 if TYPE_CHECKING:
     from posse.lab.arena.data import ArenaReport, Standing
     from posse.lab.arena.running import Arena
-    from posse.lab.jobs import Job
+    from posse.lab.work.jobs import Job
 
 EXAMPLES = """Examples:
 
@@ -58,7 +58,7 @@ def arena(
     start = time.perf_counter()
     with mistakes():
         from posse.lab.arena import line_up, page, report, running, strangers, suite, tables
-        from posse.lab.executors import capacity
+        from posse.lab.work.executors import capacity
 
         players = line_up.chosen(None if algorithms is None else algorithms.split(","))
         players |= strangers.own(own or [], players)

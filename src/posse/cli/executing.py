@@ -47,7 +47,7 @@ def executing(
 
 def _executor(stack: ExitStack, workers: int | None, cluster: str | None) -> Executor | None:
     from posse import checks
-    from posse.lab import executors
+    from posse.lab.work import executors
 
     if workers is not None:
         count = checks.whole("--workers", workers, at_least=1)

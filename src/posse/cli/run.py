@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from posse.lab import Comparison
     from posse.lab.experiments import Experiment
-    from posse.lab.part_store import PartStore
+    from posse.lab.work.part_store import PartStore
 
 EXAMPLES = """Examples:
 
@@ -50,7 +50,7 @@ def run(
     from rich.console import Console
 
     from posse.lab.experiments import read_experiment
-    from posse.lab.part_store import PartStore
+    from posse.lab.work.part_store import PartStore
 
     options: dict[str, Any] = {"runs": runs, "horizon": horizon, "seed": seed}
     given = {key: value for key, value in options.items() if value is not None}
@@ -91,8 +91,8 @@ def _compare(
 ) -> Comparison:
     """The results of an experiment, of which a store holds what was computed before."""
     from posse.lab import Comparison
-    from posse.lab.watching import watched
-    from posse.lab.work import complete
+    from posse.lab.work.completing import complete
+    from posse.lab.work.watching import watched
 
     jobs = experiment.jobs()
     here = executor is None

@@ -2,13 +2,13 @@
 
 from posse.lab.comparisons import Comparison
 from posse.lab.compiled.plan import compiled_parts
-from posse.lab.executors import dask_cluster, processes
 from posse.lab.joining import concat
 from posse.lab.results import Result
 from posse.lab.simulation import compare, simulate
 from posse.lab.statistics import mean_interval, paired_difference
 from posse.lab.storage import load
 from posse.lab.summaries import Summary
+from posse.lab.work.executors import dask_cluster, processes
 
 __all__ = [
     "Comparison",

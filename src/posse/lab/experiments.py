@@ -24,12 +24,12 @@ from posse.lab import ranges, toml
 from posse.lab.comparisons import Comparison
 from posse.lab.decode import from_data
 from posse.lab.files import atomic_write
-from posse.lab.jobs import Job
-from posse.lab.preparation import try_out
 from posse.lab.recording import recorded_rounds
 from posse.lab.results import Result
 from posse.lab.settings import not_rerunnable, to_data
 from posse.lab.simulation import compare, engine_of_each, jobs_of
+from posse.lab.work.jobs import Job
+from posse.lab.work.preparation import try_out
 from posse.networks import Network
 
 T = TypeVar("T")

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import secrets
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,21 +16,19 @@ from posse.algorithms import ALGORITHMS
 from posse.algorithms.algorithm import Algorithm
 from posse.algorithms.forced import ForcedStart
 from posse.bandits import Bandit
-from posse.lab import described, parts, ranges, reference, worlds
 from posse.lab import keep as keeping
-from posse.lab.blocks import Block, Simulation, in_parts, play_blocks
+from posse.lab import parts, playing, ranges, worlds
+from posse.lab.blocks import Simulation
 from posse.lab.comparisons import Comparison
 from posse.lab.compiled import plan
-from posse.lab.jobs import Job
-from posse.lab.progress import Bars, progress_bar
+from posse.lab.progress import progress_bar
 from posse.lab.recording import check_size, points, recorded_rounds
 from posse.lab.rehearsal import rehearse
 from posse.lab.results import Result
-from posse.lab.settings import versions
+from posse.lab.work.jobs import Job
 from posse.networks.network import Network
 
 ENGINES = ("auto", "compiled", "reference")
-_Run = Callable[..., Block]
 # Whose `check(problem)` is asked: a stranger's may mean anything.
 _CHECKING = (ForcedStart, *ALGORITHMS.values())
 
@@ -132,39 +129,6 @@ def jobs_of(
     }
 
 
-def simulate_some(
-    simulation: Simulation,
-    runs: range,
-    threads: int,
-    advance: Callable[[int], None],
-    engine: str | None = None,
-) -> Result:
-    """Some of the runs of a simulation, such as runs 100 to 199; on an engine, or that which fits.
-
-    Run r depends on the simulation and on r only, so runs can be played anywhere and joined.
-    """
-    engine = engine or ("reference" if plan.missing(simulation) else "compiled")
-    block = play_some(simulation, runs, threads, advance, engine)
-    return result_of(simulation, runs, engine, block)
-
-
-def play_some(
-    simulation: Simulation,
-    runs: range,
-    threads: int,
-    advance: Callable[[int], None],
-    engine: str,
-) -> Block:
-    """The numbers of some runs, which can be played elsewhere; `result_of` says what they are."""
-    run = _runner(engine, [of_run(simulation, runs[0])], Bars())
-    return _play(simulation, runs, run, threads, advance)
-
-
-def result_of(simulation: Simulation, runs: range, engine: str, block: Block) -> Result:
-    """The result that the numbers of some runs are."""
-    return _result(simulation, block, settings_of(simulation, runs, engine))
-
-
 def engine_of_each(engine: Any, algorithms: Iterable[str]) -> dict[str, str]:
     """The engine asked for by name of algorithm: one for all, or a table with "auto" elsewhere."""
     if not isinstance(engine, Mapping):
@@ -246,7 +210,7 @@ class _Task:
         """
         simulations, engines = self.planned(entries)
         settings = [
-            settings_of(simulation, self.runs, engine)
+            playing.settings_of(simulation, self.runs, engine)
             for simulation, engine in zip(simulations, engines, strict=True)
         ]
         parts.warn_of_what_cannot_be_rerun(settings, stacklevel=3)
@@ -255,15 +219,15 @@ class _Task:
             two = self.runs[: 1 if self.network.is_recipe else 2]
             for entry, simulation, engine in zip(entries, simulations, engines, strict=True):
                 if engine == "reference":
-                    rehearse(entry.label, of_run(simulation, two[0]), two)
+                    rehearse(entry.label, playing.of_run(simulation, two[0]), two)
         results = []
         total = len(self.runs) * self.horizon
         with progress_bar([entry.bar for entry in entries], total=total, show=progress) as bars:
             runners = {
-                engine: _runner(
+                engine: playing.runner(
                     engine,
                     [
-                        of_run(simulation, self.runs[0])
+                        playing.of_run(simulation, self.runs[0])
                         for simulation, its in zip(simulations, engines, strict=True)
                         if its == engine
                     ],
@@ -273,14 +237,14 @@ class _Task:
             }
             for k, simulation in enumerate(simulations):
                 run, advance = runners[engines[k]], bars.advance_of(entries[k].bar)
-                block = _play(simulation, self.runs, run, self.threads, advance)
-                results.append(_result(simulation, block, settings[k]))
+                block = playing.play(simulation, self.runs, run, self.threads, advance)
+                results.append(playing.made_of(simulation, block, settings[k]))
         return results
 
     def warn_of_short_memory(self, simulations: Iterable[Simulation]) -> None:
         """Say where beliefs that are kept will be surer than their evidence."""
         for simulation in simulations:
-            of_first = of_run(simulation, self.runs[0]).network
+            of_first = playing.of_run(simulation, self.runs[0]).network
             parts.warn_of_short_memory(simulation.algorithm, of_first, self.keep, stacklevel=4)
 
     def planned(self, entries: Sequence[_Entry]) -> tuple[list[Simulation], list[str]]:
@@ -289,7 +253,7 @@ class _Task:
         # by bad luck when others have been played.
         self.network.of_run(self.seed, self.runs[0], most_draws=100)
         simulations = [self._simulation(entry) for entry in entries]
-        worlds.check_drift(of_run(simulations[0], self.runs[0]), self.runs[0])
+        worlds.check_drift(playing.of_run(simulations[0], self.runs[0]), self.runs[0])
         models = [simulation.model for simulation in simulations]
         check_size(self.bandit, self.network, len(self.runs), len(self.times), self.keep, models)
         return simulations, _engines(entries, simulations)
@@ -301,38 +265,8 @@ class _Task:
             self.bandit, self.network, algorithm, self.horizon, self.seed, self.times, self.keep
         )
         if isinstance(algorithm, _CHECKING) and hasattr(algorithm, "check"):
-            algorithm.check(of_run(simulation, self.runs[0]).problem(1))
+            algorithm.check(playing.of_run(simulation, self.runs[0]).problem(1))
         return simulation
-
-
-def _result(simulation: Simulation, block: Block, settings: dict[str, Any]) -> Result:
-    """The result of some runs."""
-    arrays: list[NDArray[Any]] = [block.regret, block.pulls, *block.kept.values()]
-    for array in arrays:
-        array.setflags(write=False)  # so that a Result need not copy it
-    return Result(
-        simulation.times, block.regret, block.pulls, settings["engine"], settings, block.kept
-    )
-
-
-def _play(
-    simulation: Simulation, runs: range, run: _Run, threads: int, advance: Callable[[int], None]
-) -> Block:
-    """Some runs on an engine; where each run has a graph of its own, each is a block of its own."""
-    if not simulation.network.is_recipe:
-        return run(simulation, runs, threads, advance)
-    return play_blocks(
-        lambda part, go_on: run(of_run(simulation, part[0]), part, 1, go_on),
-        in_parts(runs, 1),
-        threads,
-        advance,
-    )
-
-
-def of_run(simulation: Simulation, run: int) -> Simulation:
-    """The simulation on the graph of one run."""
-    network = simulation.network.of_run(simulation.seed, run)
-    return dataclasses.replace(simulation, network=network)
 
 
 def _engines(entries: Sequence[_Entry], simulations: Sequence[Simulation]) -> list[str]:
@@ -349,29 +283,3 @@ def _engines(entries: Sequence[_Entry], simulations: Sequence[Simulation]) -> li
             "use 'auto' or 'reference', or see posse.lab.compiled_parts()"
         )
     return engines
-
-
-def _runner(engine: str, simulations: Iterable[Simulation], bars: Bars) -> _Run:
-    """The engine's `run`; kernels that were never used before are compiled first."""
-    if engine == "reference":
-        return reference.run
-    from posse.lab.compiled import engine as compiled
-
-    compiled.prepare(simulations, bars.compiling)
-    return compiled.run
-
-
-def settings_of(simulation: Simulation, runs: range, engine: str) -> dict[str, Any]:
-    """All that a rerun needs, as plain data."""
-    s = simulation
-    return {
-        "bandit": described.bandit(s.bandit),
-        "network": described.network(s.network),
-        "algorithm": described.algorithm(s.algorithm),
-        "horizon": s.horizon,
-        "runs": ranges.to_setting(runs),
-        "seed": s.seed,
-        "engine": engine,
-        **({"keep": list(s.keep)} if s.keep else {}),
-        "versions": versions(),
-    }

@@ -10,10 +10,9 @@ import posse
 
 # What shows numbers or carries them about but does not make them.
 _SHOWING = (
-    *("live", "cli", "interop", "lab/paper", "lab/pages", "lab/arena", "lab/sweeps"),
+    *("live", "cli", "interop"),
+    *("lab/paper", "lab/pages", "lab/arena", "lab/sweeps", "lab/work"),
     *("lab/plots.py", "lab/html.py", "lab/progress.py"),
-    *("lab/jobs.py", "lab/work.py", "lab/executors.py", "lab/part_store.py", "lab/digests.py"),
-    *("lab/workers.py", "lab/packing.py", "lab/cutting.py", "lab/flight.py", "lab/watching.py"),
 )
 
 

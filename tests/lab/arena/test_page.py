@@ -7,8 +7,8 @@ import re
 import pytest
 
 from posse.lab.arena import data, page, running, suite
-from posse.lab.arena.page_command import command
-from posse.lab.arena.page_words import caution, details, headline
+from posse.lab.arena.page.command import command
+from posse.lab.arena.page.words import caution, details, headline
 from posse.lab.pages import formats
 
 from ..browsing import all_of, scheme, screen, texts  # noqa: TID252 (no package to name)

@@ -172,9 +172,9 @@ def test_report_and_table_are_files(made, tmp_path):
 def test_what_was_played_is_not_played_again(played, made, monkeypatch):
     again = Arena(played.instances, played.players, played.form, played.folder)
     assert again.missing == []
-    from posse.lab import work
+    from posse.lab.work import workers
 
-    monkeypatch.setattr(work.workers, "play", None)
+    monkeypatch.setattr(workers, "play", None)
     again.play(threads=1)
     assert report.report_of(again, 1.5, "2 threads") == made
     more = Arena(played.instances, played.players, Form("custom", 14, ROUNDS, SEED), played.folder)

@@ -8,8 +8,8 @@ import pytest
 from posse.lab.paper import published
 from posse.lab.paper.panels import panel
 from posse.lab.paper.runs import Outcome, run_panel
-from posse.lab.part_store import PartStore
 from posse.lab.results import Result
+from posse.lab.work.part_store import PartStore
 
 
 @pytest.mark.parametrize("name", published.VALUES)

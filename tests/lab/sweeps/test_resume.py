@@ -14,7 +14,7 @@ import posse
 CHILD = """
 import json, sys
 import posse
-from posse.lab import jobs, workers
+from posse.lab.work import jobs, workers
 jobs._MOST_RUNS = 4
 real, computed, most = workers.play, [], int(sys.argv[2])
 

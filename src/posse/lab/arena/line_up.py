@@ -10,9 +10,9 @@ from posse import algorithms, checks, policies
 from posse.lab.arena import data
 from posse.lab.arena.data import Entrant
 from posse.lab.arena.suite import Instance
-from posse.lab.jobs import Job
 from posse.lab.rehearsal import rehearse
 from posse.lab.simulation import jobs_of
+from posse.lab.work.jobs import Job
 
 REFERENCE = "dec-TS"
 RECORDED = 24  # rounds of a curve

@@ -15,13 +15,13 @@ from posse import checks
 from posse.lab.arena.data import Refusal
 from posse.lab.arena.line_up import REFERENCE, Player, job_of
 from posse.lab.arena.suite import Instance, suite
-from posse.lab.executors import WorkersLost
-from posse.lab.jobs import Job
-from posse.lab.part_store import PartStore
+from posse.lab.playing import simulate_some
 from posse.lab.results import Result
-from posse.lab.simulation import simulate_some
-from posse.lab.work import complete
-from posse.lab.workers import WorkersDiffer
+from posse.lab.work.completing import complete
+from posse.lab.work.executors import WorkersLost
+from posse.lab.work.jobs import Job
+from posse.lab.work.part_store import PartStore
+from posse.lab.work.workers import WorkersDiffer
 
 # The quick form, which takes minutes: runs, rounds of an instance, and agent-rounds of a run.
 QUICK_RUNS, QUICK_HORIZON, QUICK_STEPS = 20, 1000, 120_000

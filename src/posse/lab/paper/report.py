@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from posse.lab import plots
-from posse.lab.executors import capacity
 from posse.lab.files import atomic_write
 from posse.lab.paper import analysis, claims, figures, page, panels
 from posse.lab.paper.data import ClaimReport, Made, Report
 from posse.lab.paper.panels import Panel
 from posse.lab.paper.runs import FULL, QUICK, Outcome, run_panel, simulation_of
-from posse.lab.part_store import PartStore
 from posse.lab.settings import versions
+from posse.lab.work.executors import capacity
+from posse.lab.work.part_store import PartStore
 
 TITLE = "Bayesian Algorithms for Decentralized Stochastic Bandits, reproduced"
 Advance = Callable[[int], None]

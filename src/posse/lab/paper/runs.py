@@ -13,11 +13,11 @@ from posse import theory
 from posse.algorithms import Isolated
 from posse.lab.blocks import Simulation
 from posse.lab.compiled import plan
-from posse.lab.jobs import Job
 from posse.lab.paper.panels import Curve, Panel
-from posse.lab.part_store import PartStore
 from posse.lab.results import Result
-from posse.lab.work import complete
+from posse.lab.work.completing import complete
+from posse.lab.work.jobs import Job
+from posse.lab.work.part_store import PartStore
 from posse.randomness import FloatArray, generator
 
 SEED = 2026

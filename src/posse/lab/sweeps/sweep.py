@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any, overload
 from posse import checks
 from posse.lab.comparisons import Comparison
 from posse.lab.decode import from_data
-from posse.lab.digests import digest
 from posse.lab.experiments import Experiment
-from posse.lab.jobs import Job
-from posse.lab.part_store import PartStore
 from posse.lab.sweeps import files, tables
 from posse.lab.sweeps.grid import Grid, Label, short, words
 from posse.lab.sweeps.keys import data_of, put
-from posse.lab.watching import watched
-from posse.lab.work import complete
+from posse.lab.work.completing import complete
+from posse.lab.work.digests import digest
+from posse.lab.work.jobs import Job
+from posse.lab.work.part_store import PartStore
+from posse.lab.work.watching import watched
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from posse.lab.jobs import Job
-from posse.lab.part_store import PartStore
-from posse.lab.preparation import prepare
 from posse.lab.progress import Bars, RichBars, new_bars
+from posse.lab.work.jobs import Job
+from posse.lab.work.part_store import PartStore
+from posse.lab.work.preparation import prepare
 
 Advance = Callable[[Job, int], None]
 

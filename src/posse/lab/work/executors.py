@@ -22,7 +22,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from posse import checks
-from posse.lab import workers
+from posse.lab.work import workers
 
 # Spawned, as a fork of a process with threads may hang; and alike on every system.
 _SPAWN = multiprocessing.get_context("spawn")

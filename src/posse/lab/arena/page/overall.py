@@ -15,9 +15,9 @@ from posse.lab.arena.data import (
     Score,
     Standing,
 )
-from posse.lab.arena.page_instance import anchor
-from posse.lab.arena.page_marks import legend, look, named, plain
-from posse.lab.arena.page_words import listed
+from posse.lab.arena.page.instance import anchor
+from posse.lab.arena.page.marks import legend, look, named, plain
+from posse.lab.arena.page.words import listed
 from posse.lab.pages import charts
 from posse.lab.pages.charts import Dot, Line, Point
 from posse.lab.pages.document import Section, figure

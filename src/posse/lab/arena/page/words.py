@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from posse.lab.arena.data import YOURS, ArenaReport, Standing
-from posse.lab.arena.page_marks import plain
+from posse.lab.arena.page.marks import plain
 from posse.lab.pages.formats import counted, interval
 
 _MANY = 4  # names that a sentence holds

@@ -8,10 +8,10 @@ import time
 
 import pytest
 
-from posse.lab import executors, workers
-from posse.lab.part_store import PartStore
-from posse.lab.work import complete
-from tests.lab import working
+from posse.lab.work import executors, workers
+from posse.lab.work.completing import complete
+from posse.lab.work.part_store import PartStore
+from tests.lab.work import working
 
 
 @pytest.fixture

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from posse.lab.jobs import Job
+from posse.lab.playing import of_run
 from posse.lab.rehearsal import rehearse
-from posse.lab.simulation import of_run
+from posse.lab.work.jobs import Job
 
 
 def try_out(jobs: Mapping[str, Job]) -> None:

@@ -14,7 +14,7 @@ from importlib import metadata
 
 import posse
 from posse.lab.blocks import Block, Simulation
-from posse.lab.simulation import play_some
+from posse.lab.playing import play_some
 from posse.lab.source import source_hash
 
 PROCESSOR = "processor (NUMBA_CPU_NAME=generic makes all alike)"
@@ -33,7 +33,7 @@ class PartFailed(RuntimeError):
 class Part:
     """Some runs to be played, as they are sent to a worker."""
 
-    simulation: Simulation | bytes  # bytes for other processes, as `posse.lab.packing` makes them
+    simulation: Simulation | bytes  # bytes for other processes, see `packing`
     runs: range
     engine: str
     work: str = ""  # the call of `complete` that it is for

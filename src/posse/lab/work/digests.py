@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from posse.lab import described
-from posse.lab.jobs import Job
 from posse.lab.settings import not_rerunnable, versions
 from posse.lab.source import is_hashed, source_hash
+from posse.lab.work.jobs import Job
 
 _KNOWN: weakref.WeakKeyDictionary[Job, str] = weakref.WeakKeyDictionary()
 

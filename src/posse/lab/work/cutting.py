@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from posse.lab.jobs import SECONDS, Job
+from posse.lab.work.jobs import SECONDS, Job
 
 _LEAST_SECONDS = 0.25  # of a part, however many workers there are
 

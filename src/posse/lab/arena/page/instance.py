@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from posse.lab.arena.data import BETTER, WORSE, YOURS, InstanceReport, Score
-from posse.lab.arena.page_marks import legend, look, named, plain
+from posse.lab.arena.page.marks import legend, look, named, plain
 from posse.lab.pages import charts
 from posse.lab.pages.charts import Dot, Line, Point
 from posse.lab.pages.document import Section, figure, folded, paragraph

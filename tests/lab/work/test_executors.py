@@ -8,10 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from posse.lab import executors
-from posse.lab.part_store import PartStore
-from posse.lab.work import complete
-from tests.lab import working
+from posse.lab.work import executors
+from posse.lab.work.completing import complete
+from posse.lab.work.part_store import PartStore
+from tests.lab.work import working
 
 
 def test_processes_of_which_one_is_killed_give_what_one_process_gives(tmp_path, monkeypatch):
@@ -34,10 +34,10 @@ import sys
 from pathlib import Path
 
 import posse
-from posse.lab import executors
-from posse.lab.part_store import PartStore
+from posse.lab.work import executors
+from posse.lab.work.part_store import PartStore
 from posse.lab.simulation import jobs_of
-from posse.lab.work import complete
+from posse.lab.work.completing import complete
 
 if __name__ == "__main__":
     sys.path.insert(0, sys.argv[1])

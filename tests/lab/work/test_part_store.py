@@ -12,12 +12,14 @@ import numpy as np
 import pytest
 
 import posse
-from posse.lab import digests, files, jobs, storage, work, workers
+from posse.lab import files, storage
 from posse.lab.blocks import Simulation
-from posse.lab.digests import digest
-from posse.lab.jobs import Job
-from posse.lab.part_store import PartStore
-from posse.lab.simulation import simulate_some
+from posse.lab.playing import simulate_some
+from posse.lab.work import digests, jobs, workers
+from posse.lab.work.completing import complete
+from posse.lab.work.digests import digest
+from posse.lab.work.jobs import Job
+from posse.lab.work.part_store import PartStore
 
 BANDIT, NETWORK = posse.Bandit.gaussian([0.5, 0.1]), posse.networks.cycle(4)
 DEC_TS = posse.Decentralized(posse.ThompsonSampling())
@@ -55,7 +57,7 @@ def computed(monkeypatch):
 def done(folder, some):
     """A job completed in a folder by a store that knows nothing yet."""
     store = PartStore(folder)
-    work.complete([some], store, threads=1)
+    complete([some], store, threads=1)
     return store.result(some), store.notes
 
 
@@ -63,7 +65,7 @@ class TestParts:
     def test_they_make_the_whole(self, tmp_path):
         told = []
         store = PartStore(tmp_path)
-        work.complete([job(25)], store, threads=1, advance=lambda job, runs: told.append(runs))
+        complete([job(25)], store, threads=1, advance=lambda job, runs: told.append(runs))
         expected = whole(25)
         result = store.result(job(25))
         np.testing.assert_array_equal(result.regret, expected.regret)
@@ -139,7 +141,7 @@ class TestDamage:
 
     def test_between_looking_and_reading(self, tmp_path):
         store = PartStore(tmp_path)
-        work.complete([job()], store, threads=1)
+        complete([job()], store, threads=1)
         path = next(tmp_path.glob("*/000010-000019.nc"))
         stat, content = path.stat(), bytearray(path.read_bytes())
         content[len(content) // 2] ^= 1
@@ -257,15 +259,17 @@ SMALL = """
 import sys
 from pathlib import Path
 import posse
-from posse.lab import jobs, simulation, work
-from posse.lab.part_store import PartStore
+from posse.lab import simulation
+from posse.lab.work import jobs
+from posse.lab.work.completing import complete
+from posse.lab.work.part_store import PartStore
 jobs._MOST_RUNS = 2
 made = simulation.jobs_of(
     posse.Bandit.gaussian([0.5, 0.1]), posse.networks.cycle(4),
     {"dec-TS": posse.Decentralized(posse.ThompsonSampling())}, horizon=50, runs=40, seed=3,
 )
 store = PartStore(Path(sys.argv[1]))
-work.complete(list(made.values()), store, threads=1)
+complete(list(made.values()), store, threads=1)
 print(store.result(made["dec-TS"]).regret.sum(), store.notes)
 """
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from posse.lab.arena import page_overall
 from posse.lab.arena.data import ArenaReport
-from posse.lab.arena.page_command import command
-from posse.lab.arena.page_instance import section
-from posse.lab.arena.page_marks import sources
-from posse.lab.arena.page_words import caution, details, headline
+from posse.lab.arena.page import overall
+from posse.lab.arena.page.command import command
+from posse.lab.arena.page.instance import section
+from posse.lab.arena.page.marks import sources
+from posse.lab.arena.page.words import caution, details, headline
 from posse.lab.files import atomic_write
 from posse.lab.pages.document import Section, asset, document, facts, files, paragraph
 from posse.lab.pages.formats import duration
@@ -38,17 +38,17 @@ def render(report: ArenaReport, beside: list[str] | None = None) -> str:
     by_name = sources(report)
     found = [
         _words(report, beside or []),
-        page_overall.ranks(report) if report.standings else None,
-        page_overall.communication(report),
-        page_overall.map_of(report, by_name),
+        overall.ranks(report) if report.standings else None,
+        overall.communication(report),
+        overall.map_of(report, by_name),
         *(section(each, report.reference, by_name) for each in report.instances),
-        page_overall.refusals(report, by_name),
+        overall.refusals(report, by_name),
         _made(report),
     ]
     return document(
         report.title,
         [each for each in found if each is not None],
-        summary=facts(page_overall.facts_of(report)),
+        summary=facts(overall.facts_of(report)),
         style=asset(_ASSETS / "page.css"),
         script=asset(_ASSETS / "page.js"),
     )

@@ -7,16 +7,16 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 
-from posse.lab import executors, workers
 from posse.lab.blocks import Block, Simulation
-from posse.lab.cutting import Cut
-from posse.lab.digests import digest
-from posse.lab.flight import Flight, failed
-from posse.lab.jobs import Job
-from posse.lab.part_store import PartStore
+from posse.lab.playing import of_run, result_of
 from posse.lab.progress import Bars
-from posse.lab.simulation import of_run, result_of
-from posse.lab.workers import Part
+from posse.lab.work import executors, workers
+from posse.lab.work.cutting import Cut
+from posse.lab.work.digests import digest
+from posse.lab.work.flight import Flight, failed
+from posse.lab.work.jobs import Job
+from posse.lab.work.part_store import PartStore
+from posse.lab.work.workers import Part
 
 Advance = Callable[[Job, int], None]
 

@@ -10,12 +10,12 @@ from concurrent.futures.process import BrokenProcessPool
 import pytest
 
 import posse
-from posse.lab import packing, workers
-from posse.lab.cutting import Cut
-from posse.lab.executors import WorkersLost
-from posse.lab.part_store import PartStore
-from posse.lab.work import complete
-from tests.lab import working
+from posse.lab.work import packing, workers
+from posse.lab.work.completing import complete
+from posse.lab.work.cutting import Cut
+from posse.lab.work.executors import WorkersLost
+from posse.lab.work.part_store import PartStore
+from tests.lab.work import working
 
 
 class Inline(Executor):
@@ -55,7 +55,7 @@ def inline(monkeypatch):
             executor.step()
             return concurrent.futures.wait(futures, return_when=return_when)
 
-        monkeypatch.setattr("posse.lab.flight.wait", wait)
+        monkeypatch.setattr("posse.lab.work.flight.wait", wait)
         return executor
 
     return made

@@ -15,12 +15,12 @@ from concurrent.futures import (
 )
 from dataclasses import dataclass, field
 
-from posse.lab import workers
 from posse.lab.blocks import Block, Simulation
-from posse.lab.executors import WorkersLost, capacity
-from posse.lab.jobs import Job
-from posse.lab.packing import pack
-from posse.lab.workers import Part, PartFailed, WorkersDiffer
+from posse.lab.work import workers
+from posse.lab.work.executors import WorkersLost, capacity
+from posse.lab.work.jobs import Job
+from posse.lab.work.packing import pack
+from posse.lab.work.workers import Part, PartFailed, WorkersDiffer
 
 _DEATHS = 3  # of workers while they had a part, and it is submitted again
 

@@ -19,13 +19,13 @@ from pathlib import Path
 import numpy as np
 
 from posse.lab import storage
-from posse.lab.digests import digest
 from posse.lab.files import TEMPORARY
-from posse.lab.jobs import Job
 from posse.lab.joining import concat, some_runs
+from posse.lab.playing import settings_of
 from posse.lab.ranges import words
 from posse.lab.results import Result
-from posse.lab.simulation import settings_of
+from posse.lab.work.digests import digest
+from posse.lab.work.jobs import Job
 
 _NAME = re.compile(r"(\d{6,})-(\d{6,})\.nc")
 DAMAGED = ".damaged"
