@@ -99,8 +99,8 @@ class Tree(Timed):
     open: what a pull is until its reward comes, in delayed bandits: "wait" (None too) is nothing
     yet; "count" is the lowest reward, corrected later, for who hears of successes only.
 
-    >>> posse.Tree(posse.RandUCB())
-    Tree(policy=RandUCB(), family=None, half_life=None, open=None)
+    >>> posse.Tree(posse.ThompsonSampling())
+    Tree(policy=ThompsonSampling(), family=None, half_life=None, open=None)
     """
 
     name: ClassVar[str] = "tree"
