@@ -30,7 +30,12 @@ BANDITS = CHOSEN | {  # of any other family that has kernels, arms that its prio
     for cls in sorted(COMPILED, key=str)
     if cls not in {type(bandit.family) for bandit in CHOSEN.values()}
 }
-ALL_POLICIES = {"thompson": TS, "bayes-ucb": UCB, "greedy": GREEDY, "rand-ucb": posse.RandUCB(0.3, 2.0)}
+ALL_POLICIES = {
+    "thompson": TS,
+    "bayes-ucb": UCB,
+    "greedy": GREEDY,
+    "rand-ucb": posse.RandUCB(0.3, 2.0),
+}
 DYNAMICS = {
     "static": (networks.cycle(6), posse.Decentralized),
     "gossip": (networks.cycle(6).gossip(), posse.Decentralized),
