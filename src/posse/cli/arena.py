@@ -25,6 +25,8 @@ posse arena
 
 posse arena mine.py:MyAlgorithm
 
+posse arena mine.py:MyAlgorithm --instances 4,23
+
 posse arena --instances 1,4,7-9 --algorithms dec-TS,coop-UCL --runs 100
 
 posse arena --full --output arena-full"""
@@ -36,11 +38,11 @@ def arena(
         typer.Argument(metavar="MINE.py:NAME", help="Your algorithms, a class or an instance."),
     ] = None,
     full: Annotated[bool, typer.Option("--full", help="200 runs of all rounds: hours.")] = False,
-    instances: Annotated[str | None, typer.Option(help="Such as 1,4,7-9; all 24.")] = None,
+    instances: Annotated[str | None, typer.Option(help="Such as 1,4,7-9; all by default.")] = None,
     algorithms: Annotated[
         str | None, typer.Option(help="Such as dec-TS,DDUCB; all by default.")
     ] = None,
-    runs: Annotated[int | None, typer.Option(help="Runs of each algorithm.")] = None,
+    runs: Annotated[int | None, typer.Option(help="Runs of each algorithm; 20, full 200.")] = None,
     horizon: Annotated[int | None, typer.Option(help="Rounds of an instance at most.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of all runs; the suite's own.")] = None,
     output: Annotated[Path, typer.Option(help="Folder of the page and its results.")] = Path(

@@ -20,13 +20,15 @@ EXAMPLES = """Examples:
 
 posse sweep experiments/sweep.toml
 
-posse sweep experiments/sweep.toml --runs 200 --output results/more --workers 4"""
+posse sweep experiments/sweep.toml --runs 200 --report
+
+posse sweep experiments/sweep.toml --output results/more --workers 4"""
 
 MOST_ROWS = 40
 
 
 def sweep(
-    file: Annotated[Path, typer.Argument(metavar="FILE.toml", help="Experiment with [sweep].")],
+    file: Annotated[Path, typer.Argument(metavar="FILE.toml", help="Experiment with a \\[sweep].")],
     runs: Annotated[int | None, typer.Option(help="Runs, in place of the file's.")] = None,
     output: Annotated[
         Path | None, typer.Option(help="Folder of parts and tables; results/FILE by default.")
@@ -38,7 +40,7 @@ def sweep(
     cluster: Cluster = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print only the paths.")] = False,
 ) -> None:
-    """Run an experiment over a grid of its settings, as its table [sweep] says.
+    r"""Run an experiment over a grid of its settings, as its table \[sweep] says.
 
     What was computed before is not computed again: an interrupted sweep goes on where it was, and
     one with more runs or more cells computes these.
@@ -73,10 +75,15 @@ def _table(made: Sweep, frame: pd.DataFrame) -> Table:
 
     from posse.lab.summaries import Summary
 
-    table = Table(title=Text(made.title, style="bold"), title_justify="left")
+    table = Table(
+        title=Text(made.title, style="bold"),
+        title_justify="left",
+        box=None,  # or the values of four keys would not fit into 80 columns
+        padding=(0, 2, 0, 0),
+    )
     names = {**made.grid.short_names(), "algorithm": "algorithm"}
     for name in names.values():
-        table.add_column(Text(name))
+        table.add_column(Text(name), overflow="fold")
     table.add_column("regret", justify="right", no_wrap=True)
     for row in frame.head(MOST_ROWS).to_dict("records"):
         s = Summary(row["regret"], row["standard_error"], row["low"], row["high"], row["runs"], 0)

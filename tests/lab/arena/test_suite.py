@@ -1,6 +1,7 @@
 """The suite is fixed: what it holds, and that it can be played."""
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -116,3 +117,10 @@ def test_the_lower_bound_of_an_arm_is_never_more_than_playing_it_always():
     means = np.array([[0.0, -1e-6], [0.0, -1.0]])
     arm = 2 / 60 * math.log(3000)
     assert suites.lower_bound(instance, means, 3000) == pytest.approx((3000e-6 + arm) / 2)
+
+
+def test_the_page_of_the_arena_lists_the_instances_as_they_are():
+    page = (Path(__file__).parents[3] / "docs" / "arena.md").read_text("utf-8")
+    for each in suites.suite().instances:
+        row = each.number, each.name, each.arms, each.graph, each.horizon, each.why
+        assert f"| {' | '.join(map(str, row))} |" in page

@@ -104,7 +104,10 @@ def _heat_maps(sweep: Sweep, folder: Path) -> Iterator[Section]:
     if len(several) < 2 or min(len(each.points) for each in several[:2]) < 2:
         return
     x, y = several[0].name, several[1].name
-    parts: list[str] = []
+    parts: list[str] = [
+        "Each map has colours of its own, from its lowest value to its highest: where these are "
+        "close, colours show noise. The table below has the intervals."
+    ]
     choices = [(name, where) for name in sweep.algorithms for where in _choices(several[2:])]
     for number, (name, where) in enumerate(choices[:_MOST]):
         parts.append(
