@@ -4,7 +4,9 @@ import json
 
 import pytest
 
-from .calling import said
+from posse.lab.work import workers
+
+from .calling import posse, said
 
 TINY = ("--instances", "16,23", "--algorithms", "isolated TS", "--runs", 3, "--horizon", 30)
 MINE = '''
@@ -111,3 +113,12 @@ def test_mistakes_are_one_line(capsys, arguments, why):
     assert code == 2
     assert why in err
     assert len(err.strip().splitlines()) == 1
+
+
+def test_whoever_stops_it_is_told_how_to_go_on(capsys, monkeypatch):
+    def interrupted(part):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(workers, "play", interrupted)
+    assert posse("arena", *TINY, "--quiet") == 130
+    assert "the same command goes on from here" in capsys.readouterr().err

@@ -90,6 +90,11 @@ def test_paragraphs_fill_the_terminal():
     assert "a crash loses nothing that was acknowledged" in help_of("agent")
 
 
+def test_the_help_names_the_table_of_a_sweep():
+    """Rich takes [sweep] for a style unless it is escaped."""
+    assert "table [sweep]" in help_of("sweep")
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_is_explained(command):
     shown = help_of(*command.split())

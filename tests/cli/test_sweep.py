@@ -102,3 +102,18 @@ def test_whoever_stops_it_is_told_how_to_go_on(capsys, monkeypatch):
     monkeypatch.setattr(workers, "play", interrupted)
     assert posse("sweep", "two.toml", "--quiet") == 130
     assert "the same command goes on from here" in capsys.readouterr().err
+
+
+def test_values_are_not_cut_in_80_columns(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    keys = (
+        'network.graph = ["cycle", "complete"]\nnetwork.agents = [3, 4]\n'
+        'algorithms.dec-TS.policy = ["thompson-sampling", "bayes-ucb"]\n'
+        "algorithms.dec-TS.learning_rate = [1, 4]\n"
+    )
+    Path("wide.toml").write_text(FILE.partition("[sweep]")[0] + "[sweep]\n" + keys)
+    code, out, err = said(capsys, "sweep", "wide.toml")
+    assert code == 0, err
+    assert "thompson-sampling" in out
+    assert "…" not in out
+    assert max(map(len, out.splitlines())) <= 80

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from posse.cli.errors import mistakes
+from posse.cli.errors import goes_on, mistakes
 from posse.cli.executing import Cluster, Workers, executing
 
 if TYPE_CHECKING:
@@ -70,7 +70,12 @@ def arena(
         played.store.check_writable()
     if workers is None and cluster is None:
         workers = running.workers_for(played.missing)
-    with executing(workers, cluster) as executor, mistakes(), _progress(quiet) as progress:
+    with (
+        executing(workers, cluster) as executor,
+        goes_on(),
+        mistakes(),
+        _progress(quiet) as progress,
+    ):
         hands = (os.cpu_count() or 1) if executor is None else capacity(executor)
         played.compile(progress.compiling)
         seconds = progress.seconds(played, measure=full, hands=hands)

@@ -43,6 +43,15 @@ def test_little_to_tell_is_told(instances, algorithms, runs, said):
     assert said in page.render(made)
 
 
+def test_a_first_one_that_does_not_play_all_instances_is_told():
+    first, *others = SMALL.standings
+    made = dataclasses.replace(
+        SMALL, standings=[dataclasses.replace(first, instances=1, rank=1), *others]
+    )
+    assert "over 2 instances (it plays 1 of them): nobody" in headline(made)
+    assert "it plays" not in headline(SMALL)
+
+
 def test_a_shared_first_place_names_all_who_share_it():
     tied = [dataclasses.replace(each, rank=1) for each in SMALL.standings[:2]]
     made = dataclasses.replace(SMALL, standings=[*tied, *SMALL.standings[2:]])

@@ -67,7 +67,7 @@ def communication(report: ArenaReport) -> Section | None:
         "Down is less regret, left is less talk. The line is the Pareto front: whoever is on it is "
         "beaten by nobody in both. From the silent to the talkative: "
         + ", ".join(point.name for point in front)
-        + "."
+        + ". A mark without room for its name tells it when pointed at."
         if front
         else ""
     ]
