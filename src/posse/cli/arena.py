@@ -160,15 +160,17 @@ def _print(report: ArenaReport) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    made, n_instances = report.made, len(report.instances)
+    from posse.lab.pages.formats import counted
+
+    made, instances = report.made, counted(len(report.instances), "instance")
     console = Console()
     table = Table(
-        title=Text(f"Arena, {made.mode} form: {n_instances} instances, {made.runs} runs each"),
+        title=Text(f"Arena, {made.mode} form: {instances}, {made.runs} runs each"),
         title_justify="left",
         caption=Text(
             f"regret: over {report.reference}'s, geometric mean [95%]; +/-/?: instances where it "
             f"is better, worse or undecided; sent: numbers per agent and round; * on the front of "
-            "regret and numbers sent; equal ranks are undecided"
+            "regret and numbers sent; rank: 1 + those that are better beyond doubt"
         ),
         caption_justify="left",
         box=None,  # or the widest rows would not fit into 80 columns

@@ -34,7 +34,7 @@ SMALL = report(2, [*SOME, *HOSTILE[1:]])
         (0, ALGORITHMS, 200, "Nothing was played, so there is nothing to rank."),
         (1, ALGORITHMS[:1], 2, "dec-TS played alone: there is nobody to compare it with."),
         (1, ALGORITHMS[1:2], 2, "dec-Bayes-UCB played alone"),
-        (1, ALGORITHMS[:3], 1, "RandUCB wins over 1 instance"),
+        (1, ALGORITHMS[:3], 1, "RandUCB ranks first in mean regret over 1 instance"),
     ],
 )
 def test_little_to_tell_is_told(instances, algorithms, runs, said):

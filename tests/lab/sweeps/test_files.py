@@ -88,6 +88,7 @@ def test_what_toml_has_no_word_for_is_refused():
         ("[sweep]\nnetwork.agents = 5", r"sweep: network\.agents must be a list of values, got 5"),
         ("[sweep]\npaired = 3", r"sweep\.paired must be tables"),
         ("[[sweep.paired]]\nseed = [1]\nhorizon = [2, 3]", "of one length: seed has 1, horizon"),
+        ('[sweep]\nnetwork.agents = [4]\n"network.agents" = [6]', "network.agents is there twice"),
     ],
 )
 def test_mistakes_get_a_sentence(table, sentence):

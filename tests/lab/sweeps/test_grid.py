@@ -51,6 +51,10 @@ class TestGrid:
         cells = [tuple(grid.labels(point).values()) for point in grid.points()]
         assert cells == [(1, 2, 3), (1, 4, 5), (2, 2, 3), (2, 4, 5)]
 
+    def test_one_number_is_one_point_however_it_is_written(self):
+        grid = Grid.checked({"seed": [1, 1.0, True], "bandit.means": [[1, 0], [1.0, 0.0]]})
+        assert [axis.values for axis in grid.axes] == [((1,), (True,)), (([1, 0],),)]
+
     def test_labels_tell_points_apart(self):
         long = [[0.1] * 40 + [0.2], [0.1] * 40 + [0.3]]  # alike in their first characters
         networks = [posse.networks.cycle(4), posse.networks.grid(2, 3).failing(0.2)]

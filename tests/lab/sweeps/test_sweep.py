@@ -44,6 +44,19 @@ def test_a_cell_is_what_compare_gives(tmp_path):
             assert result.settings == expected[name].settings
 
 
+def test_no_key_undoes_another_in_whatever_order(tmp_path):
+    grid = {
+        "network.agents": [4],
+        "network": [posse.networks.star(6)],
+        "algorithms.dec-TS.policy": ["bayes-ucb"],
+        "algorithms.*.policy": ["thompson-sampling"],
+    }
+    cell = module.planned(EXPERIMENT, grid, folder=tmp_path).plan[0].experiment
+    assert cell.network == posse.networks.star(4)
+    assert cell.algorithms["dec-TS"].policy == posse.BayesUCB()
+    assert cell.algorithms["alone"].policy == posse.ThompsonSampling()
+
+
 def test_what_cells_share_is_computed_once(tmp_path, computed):
     """The learning rate of one algorithm is nothing to the other; the default is N."""
     sweep = posse.sweep(EXPERIMENT, {RATE: [1, 2, 3, 3]}, folder=tmp_path)

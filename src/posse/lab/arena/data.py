@@ -73,7 +73,7 @@ class Score:
                    differences to the reference in the report
     verdict:       one of VERDICTS: what adjusted_p < 5% shows
     ratio:         mean regret over the reference's
-    percentile_99: of runs, only where there are 200 of them; percentile_95: 20
+    percentile_99: of runs, only where there are 200 of them; percentile_95: 40
     worst_agent:   the mean over runs of the largest regret of an agent
     wrong_share:   the share of runs whose most played arm is not a best one
     numbers_sent:  per agent and round, on average; None if it does not say

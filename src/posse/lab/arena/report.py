@@ -182,7 +182,8 @@ def notes(arena: Arena, outcomes: Sequence[_Outcome]) -> list[str]:
         f"Differences are to {REFERENCE}, paired run by run (Student's t); verdicts hold together "
         "at 5% after Holm's correction over all differences to it in this report.",
         "The rank on an instance is 1 + the algorithms that are better beyond doubt (paired, "
-        "Holm's correction over all pairs of the instance): equal ranks are undecided.",
+        "Holm's correction over all pairs of the instance): equal ranks are undecided, and who "
+        "varies much may rank before somebody with less regret. Read ranks beside intervals.",
         f"The overall rank goes by the geometric mean of regret over {REFERENCE}'s, on the "
         "instances that both of a pair can play, with the same correction over all pairs.",
         "Where an algorithm has two indices, published and KL, the better one of the instance is "

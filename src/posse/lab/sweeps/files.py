@@ -100,9 +100,9 @@ def _grid(table: Any) -> dict[Any, Any]:
     paired = table.get(PAIRED, [])
     if not isinstance(paired, list) or not all(isinstance(each, Mapping) for each in paired):
         raise ValueError(f"sweep.{PAIRED} must be tables, each under [[sweep.{PAIRED}]]")
-    grid: dict[Any, Any] = dict(_lists({k: v for k, v in table.items() if k != PAIRED}))
+    grid: dict[Any, Any] = _columns({k: v for k, v in table.items() if k != PAIRED})
     for each in paired:
-        columns = dict(_lists(each))
+        columns = _columns(each)
         lengths = {len(values) for values in columns.values()}
         if len(lengths) != 1:
             told = ", ".join(f"{key} has {len(values)}" for key, values in columns.items())
@@ -111,6 +111,16 @@ def _grid(table: Any) -> dict[Any, Any]:
             )
         grid[tuple(columns)] = list(zip(*columns.values(), strict=True))
     return grid
+
+
+def _columns(table: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """The lists of a table by dotted key; one written in two ways would be lost."""
+    columns: dict[str, list[Any]] = {}
+    for key, values in _lists(table):
+        if key in columns:
+            raise ValueError(f"sweep: {key} is there twice")
+        columns[key] = values
+    return columns
 
 
 def _lists(table: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, list[Any]]]:

@@ -153,11 +153,20 @@ def _axis(keys: Any, values: Any) -> Axis:
                 f"got {checks.shown(given)}"
             )
         plain = tuple(_plain(name, value) for name, value in zip(names, row, strict=True))
-        mark = json.dumps(plain)
+        mark = json.dumps([_alike(each) for each in plain])
         if mark not in rows:
             rows[mark] = plain
             texts[mark] = list(map(_label, plain))
     return Axis(tuple(names), tuple(rows.values()), _told_apart(list(texts.values())))
+
+
+def _alike(value: Any) -> Any:
+    """Plain data in which 1 and 1.0 are one number, but no truth value."""
+    if isinstance(value, Mapping):
+        return {key: _alike(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_alike(each) for each in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _plain(key: str, value: Any) -> Any:

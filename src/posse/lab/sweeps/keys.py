@@ -56,6 +56,12 @@ def path_of(key: Any) -> tuple[str, ...]:
     )
 
 
+def reach(key: str) -> tuple[int, bool]:
+    """What to sort keys by so that none undoes another: what holds more first, then stars."""
+    path = path_of(key)
+    return len(path), EVERY not in path
+
+
 def put(data: dict[str, Any], key: str, value: Any) -> None:
     """Set what a key stands for, in place; None leaves it to its default."""
     path = path_of(key)

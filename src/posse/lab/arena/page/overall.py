@@ -73,7 +73,7 @@ def communication(report: ArenaReport) -> Section | None:
     ]
     missing = [plain(each.algorithm, each.source) for each in report.standings if each not in shown]
     if missing:
-        said.append(f"Not in the picture, their numbers are not known: {listed(missing)}.")
+        said.append(f"Not in the picture, for want of a method numbers_sent: {listed(missing)}.")
     marks = legend(each.source for each in shown)
     return Section("communication", "Regret against communication", [*said, figure(drawn), marks])
 
@@ -149,22 +149,23 @@ def _ratios(report: ArenaReport) -> Html:
 
 def _table(report: ArenaReport) -> Html:
     reference = report.reference
+    tails = [_worst_tail(report, each) for each in report.standings]
+    known = any(ratio is not None for ratio, _ in tails)  # few runs know no tails
     headers = [
         "Algorithm",
         "Rank",
         f"Regret over {reference}'s [95% interval]",
         f"Better / undecided / worse than {reference}",
         "Mean rank",
-        "First places",
+        "Instances with rank 1",
         "Numbers sent a round",
         "Worst instance",
-        f"Worst tail over {reference}'s",
+        *([f"Worst tail over {reference}'s"] if known else []),
         "Instances",
         "Source",
     ]
     rows: list[list[Content]] = []
-    for each in report.standings:
-        tail = _worst_tail(report, each)
+    for each, tail in zip(report.standings, tails, strict=True):
         rows.append(
             [
                 Cell(named(each.algorithm, each.source)),
@@ -175,7 +176,7 @@ def _table(report: ArenaReport) -> Html:
                 Cell(str(each.firsts) if each.rank is not None else None, each.firsts),
                 Cell(number(each.numbers_sent, 3), each.numbers_sent),
                 Cell(_at(each.worst_ratio, each.worst_instance), each.worst_ratio),
-                Cell(_at(*tail), tail[0]),
+                *([Cell(_at(*tail), tail[0])] if known else []),
                 Cell(str(each.instances), each.instances),
                 MARKS.get(each.source, each.source),
             ]

@@ -21,13 +21,16 @@ def headline(report: ArenaReport) -> str:
     first = [each for each in ranked if each.rank == 1] or ranked[:1]
     on = f"{counted(len(report.instances), 'instance')}"
     if len(first) == 1:
+        played = first[0].instances
+        but = "" if played == len(report.instances) else f" (it plays {played:,} of them)"
         return (
-            f"{_name(first[0])} wins over {on}: nobody is better beyond doubt, and everybody "
-            "else is beaten by somebody."
+            f"{_name(first[0])} ranks first in mean regret over {on}{but}: nobody is better beyond "
+            "doubt, and everybody else is beaten by somebody."
         )
     names = listed([_name(each) for each in first])
     return (
-        f"{names} share the first place over {on}: nobody is better than any of them beyond doubt."
+        f"{names} share the first place in mean regret over {on}: nobody is better than any of "
+        "them beyond doubt."
     )
 
 
@@ -64,7 +67,8 @@ def listed(names: Sequence[str]) -> str:
 
 def _standing(standing: Standing, report: ArenaReport, ranked: int) -> str:
     who = f"{_name(standing)} (yours)" if standing.source == YOURS else _name(standing)
-    rank = f"{who} has rank {standing.rank} of {ranked}"
+    ahead = {1: "nobody is", 2: "one is"}.get(standing.rank or 1, f"{(standing.rank or 1) - 1} are")
+    rank = f"{who} has rank {standing.rank} of {ranked} ({ahead} better beyond doubt)"
     if standing.algorithm == report.reference or standing.ratio is None:
         return f"{rank}; it is what the others are compared with." if standing.ratio else f"{rank}."
     ratio = interval(standing.ratio, standing.ratio_low, standing.ratio_high, 3)
