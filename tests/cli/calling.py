@@ -4,6 +4,26 @@ import pytest
 
 from posse.cli import main
 
+# An experiment as a file, to which tests add what they are about.
+EXPERIMENT = """
+title = "Two [arms]"
+horizon = 30
+runs = 5
+seed = 3
+
+[bandit]
+family = "bernoulli"
+means = [0.8, 0.2]
+
+[network]
+graph = "cycle"
+agents = 3
+
+[algorithms.dec-TS]
+name = "decentralized"
+policy = "thompson-sampling"
+"""
+
 
 def posse(*arguments):
     """The exit code of a command."""

@@ -13,7 +13,7 @@ import pytest
 from posse.cli.executing import executing
 from posse.lab.work import executors
 
-from .calling import said
+from .calling import EXPERIMENT, said
 
 
 @pytest.fixture
@@ -47,25 +47,6 @@ def test_the_paper_is_computed_where_it_is_asked_to_be(
     assert "2 workers" in page
 
 
-FILE = """
-horizon = 20
-runs = 3
-engine = "reference"
-
-[bandit]
-family = "bernoulli"
-means = [0.8, 0.2]
-
-[network]
-graph = "cycle"
-agents = 3
-
-[algorithms.dec-TS]
-name = "decentralized"
-policy = "thompson-sampling"
-"""
-
-
 @pytest.mark.parametrize(
     ("command", "more"),
     [("run", ""), ("sweep", "[sweep]\nnetwork.agents = [2, 3]\n")],
@@ -74,7 +55,7 @@ def test_runs_and_sweeps_are_computed_where_they_are_asked_to_be(
     asked, tmp_path, monkeypatch, capsys, command, more
 ):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "study.toml").write_text(FILE + more)
+    (tmp_path / "study.toml").write_text(f'engine = "reference"\n{EXPERIMENT}{more}')
     submitted = []
     monkeypatch.setattr("posse.lab.work.flight.pack", None)  # threads take it as it is
     monkeypatch.setattr(
@@ -87,7 +68,7 @@ def test_runs_and_sweeps_are_computed_where_they_are_asked_to_be(
     code, _, err = said(capsys, command, "study.toml", "--quiet", "--workers", 2)
     assert code == 0, err
     assert asked == [2]
-    assert sum(len(part.runs) for _, part in submitted) == (3 if command == "run" else 6)
+    assert sum(len(part.runs) for _, part in submitted) == (5 if command == "run" else 10)
 
 
 @pytest.mark.parametrize(

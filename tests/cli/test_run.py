@@ -9,26 +9,9 @@ from posse import load
 from posse.lab.experiments import experiment_of, read_experiment
 from posse.lab.work import workers
 
-from .calling import posse
+from .calling import EXPERIMENT, posse
 
-FILE = """
-title = "Two [arms]"
-horizon = 30
-runs = 5
-seed = 3
-
-[bandit]
-family = "bernoulli"
-means = [0.8, 0.2]
-
-[network]
-graph = "cycle"
-agents = 3
-
-[algorithms.dec-TS]
-name = "decentralized"
-policy = "thompson-sampling"
-
+FILE = f"""{EXPERIMENT}
 [algorithms."[alone]"]
 name = "isolated"
 policy = "greedy"

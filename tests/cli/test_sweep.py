@@ -7,26 +7,9 @@ import pytest
 
 from posse.lab.work import workers
 
-from .calling import posse, said
+from .calling import EXPERIMENT, posse, said
 
-FILE = """
-title = "Two [arms]"
-horizon = 30
-runs = 5
-seed = 3
-
-[bandit]
-family = "bernoulli"
-means = [0.8, 0.2]
-
-[network]
-graph = "cycle"
-agents = 3
-
-[algorithms.dec-TS]
-name = "decentralized"
-policy = "thompson-sampling"
-
+FILE = f"""{EXPERIMENT}
 [sweep]
 network.agents = [3, 5]
 bandit.means.1 = [0.1, 0.2, 0.3]

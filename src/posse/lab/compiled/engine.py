@@ -23,14 +23,15 @@ from posse.lab.blocks import (
 # importing the modules of kernels is what lists them in KERNELS
 from posse.lab.compiled import (  # noqa: F401
     baselines,
+    dist_ucb,
     driver,
     eager,
-    heard,
+    gosine,
     indices,
     merge,
+    observations,
     rand_ucb,
     rewards,
-    rivals,
     thompson,
     tree,
 )
@@ -60,7 +61,6 @@ class Rows:
     plan: Plan
     runs: Sequence[int]
     drawing: int = int(thompson.EAGER)
-    store_width: int = 0
     flipped: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
@@ -75,7 +75,7 @@ class Rows:
         moves = plan.merge in ("merge_static", "merge_failing", "merge_chebyshev", "merge_tracking")
         self.other = _aligned(self.state.size if moves else 0)
         self.other[:] = 0.0
-        self.store = np.zeros(rows * self.store_width)
+        self.store = np.zeros(rows * plan.store_width)
         means, self.order = s.true_arms(self.runs)
         self.means = means.reshape(-1)
         self.gaps = (means.max(axis=-1, keepdims=True) - means).reshape(-1)
@@ -103,14 +103,6 @@ class Engine:
         self.drawing = drawing
         self.plan = plan_for(simulation)
         self.links = links_of(simulation.network, self.plan)
-        self.store_width = 4 * simulation.bandit.n_arms if self.plan.staged else 0
-        if self.plan.merge in ("merge_flooding", "merge_eliminating"):  # some rounds' observations
-            self.store_width = 2 * int(self.links.constants[0])
-        self.store_width += self.plan.store_width
-        if self.plan.merge == "merge_gosine":
-            self.store_width = simulation.bandit.n_arms + 3
-        if self.plan.merge == "merge_tree":  # one's own evidence, and both ways of a link
-            self.store_width = 6 * simulation.bandit.n_arms
         self.table = table_for(simulation, self.plan)
         self.parts = [KERNELS[name].compiled for name in _parts(self.plan)]
         self.worth = BELIEFS[self.plan.belief].worth if self.plan.belief else 1
@@ -137,7 +129,7 @@ class Engine:
 
     def _play_block(self, runs: Sequence[int], advance: Advance) -> Block:
         """Some whole runs on one thread."""
-        rows = Rows(self.simulation, self.plan, runs, self.drawing, self.store_width)
+        rows = Rows(self.simulation, self.plan, runs, self.drawing)
         keeper = Keeper(self, rows)
         n_rows, horizon = len(rows.arms), self.simulation.horizon
         work = Work(rows, n_rows, self.links.n_words)
@@ -169,7 +161,7 @@ class Engine:
     ) -> Block:
         """One run of a big network, its agents shared out among the threads in every round."""
         s = self.simulation
-        rows = Rows(s, self.plan, runs, self.drawing, self.store_width)
+        rows = Rows(s, self.plan, runs, self.drawing)
         n_rows = len(rows.arms)
         n_tiles = -(-n_rows // _TILE_ROWS)
         cuts = [min(n_rows, n_tiles * i // threads * _TILE_ROWS) for i in range(threads)]

@@ -62,7 +62,7 @@ class Keeper:
     @property
     def _counts_what_is_told(self) -> bool:
         """Whether what agents send is not known beforehand."""
-        return "messages" in self._kept and self._engine.plan.store_width > 0
+        return "messages" in self._kept and self._engine.plan.counts_messages
 
     def arrays(self) -> dict[str, FloatArray]:
         """All that is kept, in the caller's order of arms."""
@@ -97,7 +97,7 @@ class Keeper:
 
 
 def told_by(engine: Engine, rows: Rows, t: int) -> FloatArray:
-    """The numbers that rivals chose to send up to round t, in all: (R,); see `heard`."""
+    """The numbers that rivals chose to send up to round t, in all: (R,); see `observations`."""
     s, links = engine.simulation, engine.links
     n_runs, n_agents, n_arms = len(rows.runs), s.network.n_agents, s.bandit.n_arms
     hearers = np.repeat(np.arange(n_agents), np.diff(links.offsets))

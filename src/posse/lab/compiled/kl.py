@@ -10,6 +10,9 @@ from posse.lab.compiled.jit import helper
 GAUSSIAN, UNKNOWN_VARIANCE, BERNOULLI, POISSON, EXPONENTIAL = range(5)
 # An index above all others, where infinities are not allowed.
 FIRST = 1e300
+# Where the table of GosInE and Dist-UCB keeps its constants: the kind of divergence (below 0: the
+# published index, whose width is sqrt(level / n)) and its sigma; then what each agent has itself.
+KIND, SIGMA, OWN = range(3)
 _STEPS = 60
 # Of what is solved for: after a smaller step the next would be below rounding.
 _CLOSE = 1e-9
@@ -128,3 +131,13 @@ def kl_score(kind, parameter, mean, count, level, best):
         if _stays_below(kind, p, max(level, 0.0) / count, best):
             return -FIRST
     return kl_index(kind, parameter, mean, count, level)
+
+
+@helper
+def index_score(table, mean, count, level, best):
+    """The published index, or that of the family where it reaches the best so far."""
+    if count <= 0.0:
+        return FIRST
+    if table[KIND] < 0.0:
+        return mean + math.sqrt(level / count)
+    return kl_score(int(table[KIND]), table[SIGMA], mean, count, level, best)

@@ -12,7 +12,7 @@ from posse.algorithms.dducb import chebyshev
 from posse.algorithms.forced import ForcedStart
 from posse.algorithms.kl_index import kind_of
 from posse.lab.blocks import Simulation
-from posse.lab.compiled import heard_plan
+from posse.lab.compiled import observations_plan
 from posse.networks.gossip import Gossip
 from posse.networks.link_failure import LinkFailure
 from posse.networks.static import Static
@@ -58,7 +58,7 @@ RIVALS = {
     algorithms.GosInE: ("merge_gosine", "choose_gosine"),
     algorithms.DistUCB: ("merge_tracking", "choose_tracking"),
 }
-ALGORITHMS = (*BAYESIAN, *CONSENSUS, algorithms.DDUCB, *RIVALS, *heard_plan.ALGORITHMS)
+ALGORITHMS = (*BAYESIAN, *CONSENSUS, algorithms.DDUCB, *RIVALS, *observations_plan.ALGORITHMS)
 # What the kernels can keep of a run besides regret and pulls.
 KEEPS = ("agents", "means", "messages", "beliefs")
 
@@ -81,6 +81,7 @@ class Plan:
     stage_length: int = 1
     hops: int | None = None  # how far observations travel; None: to everybody
     store_width: int = 0  # numbers that the kernels keep of each agent besides
+    counts_messages: bool = False  # whether what is sent shows in the store only
 
 
 def missing(simulation: Simulation) -> str | None:
@@ -99,8 +100,8 @@ def missing(simulation: Simulation) -> str | None:
         return f"rewards of family {type(simulation.bandit.family).__name__}"
     if type(simulation.network.dynamics) not in MERGES:
         return f"dynamics {type(simulation.network.dynamics).__name__}"
-    if isinstance(algorithm, heard_plan.ALGORITHMS):
-        unknown = heard_plan.missing(simulation)
+    if isinstance(algorithm, observations_plan.ALGORITHMS):
+        unknown = observations_plan.missing(simulation)
         if unknown:
             return unknown
     kl = type(algorithm) in RIVALS and algorithm.index == "kl"
@@ -135,8 +136,8 @@ def plan_for(simulation: Simulation) -> Plan:
     parameter = float(families.ability(rewards, "reward_parameter"))
     if isinstance(simulation.algorithm, BAYESIAN):
         parts = _bayesian_parts(simulation)
-    elif isinstance(simulation.algorithm, heard_plan.ALGORITHMS):
-        parts = heard_plan.parts_of(simulation)
+    elif isinstance(simulation.algorithm, observations_plan.ALGORITHMS):
+        parts = observations_plan.parts_of(simulation)
     elif type(simulation.algorithm) in RIVALS:
         parts = _rival_parts(simulation)
     else:
@@ -153,15 +154,15 @@ def _bayesian_parts(simulation: Simulation) -> dict[str, Any]:
     rate = algorithm.rate(simulation.problem(1))
     policy = POLICIES[type(algorithm.policy)]
     lazy = isinstance(algorithm.policy, policies.ThompsonSampling)
-    merge, shared = MERGES[type(network.dynamics)], False
+    merge, shared, store = MERGES[type(network.dynamics)], False, 0
     if isinstance(algorithm, algorithms.Isolated) or len(network.edges) == 0:
         merge = "merge_nothing"  # nobody to listen to
     elif isinstance(algorithm, algorithms.Centralized):
         merge, shared = "merge_nothing", True
     elif isinstance(algorithm, algorithms.Flooding):
-        merge = "merge_flooding"
-    elif isinstance(algorithm, algorithms.Tree):
-        merge = "merge_tree"
+        merge, store = "merge_flooding", observations_plan.road_width(simulation, None)
+    elif isinstance(algorithm, algorithms.Tree):  # one's own evidence, and both ways of a link
+        merge, store = "merge_tree", 6 * simulation.bandit.n_arms
     elif merge == "merge_static" and network.is_uniform:
         # the average of N rows, each with its own observation at this rate
         merge, shared, rate = "merge_nothing", True, rate / network.n_agents
@@ -173,6 +174,7 @@ def _bayesian_parts(simulation: Simulation) -> dict[str, Any]:
         "prior": (float(count), float(total)),
         "rate": rate * weight,
         "shared": shared,
+        "store_width": store,
     }
 
 
@@ -193,6 +195,7 @@ def _baseline_parts(simulation: Simulation) -> dict[str, Any]:
         "unmixed": simulation.bandit.n_arms,
         "staged": staged,
         "stage_length": algorithm.stage_length(network) if staged else 1,
+        "store_width": 4 * simulation.bandit.n_arms if staged else 0,
     }
 
 
@@ -200,7 +203,8 @@ def _rival_parts(simulation: Simulation) -> dict[str, Any]:
     algorithm: Any = simulation.algorithm
     algorithm.check(simulation.problem(1))
     merge, choose = RIVALS[type(algorithm)]
-    forced = isinstance(algorithm, ForcedStart)
+    forced, n_arms = isinstance(algorithm, ForcedStart), simulation.bandit.n_arms
+    staged = choose == "choose_tracking"  # which keeps what is its own in the store
     return {
         "merge": merge,
         "choose": choose,
@@ -208,8 +212,9 @@ def _rival_parts(simulation: Simulation) -> dict[str, Any]:
         "belief": "",
         "prior": (0.0, 0.0),
         "rate": 1.0,
-        "unmixed": simulation.bandit.n_arms if forced else 0,
-        "staged": choose == "choose_tracking",  # which keeps what is its own in the store
+        "unmixed": n_arms if forced else 0,
+        "staged": staged,
+        "store_width": 4 * n_arms if staged else n_arms + 3,
     }
 
 
@@ -219,8 +224,8 @@ def levels_for(simulation: Simulation, t: int, end: int) -> Any:
 
     algorithm: Any = simulation.algorithm
     problem = simulation.problem(1)
-    if isinstance(algorithm, heard_plan.ALGORITHMS):
-        return np.array([heard_plan.level_of(simulation, r) for r in range(t, end)])
+    if isinstance(algorithm, observations_plan.ALGORITHMS):
+        return np.array([observations_plan.level_of(simulation, r) for r in range(t, end)])
     if not isinstance(algorithm, BAYESIAN):  # after the forced rounds
         forced = simulation.bandit.n_arms if isinstance(algorithm, ForcedStart) else 0
         return np.array([algorithm.scale(problem, r) if r > forced else 0.0 for r in range(t, end)])
@@ -238,8 +243,8 @@ def table_for(simulation: Simulation, plan: Plan) -> Any:
 
     algorithm: Any = simulation.algorithm
     problem, network = simulation.problem(1), simulation.network
-    if isinstance(algorithm, heard_plan.ALGORITHMS):
-        return heard_plan.table_of(simulation)
+    if isinstance(algorithm, observations_plan.ALGORITHMS):
+        return observations_plan.table_of(simulation)
     if plan.choose == "choose_consensus":
         index = algorithm.index(problem)
         return np.concatenate([[index.shift, index.weight, index.growing], index.slack])

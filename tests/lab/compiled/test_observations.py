@@ -48,7 +48,7 @@ def rounds(bandit, network, algorithm):
     """
     simulation = Simulation(bandit, network, algorithm, HORIZON, SEED, np.array([HORIZON]))
     engine = Engine(simulation)
-    rows = Rows(simulation, engine.plan, range(RUNS), store_width=engine.store_width)
+    rows = Rows(simulation, engine.plan, range(RUNS))
     work, n_rows = Work(rows, len(rows.arms), engine.links.n_words), len(rows.arms)
     problem = simulation.problem(RUNS)
     weights = network.sampler(RUNS)(None)

@@ -1,4 +1,4 @@
-"""Kernels of the rivals that hear: their indices, whom they follow, what they tell and give up."""
+"""Kernels of those who pass observations on: UCB-Network, Follow Your Leader, ComEx, Coop-SE."""
 
 from __future__ import annotations
 

@@ -1,35 +1,11 @@
-"""Kernels of the rivals GosInE and Dist-UCB."""
+"""Kernels of GosInE: neighbours recommend arms, of which each agent keeps a few."""
 
 from __future__ import annotations
 
-import math
-
-from posse.lab.compiled.jit import FAST_KERNEL, KERNEL, helper, kernel, use_wide_vectors, vectorised
-from posse.lab.compiled.kl import FIRST, kl_score
+from posse.lab.compiled.jit import FAST_KERNEL, KERNEL, helper, kernel
+from posse.lab.compiled.kl import FIRST, index_score
 from posse.lab.compiled.random import NETWORK, U64, next_uniform, open_stream, pick_best
 from posse.lab.compiled.signatures import CHOOSE, MERGE
-
-# Where the table keeps its constants: the kind of divergence (below 0: the published index, whose
-# width is sqrt(level / n)) and its sigma; then what each agent has of its own.
-KIND, SIGMA, OWN = range(3)
-
-
-@helper
-def _index(table, mean, count, level, best):
-    """The published index, or that of the family where it reaches the best so far."""
-    if count <= 0.0:
-        return FIRST
-    if table[KIND] < 0.0:
-        return mean + math.sqrt(level / count)
-    return kl_score(int(table[KIND]), table[SIGMA], mean, count, level, best)
-
-
-@vectorised
-def _bounds(scores, z, start, counts, at, level, n_arms):
-    """Published indices, many at a time."""
-    use_wide_vectors()
-    for k in range(U64(0), n_arms):
-        scores[k] = z[start + k] + math.sqrt(level / counts[at + k])
 
 
 @helper
@@ -134,83 +110,9 @@ def choose_gosine(
             k = U64(spare[at])
             count = state[row + k]
             mean = state[row + n_arms + k] / max(count, 1.0)
-            scratch[at] = _index(table, mean, count, level, best)
+            scratch[at] = index_score(table, mean, count, level, best)
             best = max(best, scratch[at])
         chosen = pick_best(
             scratch, U64(0), n_kept, stream, agent, t, first_run + slot, key0, key1
         )  # fmt: skip
         arms[i] = spare[chosen]
-
-
-@kernel(MERGE, seconds=1.5, **FAST_KERNEL)
-def merge_tracking(
-    out, state, offsets, neighbours, weights, links, constants, words,
-    arms, rewards, store, lo, hi, n_agents, n_arms, first_run, t, key0, key1,
-):  # fmt: skip
-    """z <- W z + what one's own sample mean has changed by, m <- max of one's own n and of all m.
-
-    state: z, then m; store: one's own counts and totals, then the sample means of a round ago.
-    """
-    use_wide_vectors()
-    width = U64(2) * n_arms
-    for i in range(lo, hi):
-        agent = i % n_agents
-        row, own = i * width, i * U64(2) * width
-        before = own + width
-        for k in range(U64(0), n_arms):
-            mean = store[own + n_arms + k] / store[own + k]
-            out[row + k] = mean - store[before + k]
-            store[before + k] = mean
-            out[row + n_arms + k] = store[own + k]
-        for e in range(U64(offsets[agent]), U64(offsets[agent + U64(1)])):
-            other, weight = U64(i + U64(neighbours[e])) * width, weights[e]
-            for k in range(U64(0), n_arms):
-                out[row + k] += weight * state[other + k]
-            for k in range(n_arms, width):
-                out[row + k] = max(out[row + k], state[other + k])
-    return True
-
-
-@kernel(CHOOSE, seconds=3.0, **FAST_KERNEL)
-def choose_tracking(
-    state, store, shared, level, table, arms, pivots, eager, close, scratch, spare,
-    stream, lo, hi, n_agents, n_arms, first_run, t, key0, key1,
-):  # fmt: skip
-    """An arm that lags, else the largest index; `merge_tracking` says what is kept where.
-
-    table: after KIND and SIGMA the size of each agent's neighbourhood, itself included.
-    """
-    for i in range(lo, hi):
-        if t <= n_arms:
-            arms[i] = t - U64(1)
-            continue
-        slot = i // n_agents
-        agent = i - slot * n_agents
-        row = i * U64(2) * n_arms
-        own = U64(2) * row
-        if t == n_arms + U64(1):  # the forced rounds are over
-            for k in range(U64(0), n_arms):
-                mean = store[own + n_arms + k] / store[own + k]
-                state[row + k] = mean
-                state[row + n_arms + k] = store[own + k]
-                store[own + U64(2) * n_arms + k] = mean
-        lags = False
-        for k in range(U64(0), n_arms):
-            late = store[own + k] <= state[row + n_arms + k] - n_arms
-            scratch[k] = 1.0 if late else 0.0
-            lags = lags or late
-        if not lags:
-            its_level = level / table[U64(OWN) + agent]
-            if table[KIND] <= 0.0:
-                # the Gaussian index is of the published form, but for its width
-                width = 1.0 if table[KIND] < 0.0 else 2.0 * table[SIGMA] ** 2
-                _bounds(scratch, state, row, store, own, width * its_level, n_arms)
-            else:
-                best, last = -FIRST, U64(arms[i])
-                for nth in range(U64(0), n_arms):
-                    k = (last + nth) % n_arms
-                    scratch[k] = _index(table, state[row + k], store[own + k], its_level, best)
-                    best = max(best, scratch[k])
-        arms[i] = pick_best(
-            scratch, U64(0), n_arms, stream, agent, t, first_run + slot, key0, key1
-        )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Which kernels the rivals that hear need, and the numbers they are given."""
+"""Which kernels the algorithms of `observations` need, and the numbers they are given."""
 
 from __future__ import annotations
 
@@ -46,11 +46,12 @@ def parts_of(simulation: Simulation) -> dict[str, Any]:
     else:
         choose = "choose_heard_width" if _has_width(simulation) else "choose_heard_kl"
         merge = "merge_neighbours" if hops == 1 else "merge_flooding"
-    store = 0
-    if isinstance(algorithm, algorithms.ComEx):
-        store = 2  # whether it tells, and how often it did
+    tells = isinstance(algorithm, algorithms.ComEx)
+    store = 2 if tells else 0  # whether it tells, and how often it did
+    if merge != "merge_neighbours":
+        store = road_width(simulation, hops)
     if eliminates:  # arms given up, twice, and how many it was told of
-        store = 2 * simulation.bandit.n_arms + 1
+        store += 2 * simulation.bandit.n_arms + 1
     return {
         "merge": merge,
         "choose": choose,
@@ -60,6 +61,7 @@ def parts_of(simulation: Simulation) -> dict[str, Any]:
         "rate": 1.0,
         "hops": hops,
         "store_width": store,
+        "counts_messages": tells or eliminates,
     }
 
 
@@ -75,7 +77,7 @@ def level_of(simulation: Simulation, t: int) -> float:
 
 
 def table_of(simulation: Simulation) -> FloatArray:
-    """The constants that the choice takes; see `heard`."""
+    """The constants that the choice takes; see `observations`."""
     algorithm: Any = simulation.algorithm
     if isinstance(algorithm, algorithms.CoopSE):
         return np.array([depth_of(simulation, None), algorithm.width(simulation.problem(1))])
@@ -90,6 +92,11 @@ def table_of(simulation: Simulation) -> FloatArray:
 def depth_of(simulation: Simulation, hops: int | None) -> int:
     """How many rounds a store of observations keeps."""
     return int(distances(simulation.network, hops)[2][-1]) + 1
+
+
+def road_width(simulation: Simulation, hops: int | None) -> int:
+    """The numbers of each agent, its arms and rewards, that are on their way to others."""
+    return 2 * depth_of(simulation, hops)
 
 
 def _kl_of(simulation: Simulation) -> tuple[int, float] | None:
