@@ -1,9 +1,11 @@
 """`posse arena`: a table, a page, strangers, and mistakes in one line."""
 
+import errno
 import json
 
 import pytest
 
+from posse import Result
 from posse.lab.work import workers
 
 from .calling import posse, said
@@ -81,6 +83,32 @@ def test_a_stranger_is_ranked_and_told_what_it_cannot_play(folder, capsys):
     (row,) = [row for row in report["standings"] if row["algorithm"] == "First"]
     assert row["instances"] == 1
     assert row["numbers_sent"] is None
+
+
+def test_a_stranger_that_ends_python_is_told_of(folder, capsys):
+    (folder / "mine_for_arena.py").write_text(
+        MINE.replace('RuntimeError("tired of it")', "SystemExit(3)")
+    )
+    code, out, err = said(capsys, "arena", "mine_for_arena.py:First", *TINY)
+    assert code == 0, err
+    told = " ".join(out.split())
+    assert "First did not play instance 16: failed while it played: PartFailed: SystemExit" in told
+    (folder / "leaves.py").write_text("raise SystemExit(1)")
+    code, _, err = said(capsys, "arena", "leaves.py:First", *TINY)
+    assert code == 2
+    assert "leaves.py:First cannot be imported: SystemExit: 1" in err
+
+
+def test_a_full_disk_is_no_fault_of_the_players(capsys, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    alone = [word if word != "isolated TS" else "dec-TS" for word in TINY]
+    assert said(capsys, "arena", *alone)[0] == 0
+    monkeypatch.setattr(Result, "save", full)
+    code, _, err = said(capsys, "arena", *TINY)
+    assert code == 2
+    assert "cannot be written to: No space left on device" in err
 
 
 def test_the_full_form_says_how_long_it_will_take(capsys):

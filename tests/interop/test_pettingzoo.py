@@ -310,6 +310,14 @@ def test_every_agent_must_act():
         env.step({"agent_0": 1})
 
 
+@pytest.mark.parametrize("actions", [None, [0] * 5, 3])
+def test_actions_that_are_no_dict_are_refused(actions):
+    env = parallel_env(GAUSSIAN, CYCLE, horizon=3)
+    env.reset(seed=1)
+    with pytest.raises(ValueError, match="actions must be a dict of agent to arm, got"):
+        env.step(actions)
+
+
 def test_means_for_some_runs_only_are_not_played_beyond_them():
     env = parallel_env(posse.Bandit.gaussian([[0.5, 0.1], [0.2, 0.3]]), CYCLE, horizon=5)
     env.reset(seed=1)

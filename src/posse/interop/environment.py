@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import secrets
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -87,8 +88,10 @@ class BanditEnv(ParallelEnv[str, Observation, int]):  # type: ignore[misc]
         """Play a round; at the horizon all agents are truncated."""
         if not self.agents:
             raise ValueError("no run is being played: call reset() first")
+        if not isinstance(actions, Mapping):
+            raise ValueError(f"actions must be a dict of agent to arm, got {checks.shown(actions)}")
         if set(actions) != set(self.agents):
-            odd = sorted(set(actions) ^ set(self.agents))
+            odd = sorted(set(actions) ^ set(self.agents), key=str)
             raise ValueError(f"actions must have one for each of the agents, see {odd[0]!r}")
         n_arms = self._simulation.bandit.n_arms
         arms = np.array([[arm_of(agent, actions[agent], n_arms) for agent in self.agents]])

@@ -32,7 +32,7 @@ def rehearse(label: str, simulation: Simulation, runs: range) -> None:
         reference.simulate_block(short, runs, lambda steps: None, rounds)
     except ValueError:
         raise  # a sentence already
-    except Exception as error:  # whatever a user's part may raise
+    except (Exception, SystemExit) as error:  # whatever a user's part may raise
         raise ValueError(
             f"{label} failed in its first {rounds} rounds: {type(error).__name__}: {error}"
         ) from error

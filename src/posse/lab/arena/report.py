@@ -191,6 +191,11 @@ def notes(arena: Arena, outcomes: Sequence[_Outcome]) -> list[str]:
         "Lai-Robbins over N is a limit for long horizons: at a finite one regret may lie below.",
         "centralized TS hears everything at once and is no decentralized algorithm: not ranked.",
     ]
+    if runs < 1000:
+        found.append(
+            "What goes wrong once in hundreds of runs is in no interval unless a run met it: who "
+            "fails rarely but badly looks better here than it is, beyond what 5% allows for."
+        )
     if any(len({s.engine for s in outcome.scores.values()}) > 1 for outcome in outcomes):
         found.append(
             "Some algorithms have no compiled kernel: between engines runs share means and graphs "

@@ -20,7 +20,7 @@ from posse.lab.results import Result
 from posse.lab.work.completing import complete
 from posse.lab.work.executors import WorkersLost
 from posse.lab.work.jobs import Job
-from posse.lab.work.part_store import PartStore
+from posse.lab.work.part_store import NotKept, PartStore
 from posse.lab.work.workers import WorkersDiffer
 
 # The quick form, which takes minutes: runs, rounds of an instance, and agent-rounds of a run.
@@ -125,7 +125,7 @@ class Arena:
             some = {k: job for k, job in self.jobs.items() if self.players[k[1]].is_yours == yours}
             try:
                 finish(list(some.values()))
-            except (WorkersDiffer, WorkersLost):  # which is no fault of theirs
+            except (WorkersDiffer, WorkersLost, NotKept):  # which is no fault of theirs
                 raise
             except Exception:  # whatever one of them raised: which, is found one by one
                 for key, job in some.items():
@@ -136,7 +136,7 @@ class Arena:
     ) -> None:
         try:
             finish([job])
-        except (WorkersDiffer, WorkersLost):
+        except (WorkersDiffer, WorkersLost, NotKept):
             raise
         except Exception as error:
             if key[1] == REFERENCE:

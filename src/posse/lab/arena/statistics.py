@@ -73,6 +73,7 @@ class LogRatio(NamedTuple):
 
     value: float
     variance: float
+    runs: int  # that it was estimated from
 
 
 def log_ratio(a: FloatArray, b: FloatArray) -> LogRatio | None:
@@ -82,17 +83,25 @@ def log_ratio(a: FloatArray, b: FloatArray) -> LogRatio | None:
         return None
     moves = a / mean_a - b / mean_b
     variance = float(moves.var(ddof=1) / len(moves)) if len(moves) > 1 else np.nan
-    return LogRatio(float(np.log(mean_a / mean_b)), variance)
+    return LogRatio(float(np.log(mean_a / mean_b)), variance, len(moves))
 
 
 def mean_log_ratio(ratios: Sequence[LogRatio]) -> tuple[Estimate[float], float]:
-    """Average log-ratios of independent instances: normal interval and p-value of no difference."""
-    from scipy.special import ndtr, ndtri
+    """Average log-ratios of independent instances: its interval and p-value of no difference.
+
+    By Student's t with Satterthwaite's degrees of freedom: a few instances of few runs know their
+    variances badly, and a normal law would claim far too much.
+    """
+    from scipy.special import stdtr, stdtrit
 
     value = float(np.mean([ratio.value for ratio in ratios]))
-    error = float(np.sqrt(sum(ratio.variance for ratio in ratios))) / len(ratios)
-    margin = float(ndtri(0.975)) * error
-    p = float(2 * ndtr(-abs(value) / error)) if error > 0 else float(value == 0)
+    variance = sum(ratio.variance for ratio in ratios)
+    error = float(np.sqrt(variance)) / len(ratios)
+    if not error > 0:  # nan where there is but one run
+        return Estimate(value, error, value - error, value + error), float(value == 0)
+    freedom = variance**2 / sum(ratio.variance**2 / (ratio.runs - 1) for ratio in ratios)
+    margin = float(stdtrit(freedom, 0.975)) * error
+    p = float(2 * stdtr(freedom, -abs(value) / error))
     return Estimate(value, error, value - margin, value + margin), p
 
 

@@ -76,7 +76,7 @@ def _imported(text: str, place: str) -> Any:
     importlib.invalidate_caches()
     try:
         found = importlib.import_module(module)
-    except Exception as error:  # whatever a module may raise
+    except (Exception, SystemExit) as error:  # whatever a module may raise
         raise ValueError(f"{text} cannot be imported: {_said(error)}") from error
     if file.suffix == ".py" and Path(found.__file__ or "").resolve() != file.resolve():
         raise ValueError(f"{text}: another module is called {module!r} already, rename {file.name}")
@@ -92,11 +92,11 @@ def _algorithm(text: str, module: Any, path: str) -> Any:
         return found
     try:
         return found()
-    except Exception as error:  # whatever its constructor may raise
+    except (Exception, SystemExit) as error:  # whatever its constructor may raise
         raise ValueError(
             f"{text} cannot be made without arguments: {_said(error)}; name an instance instead"
         ) from error
 
 
-def _said(error: Exception) -> str:
+def _said(error: BaseException) -> str:
     return " ".join(f"{type(error).__name__}: {error}".split())

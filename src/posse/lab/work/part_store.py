@@ -33,6 +33,10 @@ DAMAGED = ".damaged"
 _ABANDONED = 3600.0
 
 
+class NotKept(ValueError):
+    """A folder that cannot be written to, as on a full disk: no fault of what was computed."""
+
+
 @dataclass
 class PartStore:
     """Results of jobs on disk; `notes` collects what went wrong with stored ones."""
@@ -130,8 +134,8 @@ class PartStore:
     def _place(self, job: Job) -> Path:
         return self.folder / digest(job)
 
-    def _refusal(self, error: OSError) -> ValueError:
-        return ValueError(
+    def _refusal(self, error: OSError) -> NotKept:
+        return NotKept(
             f"{self.folder} cannot be written to: {error.strerror or error}; "
             "parts that are there already are kept"
         )

@@ -63,7 +63,10 @@ def _play(part: Part, simulation: Simulation) -> tuple[Block, float]:
             raise KeyboardInterrupt
 
     start = time.perf_counter()
-    block = play_some(simulation, part.runs, part.threads, go_on, part.engine)
+    try:
+        block = play_some(simulation, part.runs, part.threads, go_on, part.engine)
+    except SystemExit as error:  # of a user's part, which would end us without a word
+        raise PartFailed(f"SystemExit: {error}") from error
     return block, time.perf_counter() - start
 
 
