@@ -179,8 +179,9 @@ def notes(arena: Arena, outcomes: Sequence[_Outcome]) -> list[str]:
     runs = arena.form.runs
     found = [
         "Regret is pseudo-regret per agent at the horizon; forced pulls are charged.",
-        f"Differences are to {REFERENCE}, paired run by run (Student's t); verdicts hold together "
-        "at 5% after Holm's correction over all differences to it in this report.",
+        f"Differences are to {REFERENCE}, paired run by run; verdicts are Student's t at 5% after "
+        "Holm's correction over all differences to it in this report. Between equals that keeps "
+        "its 5%; where one of two fails rarely but badly, claims come more often than that.",
         "The rank on an instance is 1 + the algorithms that are better beyond doubt (paired, "
         "Holm's correction over all pairs of the instance): equal ranks are undecided, and who "
         "varies much may rank before somebody with less regret. Read ranks beside intervals.",
