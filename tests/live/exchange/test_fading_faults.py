@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, rule, run_state_machine_as_test
 
 from posse.live.exchange import Flows, Origins
-from posse.live.exchange.epochs import AHEAD, shifted
+from posse.live.exchange.epochs import shifted
 from posse.live.exchange.ledger import minus, plus, total
 
 from .drift import DriftingWorld
@@ -65,8 +65,7 @@ class FadingFlows(FadingFaults):
             assert world.level() == own
         if not (self.died or self.rolled_back):
             assert world.level() == world.truth_in(epoch)
-        # who slept for two epochs refuses what is ahead of it until its next tick
-        assert set(world.all_refusals()) <= {AHEAD}
+        assert not world.all_refusals()
 
 
 class FadingOrigins(FadingFaults):
@@ -102,8 +101,7 @@ class FadingOrigins(FadingFaults):
             for mine, true in zip(held.get(arm, (0, 0)), left.get(arm, (0, 0)), strict=True):
                 assert mine <= true + rounding
                 assert self.rolled_back or self.died or mine >= true - rounding
-        # who slept for two epochs refuses what is ahead of it until its next tick
-        assert set(world.all_refusals()) <= {AHEAD}
+        assert not world.all_refusals()
 
 
 class World0:
