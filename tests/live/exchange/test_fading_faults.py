@@ -104,6 +104,21 @@ class FadingOrigins(FadingFaults):
         assert not world.all_refusals()
 
 
+@pytest.mark.parametrize("exchange", [Flows, Origins])
+def test_who_slept_for_two_epochs_takes_what_comes(exchange):
+    world = DriftingWorld(exchange, 2)
+    awake, asleep = world.agents
+    world.link(awake, asleep)
+    world.settle(rounds=4)
+    world.pass_epoch()
+    world.pass_epoch()
+    world.tick(awake)
+    world.observe(awake)
+    world.tick(awake)
+    world.deliver_all()
+    assert not world.all_refusals()
+
+
 class World0:
     agents = {}  # noqa: RUF012
 

@@ -188,8 +188,7 @@ class Origins:
 
     def tick(self, now: float) -> Outgoing:
         """To each neighbour the entries it has not acknowledged, and now and then a digest."""
-        if self._epochs.move(now):
-            self._fade()
+        self._follow(now)
         # then this may be a copy of a process that went on elsewhere
         if any([self._jumps.at(now), self._by_clock.at(self._clock())]):
             self._own.close()
@@ -209,8 +208,14 @@ class Origins:
         ours_first = sorted(self._fingerprints, key=lambda each: each != self.fingerprint)
         return self._examiner.examine(message, ours_first)
 
+    def _follow(self, now: float) -> None:
+        """Time goes on, and evidence fades with it."""
+        if self._epochs.move(now):
+            self._fade()
+
     def receive(self, peer: str, message: object, now: float) -> Outgoing:
         """Keep what is newer, and acknowledge what came; the message may have been examined."""
+        self._follow(now)  # or who slept for two epochs would refuse what is ahead of its last tick
         examined = message if isinstance(message, Examined) else self.examine(message)
         if not isinstance(examined, Examined):
             self.refusals["no message of origins"] += 1
