@@ -20,6 +20,7 @@ from posse.live.founding import arm_names, checked_options, evidence_of, exchang
 from posse.live.shares import Shares
 from posse.live.showing import ArmStatus as ArmStatus
 from posse.live.showing import Showing
+from posse.live.site_map import SiteMap, site_map
 from posse.live.site_reading import Differences, Sharing, SiteReading
 from posse.live.verdicts import Judge, Judgement, Stop
 from posse.policies.policy import Policy
@@ -172,6 +173,11 @@ class Agent:
                 return None
             reading, table = self._reading, self._reading.table()
         return reading.sharing(table)
+
+    def site_map(self, lock: AbstractContextManager[Any] | None = None) -> SiteMap:
+        """What each site saw of every arm, and where one differs; lock: as in `arms`."""
+        lock = nullcontext() if lock is None else lock
+        return site_map(self._evidence, self.exchange, self.arm_names, self._reading, lock)
 
     @property
     def differences(self) -> Differences:

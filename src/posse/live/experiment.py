@@ -28,6 +28,7 @@ from posse.live.lateness import Lateness
 from posse.live.shares import Shares
 from posse.live.silence import Kept, Mode
 from posse.live.silence import Silence as Silence
+from posse.live.site_map import SiteMap
 from posse.live.store import Conflict, DecisionRecord, Late, Outcome, Store, Unknown, Void
 from posse.live.store.offers import ARMS, Offers, packed
 from posse.live.verdicts import NO_STOP, Judgement
@@ -248,6 +249,10 @@ class Experiment:
             "loss_alone": None if gained is None else gained.loss_alone,
             "loss_shared": None if gained is None else gained.loss_shared,
         }
+
+    def site_map(self) -> SiteMap:
+        """What each site saw of every arm, where one differs, and what sharing gained it."""
+        return self.agent.site_map(self._lock)
 
     def verdict(self) -> Judgement:
         """Whether the experiment may stop; `Unknown` without `stop`."""

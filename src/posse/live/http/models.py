@@ -212,6 +212,38 @@ class SitesAnswer(Struct):
     loss_shared: float | None
 
 
+class SiteArmAnswer(Struct):
+    """Closed decisions of one site for one arm, and their mean reward."""
+
+    pulls: float
+    mean: float | None
+
+
+class SiteAnswer(Struct):
+    """One site; what it holds of the leading arm is worth `gain` times its own decisions."""
+
+    arms: dict[str, SiteArmAnswer]
+    gain: float | None
+
+
+class ApartAnswer(Struct):
+    """Where a site differs from the others beyond chance."""
+
+    site: str
+    arm: str
+    higher: bool
+    elsewhere: float
+
+
+class SiteMapAnswer(Struct):
+    """Every site, this one first; why: the reason if nobody knows, as under flows."""
+
+    sites: dict[str, SiteAnswer]
+    apart: list[ApartAnswer]
+    left_out: int
+    why: str | None
+
+
 class ExperimentAnswer(Struct):
     """One experiment: its arms, how many decisions since the start, and what operators set.
 
@@ -266,6 +298,24 @@ class ReloadAnswer(Struct):
     """What changed, in one sentence."""
 
     changed: str
+
+
+class CallerAnswer(Struct):
+    """Whether who asks may give orders, and whether anybody may."""
+
+    operator: bool
+    takes_orders: bool
+
+
+class PageAnswer(Struct):
+    """What the page shows: the time of the agent, and its sections by name.
+
+    Each is as the route of its name answers (arms, controls, verdict, books, sites, network), or of
+    the page's own: agent, experiment, past.
+    """
+
+    now: float
+    sections: dict[str, Any]
 
 
 class StatusAnswer(Struct):

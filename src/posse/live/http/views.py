@@ -28,6 +28,11 @@ def evidence(experiment: Experiment) -> Any:
     return experiment.evidence()
 
 
+def sites(experiment: Experiment) -> Any:
+    """What each site saw of every arm."""
+    return experiment.site_map()
+
+
 def network(node: Node) -> Any:
     """The neighbours, and what was refused and why."""
     return node.network()
@@ -35,10 +40,11 @@ def network(node: Node) -> Any:
 
 def experiments(node: Node) -> Any:
     """The experiments by name."""
-    return ExperimentsAnswer({name: _shown(each) for name, each in node.experiments.items()})
+    return ExperimentsAnswer({name: shown(each) for name, each in node.experiments.items()})
 
 
-def _shown(experiment: Experiment) -> ExperimentAnswer:
+def shown(experiment: Experiment) -> ExperimentAnswer:
+    """One experiment: its arms, its counts, and what operators set."""
     counts, controls = experiment.counts, experiment.controlled()
     return ExperimentAnswer(
         arms=list(experiment.agent.arm_names),
