@@ -84,9 +84,8 @@ def site_map(
     powers = len(evidence.powers)  # then come the closed ones, and the count of these
     pulls, totals = values[..., 2 * powers], values[..., powers] * evidence.scale  # (N, K)
     names = list(ledgers)
-    order = sorted(
-        range(len(names)), key=lambda i: (names[i] != exchange.identity, -pulls[i].sum())
-    )
+    own = exchange.identity
+    order = sorted(range(len(names)), key=lambda i: (names[i] != own, -pulls[i].sum()))
     gains: list[float | None] = [None] * len(names)
     if table is not None and len(names) > 1:
         gains = _gains(evidence, reading, table)
@@ -124,25 +123,32 @@ def _gains(evidence: Evidence, reading: SiteReading, table: Table) -> list[float
         return np.asarray(family.mean_quantile(belief, 0.975) - family.mean_quantile(belief, 0.025))
 
     ratio = (width(alone) / width(shared)) ** 2
-    saw = np.abs(closed[:, :, leader]).sum(axis=0) > 0
-    return [
-        float(r) if some and np.isfinite(r) else None for r, some in zip(ratio, saw, strict=True)
-    ]
+    known = np.isfinite(ratio) & (np.abs(closed[:, :, leader]).sum(axis=0) > 0)
+    return [float(each) if ok else None for each, ok in zip(ratio, known, strict=True)]
 
 
 def _apart(
     evidence: Evidence, names: Sequence[str], arm: str, pulls: FloatArray, totals: FloatArray
 ) -> list[Apart]:
-    """The sites that make an arm differ: each against all others, by the variance of a reward."""
-    others = pulls.sum() - pulls
-    able = (pulls > 0) & (others > 0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        elsewhere = (totals.sum() - totals) / others
-        pooled = np.array([totals.sum() / pulls.sum()])
+    """The sites that make an arm differ: the farthest from all others, then of the rest again.
+
+    Else one site that is far off would make the others look as if they were, too.
+    """
+    found: list[Apart] = []
+    rest = [i for i in range(len(names)) if pulls[i] > 0]
+    while len(rest) > 1:
+        n, total = pulls[rest], totals[rest]
+        others = n.sum() - n
+        elsewhere = (total.sum() - total) / others
+        pooled = np.array([total.sum() / n.sum()])
         variance = float(ability(evidence.family, "variance")(pooled)[0])
-        errors = (totals / pulls - elsewhere) / np.sqrt(variance * (1 / pulls + 1 / others))
-    errors = np.where(able & np.isfinite(errors), errors, 0.0)
-    return [
-        Apart(names[i], arm, bool(errors[i] > 0), float(elsewhere[i]))
-        for i in np.flatnonzero(np.abs(errors) > APART)
-    ]
+        if not variance > 0:
+            break
+        errors = (total / n - elsewhere) / np.sqrt(variance * (1 / n + 1 / others))
+        farthest = int(np.argmax(np.abs(errors)))
+        if abs(errors[farthest]) < APART:
+            break
+        higher = bool(errors[farthest] > 0)
+        found.append(Apart(names[rest[farthest]], arm, higher, float(elsewhere[farthest])))
+        del rest[farthest]
+    return found

@@ -101,10 +101,14 @@ class Guard:
             raise Refusal(413, "too large", TOO_LARGE)
         return b"".join(parts)
 
-    @property
-    def takes_orders(self) -> bool:
-        """Whether there are operators at all."""
-        return self._operator_token is not None
+    def admits(self, scope: Scope) -> bool:
+        """Whether a request brings what others are refused for not bringing."""
+        try:
+            if self._token is not None:
+                self._check_token(scope)
+        except Refusal:
+            return False
+        return True
 
     def is_operator(self, scope: Scope) -> bool:
         """Whether a request brings the operators' token; the application's does not suffice."""
@@ -113,7 +117,7 @@ class Guard:
 
     def check_operator(self, scope: Scope) -> None:
         """Refuse who is no operator."""
-        if not self.takes_orders:
+        if self._operator_token is None:
             raise Refusal(403, "operators only", NO_OPERATORS)
         if not self.is_operator(scope):
             raise Refusal(401, "operators only", NO_OPERATOR, _ASK)

@@ -56,8 +56,9 @@ class Interface:
             return
         began = perf_counter()
         page = self._table.routes is ROUTES and is_asset(scope["path"])
+        public = page or scope["path"] in PUBLIC
         try:
-            body = await self._guard.admit(scope, receive, public=page)
+            body = await self._guard.admit(scope, receive, public)
         except Refusal as refusal:
             self._traffic.refused.add(refusal.reason)
             await refuse(receive, send, refusal)
@@ -120,8 +121,9 @@ class Interface:
             about = self._node.experiment(name) if route.of_experiment else self._reload
             return await self._in_thread(self._viewers, route.order, about, given)
         if route.name == "caller":
-            guard = self._guard
-            return in_json(CallerAnswer(guard.is_operator(scope), guard.takes_orders))
+            admitted = self._guard.admits(scope)
+            known = list(self._node.experiments) if admitted else []
+            return in_json(CallerAnswer(admitted, self._guard.is_operator(scope), known))
         if route.name == "page":
             sections = self.streams.sections(self._node.experiment(name))
             return await self._in_thread(self._viewers, _page, sections)
@@ -177,6 +179,7 @@ def _page(sections: Sections) -> Answer:
 
 
 OPENAPI = Route("GET", "/openapi.json", "openapi", "This document.", dict[str, Any])
+PUBLIC = frozenset(route.path for route in ROUTES if route.public)
 REASONS = {404: "unknown", 409: "conflict", 422: "wrong field"}
 
 

@@ -301,10 +301,11 @@ class ReloadAnswer(Struct):
 
 
 class CallerAnswer(Struct):
-    """Whether who asks may give orders, and whether anybody may."""
+    """What who asks may do: see numbers, give orders; and the experiments that it may see."""
 
+    admitted: bool
     operator: bool
-    takes_orders: bool
+    experiments: list[str]
 
 
 class PageAnswer(Struct):

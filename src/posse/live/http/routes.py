@@ -31,6 +31,7 @@ class Route:
     view: Callable[..., Any] | None = None
     order: Callable[..., Any] | None = None
     stream: bool = False
+    public: bool = False  # without a token
 
 
 WRITES = (409, 503)
@@ -103,8 +104,8 @@ ROUTES = (
         str, statuses=(503,), of_experiment=True, stream=True,
     ),
     Route(
-        "GET", "/v1/caller", "caller", "What who asks may do: whether it brings operators' token.",
-        models.CallerAnswer,
+        "GET", "/v1/caller", "caller", "What who asks may do, by its token; needs none.",
+        models.CallerAnswer, public=True,
     ),
     Route(
         "POST", "/v1/pin", "pin", "For operators: play this arm only.",
