@@ -1,6 +1,6 @@
-"""Two weeks of a shop with five sites, played fast: real agents, stores and messages, a made-up clock.
+"""Two weeks of a shop with five sites, played fast: real agents on a made-up clock.
 
-python -m screenshots.shop    # serves the agent of berlin until Ctrl-C
+`python -m screenshots.shop` serves the agent of berlin until Ctrl-C.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from posse import checks
 from posse.families.family import Family
 from posse.live.beliefs import Beliefs, Subset
 from posse.live.choosing import Choice, Chooser
+from posse.live.exchange.ledger import Ledger
 from posse.live.exchange.seam import Outgoing
 from posse.live.founding import arm_names, checked_options, evidence_of, exchange_of, spelled
 from posse.live.shares import Shares
@@ -257,6 +258,17 @@ class Agent:
     def check_reward(self, reward: float) -> None:
         """Refuse what cannot be a reward, in one sentence."""
         self._evidence.check_reward(reward)
+
+    def pulls(self, ledger: Ledger) -> float:
+        """How many pulls, open ones included, the evidence of all arms counts."""
+        return sum(map(self._evidence.count, ledger.values()))
+
+    def tally(self, quanta: Sequence[int]) -> tuple[float, float, float]:
+        """Pulls, of which closed, and the sum of the rewards of these; no quanta: of no pull."""
+        if not quanta:
+            return 0.0, 0.0, 0.0
+        evidence = self._evidence
+        return evidence.count(quanta), evidence.closed_count(quanta), self.reward_sum(quanta)
 
     def reward_sum(self, quanta: Sequence[int]) -> float:
         """The sum of the rewards of closed decisions of which these quanta are the evidence."""

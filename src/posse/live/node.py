@@ -26,6 +26,7 @@ from posse.live.experiment import DEFAULT as DEFAULT
 from posse.live.experiment import Experiment
 from posse.live.experiment import Silence as Silence
 from posse.live.inbox import Inbox, Limits
+from posse.live.past import Kind
 from posse.live.store import DecisionRecord, Outcome, Store, StoreError, Unknown
 from posse.live.transport import Receive, Transport
 from posse.live.wire import Codec, WireError
@@ -112,6 +113,8 @@ class Node:
         for each in self.experiments.values():
             each.counts.whole = self.counts
             each.connect(neighbours)
+            if each.resumed:
+                each.past.note("restart", f"{name} was started again")
 
     @property
     def listener(self) -> Receive:
@@ -194,7 +197,7 @@ class Node:
         if self.reloading is None:
             raise ValueError("this node was not made of settings: restart it with others")
         said = self.reloading.take(settings)
-        log.warning("%s reloaded its settings: %s", self.name, said)
+        self._say("settings", f"{self.name} reloaded its settings: {said}")
         return said
 
     def take_over(
@@ -232,6 +235,7 @@ class Node:
             try:
                 self._send(each.name, each.tick(now, older), now)
                 self._send(each.name, each.tick_controls(self.neighbours, now), now)
+                each.past.turn(now)
             except StoreError as error:
                 failed = error
             except Exception:
@@ -306,8 +310,8 @@ class Node:
                 if failing:
                     log.warning("the store is written again")
                     failing = False
-                for sentence in absences.look(self.transport.connected(), time.monotonic()):
-                    log.warning("%s", sentence)
+                for sentence, advice in absences.look(self.transport.connected(), time.monotonic()):
+                    self._say("partition", sentence, advice)
             except StoreError as error:  # such as a full disk: try again later
                 self.failures.add("tick")
                 if not failing:  # once: the log may be on the same disk
@@ -353,6 +357,12 @@ class Node:
                     if not self.failures["send"]:
                         log.warning("a message to %s was not sent: %s", peer, error)
                     self.failures.add("send")
+
+    def _say(self, kind: Kind, sentence: str, advice: str = "") -> None:
+        """Log what concerns the agent as a whole, and keep it in the past of every experiment."""
+        log.warning("%s%s", sentence, advice)
+        for each in self.experiments.values():
+            each.past.note(kind, sentence)
 
     def _bug(self, doing: str, experiment: Experiment) -> None:
         """Note a fault of ours in one experiment, which must not end the others."""

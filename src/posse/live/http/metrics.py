@@ -139,6 +139,8 @@ def _experiments(node: Node, traffic: Traffic) -> Iterator[str]:
     for key, (name, help_) in COUNTS.items():
         samples = [({"experiment": e}, each.counts[key]) for e, each in experiments.items()]
         yield _metric(name, help_, samples)
+    kept = [({"experiment": e}, each.counted) for e, each in experiments.items()]
+    yield _metric("decisions_counted", "Decisions counted as evidence here, ever.", kept)
     waiting = [({"experiment": e}, x.store.open_decisions()) for e, x in experiments.items()]
     yield _metric("open_decisions", "Decisions whose reward is not final.", waiting)
     yield from _lateness(experiments)

@@ -6,6 +6,8 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from posse.live.past import Kind
+
 ITEMS = 1000  # of one batch
 ID = "7f3c9a51d2e84b06"
 
@@ -193,6 +195,61 @@ class EvidenceAnswer(Struct):
 
     own: dict[str, list[int]]
     held: dict[str, list[int]]
+
+
+class BooksAnswer(Struct):
+    """Decisions counted here, ever, beside the pulls, open ones included, in the evidence.
+
+    counted and own, the pulls in this agent's own entries, are equal unless evidence was lost or a
+    disk was set back. network: the pulls of all agents, as known here (flows: an estimate).
+    """
+
+    counted: int
+    own: float
+    network: float
+
+
+class SeriesAnswer(Struct):
+    """Cumulative, at the times of the history; null where the arm was not known.
+
+    pulls: open ones included; closed: those of them whose reward is final; rewards: their sum.
+    """
+
+    pulls: list[float | None]
+    closed: list[float | None]
+    rewards: list[float | None]
+
+
+class ArmHistoryAnswer(Struct):
+    """Of one arm what was seen at this agent, and what it held of all."""
+
+    here: SeriesAnswer
+    network: SeriesAnswer
+
+
+class EventAnswer(Struct):
+    """Something that happened, in one sentence."""
+
+    time: Annotated[float, Meta(description="in Unix seconds")]
+    kind: Kind
+    text: str
+
+
+class HistoryAnswer(Struct):
+    """What was known over time: a point every so many `seconds`, and last that of the last minute.
+
+    Where nothing was kept, points are missing. expected_loss: what settling for the best arm at
+    that time would have given up on average. fading: with a half-life numbers are not cumulative,
+    but what evidence was worth at each time. events: within the same time, oldest first.
+    """
+
+    scale: Literal["day", "month", "year"]
+    seconds: int
+    times: Annotated[list[int], Meta(description="in Unix seconds, rising")]
+    arms: dict[str, ArmHistoryAnswer]
+    expected_loss: list[float | None]
+    fading: bool
+    events: list[EventAnswer]
 
 
 class SitesAnswer(Struct):

@@ -15,8 +15,9 @@ EXPERIMENT = "/v1/experiments/"  # before the name of one, and then what follows
 class Route:
     """A method and a path, what it takes and gives, and who does the work.
 
-    One of `question` (on the loop, in a turn), `view` (in a thread: it may take long), `order` (the
-    same, for operators only) or `stream` (until who asks hangs up), or the interface itself.
+    One of `question` (on the loop, in a turn), `view` (in a thread: it may take long; given the
+    part in braces, if the path has one), `order` (the same, for operators only) or `stream` (until
+    who asks hangs up), or the interface itself.
     """
 
     method: str
@@ -76,6 +77,17 @@ ROUTES = (
         "GET", "/v1/evidence", "evidence",
         "In whole quanta: what this agent saw itself, and what it holds of all.",
         models.EvidenceAnswer, of_experiment=True, view=views.evidence,
+    ),
+    Route(
+        "GET", "/v1/books", "books",
+        "Decisions counted here beside the pulls in the evidence; 404 with a half-life.",
+        models.BooksAnswer, of_experiment=True, view=views.books,
+    ),
+    Route(
+        "GET", "/v1/history/{scale}", "history",
+        "Pulls and rewards of every arm over time, and what happened: minutes of a day, hours of a "
+        "month, days of a year.",
+        models.HistoryAnswer, of_experiment=True, view=views.history,
     ),
     Route(
         "GET", "/v1/network", "network", "The neighbours, and what was refused and why.",

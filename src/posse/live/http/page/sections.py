@@ -64,7 +64,7 @@ class Sections:
             "books": _Section(experiment.books),
             "sites": _Section(experiment.site_map),
             "network": _Section(node.network),
-            "past": _Section(experiment.newest),
+            "past": _Section(experiment.past.newest),
         }
 
     @property
