@@ -29,7 +29,7 @@ def evidence(experiment: Experiment) -> Any:
 
 
 def network(node: Node) -> Any:
-    """The neighbours, and what was refused and why."""
+    """The neighbours, all agents and links that are known, and what was refused and why."""
     return node.network()
 
 
