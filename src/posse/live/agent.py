@@ -274,6 +274,12 @@ class Agent:
         """The sum of the rewards of closed decisions of which these quanta are the evidence."""
         return self._evidence.reward_sum(self._evidence.closed_part(quanta))
 
+    def own_pulls(self) -> tuple[int, int]:
+        """How many own pulls count, and how many of these are open."""
+        rows = self.exchange.own().values()
+        counted, waiting = map(self._evidence.count, rows), map(self._evidence.open_count, rows)
+        return round(sum(counted)), round(sum(waiting))
+
     def connect(self, peer: str) -> None:
         """Begin to exchange with a neighbour."""
         self.exchange.connect(peer)

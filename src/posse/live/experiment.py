@@ -25,6 +25,7 @@ from posse.live.counts import Counts
 from posse.live.exchange.examine import Sign
 from posse.live.exchange.layouts import DEFAULT as DEFAULT
 from posse.live.exchange.ledger import Ledger
+from posse.live.exchange.origins import Origins
 from posse.live.exchange.seam import NeighbourStatus, Outgoing
 from posse.live.history import History
 from posse.live.lateness import Lateness
@@ -303,6 +304,22 @@ class Experiment:
         """The status of every edge of the exchange."""
         with self._lock:
             return self.agent.exchange.neighbours()
+
+    @property
+    def knows_origins(self) -> bool:
+        """Whether it is known whose evidence is whose."""
+        return isinstance(self.agent.exchange, Origins)
+
+    def pulls_by_origin(self) -> dict[str, int]:
+        """How many pulls of each agent count here (flows: nobody knows)."""
+        with self._lock:
+            return self.agent.exchange.pulls_by_origin()
+
+    def tally(self) -> tuple[str, int, int, int]:
+        """Its name, own pulls that count, open ones of these, and late rewards: for a status."""
+        with self._lock:
+            counted, waiting = self.agent.own_pulls()
+        return self.name, counted, waiting, self.counts["late"]
 
     def known(self) -> frozenset[str]:
         """The agents whose evidence is here (flows: heard of)."""

@@ -4,7 +4,7 @@ import { measure } from "./words.js";
 
 const WINDOWS = { day: 60, month: 24, year: 7 }; // points of a moving mean
 const MOVING = { day: "mean of an hour", month: "mean of a day", year: "mean of a week" };
-const SHARES = { day: 10, month: 6, year: 3 };
+const SHARES = { day: 30, month: 6, year: 3 };
 const SPARK = 72; // points of a sparkline
 
 const before = (i, window) => Math.max(0, i - window);

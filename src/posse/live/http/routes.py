@@ -90,7 +90,8 @@ ROUTES = (
         models.HistoryAnswer, of_experiment=True, view=views.history,
     ),
     Route(
-        "GET", "/v1/network", "network", "The neighbours, and what was refused and why.",
+        "GET", "/v1/network", "network",
+        "The neighbours, all agents and links that are known, and what was refused and why.",
         models.NetworkAnswer, view=views.network,
     ),
     Route(

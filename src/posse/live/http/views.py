@@ -50,7 +50,7 @@ def history(experiment: Experiment, scale: str) -> Any:
 
 
 def network(node: Node) -> Any:
-    """The neighbours, and what was refused and why."""
+    """The neighbours, all agents and links that are known, and what was refused and why."""
     return node.network()
 
 
