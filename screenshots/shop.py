@@ -31,7 +31,7 @@ LINKS = (
 )
 RATES = {"control": 0.13, "big-photo": 0.15, "free-shipping": 0.178, "urgency": 0.11}
 LATER = {"video": 0.1}  # an arm that comes in the second week
-ROME = {"big-photo": 0.235}  # where it works better than elsewhere
+ROME = {"big-photo": 0.215}  # where it works better than elsewhere
 HOURS, HOUR, WINDOW = 14 * 24, 3600.0, 3600.0
 TOKEN = "an operator's secret"
 
@@ -80,11 +80,12 @@ class Shop:
         return from_data({**data, "operators": ["paris"]})
 
     def play(self) -> None:
-        """Two weeks: an hour at a time, the last day minute by minute."""
+        """Two weeks: an hour at a time, the last day three minutes at a time."""
         for hour in range(HOURS):
             self._story(hour)
-            for _ in range(60 if hour >= HOURS - 24 else 1):
-                self._pass(60.0 if hour >= HOURS - 24 else HOUR)
+            steps = 20 if hour >= HOURS - 24 else 1
+            for _ in range(steps):
+                self._pass(HOUR / steps)
 
     def _story(self, hour: int) -> None:
         if hour == 38:

@@ -20,7 +20,7 @@ const ratio = (over, under, least = 1e-9) => over.map((value, i) => (value === n
 const sum = (columns, length) => Array.from({ length }, (_, i) => (columns.every((each) => each[i] === null) ? null : total(columns.map((each) => each[i] ?? 0))));
 
 // A break where the agent did not run: lines must not bridge what nobody knows.
-const gaps = ({ times, seconds }) => times.flatMap((time, i) => (i && time - times[i - 1] > 2.5 * seconds ? [i] : []));
+const gaps = ({ times, seconds }) => times.flatMap((time, i) => (i && time - times[i - 1] > 3.5 * seconds ? [i] : []));
 const broken = (values, places, fill) => {
   const made = values.slice();
   for (const place of places.toReversed()) made.splice(place, 0, fill(place));
