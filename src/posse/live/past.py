@@ -130,8 +130,9 @@ class Past:
         fresh = self._counts["late"] - self._late
         if fresh and not 0 <= now - self._told < HOUR:
             self._late, self._told = self._late + fresh, now
-            rewards = "1 reward was" if fresh == 1 else f"{fresh:,} rewards were"
-            self.note("late", f"{rewards} refused, for the windows of their decisions had closed")
+            few = "1 reward came after its window had closed, and was refused"
+            many = f"{fresh:,} rewards came after their windows had closed, and were refused"
+            self.note("late", few if fresh == 1 else many)
 
     def _note_verdict(self) -> None:
         if self._agent.stop is None:
