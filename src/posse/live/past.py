@@ -145,8 +145,9 @@ class Past:
                 self.note("verdict", text)
 
     def _write_waiting(self) -> None:
-        waiting = list(self._waiting)
-        if waiting:
-            self._store.events.add(waiting)
-            for _ in waiting:
-                self._waiting.popleft()
+        waiting, self._waiting = self._waiting, deque(maxlen=MOST)
+        try:
+            self._store.events.add(list(waiting))
+        except StoreError:
+            self._waiting.extendleft(reversed(waiting))
+            raise
