@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from posse.algorithms import UCBNetwork as UCBNetwork
     from posse.bandits import Bandit as Bandit
     from posse.calibration import calibrated as calibrated
+    from posse.contexts import Contexts as Contexts
     from posse.lab import Comparison as Comparison
     from posse.lab import Result as Result
     from posse.lab import compare as compare
@@ -86,6 +87,7 @@ _ORIGIN = {
     "Centralized": "posse.algorithms",
     "Comparison": "posse.lab",
     "ComEx": "posse.algorithms",
+    "Contexts": "posse.contexts",
     "CoopSE": "posse.algorithms",
     "CoopUCB": "posse.algorithms",
     "CoopUCB2": "posse.algorithms",
