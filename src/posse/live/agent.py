@@ -155,6 +155,13 @@ class Agent:
         """
         return [(choice.arm, choice.probability) for choice in self.choices(wishes)]
 
+    @property
+    def example(self) -> Features | None:
+        """A visit of whom nothing is known; None where nothing ever is."""
+        if self.context is None:
+            return None
+        return Features(np.eye(1, self.context.n_features)[0], (), ())
+
     def choices(
         self,
         wishes: Sequence[Sequence[str] | None],

@@ -18,6 +18,8 @@ PATTERN = r"^[A-Za-z0-9_-][A-Za-z0-9._~:@=+-]{0,199}$"
 NewId = Annotated[str, Meta(pattern=PATTERN + r"(?!\n)")]  # `$` lets a last line break pass
 Arm = Annotated[str, Meta(min_length=1, max_length=1000)]
 Arms = Annotated[list[Arm], Meta(min_length=1, max_length=ITEMS)]
+# values are checked by the schema of the experiment, which names the field that is wrong
+Context = Annotated[dict[str, Any], Meta(description="what is known of the visitor, by name")]
 
 
 class Refused(ValueError):
@@ -29,6 +31,7 @@ class DecisionRequest(Struct, forbid_unknown_fields=True):
 
     decision: NewId | None = None
     allowed: Arms | None = None
+    context: Context | None = None
 
 
 class RewardRequest(Struct, forbid_unknown_fields=True):
