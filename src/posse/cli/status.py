@@ -19,6 +19,8 @@ posse status http://127.0.0.1:8700
 
 posse status http://127.0.0.1:8700 http://127.0.0.1:8701 --experiment checkout
 
+posse status http://127.0.0.1:8700 --context country=de --context returning=true
+
 posse status https://berlin.example.org:8700 --token-file token --watch"""
 
 FIGURES = 58  # columns that all but the names of arms may take, without what is between them
@@ -29,6 +31,10 @@ def status(
     urls: Annotated[list[str], typer.Argument(metavar="URL", help="Where an agent answers.")],
     watch: Annotated[bool, typer.Option("--watch", help="Every second, until Ctrl-C.")] = False,
     experiment: Annotated[str | None, typer.Option(help="This one alone, of several.")] = None,
+    context: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="For visitors of whom this is known."),
+    ] = None,
     token_file: Annotated[
         Path | None, typer.Option("--token-file", help="The file that agent.toml calls http_token.")
     ] = None,
@@ -43,7 +49,8 @@ def status(
         token = None if token_file is None else token_in(token_file)
         # one more attempt, for an agent that is just starting again
         options = {"timeout": 3.0, "attempts": 2, "token": token, "verify": verify}
-        agents = [_Agent(url, experiment, options, open_) for url in urls]
+        at = dict(map(_pair, context or []))
+        agents = [_Agent(url, experiment, at, options, open_) for url in urls]
         if not watch:
             for each in agents:
                 Console().print(_shown(each))
@@ -61,13 +68,38 @@ def status(
                 shown.update(Group(*now), refresh=True)
 
 
+def _pair(text: str) -> tuple[str, str]:
+    """Of NAME=VALUE both."""
+    name, equals, value = text.partition("=")
+    if not (name and equals):
+        raise Mistake(f"--context must be NAME=VALUE, such as country=de, got {text}")
+    return name, value
+
+
+def _value(text: str, field: Any) -> Any:
+    """A value of the command line as the field of a schema needs it; the agent checks it."""
+    if isinstance(field, dict) and "low" in field:
+        try:
+            return float(text)
+        except ValueError:
+            return text
+    is_flag = field == "flag" or (isinstance(field, dict) and "flag" in field)
+    return {"true": True, "false": False}.get(text.lower(), text) if is_flag else text
+
+
 class _Agent:
     """An agent's answers, of one of its experiments or of all."""
 
     def __init__(
-        self, url: str, experiment: str | None, options: dict[str, Any], open_: ExitStack
+        self,
+        url: str,
+        experiment: str | None,
+        context: dict[str, str],
+        options: dict[str, Any],
+        open_: ExitStack,
     ) -> None:
         self._url, self._experiment, self._options, self._open = url, experiment, options, open_
+        self._context = context
         self._clients: dict[str | None, Any] = {}
         self.url = self._of(None).url
 
@@ -79,6 +111,13 @@ class _Agent:
             client = Client(self._url, experiment=experiment, **self._options)
             self._clients[experiment] = self._open.enter_context(client)
         return self._clients[experiment]
+
+    def where(self, experiment: dict[str, Any]) -> str:
+        """For which visitors, in words, where they differ."""
+        if not experiment.get("context"):
+            return ""
+        at = ", ".join(f"{name}={text}" for name, text in self._context.items())
+        return f", {f'at {at}' if at else 'on average'}"
 
     def network(self) -> dict[str, Any]:
         """Its neighbours."""
@@ -100,10 +139,15 @@ class _Agent:
         return {
             name: (
                 {**there.get(name, only), **self._holds(name), "verdict": self._verdict(name)},
-                self._of(name).arms(),
+                self._of(name).arms(self._at(there.get(name, only))),
             )
             for name in chosen
         }
+
+    def _at(self, experiment: dict[str, Any]) -> dict[str, Any] | None:
+        """The context that was asked for, in values of the experiment's schema."""
+        fields = (experiment.get("context") or {}).get("fields", {})
+        return {n: _value(text, fields.get(n)) for n, text in self._context.items()} or None
 
     def _holds(self, experiment: str | None) -> dict[str, Any]:
         """What is pinned and paused; an agent of 0.1 knows no such thing."""
@@ -141,7 +185,7 @@ def _shown(agent: Any) -> Any:
     try:
         tables: list[Any] = []
         for name, (holds, arms) in experiments.items():
-            title = f"arms, as {agent.url} knows them"
+            title = f"arms, as {agent.url} knows them{agent.where(holds)}"
             tables += _arms(arms, holds, title if name is None else f"{name}: {title}")
         return Group(*tables, *_network(network))
     except (LookupError, TypeError, ValueError, AttributeError):
@@ -204,8 +248,18 @@ def _arms(arms: dict[str, dict[str, Any]], holds: dict[str, Any], title: str) ->
             _count(arm["pulls_here"]),
             _count(arm["pulls_in_network"]),
         )
-    said = [*_windows(arms, holds), *_sites(holds.get("sites"))]
+    said = [*_windows(arms, holds), *_odd(holds.get("context")), *_sites(holds.get("sites"))]
     return [Text(title, "italic"), table, *map(Text, said), Text("")]
+
+
+def _odd(context: dict[str, Any] | None) -> Iterator[str]:
+    """Which contexts the schema did not quite know, since the start."""
+    if context is None:
+        return
+    unknown = [f"{name} {_count(n)} unknown" for name, n in context["unknown"].items() if n]
+    clipped = [f"{name} {_count(n)} out of range" for name, n in context["clipped"].items() if n]
+    if unknown or clipped:
+        yield f"contexts: {', '.join(unknown + clipped)}"
 
 
 def _sites(sites: dict[str, Any] | None) -> Iterator[str]:

@@ -356,6 +356,10 @@ class Agent:
             self.features(context)  # which refuses
         return self._showing.arms(nullcontext() if lock is None else lock, context)
 
+    def average(self) -> FloatArray:
+        """The average features of closed decisions in the network, (d,); needs a `context`."""
+        return self._showing.average(self.exchange.evidence())
+
     def verdict(self, lock: AbstractContextManager[Any] | None = None) -> Judgement:
         """Whether the experiment may stop, by closed decisions; needs `stop`.
 

@@ -286,6 +286,14 @@ class Experiment:
         status = self.agent.arms(self._lock, context)
         return {name: asdict(each) for name, each in status.items()}
 
+    def average(self) -> dict[str, float]:
+        """The features of the average visitor, by their columns; none without a schema."""
+        if self.agent.context is None:
+            return {}
+        with self._lock:
+            x = self.agent.average()
+        return dict(zip(self.agent.context.columns[1:], x[1:].tolist(), strict=True))
+
     def sites(self) -> dict[str, Any]:
         """How the evidence of other sites is read, whether they differ, and what sharing gained."""
         found, gained = self.agent.differences, self.agent.sharing(self._lock)

@@ -66,6 +66,12 @@ class StepsRequest(Struct, forbid_unknown_fields=True):
     decide: DecisionRequest | Annotated[list[DecisionRequest], Meta(max_length=ITEMS)] | None = None
 
 
+class ArmsRequest(Struct, forbid_unknown_fields=True):
+    """Name what is known of the visitors that are asked about; the rest is as on average."""
+
+    context: Context
+
+
 class ArmRequest(Struct, forbid_unknown_fields=True):
     """Name an arm."""
 
@@ -358,6 +364,19 @@ class SiteMapAnswer(Struct):
     why: str | None
 
 
+class ContextAnswer(Struct):
+    """What is known of visitors: the fields of agent.toml, and of the average one the features.
+
+    unknown: how many decisions since the start had a category without a column, by field; clipped:
+    a number outside its range.
+    """
+
+    fields: dict[str, Any]
+    average: dict[str, float]
+    unknown: dict[str, int]
+    clipped: dict[str, int]
+
+
 class ExperimentAnswer(Struct):
     """One experiment: its arms, how many decisions since the start, and what operators set.
 
@@ -365,6 +384,7 @@ class ExperimentAnswer(Struct):
     ("count"), or at the end of its window ("wait"). late_rewards were refused since the start as
     their windows had closed, the latest of them so many seconds before; void_rewards as a disk was
     set back. half_life: the seconds after which evidence is worth half; null: it does not fade.
+    context: what decisions are told of visitors; null: nothing.
     """
 
     arms: list[str]
@@ -380,6 +400,7 @@ class ExperimentAnswer(Struct):
     pinned: str | None
     paused: list[str]
     sites: SitesAnswer
+    context: ContextAnswer | None = None
 
 
 class ExperimentsAnswer(Struct):
@@ -441,6 +462,7 @@ class StatusAnswer(Struct):
 
 EXAMPLES: dict[str, list[Any]] = {  # what /openapi.json shows
     "DecisionRequest": [{}, {"decision": ID, "allowed": ["red", "green"]}],
+    "ArmsRequest": [{"context": {"country": "de"}}],
     "RewardRequest": [{"reward": 1.0}],
     "DecisionsRequest": [{"decisions": [{}, {"allowed": ["red", "green"]}]}],
     "RewardsRequest": [{"rewards": [{"decision": ID, "reward": 1.0}]}],
