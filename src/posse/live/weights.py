@@ -20,6 +20,9 @@ class Weights:
     def __init__(self, family: Linear | Logistic, n_arms: int) -> None:
         self._family, d = family, family.features
         self._belief = np.full((d + d * (d + 1) // 2, n_arms), np.nan)
+        rows, columns = np.triu_indices(d)
+        self._matrix = np.empty((d, d), dtype=np.intp)  # where a belief has each of Lambda
+        self._matrix[rows, columns] = self._matrix[columns, rows] = d + np.arange(len(rows))
         self._roots, self._shifts = np.zeros((n_arms, d, d)), np.zeros((n_arms, d))
         self._followed: FloatArray | None = None
 
@@ -28,11 +31,9 @@ class Weights:
         if belief is self._followed:
             return
         (changed,) = (belief != self._belief).any(axis=0).nonzero()
-        if len(changed):
-            shifts, precision = self._family.matrices(belief[:, changed])
-            roots = self._factorised(precision)
-            self._roots[changed] = roots
-            self._shifts[changed] = (roots @ shifts[:, :, None])[:, :, 0]
+        for arm in changed.tolist():
+            root = self._root(belief[self._matrix, arm])
+            self._roots[arm], self._shifts[arm] = root, root @ belief[: len(root), arm]
         self._belief, self._followed = belief, belief
 
     def at(self, x: FloatArray, arm: int | None = None) -> FloatArray:
@@ -43,8 +44,8 @@ class Weights:
         mean = (scaled @ self._shifts[which, :, None])[:, :, 0].T
         return np.stack([mean / variance, 1.0 / variance])
 
-    def _factorised(self, precision: FloatArray) -> FloatArray:
-        """The inverse of a root of each matrix: (A, d, d) -> (A, d, d).
+    def _root(self, precision: FloatArray) -> FloatArray:
+        """The inverse of a root of a matrix: (d, d) -> (d, d).
 
         Evidence adds to the prior's precision in every direction. Where matrices were rounded, as
         evidence fades, or a neighbour lies, it may not: then no direction is known worse than by
@@ -55,4 +56,4 @@ class Weights:
         except np.linalg.LinAlgError:
             values, vectors = np.linalg.eigh(precision)
             values = np.maximum(values, self._family.prior_sd**-2)
-            return np.asarray(vectors.swapaxes(1, 2) / np.sqrt(values)[:, :, None])
+            return np.asarray(vectors.T / np.sqrt(values)[:, None])
