@@ -260,6 +260,11 @@ class Experiment:
         with self._lock:
             return {"own": self.agent.exchange.own(), "held": self.agent.exchange.evidence()}
 
+    def by_origin(self) -> dict[str, Ledger]:
+        """In quanta: what it holds of each agent, its own included; under flows of nobody."""
+        with self._lock:
+            return self.agent.exchange.by_origin()
+
     def neighbours(self) -> dict[str, NeighbourStatus]:
         """The status of every edge of the exchange."""
         with self._lock:

@@ -9,7 +9,7 @@ import socket
 import stat
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -20,10 +20,13 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from posse.live.http.chain import Chain, PathLike
-from posse.live.http.interface import Interface, app, probe_app
+from posse.live.http.guard import Receive, Scope, Send
+from posse.live.http.interface import app, probe_app
 from posse.live.http.protocol import LimitedServer, Limits, limited
 from posse.live.http.traffic import traffic_of
 from posse.live.node import Node
+
+App = Callable[[Scope, Receive, Send], Awaitable[None]]  # ASGI
 
 HOSTS = {"127.0.0.1": "127.0.0.1", "localhost": "127.0.0.1", "::1": "::1"}
 START, STOP = 10.0, 10.0  # seconds
@@ -83,7 +86,7 @@ class Server:
 
     def __init__(
         self,
-        app: Interface,
+        app: App,
         address: str,
         limits: Limits,
         *,
