@@ -10,7 +10,7 @@ def test_an_absence_is_said_once_and_so_is_its_end():
     absences = Absences()
 
     def say(now, **connected):
-        return [sentence.split()[0:2] for sentence in absences.look(connected, now)]
+        return [sentence.split()[0:2] for sentence, _ in absences.look(connected, now)]
 
     assert say(0.0, paris=False, rome=True) == []
     assert say(PATIENCE - 0.1, paris=False, rome=False) == []

@@ -14,18 +14,18 @@ class Absences:
         self._since: dict[str, float] = {}
         self._said: set[str] = set()
 
-    def look(self, connected: Mapping[str, bool], now: float) -> Iterator[str]:
-        """The sentences to log now."""
+    def look(self, connected: Mapping[str, bool], now: float) -> Iterator[tuple[str, str]]:
+        """The sentences to log now, each with what else may help ("": nothing)."""
         for name, here in connected.items():
             if here:
                 self._since.pop(name, None)
                 if name in self._said:
                     self._said.remove(name)
-                    yield f"{name} is connected again"
+                    yield f"{name} is connected again", ""
             elif now - self._since.setdefault(name, now) >= PATIENCE and name not in self._said:
                 self._said.add(name)
                 yield (
-                    f"{name} has not been connected for {PATIENCE:.0f} seconds: does it run, and "
-                    "answer at the address given here? does its certificate have that name and "
-                    "that host? has it this agent among its neighbours?"
+                    f"{name} has not been connected for {PATIENCE:.0f} seconds",
+                    ": does it run, and answer at the address given here? does its certificate "
+                    "have that name and that host? has it this agent among its neighbours?",
                 )

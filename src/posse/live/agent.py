@@ -15,11 +15,13 @@ from posse import checks
 from posse.families.family import Family
 from posse.live.beliefs import Beliefs, Subset
 from posse.live.choosing import Choice, Chooser
+from posse.live.exchange.ledger import Ledger
 from posse.live.exchange.seam import Outgoing
 from posse.live.founding import arm_names, checked_options, evidence_of, exchange_of, spelled
 from posse.live.shares import Shares
 from posse.live.showing import ArmStatus as ArmStatus
 from posse.live.showing import Showing
+from posse.live.site_map import SiteMap, site_map
 from posse.live.site_reading import Differences, Sharing, SiteReading
 from posse.live.verdicts import Judge, Judgement, Stop
 from posse.policies.policy import Policy
@@ -173,6 +175,11 @@ class Agent:
             reading, table = self._reading, self._reading.table()
         return reading.sharing(table)
 
+    def site_map(self, lock: AbstractContextManager[Any] | None = None) -> SiteMap:
+        """What each site saw of every arm, and where one differs; lock: as in `arms`."""
+        lock = nullcontext() if lock is None else lock
+        return site_map(self._evidence, self.exchange, self.arm_names, self._reading, lock)
+
     @property
     def differences(self) -> Differences:
         """Whether sites differ, as of some ticks ago."""
@@ -252,9 +259,26 @@ class Agent:
         """Refuse what cannot be a reward, in one sentence."""
         self._evidence.check_reward(reward)
 
+    def pulls(self, ledger: Ledger) -> float:
+        """How many pulls, open ones included, the evidence of all arms counts."""
+        return sum(map(self._evidence.count, ledger.values()))
+
+    def tally(self, quanta: Sequence[int]) -> tuple[float, float, float]:
+        """Pulls, of which closed, and the sum of the rewards of these; no quanta: of no pull."""
+        if not quanta:
+            return 0.0, 0.0, 0.0
+        evidence = self._evidence
+        return evidence.count(quanta), evidence.closed_count(quanta), self.reward_sum(quanta)
+
     def reward_sum(self, quanta: Sequence[int]) -> float:
         """The sum of the rewards of closed decisions of which these quanta are the evidence."""
         return self._evidence.reward_sum(self._evidence.closed_part(quanta))
+
+    def own_pulls(self) -> tuple[int, int]:
+        """How many own pulls count, and how many of these are open."""
+        rows = self.exchange.own().values()
+        counted, waiting = map(self._evidence.count, rows), map(self._evidence.open_count, rows)
+        return round(sum(counted)), round(sum(waiting))
 
     def connect(self, peer: str) -> None:
         """Begin to exchange with a neighbour."""

@@ -16,25 +16,33 @@ from dataclasses import asdict
 from typing import Any
 
 from posse.live.agent import Agent
+from posse.live.books import Books
 from posse.live.choosing import Choice
+from posse.live.control.changes import changes
 from posse.live.control.controls import FORGED, Control, ControlMessage, Controls
 from posse.live.control.vouching import Vouch
 from posse.live.counts import Counts
 from posse.live.exchange.examine import Sign
 from posse.live.exchange.layouts import DEFAULT as DEFAULT
 from posse.live.exchange.ledger import Ledger
+from posse.live.exchange.origins import Origins
 from posse.live.exchange.seam import NeighbourStatus, Outgoing
+from posse.live.history import History
 from posse.live.lateness import Lateness
+from posse.live.past import Past
 from posse.live.shares import Shares
 from posse.live.silence import Kept, Mode
 from posse.live.silence import Silence as Silence
+from posse.live.site_map import SiteMap
 from posse.live.store import Conflict, DecisionRecord, Late, Outcome, Store, Unknown, Void
+from posse.live.store.events import Event
 from posse.live.store.offers import ARMS, Offers, packed
 from posse.live.verdicts import NO_STOP, Judgement
 
 log = logging.getLogger(__name__)
 
 CONTROLS = "controls"  # under which the store keeps them
+ALIKE_AGAIN = "sites are no longer found to differ"
 
 Wish = tuple[str | None, Sequence[str] | None]  # the id, or one is drawn; the arms allowed, or all
 
@@ -69,6 +77,8 @@ class Experiment:
         self._offers = Offers(store.kept(ARMS))
         self._keep_arms(agent.arm_names)
         self._offers.use(agent.arm_names)
+        self.past = Past(agent, store, self._offers, self.counts, self._lock, clock)
+        self.past.begin()
         self.controls = controls or Controls(DEFAULT, name, agent.exchange.identity)
         self.controls.restore(store.kept(CONTROLS))
 
@@ -82,9 +92,11 @@ class Experiment:
         if list(names) == self.agent.arm_names and shares in (None, self.agent.shares):
             return
         self._keep_arms(names)
+        before = self.agent.arm_names
         with self._lock:
             self.agent.set_arms(names, shares)
             self._offers.use(names)
+        self.past.note_arms(before, names)
 
     def set_sites(self, sites: str | float) -> None:
         """Read the evidence of other sites in another way from now on."""
@@ -249,6 +261,10 @@ class Experiment:
             "loss_shared": None if gained is None else gained.loss_shared,
         }
 
+    def site_map(self) -> SiteMap:
+        """What each site saw of every arm, where one differs, and what sharing gained it."""
+        return self.agent.site_map(self._lock)
+
     def verdict(self) -> Judgement:
         """Whether the experiment may stop; `Unknown` without `stop`."""
         if self.agent.stop is None:
@@ -260,15 +276,50 @@ class Experiment:
         with self._lock:
             return {"own": self.agent.exchange.own(), "held": self.agent.exchange.evidence()}
 
-    def by_origin(self) -> dict[str, Ledger]:
-        """In quanta: what it holds of each agent, its own included; under flows of nobody."""
+    @property
+    def resumed(self) -> bool:
+        """Whether it went on with what an earlier process had kept."""
+        return self._kept.resumed
+
+    @property
+    def counted(self) -> int:
+        """How many decisions were counted into this agent's evidence, ever; durable."""
+        return self._kept.counted
+
+    def books(self) -> Books | None:
+        """Decisions counted here beside the pulls in the evidence; None with a half-life."""
+        if self.agent.half_life is not None:
+            return None
         with self._lock:
-            return self.agent.exchange.by_origin()
+            exchange = self.agent.exchange
+            return Books(
+                self.counted, *map(self.agent.pulls, (exchange.own(), exchange.evidence()))
+            )
+
+    def history(self, scale: str) -> History:
+        """Pulls and rewards of every arm over a day, a month or a year, and what happened."""
+        return self.past.read(scale)
 
     def neighbours(self) -> dict[str, NeighbourStatus]:
         """The status of every edge of the exchange."""
         with self._lock:
             return self.agent.exchange.neighbours()
+
+    @property
+    def knows_origins(self) -> bool:
+        """Whether it is known whose evidence is whose."""
+        return isinstance(self.agent.exchange, Origins)
+
+    def pulls_by_origin(self) -> dict[str, int]:
+        """How many pulls of each agent count here (flows: nobody knows)."""
+        with self._lock:
+            return self.agent.exchange.pulls_by_origin()
+
+    def tally(self) -> tuple[str, int, int, int]:
+        """Its name, own pulls that count, open ones of these, and late rewards: for a status."""
+        with self._lock:
+            counted, waiting = self.agent.own_pulls()
+        return self.name, counted, waiting, self.counts["late"]
 
     def known(self) -> frozenset[str]:
         """The agents whose evidence is here (flows: heard of)."""
@@ -318,6 +369,7 @@ class Experiment:
                 "decisions that are open on it are void, and their rewards are refused",
                 extra={"experiment": self.name},
             )
+            self.past.note("void", "the disk was set back or is new: what was open on it is void")
         self._void = through
 
     def _say_differences(self, before: bool) -> None:
@@ -326,8 +378,10 @@ class Experiment:
         if found.differ and not before:
             harms = self.agent.sites == "alike"  # else it is as people said
             log.log(logging.WARNING if harms else logging.INFO, "%s", found.sentence, extra=more)
+            self.past.note_once("sites", f"sites are found to differ, in {found.arms[0]} at least")
         elif before and not found.differ:
-            log.info("sites are no longer found to differ", extra=more)
+            log.info(ALIKE_AGAIN, extra=more)
+            self.past.note("sites", ALIKE_AGAIN)
 
     def tick_controls(
         self, neighbours: Iterable[str], now: float
@@ -348,10 +402,12 @@ class Experiment:
             before = self.controls.state()
         try:
             with self.store.transaction(), self._lock:
-                before = self.controls.state()
+                before, acted = self.controls.state(), self.controls.acting()
                 yield
                 if (after := self.controls.state()) != before:
                     self.store.keep(CONTROLS, after)
+                    now, said = self.clock(), changes(acted, self.controls.acting())
+                    self.store.events.add([Event(now, kind, text) for kind, text in said])
         except BaseException:
             with self._lock:
                 self.controls.restore(before)

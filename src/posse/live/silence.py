@@ -18,6 +18,8 @@ from posse.live.store import DecisionRecord
 
 Mode = Literal["heard", "count", "wait"]
 
+COUNTED = "counted"  # the part of the kept state that is the counter
+
 
 @dataclass(frozen=True)
 class Silence:
@@ -51,10 +53,16 @@ class Silence:
 
 
 class Kept:
-    """An agent's evidence as a participant of the store's transactions."""
+    """An agent's evidence as a participant of the store's transactions.
+
+    counted: how many decisions were counted into it, ever: a counter of its own, kept in the same
+    commits, so that whoever doubts the evidence can hold it against something.
+    """
 
     def __init__(self, agent: Agent, lock: threading.RLock, silence: Silence) -> None:
         self._agent, self._lock, self._started = agent, lock, False
+        self.resumed = False  # whether there was a state on disk
+        self.counted = self._said = 0
         self.follow(silence)
 
     def follow(self, silence: Silence) -> None:
@@ -79,6 +87,7 @@ class Kept:
                 made = self._agent.exchange.incarnation()
             else:
                 made = self._agent.begin(decision.arm, assumed, decision.time)
+                self.counted += 1
         if (made, assumed) == (decision.made, decision.assumed):
             return decision
         return replace(decision, made=made, assumed=assumed)
@@ -91,6 +100,7 @@ class Kept:
             if d.assumed is None:
                 if self.silence.default_reward is None:
                     self._agent.learn(d.arm, reward, d.made, d.time)
+                    self.counted += 1
                     return True
                 self._agent.check_reward(reward)  # which waits for the window to close
                 return False
@@ -109,21 +119,32 @@ class Kept:
         with self._lock:
             if d.assumed is None:
                 self._agent.learn(d.arm, reward, d.made, d.time)
+                self.counted += 1
             else:
                 self._agent.close(d.arm, reward, d.made, d.time)
 
     def state(self) -> dict[str, Any]:
-        """The exchange's durable state."""
+        """The exchange's durable state, and the counter."""
         with self._lock:
-            self._started = True
-            return self._agent.exchange.state()
+            self._started, self._said = True, self.counted
+            return {**self._agent.exchange.state(), COUNTED: self.counted}
 
     def changes(self) -> dict[str, Any]:
         """The parts of it that changed."""
         with self._lock:
-            return self._agent.exchange.changes()
+            changed = self._agent.exchange.changes()
+            if self.counted != self._said:
+                self._said = changed[COUNTED] = self.counted
+            return changed
 
     def restore(self, state: dict[str, Any]) -> None:
         """Go back to what is on disk: after a start, which trusts no file, or a failed commit."""
+        parts = {part: value for part, value in state.items() if part != COUNTED}
         with self._lock:
-            self._agent.exchange.restore(state, clean=self._started)
+            self.resumed |= not self._started
+            self._agent.exchange.restore(parts, clean=self._started)
+            if COUNTED in state:
+                self.counted = state[COUNTED]
+            else:  # of a store from before there was a counter
+                self.counted = round(self._agent.pulls(self._agent.exchange.own()))
+            self._said = self.counted

@@ -80,7 +80,11 @@ def test_nothing_is_lost_in_an_upgrade(old: Path, exchange: str) -> None:
         node = start(old, exchange)
         try:
             assert node.store.experiments() == ["default"]
-            assert node.store.load_exchange() == json.loads(json.dumps(node.agent.exchange.state()))
+            state = {**node.agent.exchange.state(), "counted": 5}
+            assert node.store.load_exchange() == json.loads(json.dumps(state))
+            books = node.experiment().books()
+            assert books is not None
+            assert (books.counted, books.own) == (5, 5.0)  # it begins with what is there
             for row in before:
                 # what was settled is final
                 made = DecisionRecord(*row[:6], bool(row[6]), closed=row[5])

@@ -101,6 +101,14 @@ class AsyncClient:
         """In quanta: what the agent saw itself, and what it holds of all."""
         return await self._run(calls.evidence())
 
+    async def books(self) -> dict[str, Any]:
+        """Decisions counted here beside the pulls in the evidence; `Unknown` with a half-life."""
+        return await self._run(calls.books())
+
+    async def history(self, scale: str = "day") -> dict[str, Any]:
+        """Pulls and rewards of every arm over a "day", a "month" or a "year", and what happened."""
+        return await self._run(calls.history(scale))
+
     async def controls(self) -> dict[str, Any]:
         """What is pinned and paused, and by whom."""
         return await self._run(calls.controls())

@@ -95,6 +95,16 @@ def evidence() -> Call[Quanta]:
     }
 
 
+def books() -> Call[dict[str, Any]]:
+    """Decisions counted beside the pulls in the evidence."""
+    return dict((yield "GET", "/books", None))
+
+
+def history(scale: str) -> Call[dict[str, Any]]:
+    """Pulls and rewards over time."""
+    return dict((yield "GET", f"/history/{quote(text('scale', scale), safe='')}", None))
+
+
 def controls() -> Call[dict[str, Any]]:
     """What is pinned and paused, and by whom."""
     return dict((yield "GET", "/controls", None))

@@ -105,6 +105,14 @@ class Client:
         """In quanta: what the agent saw itself, and what it holds of all."""
         return self._run(calls.evidence())
 
+    def books(self) -> dict[str, Any]:
+        """Decisions counted here beside the pulls in the evidence; `Unknown` with a half-life."""
+        return self._run(calls.books())
+
+    def history(self, scale: str = "day") -> dict[str, Any]:
+        """Pulls and rewards of every arm over a "day", a "month" or a "year", and what happened."""
+        return self._run(calls.history(scale))
+
     def controls(self) -> dict[str, Any]:
         """What is pinned and paused, and by whom."""
         return self._run(calls.controls())

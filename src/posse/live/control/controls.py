@@ -189,6 +189,13 @@ class Controls:
             parts.append(f"and {len(paused) - 5} more are paused")
         return ", ".join(parts) or "no arm is pinned or paused"
 
+    def acting(self) -> dict[tuple[str, str], str]:
+        """What records set, of arms unknown here too: ("pin" or "pause", arm) and whose it is."""
+        arms = self._named()
+        pinned = self._pinned(arms)
+        pins = {} if pinned is None else {("pin", pinned): self._whose(pinned, True)}
+        return pins | {("pause", arm): self._whose(arm, False) for arm in self._paused(arms)}
+
     def status(self, arms: Sequence[str]) -> dict[str, Any]:
         """What is shown: what acts here, and whose records it comes from."""
         return {

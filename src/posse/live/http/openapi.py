@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from posse import __version__
+from posse.live.history import SCALES
 from posse.live.http import models
 from posse.live.http.routes import Route
 
@@ -19,7 +20,7 @@ DESCRIPTION = (
 STATUSES = {
     401: "the token is missing or another's",
     403: "asked under a name that is not this agent's, or an order where none are taken",
-    404: "no such decision or experiment",
+    404: "no such decision, experiment, verdict, books or history",
     409: "settled or decided otherwise, or no arm left to play",
     413: "the body is too large",
     415: "the body is not JSON",
@@ -72,9 +73,13 @@ def document(routes: tuple[Route, ...]) -> dict[str, Any]:
 
 
 def _operation(route: Route, answers: dict[str, Any], named: bool = False) -> dict[str, Any]:
-    parts = [("experiment", "the experiment's name", {"type": "string"})] if named else []
+    parts: list[tuple[str, str, dict[str, Any]]] = []
+    if named:
+        parts.append(("experiment", "the experiment's name", {"type": "string"}))
     if "{decision}" in route.path:
         parts.append(("decision", "the decision's id", _schema(models.Id)))
+    if "{scale}" in route.path:
+        parts.append(("scale", "how far back", {"type": "string", "enum": list(SCALES)}))
     made: dict[str, Any] = {
         "operationId": f"{route.name}_in" if named else route.name,
         "summary": route.name.replace("_", " ").capitalize(),

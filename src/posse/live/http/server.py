@@ -9,11 +9,11 @@ import socket
 import stat
 import threading
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 import uvicorn
@@ -25,8 +25,6 @@ from posse.live.http.interface import app, probe_app
 from posse.live.http.protocol import LimitedServer, Limits, limited
 from posse.live.http.traffic import traffic_of
 from posse.live.node import Node
-
-App = Callable[[Scope, Receive, Send], Awaitable[None]]  # ASGI
 
 HOSTS = {"127.0.0.1": "127.0.0.1", "localhost": "127.0.0.1", "::1": "::1"}
 START, STOP = 10.0, 10.0  # seconds
@@ -81,6 +79,24 @@ def most_connections() -> int:
     return min(CONNECTIONS, max(FEWEST, allowed - KEPT, allowed // 4))
 
 
+class Ending(Protocol):
+    """What goes on until it is told to end, such as streams."""
+
+    def end(self) -> None:
+        """End it, from any thread."""
+
+
+class App(Protocol):
+    """An ASGI app with streams, which end before the server does."""
+
+    @property
+    def streams(self) -> Ending:
+        """All of them."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+
+
 class Server:
     """An app at an address or a Unix socket, which listens once this is made."""
 
@@ -114,7 +130,7 @@ class Server:
             chain.serve(config.ssl)
         self._socket, self.url = _bind(address, anywhere, chain is not None)
         self._path = Path(address.removeprefix("unix:")) if address.startswith("unix:") else None
-        self._server = LimitedServer(config)
+        self._server, self._streams = LimitedServer(config), app.streams
         self._thread = threading.Thread(
             target=self._server.run, args=([self._socket],), name="posse-http", daemon=True
         )
@@ -138,6 +154,7 @@ class Server:
 
     def stop(self) -> None:
         """End it: finish what is asked, close, remove a Unix socket's file."""
+        self._streams.end()
         self._server.end()
         self._thread.join(STOP)
         self._socket.close()

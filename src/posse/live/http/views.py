@@ -11,6 +11,7 @@ from posse.live.http.metrics import metrics as numbers
 from posse.live.http.models import ExperimentAnswer, ExperimentsAnswer, SitesAnswer, StatusAnswer
 from posse.live.http.traffic import traffic_of
 from posse.live.node import Node
+from posse.live.store import Unknown
 
 
 def arms(experiment: Experiment) -> Any:
@@ -28,17 +29,38 @@ def evidence(experiment: Experiment) -> Any:
     return experiment.evidence()
 
 
+def sites(experiment: Experiment) -> Any:
+    """What each site saw of every arm."""
+    return experiment.site_map()
+
+
+def books(experiment: Experiment) -> Any:
+    """Decisions counted here beside the pulls in the evidence."""
+    found = experiment.books()
+    if found is None:
+        raise Unknown(
+            "this experiment has a half_life: its evidence fades, and is no count to compare"
+        )
+    return found
+
+
+def history(experiment: Experiment, scale: str) -> Any:
+    """Pulls and rewards over time, and what happened."""
+    return experiment.history(scale)
+
+
 def network(node: Node) -> Any:
-    """The neighbours, and what was refused and why."""
+    """The neighbours, all agents and links that are known, and what was refused and why."""
     return node.network()
 
 
 def experiments(node: Node) -> Any:
     """The experiments by name."""
-    return ExperimentsAnswer({name: _shown(each) for name, each in node.experiments.items()})
+    return ExperimentsAnswer({name: shown(each) for name, each in node.experiments.items()})
 
 
-def _shown(experiment: Experiment) -> ExperimentAnswer:
+def shown(experiment: Experiment) -> ExperimentAnswer:
+    """One experiment: its arms, its counts, and what operators set."""
     counts, controls = experiment.counts, experiment.controlled()
     return ExperimentAnswer(
         arms=list(experiment.agent.arm_names),

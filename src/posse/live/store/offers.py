@@ -40,6 +40,15 @@ class Offers:
         self._now = self._lists.index(names)
         self._texts.clear()
 
+    @property
+    def number(self) -> int:
+        """Of the list of all arms now."""
+        return self._now
+
+    def arms(self, number: int) -> list[str]:
+        """The arms of a list by its number."""
+        return list(self._lists[number])
+
     def text(self, allowed: tuple[str, ...]) -> str:
         """The number of the list, followed by the places of those allowed if not all are."""
         found = self._texts.get(allowed)

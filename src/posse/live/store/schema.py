@@ -64,6 +64,15 @@ MIGRATIONS: list[tuple[str, ...]] = [
         "DROP INDEX decision_open",
         "CREATE INDEX decision_open ON decision (experiment, time) WHERE closed IS NULL",
     ),
+    (
+        # the past. With rows: what comes last is written last, and pages are filled
+        "CREATE TABLE history (number INTEGER PRIMARY KEY, experiment INTEGER NOT NULL, "
+        "scale INTEGER NOT NULL, time INTEGER NOT NULL, arms INTEGER NOT NULL, "
+        "point BLOB NOT NULL, UNIQUE (experiment, scale, time))",
+        "CREATE TABLE event (number INTEGER PRIMARY KEY, experiment INTEGER NOT NULL, "
+        "time REAL NOT NULL, kind TEXT NOT NULL, text TEXT NOT NULL)",
+        "CREATE INDEX event_experiment ON event (experiment)",
+    ),
 ]
 
 

@@ -16,8 +16,10 @@ from posse.live.store.ages import Ages
 from posse.live.store.claim import DEFAULT, Claim
 from posse.live.store.decisions import COLUMNS, Decisions, check, given, of_columns
 from posse.live.store.disk import Disk
+from posse.live.store.events import Events
 from posse.live.store.file import StoreFile
 from posse.live.store.keeper import Participant, dump
+from posse.live.store.points import Points
 from posse.live.store.records import DecisionRecord, Outcome, number, text
 
 NEWEST = "SELECT coalesce(max(number), 0) FROM decision"
@@ -37,6 +39,7 @@ class Store:
         self._number, self.fingerprint = file.enter(claim)
         self._keeper = file.keepers.each[self._number]
         self._decisions = Decisions(file.connection, self._number, self._keeper)
+        self.points, self.events = Points(file, self._number), Events(file, self._number)
         self._monotonic = monotonic
         latest = "SELECT max(time) FROM decision WHERE experiment = ?"
         (((newest,),), ((time,),)) = self._read(NEWEST), self._read(latest, (self._number,))

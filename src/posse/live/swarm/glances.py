@@ -6,7 +6,6 @@ from msgspec import Struct
 
 from posse.live.node import Node
 from posse.live.swarm.faulty import Interference
-from posse.live.swarm.site import pulls
 
 
 class Glance(Struct, frozen=True):
@@ -21,7 +20,7 @@ def glance(node: Node, interference: Interference) -> Glance:
     """Look at an agent; under Thompson Sampling an arm is played as likely as it is the best."""
     experiment = node.experiment()
     return Glance(
-        {origin: pulls(ledger) for origin, ledger in experiment.by_origin().items()},
+        experiment.pulls_by_origin(),
         {arm: each["probability_best"] for arm, each in experiment.arms().items()},
         interference.sent(),
     )

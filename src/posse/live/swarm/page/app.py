@@ -12,27 +12,15 @@ import msgspec
 from posse import web
 from posse.live.http.answers import Answer, Refusal, error, in_json
 from posse.live.http.guard import Guard, Message, Receive, Scope, Send, refuse, send_answer
+from posse.live.http.page.assets import HEADERS, KINDS
 from posse.live.http.protocol import Limits
 from posse.live.http.server import Server
 from posse.live.swarm.page.show import Show
 
-KINDS = {
-    "html": b"text/html; charset=utf-8",
-    "css": b"text/css; charset=utf-8",
-    "js": b"text/javascript; charset=utf-8",
-    "svg": b"image/svg+xml",
-}
 ASSETS = (
     "swarm.html", "swarm.css", "swarm.js", "swarm-network.js", "swarm-feed.js", "swarm-panels.js",
     "tokens.css", "base.css", "dom.js", "format.js", "tips.js", "theme.js", "marks.js", "chart.js",
     "icon.svg",
-)  # fmt: skip
-HEADERS = (
-    (b"content-security-policy",
-     b"default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"),
-    (b"x-content-type-options", b"nosniff"),
-    (b"referrer-policy", b"no-referrer"),
-    (b"cache-control", b"no-store"),
 )  # fmt: skip
 VIEWERS = 20
 CONNECTIONS = 100

@@ -1,0 +1,73 @@
+"""The past of one experiment as points in time (a time series), of several scales, each bounded.
+
+A scale is its step in seconds; a step has one point at most. The past is bounded by how many
+points there are, never by their age: a clock that jumps ahead for a moment makes nothing old.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from posse.live.store.file import StoreFile
+
+LATER = "DELETE FROM history WHERE experiment = ? AND scale = ? AND time > ?"
+NEWEST = "SELECT max(time) FROM history WHERE experiment = ? AND scale = ?"
+COUNT = "SELECT count(*) FROM history WHERE experiment = ? AND scale = ?"
+INSERT = "INSERT INTO history (time, arms, point, experiment, scale) VALUES (?, ?, ?, ?, ?)"
+# the oldest becomes the newest, in its place in the file: that stays as full as it is
+REPLACE = (
+    "UPDATE history SET time = ?, arms = ?, point = ? WHERE number = (SELECT number FROM history "
+    "WHERE experiment = ? AND scale = ? ORDER BY time LIMIT 1)"
+)
+BETWEEN = (
+    "SELECT time, arms, point FROM history WHERE experiment = ? AND scale = ? "
+    "AND time > ? AND time <= ? ORDER BY time"
+)
+
+
+@dataclass(frozen=True)
+class Point:
+    """What was known at a time, in Unix seconds; arms: the number of the list of arms it is of."""
+
+    time: int
+    arms: int
+    data: bytes
+
+
+class Points:
+    """The points of one experiment in a file."""
+
+    def __init__(self, file: StoreFile, experiment: int) -> None:
+        self._file, self._experiment = file, experiment
+
+    def add(self, point: Point, scales: Sequence[tuple[int, int]]) -> None:
+        """Keep a point in each scale (its step, its most points) that has none of this step yet.
+
+        Points that are later than this one are of a clock that was ahead, and are dropped. It
+        survives this process at once, and a power failure with a later commit.
+        """
+
+        def work() -> None:
+            execute = self._file.connection.execute
+            for step, most in scales:
+                place = self._experiment, step
+                execute(LATER, (*place, point.time))
+                (newest,) = execute(NEWEST, place).fetchone()
+                if newest is None or newest // step < point.time // step:
+                    (count,) = execute(COUNT, place).fetchone()
+                    statement = INSERT if count < most else REPLACE
+                    execute(statement, (point.time, point.arms, point.data, *place))
+
+        self._file.run(work, durable=False)
+
+    def between(self, step: int, after: float, until: float) -> list[Point]:
+        """The points of a scale later than one time, up to another, in order of time."""
+        rows = self._file.read(BETWEEN, (self._experiment, step, after, until))
+        return [Point(*row) for row in rows]
+
+    def newest(self, step: int) -> Point | None:
+        """The last point of a scale."""
+        query = "SELECT time, arms, point FROM history WHERE experiment = ? AND scale = ? "
+        rows = self._file.read(query + "ORDER BY time DESC LIMIT 1", (self._experiment, step))
+        return Point(*rows[0]) if rows else None
