@@ -101,11 +101,11 @@ def swarm(
         with sigterm_interrupts(), _place(folder, in_memory=page and in_memory) as place:
             if page:
                 from posse.cli.swarm_page import run_page
-                from posse.live.swarm.page import Show, story
+                from posse.live.swarm.page import Show, default_story
 
-                told = story(agents, arms, None if graph is None else links)
+                told = default_story(agents, arms, None if graph is None else links)
                 show = Show(place, told, in_memory=in_memory, loss=lost, seed=seed)
-                well = run_page(show, port, seconds)
+                well = run_page(show, place, port, seconds)
             else:
                 means = {f"option-{k}": round(0.7 - 0.4 * k / (arms - 1), 3) for k in range(arms)}
                 settings = swarms.agent_settings(agents, list(means), exchange)

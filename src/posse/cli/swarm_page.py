@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
@@ -16,11 +20,11 @@ if TYPE_CHECKING:
 LOOK = 0.2  # seconds between two looks at whether it is over
 
 
-def run_page(show: Show, port: int, seconds: float | None) -> bool:
+def run_page(show: Show, folder: Path, port: int, seconds: float | None) -> bool:
     """Serve the page until Ctrl-C, or for some seconds; then count. Whether it ended well."""
     from posse.live.swarm.page.app import serve
 
-    with serve(show, port) as server:
+    with _log_to(folder / "swarm.log"), serve(show, port) as server:
         try:
             say(f"the swarm is shown at {server.url}/ (Ctrl-C ends it and counts)")
             show.start()
@@ -37,6 +41,19 @@ def run_page(show: Show, port: int, seconds: float | None) -> bool:
     )
     typer.echo(f"regret per agent {regret:.1f}; alone with the same visitors they lose {alone:.1f}")
     return well
+
+
+@contextmanager
+def _log_to(file: Path) -> Iterator[None]:
+    """Let agents in this process say there, and not in between, what they have to say."""
+    from posse.live import logs
+
+    with file.open("w") as stream:
+        handler = logs.set_up("swarm", stream=stream)
+        try:
+            yield
+        finally:
+            logging.getLogger().removeHandler(handler)
 
 
 def _wait(show: Show, seconds: float | None) -> None:

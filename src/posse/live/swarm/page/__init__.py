@@ -2,4 +2,4 @@
 
 from posse.live.swarm.page.show import Show as Show
 from posse.live.swarm.page.story import Story as Story
-from posse.live.swarm.page.story import story as story
+from posse.live.swarm.page.story import default_story as default_story

@@ -1,10 +1,9 @@
-"""The HTTP server of the page: assets, a stream of views (server-sent events), and the buttons."""
+"""The HTTP server of a swarm's page: assets, views, and the buttons."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import suppress
 from urllib.parse import parse_qs
 
 import msgspec
@@ -16,18 +15,17 @@ from posse.live.http.page.assets import HEADERS, KINDS
 from posse.live.http.protocol import Limits
 from posse.live.http.server import Server
 from posse.live.swarm.page.show import Show
+from posse.live.swarm.page.streams import Streams
 
 ASSETS = (
-    "swarm.html", "swarm.css", "swarm.js", "swarm-network.js", "swarm-feed.js", "swarm-panels.js",
-    "tokens.css", "base.css", "dom.js", "format.js", "tips.js", "theme.js", "marks.js", "chart.js",
-    "icon.svg",
+    "tokens.css", "base.css", "swarm.css", "icon.svg", "swarm.js", "swarm-drawing.js",
+    "swarm-feed.js", "swarm-flights.js", "swarm-words.js", "chart.js", "dom.js", "format.js",
+    "marks.js", "theme.js", "tips.js",
 )  # fmt: skip
-VIEWERS = 20
 CONNECTIONS = 100
-HEARTBEAT = 5.0  # seconds after which a stream without news says that it is there
-ELSEWHERE = "the page of this swarm is asked for on this machine only: at 127.0.0.1 or localhost"
-FOREIGN = "buttons are pressed on the page of the swarm only: send its address as Origin"
-CROWDED = f"{VIEWERS} others watch already: ask for /v1/views?after=0 once a second instead"
+ELSEWHERE = "the page of a swarm is for this machine alone: ask 127.0.0.1 or localhost"
+FOREIGN = "the buttons are for the page of the swarm alone, which browsers name in Origin"
+UNEXPECTED = "the swarm has an error, which its log shows: please report it"
 
 log = logging.getLogger(__name__)
 
@@ -52,22 +50,19 @@ class App:
 
     def __init__(self, show: Show) -> None:
         self._show, self._guard = show, Guard()
-        self._streams: set[asyncio.Event] = set()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        show.ring.tell(self._wake)
+        self.streams = Streams(show.ring)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         if scope["type"] != "http":
             raise RuntimeError(f"the page of a swarm speaks HTTP only, not {scope['type']}")
-        self._loop = asyncio.get_running_loop()
         send = _with_headers(send)
         try:
             body = await self._guard.admit(scope, receive)
             if body is None:
                 return
-            if (scope["method"], scope["path"]) == ("GET", "/v1/views"):
-                await self._views(scope, receive, send)
+            if _streams(scope):
+                await self.streams.serve(_after(scope), receive, send)
                 return
             answer = await self._answer(scope, body)
         except Refusal as refusal:
@@ -79,74 +74,30 @@ class App:
             answer = error(422, str(problem))
         except Exception:
             log.exception("%s %s failed", scope["method"], scope["path"])
-            answer = error(500, "the swarm has an error, which its log shows: please report it")
+            answer = error(500, UNEXPECTED)
         await send_answer(send, answer)
 
     async def _answer(self, scope: Scope, body: bytes) -> Answer:
         method, path = scope["method"], scope["path"]
-        name = "swarm.html" if path == "/" else path.removeprefix("/")
-        if method == "GET" and name in ASSETS:
+        name = "swarm.html" if path == "/" else path.removeprefix("/assets/")
+        if method == "GET" and (path == "/" or (name != path and name in ASSETS)):
             return Answer(200, web.read(name).encode(), KINDS[name.rpartition(".")[2]])
         if (method, path) == ("GET", "/v1/view"):
             return in_json(self._show.ring.newest)
+        if (method, path) == ("GET", "/v1/views"):
+            changes, _ = self._show.ring.since(_after(scope))
+            return Answer(200, b"[%b]" % b",".join(changes))
         if (method, path) == ("POST", "/v1/press"):
             _check_origin(scope)
             order = msgspec.json.decode(body, type=Order)
-            future = self._show.press(order.button, order.agent, order.link)
-            return in_json({"said": await asyncio.wrap_future(future)})
+            said = self._show.press(order.button, order.agent, order.link)
+            return in_json({"said": await asyncio.wrap_future(said)})
         if (method, path) == ("POST", "/v1/pace"):
             _check_origin(scope)
             pace = msgspec.json.decode(body, type=Pace)
             await asyncio.wrap_future(self._show.set_pace(pace.paused, pace.speed))
-            return in_json({})
+            return in_json({"said": "so it goes on"})
         return error(404, "there is nothing here: the page is at /")
-
-    async def _views(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """What changed after a view: at once, or by a stream that goes on until the swarm ends."""
-        asked = parse_qs(scope["query_string"].decode("latin-1"))
-        after = int(asked.get("after", ["0"])[0])
-        if "text/event-stream" not in _header(scope, b"accept"):
-            changes, _ = self._show.ring.since(after)
-            await send_answer(send, Answer(200, b"[" + b",".join(changes) + b"]"))
-        elif len(self._streams) >= VIEWERS:
-            await send_answer(send, error(503, CROWDED))
-        else:
-            await self._stream(after, receive, send)
-
-    async def _stream(self, after: int, receive: Receive, send: Send) -> None:
-        """One write at a time: a reader who is slow is waited for, and after a while hung up on."""
-        kind = [(b"content-type", b"text/event-stream")]
-        await send({"type": "http.response.start", "status": 200, "headers": kind})
-        ring, news = self._show.ring, asyncio.Event()
-        gone = asyncio.ensure_future(receive())
-        self._streams.add(news)
-        try:
-            while not gone.done():
-                news.clear()
-                ended = ring.ended  # before the last changes are read
-                changes, after = ring.since(after)
-                text = b"".join(b"data: %b\n\n" % change for change in changes) or b":\n\n"
-                await send({"type": "http.response.body", "body": text, "more_body": not ended})
-                if ended:
-                    return
-                waits = asyncio.ensure_future(news.wait())
-                await asyncio.wait(
-                    {waits, gone}, timeout=HEARTBEAT, return_when=asyncio.FIRST_COMPLETED
-                )
-                waits.cancel()
-        finally:
-            self._streams.discard(news)
-            gone.cancel()
-
-    def _wake(self) -> None:
-        """There is something new: called by the thread of the swarm."""
-        if self._loop is not None:
-            with suppress(RuntimeError):  # the server has ended
-                self._loop.call_soon_threadsafe(self._wake_all)
-
-    def _wake_all(self) -> None:
-        for news in self._streams:
-            news.set()
 
 
 def serve(show: Show, port: int) -> Server:
@@ -155,9 +106,18 @@ def serve(show: Show, port: int) -> Server:
 
 
 def _check_origin(scope: Scope) -> None:
-    """Refuse what another page has its visitors' browsers send: they name it in Origin."""
+    """Refuse what a page of somebody else lets its visitors' browsers send."""
     if _header(scope, b"origin") != f"http://{_header(scope, b'host')}":
         raise Refusal(403, "another origin", FOREIGN)
+
+
+def _streams(scope: Scope) -> bool:
+    asked = scope["method"], scope["path"]
+    return asked == ("GET", "/v1/views") and "text/event-stream" in _header(scope, b"accept")
+
+
+def _after(scope: Scope) -> int:
+    return int(parse_qs(scope["query_string"].decode("latin-1")).get("after", ["0"])[0])
 
 
 def _header(scope: Scope, name: bytes) -> str:
@@ -166,7 +126,7 @@ def _header(scope: Scope, name: bytes) -> str:
 
 
 def _with_headers(send: Send) -> Send:
-    """Send, with what every answer has."""
+    """Send with what every answer has."""
 
     async def sent(message: Message) -> None:
         if message["type"] == "http.response.start":

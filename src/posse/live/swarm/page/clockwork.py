@@ -12,7 +12,7 @@ from typing import Any
 from posse.live.swarm.page.in_memory import STEP
 from posse.live.swarm.page.looking import Looking
 from posse.live.swarm.page.ring import Ring
-from posse.live.swarm.page.stage import Stage
+from posse.live.swarm.page.stage import STARTS, Stage
 
 STEPS = 5  # from one view to the next
 SPEEDS = (0.25, 1.0, 4.0)
@@ -76,9 +76,11 @@ class Clockwork:
 
     def look(self) -> None:
         """Take a view."""
-        if self.phase == STARTING and "starts" not in self.stage.states.values():
+        view = self._looking.view()
+        if self.phase == STARTING and STARTS not in self.stage.states.values():
             self.phase = RUNNING
-        self._ring.add(self._looking.view(self.phase, self.paused, self.speed))
+        pace = {"phase": self.phase, "paused": self.paused, "speed": self.speed}
+        self._ring.add(view | pace)
 
     def step(self) -> None:
         """Let time go on for a step, and take a view if it is due."""

@@ -36,7 +36,8 @@ class ProcessCrew:
     stepped = False
 
     def __init__(self, folder: Path) -> None:
-        self._folder, self._began = folder, time.monotonic()
+        self._folder = folder
+        self._began: float | None = None
         self._agents: dict[str, Leashed] = {}
         self._links: list[tuple[str, str]] = []
         self._arms: list[str] = []
@@ -44,8 +45,8 @@ class ProcessCrew:
 
     @property
     def now(self) -> float:
-        """Seconds by the clock on the wall."""
-        return time.monotonic() - self._began
+        """Seconds by the clock on the wall since the first agent answered."""
+        return 0.0 if self._began is None else time.monotonic() - self._began
 
     def begin(
         self, names: Sequence[str], links: Sequence[tuple[str, str]], arms: Sequence[str]
@@ -105,6 +106,8 @@ class ProcessCrew:
             answer = leash.answer(max(0.0, deadline - time.monotonic()))
             if answer is not None:
                 found[name] = answer
+        if found and self._began is None:
+            self._began = time.monotonic()
         return found
 
     def problem(self, name: str) -> str | None:

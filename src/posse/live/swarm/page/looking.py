@@ -21,7 +21,7 @@ class Looking:
         self._before: dict[str, Standing] = {}
         self._regret, self._alone = 0.0, 0.0  # of an agent, on average
 
-    def view(self, phase: str, paused: bool = False, speed: float = 1.0) -> View:
+    def view(self) -> View:
         """The present moment; lists of agents are in the order of `agents`."""
         stage, crew, audience = self._stage, self._stage.crew, self._stage.audience
         standings = audience.standings()  # first: whoever is asked then holds at least as many
@@ -38,9 +38,6 @@ class Looking:
         place = {name: i for i, name in enumerate(names)}
         return {
             "mode": "memory" if crew.stepped else "processes",
-            "phase": phase,
-            "paused": paused,
-            "speed": speed,
             "time": round(crew.now, 1),
             "arms": list(audience.means.items()),
             "agents": names,

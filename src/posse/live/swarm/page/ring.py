@@ -35,10 +35,15 @@ class Ring:
         self._told.append(listener)
 
     def add(self, view: View) -> None:
-        """Keep a view, and forget the oldest."""
+        """Keep a view, unless it is equal to the last, and forget the oldest."""
         with self._lock:
+            known = self._newest
+            change = {
+                key: value for key, value in view.items() if key not in known or value != known[key]
+            }
+            if not change:
+                return
             self._count += 1
-            change = {key: value for key, value in view.items() if value != self._newest.get(key)}
             self._newest = self._newest | change  # what is equal is kept once
             self._changes.append((change, _written(self._count, change)))
             if len(self._changes) > self._most:

@@ -67,6 +67,8 @@ class Show:
     def settle(self) -> list[Count]:
         """Mend all, let no more visitors come, and count when what is on its way has arrived."""
         self._running.call(self._running.settle).result()
+        for site in self.swarm.sites:  # or visitors would wait in vain for one that cannot start
+            site.wait()
         self.swarm.end_visits()
         return self.swarm.settle()
 
@@ -74,6 +76,7 @@ class Show:
         """End everything, after a last view."""
         if self._clockwork is not None:
             self._clockwork.stop()
+            self._clockwork.stage.release()
         self.ring.end()
         self.swarm.stop()
 

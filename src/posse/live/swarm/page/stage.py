@@ -180,13 +180,18 @@ class Stage:
 
     def mend(self) -> None:
         """Undo all that keeps agents from each other, so that they can be counted."""
+        self.release()
         for name, state in self.states.items():
-            if state == STOPPED:
-                self.go_on(name)
-            elif state == KILLED:
+            if state == KILLED:
                 self.start(name)
         self.cut_links.clear()
         self.lose(0.0)
+
+    def release(self) -> None:
+        """Let those go on that are stopped: they would not even hear that they are to end."""
+        for name, state in self.states.items():
+            if state == STOPPED:
+                self.go_on(name)
 
     def _enter(self, site: Site) -> None:
         self.sites.append(site)

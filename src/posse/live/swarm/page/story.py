@@ -11,7 +11,7 @@ CITIES = (
     "porto", "turku", "gent", "riga", "cork", "bern",
 )  # fmt: skip
 # close enough that one agent alone takes long; those that are added later may be the best
-ARMS = {"text": 0.30, "photo": 0.38, "quiz": 0.42, "video": 0.35, "story": 0.38, "audio": 0.45}
+ARMS = {"text": 0.28, "photo": 0.38, "quiz": 0.44, "video": 0.33, "story": 0.36, "audio": 0.48}
 CHORDS = ((1, 5), (2, 7), (3, 6))  # so that news need not go round half of the circle
 VISITS_PER_SECOND = 5.0  # at each agent
 TICK_SECONDS = 1.0  # slow enough that messages can be seen
@@ -26,7 +26,7 @@ class Story:
     links: tuple[tuple[str, str], ...]
 
 
-def story(n_agents: int, n_arms: int, links: Sequence[tuple[int, int]] | None = None) -> Story:
+def default_story(n_agents: int, n_arms: int, links: Sequence[tuple[int, int]] | None = None) -> Story:
     """So many agents and arms, on these links or a circle with some chords."""
     if links is None:
         circle = [(i, (i + 1) % n_agents) for i in range(n_agents if n_agents > 2 else 1)]
