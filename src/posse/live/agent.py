@@ -21,6 +21,7 @@ from posse.live.founding import arm_names, checked_options, evidence_of, exchang
 from posse.live.shares import Shares
 from posse.live.showing import ArmStatus as ArmStatus
 from posse.live.showing import Showing
+from posse.live.site_map import SiteMap, site_map
 from posse.live.site_reading import Differences, Sharing, SiteReading
 from posse.live.verdicts import Judge, Judgement, Stop
 from posse.policies.policy import Policy
@@ -174,6 +175,11 @@ class Agent:
             reading, table = self._reading, self._reading.table()
         return reading.sharing(table)
 
+    def site_map(self, lock: AbstractContextManager[Any] | None = None) -> SiteMap:
+        """What each site saw of every arm, and where one differs; lock: as in `arms`."""
+        lock = nullcontext() if lock is None else lock
+        return site_map(self._evidence, self.exchange, self.arm_names, self._reading, lock)
+
     @property
     def differences(self) -> Differences:
         """Whether sites differ, as of some ticks ago."""
@@ -267,6 +273,12 @@ class Agent:
     def reward_sum(self, quanta: Sequence[int]) -> float:
         """The sum of the rewards of closed decisions of which these quanta are the evidence."""
         return self._evidence.reward_sum(self._evidence.closed_part(quanta))
+
+    def own_pulls(self) -> tuple[int, int]:
+        """How many own pulls count, and how many of these are open."""
+        rows = self.exchange.own().values()
+        counted, waiting = map(self._evidence.count, rows), map(self._evidence.open_count, rows)
+        return round(sum(counted)), round(sum(waiting))
 
     def connect(self, peer: str) -> None:
         """Begin to exchange with a neighbour."""

@@ -25,6 +25,7 @@ from posse.live.counts import Counts
 from posse.live.exchange.examine import Sign
 from posse.live.exchange.layouts import DEFAULT as DEFAULT
 from posse.live.exchange.ledger import Ledger
+from posse.live.exchange.origins import Origins
 from posse.live.exchange.seam import NeighbourStatus, Outgoing
 from posse.live.history import History
 from posse.live.lateness import Lateness
@@ -32,6 +33,7 @@ from posse.live.past import Past
 from posse.live.shares import Shares
 from posse.live.silence import Kept, Mode
 from posse.live.silence import Silence as Silence
+from posse.live.site_map import SiteMap
 from posse.live.store import Conflict, DecisionRecord, Late, Outcome, Store, Unknown, Void
 from posse.live.store.events import Event
 from posse.live.store.offers import ARMS, Offers, packed
@@ -259,6 +261,10 @@ class Experiment:
             "loss_shared": None if gained is None else gained.loss_shared,
         }
 
+    def site_map(self) -> SiteMap:
+        """What each site saw of every arm, where one differs, and what sharing gained it."""
+        return self.agent.site_map(self._lock)
+
     def verdict(self) -> Judgement:
         """Whether the experiment may stop; `Unknown` without `stop`."""
         if self.agent.stop is None:
@@ -298,6 +304,22 @@ class Experiment:
         """The status of every edge of the exchange."""
         with self._lock:
             return self.agent.exchange.neighbours()
+
+    @property
+    def knows_origins(self) -> bool:
+        """Whether it is known whose evidence is whose."""
+        return isinstance(self.agent.exchange, Origins)
+
+    def pulls_by_origin(self) -> dict[str, int]:
+        """How many pulls of each agent count here (flows: nobody knows)."""
+        with self._lock:
+            return self.agent.exchange.pulls_by_origin()
+
+    def tally(self) -> tuple[str, int, int, int]:
+        """Its name, own pulls that count, open ones of these, and late rewards: for a status."""
+        with self._lock:
+            counted, waiting = self.agent.own_pulls()
+        return self.name, counted, waiting, self.counts["late"]
 
     def known(self) -> frozenset[str]:
         """The agents whose evidence is here (flows: heard of)."""

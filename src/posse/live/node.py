@@ -27,6 +27,10 @@ from posse.live.experiment import Experiment
 from posse.live.experiment import Silence as Silence
 from posse.live.inbox import Inbox, Limits
 from posse.live.past import Kind
+from posse.live.presence import presence as statuses
+from posse.live.presence.presence import Presence
+from posse.live.presence.records import Status, StatusMessage
+from posse.live.presence.view import View
 from posse.live.store import DecisionRecord, Outcome, Store, StoreError, Unknown
 from posse.live.transport import Receive, Transport
 from posse.live.wire import Codec, WireError
@@ -65,8 +69,11 @@ class Node:
         only = Experiment(
             DEFAULT, agent, store, silence=silence, remember=remember, clock=clock, draw=draw
         )
-        identity = agent.exchange.identity
-        self._make(identity, [only], store, transport, neighbours, tick_seconds, clock, limits)
+        name = agent.exchange.identity
+        presence = Presence(name, now=clock())
+        self._make(
+            name, [only], store, transport, neighbours, tick_seconds, clock, limits, presence
+        )
 
     @classmethod
     def of(
@@ -80,10 +87,14 @@ class Node:
         tick_seconds: float = 1.0,
         clock: Callable[[], float] = time.time,
         limits: Limits = Limits(),  # noqa: B008 (frozen)
+        presence: Presence | None = None,  # None: without a certificate
     ) -> Node:
         """A node of several experiments, whose stores are views of the same file."""
         node = cls.__new__(cls)
-        node._make(name, experiments, store, transport, neighbours, tick_seconds, clock, limits)
+        presence = presence or Presence(name, now=clock())
+        node._make(
+            name, experiments, store, transport, neighbours, tick_seconds, clock, limits, presence
+        )
         return node
 
     def _make(
@@ -96,15 +107,17 @@ class Node:
         tick_seconds: float,
         clock: Callable[[], float],
         limits: Limits,
+        presence: Presence,
     ) -> None:
         self.name, self.store, self.transport = name, store, transport
+        self.presence = presence
         self.experiments = {each.name: each for each in experiments}
         self.neighbours = tuple(neighbours)
         self.tick_seconds, self.clock, self.limits = tick_seconds, clock, limits
         self.counts = Counts()  # decisions and rewards of all, messages sent and received
         self.refusals = Counts()  # of payloads that are no message
         self.failures = Counts()  # of the store, by what was going on
-        self._codec = Codec(OriginsMessage, FlowsMessage, ControlMessage)
+        self._codec = Codec(OriginsMessage, FlowsMessage, ControlMessage, StatusMessage)
         self._dialects = Dialects()
         self._inbox = Inbox(self._rates(), clock, self.refusals)
         self.stopping = threading.Event()
@@ -221,6 +234,7 @@ class Node:
         """
         now, failed = self.clock(), None
         experiments = list(self.experiments.values())
+        self._show_presence(now)  # first: an agent whose disk fails is there all the same
         for each in experiments:
             try:
                 each.expire(now)
@@ -266,6 +280,9 @@ class Node:
             self.refusals.add(error.kind)
             return False
         self._dialects.heard(peer, parcel.version, now)
+        self.presence.hear(peer, now)
+        if isinstance(parcel.message, StatusMessage):
+            return self._take_statuses(peer, parcel.message, now)
         experiment = self.experiments.get(parcel.experiment)
         if experiment is None:  # neighbours need not run the same ones
             self.refusals.add("an experiment not run here")
@@ -284,13 +301,54 @@ class Node:
             self._inbox.charge(peer, FORGED)
         return experiment.refused == before
 
-    def network(self) -> dict[str, Any]:
-        """The neighbours, and what was refused and why, over all experiments."""
+    def _show_presence(self, now: float) -> None:
+        """Tell neighbours what is new of all agents, and of this one."""
+        try:
+            self._look(now)
+            if self.presence.is_due(self.experiments, now):
+                self.presence.say(self._status(now), self.experiments, now)
+            peers = [n for n in self.neighbours if 2 in self._dialects.spoken_to(n, now)]
+            relay = any(each.knows_origins for each in self.experiments.values())
+            for peer, message in self.presence.messages(peers, relay, now):
+                self._send_in(2, peer, message, DEFAULT)
+        except Exception:  # a bug of ours must not keep evidence from others
+            log.exception("the status of %s was not told", self.name)
+            self.failures.add("tick")
+
+    def _take_statuses(self, peer: str, message: StatusMessage, now: float) -> bool:
+        """Take in what is new of other agents; whether all of it was good."""
+        refused = self.presence.receive(peer, message, now)
+        for reason, number in refused.items():
+            self.refusals.add(reason, number)
+        if statuses.FORGED in refused:
+            self._inbox.charge(peer, FORGED)
+        return not refused
+
+    def _look(self, now: float) -> dict[str, bool]:
+        """Which neighbours are connected."""
         connected = self.transport.connected()
-        neighbours: dict[str, dict[str, Any]] = {}
+        self.presence.look({name: connected.get(name) for name in self.neighbours}, now)
+        return connected
+
+    def _status(self, now: float) -> Status:
+        """What this agent says of itself."""
+        experiments = list(self.experiments.values())
+        return self.presence.status([each.tally() for each in experiments], self._refused(), now)
+
+    def _refused(self) -> Counter[str]:
+        """What was refused, by reason, over all experiments."""
         refused: Counter[str] = self.refusals.copy() + self.transport.refusals.copy()
-        known: set[str] = set()
         for each in self.experiments.values():
+            refused.update(each.refusals())
+        return refused
+
+    def network(self) -> dict[str, Any]:
+        """The neighbours, all agents and links that are known, and what was refused and why."""
+        now = self.clock()
+        connected, experiments = self._look(now), dict(self.experiments)
+        neighbours: dict[str, dict[str, Any]] = {}
+        known: set[str] = set()
+        for each in experiments.values():
             for name, status in each.neighbours().items():
                 said = {
                     **asdict(status),
@@ -298,9 +356,18 @@ class Node:
                     "version": self._dialects.shown(name),
                 }
                 neighbours[name] = _both(neighbours[name], said) if name in neighbours else said
-            refused.update(each.refusals())
             known |= each.known()
-        return {"neighbours": neighbours, "refused": dict(refused), "agents_known": len(known)}
+        pulls = {e: each.pulls_by_origin() for e, each in experiments.items() if each.knows_origins}
+        fading = {e for e, each in experiments.items() if each.agent.half_life is not None}
+        view = View.of(self.presence, self._status(now), pulls, fading, now)
+        agents = view.agents()
+        return {
+            "neighbours": neighbours,
+            "refused": dict(self._refused()),
+            "agents_known": len(known),
+            "agents": agents,
+            "links": view.edges(agents),
+        }
 
     def _run(self) -> None:
         absences, failing = Absences(), False
@@ -343,20 +410,25 @@ class Node:
         for peer, message in outgoing:
             versions = self._dialects.spoken_to(peer, now)
             for version in versions:
-                try:
-                    self.transport.send(peer, self._codec.encode(message, experiment, version))
-                    self.counts.add("sent")
-                    if version == 1 and len(versions) == 1:
-                        left_out = message.left_out_of_version_1()  # type: ignore[attr-defined]
-                        self.refusals.add(NEWER, left_out > 0)
-                except ValueError as error:  # too large, or an unknown neighbour
-                    if getattr(error, "kind", "") == NEWER:
-                        # one that may be newer gets it in version 2
-                        self.refusals.add(NEWER, len(versions) == 1)
-                        continue
-                    if not self.failures["send"]:
-                        log.warning("a message to %s was not sent: %s", peer, error)
-                    self.failures.add("send")
+                self._send_in(version, peer, message, experiment, only=len(versions) == 1)
+
+    def _send_in(
+        self, version: int, peer: str, message: object, experiment: str, only: bool = False
+    ) -> None:
+        """Send in one version; only: it is said in no other."""
+        try:
+            self.transport.send(peer, self._codec.encode(message, experiment, version))
+            self.counts.add("sent")
+            if version == 1 and only:
+                left_out = message.left_out_of_version_1()  # type: ignore[attr-defined]
+                self.refusals.add(NEWER, left_out > 0)
+        except ValueError as error:  # too large, or an unknown neighbour
+            if getattr(error, "kind", "") == NEWER:
+                self.refusals.add(NEWER, only)  # one that may be newer gets it in version 2
+                return
+            if not self.failures["send"]:
+                log.warning("a message to %s was not sent: %s", peer, error)
+            self.failures.add("send")
 
     def _say(self, kind: Kind, sentence: str, advice: str = "") -> None:
         """Log what concerns the agent as a whole, and keep it in the past of every experiment."""

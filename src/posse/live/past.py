@@ -93,6 +93,10 @@ class Past:
             scales = [(each.seconds, each.points) for each in SCALES.values()]
             self._store.points.add(self._point(minute * MINUTE), scales)
 
+    def newest(self) -> tuple[int | None, int]:
+        """The last minute kept and the number of the last event: what is read changes with them."""
+        return self._minute, self._store.events.newest()
+
     def read(self, scale: str) -> History:
         """What was known over a day, a month or a year, up to the last minute."""
         if scale not in SCALES:

@@ -12,6 +12,7 @@ from posse.live.exchange.layouts import widened
 from posse.live.exchange.messages import FlowsMessage, OriginsMessage
 from posse.live.inbox import Limits
 from posse.live.node import Node
+from posse.live.presence.presence import Presence
 from posse.live.signatures import signer, verifier
 from posse.live.store import Store
 from posse.live.transport.memory import MemoryNetwork
@@ -34,11 +35,17 @@ KINDS = {
     "a version it cannot have", "our own identity", "the identity of another name",
     "too many identities", "too many entries", "too large an entry",
     "too many entries of one origin", "another experiment", "needs a newer Posse", "goes back",
-    "an experiment not run here",
+    "an experiment not run here", "a malformed status", "a status with a bad signature",
+    "a status of another network", "a status ahead of our clock", "a status that is long past",
 }  # fmt: skip
 
 SEEN = {
-    "origins": {"bad signature", "more evidence than its pulls allow", "another fingerprint"},
+    "origins": {
+        "bad signature",
+        "more evidence than its pulls allow",
+        "another fingerprint",
+        "a malformed status",
+    },
     "flows": {"a version it cannot have", "another fingerprint", "another version"},
 }
 
@@ -102,6 +109,7 @@ class Trio:
 
     def __init__(self, folder, certs, exchange):
         self.exchange, self.now = exchange, 0.0
+        self.verify = verifier(Files.of(certs, "a"))
         self.network = MemoryNetwork([("a", "b"), ("a", "c")])
         self.nodes = {}
         for name, near in {"a": "bc", "b": "a", "c": "a"}.items():
@@ -116,6 +124,8 @@ class Trio:
                 agent, store, self.network.transport(name), neighbours=list(near),
                 clock=lambda: self.now, limits=Limits(1e9, 1e15),
             )  # fmt: skip
+            signed = {"sign": signing["sign"], "verify": signing["verify"]}
+            self.nodes[name].presence = Presence(name, now=self.now, **signed)
             self.nodes[name].transport.start(self.nodes[name].receive)
 
     def visit(self, name):
@@ -172,6 +182,9 @@ def attack(trio, chance):
             refused += 1
             # of origins a message may hold good entries beside bad ones
             assert trio.exchange == "origins" or a.agent.state() == state
+        if round_ % 50 == 49:  # what is said of agents they said themselves
+            for origin, held in a.presence.held().items():
+                assert trio.verify(origin, held.status.content, held.status.signature)
         if trio.exchange == "origins":  # nothing is held that its origin did not sign
             kept = a.agent.state()["exchange"]
             entries = [part for name, part in kept.items() if name.startswith("entry ")]

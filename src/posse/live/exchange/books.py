@@ -142,16 +142,17 @@ class Books:
     def sums_of(self, origin: str) -> dict[int, Ledger]:
         """The evidence of an origin by epoch, each incarnation once."""
         sums: dict[int, Ledger] = {}
-        for entry in self._counting(origin):
+        for entry in self.counting(origin):
             epoch = self.epoch_of(entry)
             sums[epoch] = plus(sums.get(epoch, {}), self.read(entry))
         return sums
 
     def sum_of(self, origin: str, epoch: int = 0) -> Ledger:
         """The evidence of an origin in numbers of one epoch."""
-        return total(self.read_in(entry, epoch) for entry in self._counting(origin))
+        return total(self.read_in(entry, epoch) for entry in self.counting(origin))
 
-    def _counting(self, origin: str) -> list[Entry]:
+    def counting(self, origin: str) -> list[Entry]:
+        """The entries of an origin that count: no other one has absorbed them."""
         absorbed = self.absorbed(origin)
         return [e for e in self.of(origin) if not absorbed.holds(e.incarnation)]
 

@@ -139,6 +139,10 @@ class Flows:
         """Flows do not know whose evidence it is."""
         return {}
 
+    def pulls_by_origin(self) -> dict[str, int]:
+        """Nor how often anybody pulled."""
+        return {}
+
     def evidence(self) -> Ledger:
         """N times the level: an estimate of the whole network's evidence."""
         size = self.network_size()

@@ -39,6 +39,11 @@ class Entry:
         return self.origin, self.incarnation
 
     @cached_property
+    def pulls(self) -> int:
+        """How many it counts over all arms, in quanta: the last number of every row."""
+        return sum(row[-1] for row in self.evidence.values())
+
+    @cached_property
     def size(self) -> int:
         """The most bytes it takes on the wire."""
         arms = (20 + wire_size(arm) + 10 * len(each) for arm, each in self.evidence.items())

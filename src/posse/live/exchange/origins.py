@@ -41,6 +41,7 @@ from posse.live.exchange.messages import Entry, OriginsMessage
 from posse.live.exchange.origin_checks import LARGEST_ENTRY, OriginChecks, RateCap
 from posse.live.exchange.own import Own
 from posse.live.exchange.parts import Parts
+from posse.live.exchange.quanta import PER_UNIT
 from posse.live.exchange.rooms import LARGEST_ORIGIN as LARGEST_ORIGIN
 from posse.live.exchange.rooms import Rooms
 from posse.live.exchange.seam import NeighbourStatus, Outgoing
@@ -124,6 +125,19 @@ class Origins:
         """The evidence of each origin, over its incarnations."""
         self._own.write()
         return {origin: self._sum_of(origin) for origin in list(self._books.origins())}
+
+    def pulls_by_origin(self) -> dict[str, int]:
+        """The pulls of each origin that count here, for what they are worth now."""
+        self._own.write()
+        return {origin: self._pulls_of(origin) for origin in list(self._books.origins())}
+
+    def _pulls_of(self, origin: str) -> int:
+        """Of entries as they are, none of which is added up again: there may be many."""
+        entries = self._books.counting(origin)
+        if not self._epochs.fading:
+            return sum(entry.pulls for entry in entries) // PER_UNIT
+        worth = sum(entry.pulls * self._epochs.worth(entry.epoch) for entry in entries)
+        return round(worth / PER_UNIT)
 
     def evidence(self) -> Ledger:
         """The sum over all origins."""

@@ -53,6 +53,9 @@ class Exchange(Protocol):
     def by_origin(self) -> dict[str, dict[str, tuple[int, ...]]]:
         """The evidence of each origin, where it is known whose it is."""
 
+    def pulls_by_origin(self) -> dict[str, int]:
+        """How many pulls of each origin count here, over all arms."""
+
     def evidence(self) -> dict[str, tuple[int, ...]]:
         """What the belief adds to its prior, in quanta."""
 

@@ -57,8 +57,11 @@ class Guard:
         self._token = None if token is None else token.encode()
         self._operator_token = None if operator_token is None else operator_token.encode()
 
-    async def admit(self, scope: Scope, receive: Receive) -> bytes | None:
-        """The body of a request that is let in; None if the client has left."""
+    async def admit(self, scope: Scope, receive: Receive, public: bool = False) -> bytes | None:
+        """The body of a request that is let in; None if the client has left.
+
+        public: what is asked for is everybody's, and needs no token.
+        """
         host = length = kind = None
         n_hosts = 0
         for name, value in scope["headers"]:
@@ -70,7 +73,7 @@ class Guard:
                 kind = value
         if n_hosts != 1 or host not in self._known:
             self._check_host(scope, host if n_hosts == 1 else None)
-        if self._token is not None:
+        if self._token is not None and not public:
             self._check_token(scope)
         if length is not None and (not length.isdigit() or len(length) > 12 or int(length) > BYTES):
             raise Refusal(413, "too large", TOO_LARGE)
@@ -98,11 +101,25 @@ class Guard:
             raise Refusal(413, "too large", TOO_LARGE)
         return b"".join(parts)
 
+    def admits(self, scope: Scope) -> bool:
+        """Whether a request brings what others are refused for not bringing."""
+        try:
+            if self._token is not None:
+                self._check_token(scope)
+        except Refusal:
+            return False
+        return True
+
+    def is_operator(self, scope: Scope) -> bool:
+        """Whether a request brings the operators' token; the application's does not suffice."""
+        token = self._operator_token
+        return token is not None and _same(_bearer(scope), token)
+
     def check_operator(self, scope: Scope) -> None:
-        """Refuse who has not the operators' token; that of the application does not suffice."""
+        """Refuse who is no operator."""
         if self._operator_token is None:
             raise Refusal(403, "operators only", NO_OPERATORS)
-        if not _same(_bearer(scope), self._operator_token):
+        if not self.is_operator(scope):
             raise Refusal(401, "operators only", NO_OPERATOR, _ASK)
 
     def _check_host(self, scope: Scope, host: bytes | None) -> None:

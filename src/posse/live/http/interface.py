@@ -12,7 +12,11 @@ from typing import Any
 from posse.live.http import answers, bodies
 from posse.live.http.answers import Answer, Refusal, in_json
 from posse.live.http.guard import Guard, Receive, Scope, Send, refuse, send_answer
+from posse.live.http.models import CallerAnswer
 from posse.live.http.openapi import document
+from posse.live.http.page.assets import asset, is_asset
+from posse.live.http.page.sections import Sections
+from posse.live.http.page.streams import Streams
 from posse.live.http.routes import PROBES, ROUTES, Route, Table
 from posse.live.http.traffic import Waits, traffic_of
 from posse.live.http.turns import Turns
@@ -40,9 +44,10 @@ class Interface:
         self._node, self._guard, self._table, self._reload = node, guard, table, reload
         self._traffic = traffic_of(node)
         self._turns = Turns(node, self._traffic)
-        self._document: Answer | None = None
         self._viewers = ThreadPoolExecutor(VIEWERS, "posse-view")
         self._prober = ThreadPoolExecutor(1, "posse-probe")  # readiness does not queue behind views
+        self.streams = Streams(node, self._viewers)
+        self._traffic.viewers = lambda: self.streams.viewers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -50,17 +55,25 @@ class Interface:
             await _lifespan(scope, receive, send)
             return
         began = perf_counter()
+        page = self._table.routes is ROUTES and is_asset(scope["path"])
+        public = page or scope["path"] in PUBLIC
         try:
-            body = await self._guard.admit(scope, receive)
+            body = await self._guard.admit(scope, receive, public)
         except Refusal as refusal:
             self._traffic.refused.add(refusal.reason)
             await refuse(receive, send, refusal)
             return
         if body is None:
             return
+        if page and scope["method"] == "GET":
+            await send_answer(send, asset(scope["path"]))
+            return
         waits: Waits | None = None
         try:
             route, name, part = self._route(scope)
+            if route.stream:
+                await self.streams.serve(self._node.experiment(name), receive, send)
+                return
             waits = self._traffic.waits.get(route.name)
             if waits is None:
                 waits = self._traffic.waits[route.name] = Waits()
@@ -107,6 +120,13 @@ class Interface:
             given = await self._read(route.body, body)
             about = self._node.experiment(name) if route.of_experiment else self._reload
             return await self._in_thread(self._viewers, route.order, about, given)
+        if route.name == "caller":
+            admitted = self._guard.admits(scope)
+            known = list(self._node.experiments) if admitted else []
+            return in_json(CallerAnswer(admitted, self._guard.is_operator(scope), known))
+        if route.name == "page":
+            sections = self.streams.sections(self._node.experiment(name))
+            return await self._in_thread(self._viewers, _page, sections)
         assert route.view is not None
         if route.path == "/healthz":
             return in_json(route.view(self._node))
@@ -152,7 +172,14 @@ class Interface:
         return answers.error(500, UNEXPECTED)
 
 
+def _page(sections: Sections) -> Answer:
+    """All that the page shows, for who cannot have a stream."""
+    sections.look()
+    return Answer(200, sections.since(0)[1])
+
+
 OPENAPI = Route("GET", "/openapi.json", "openapi", "This document.", dict[str, Any])
+PUBLIC = frozenset(route.path for route in ROUTES if route.public)
 REASONS = {404: "unknown", 409: "conflict", 422: "wrong field"}
 
 

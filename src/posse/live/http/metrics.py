@@ -12,6 +12,7 @@ from posse.live import lateness
 from posse.live.experiment import Experiment
 from posse.live.http.traffic import BUCKETS, Traffic, traffic_of
 from posse.live.node import Node
+from posse.live.presence.view import ALIVE
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 SERIES, ARM_SERIES = 100, 10_000  # of one metric at most; of one that has an arm
@@ -59,6 +60,12 @@ REASONS = (
     "a control of an agent that is no operator here",
     "a control too far ahead",
     "a control whose certificate is not valid now",
+    "a malformed status",
+    "a status with a bad signature",
+    "a status of another network",
+    "a status ahead of our clock",
+    "a status that is long past",
+    "too many statuses",
 )
 HTTP_REASONS = (
     "another host",
@@ -68,6 +75,7 @@ HTTP_REASONS = (
     "too large a head",
     "too many bytes at once",
     "too many connections",
+    "too many viewers",
     "too many requests at once",
     "too slow",
     "no HTTP",
@@ -129,6 +137,8 @@ def _process(node: Node, traffic: Traffic) -> Iterator[str]:
         "Agents whose evidence is here (flows: heard of).",
         [({}, network["agents_known"])],
     )
+    up = sum(agent["state"] in ALIVE for agent in network["agents"].values())
+    yield _metric("agents_up", "Agents that are up, this one included.", [({}, up)])
     yield _metric("neighbour_connected", "Whether a neighbour is connected.", near)
 
 
@@ -189,6 +199,7 @@ def _http(traffic: Traffic) -> Iterator[str]:
     """Of the HTTP interface."""
     refused = dict.fromkeys(HTTP_REASONS, 0) | traffic.refused.copy()
     yield _metric("http_connections", "Clients that are connected.", [({}, traffic.connections())])
+    yield _metric("page_viewers", "Pages that are streamed to.", [({}, traffic.viewers())])
     yield _metric(
         "http_refused_total", "Requests and connections refused, by reason.", _by("reason", refused)
     )

@@ -182,12 +182,66 @@ class NeighbourAnswer(Struct):
     connected: bool
 
 
+class EndAnswer(Struct):
+    """A link as one end of it says."""
+
+    up: bool
+    lag: float | None
+
+
+class CountAnswer(Struct):
+    """What an agent counted in an experiment, by its own word, and what of that is held here.
+
+    counted: pulls in its own evidence, open ones included. late: rewards refused for it since its
+    start. behind: counted, and not held here yet. null: not known, as under flows, of an experiment
+    that is not run here, or of an agent without a status; behind also where evidence fades.
+    """
+
+    counted: int | None
+    open: int | None
+    late: int | None
+    held: int | None
+    behind: int | None
+
+
+class AgentAnswer(Struct):
+    """An agent of the network, as it is known here.
+
+    state: here, this agent itself; up, connected or heard of within 120 seconds; down, a neighbour
+    that is not connected, and of which nothing was heard by any path since it was lost; silent, no
+    news for 120 seconds; known, only its evidence is. heard: when there were news of it, by this
+    agent's clock; via: the neighbour that brought its status. lag: seconds that a message of a
+    neighbour takes, of others those that their status took. The rest is what it says of itself.
+    """
+
+    state: Literal["here", "up", "down", "silent", "known"]
+    heard: float | None
+    lag: float | None
+    via: str | None
+    version: str | None
+    started: float | None
+    neighbours: dict[str, EndAnswer]
+    refused: dict[str, int]
+    experiments: dict[str, CountAnswer]
+
+
+class LinkAnswer(Struct):
+    """A link between two agents, each once; half: its ends disagree whether it is up."""
+
+    a: str
+    b: str
+    state: Literal["up", "down", "half"]
+    lag: float | None
+
+
 class NetworkAnswer(Struct):
-    """The neighbours, and what was refused and why."""
+    """The neighbours, all agents and links that are known, and what was refused and why."""
 
     neighbours: dict[str, NeighbourAnswer]
     refused: dict[str, int]
     agents_known: int
+    agents: dict[str, AgentAnswer]
+    links: list[LinkAnswer]
 
 
 class EvidenceAnswer(Struct):
@@ -269,6 +323,38 @@ class SitesAnswer(Struct):
     loss_shared: float | None
 
 
+class SiteArmAnswer(Struct):
+    """Closed decisions of one site for one arm, and their mean reward."""
+
+    pulls: float
+    mean: float | None
+
+
+class SiteAnswer(Struct):
+    """One site; what it holds of the leading arm is worth `gain` times its own decisions."""
+
+    arms: dict[str, SiteArmAnswer]
+    gain: float | None
+
+
+class ApartAnswer(Struct):
+    """Where a site differs from the others beyond chance."""
+
+    site: str
+    arm: str
+    higher: bool
+    elsewhere: float
+
+
+class SiteMapAnswer(Struct):
+    """Every site, this one first; why: the reason if nobody knows, as under flows."""
+
+    sites: dict[str, SiteAnswer]
+    apart: list[ApartAnswer]
+    left_out: int
+    why: str | None
+
+
 class ExperimentAnswer(Struct):
     """One experiment: its arms, how many decisions since the start, and what operators set.
 
@@ -323,6 +409,25 @@ class ReloadAnswer(Struct):
     """What changed, in one sentence."""
 
     changed: str
+
+
+class CallerAnswer(Struct):
+    """What who asks may do: see numbers, give orders; and the experiments that it may see."""
+
+    admitted: bool
+    operator: bool
+    experiments: list[str]
+
+
+class PageAnswer(Struct):
+    """What the page shows: the time of the agent, and its sections by name.
+
+    Each is as the route of its name answers (arms, controls, verdict, books, sites, network), or of
+    the page's own: agent, experiment, past.
+    """
+
+    now: float
+    sections: dict[str, Any]
 
 
 class StatusAnswer(Struct):

@@ -16,7 +16,8 @@ class Route:
     """A method and a path, what it takes and gives, and who does the work.
 
     One of `question` (on the loop, in a turn), `view` (in a thread: it may take long; given the
-    part in braces, if the path has one) or `order` (the same, for operators only).
+    part in braces, if the path has one), `order` (the same, for operators only) or `stream` (until
+    who asks hangs up), or the interface itself.
     """
 
     method: str
@@ -30,6 +31,8 @@ class Route:
     question: Callable[..., Awaitable[Any]] | None = None
     view: Callable[..., Any] | None = None
     order: Callable[..., Any] | None = None
+    stream: bool = False
+    public: bool = False  # without a token
 
 
 WRITES = (409, 503)
@@ -87,7 +90,8 @@ ROUTES = (
         models.HistoryAnswer, of_experiment=True, view=views.history,
     ),
     Route(
-        "GET", "/v1/network", "network", "The neighbours, and what was refused and why.",
+        "GET", "/v1/network", "network",
+        "The neighbours, all agents and links that are known, and what was refused and why.",
         models.NetworkAnswer, view=views.network,
     ),
     Route(
@@ -97,6 +101,24 @@ ROUTES = (
     Route(
         "GET", "/v1/controls", "controls", "What is pinned and paused, and by whom.",
         models.ControlsAnswer, of_experiment=True, view=views.controls,
+    ),
+    Route(
+        "GET", "/v1/sites", "sites",
+        "What each site saw of every arm, where one differs, and what sharing gained it.",
+        models.SiteMapAnswer, of_experiment=True, view=views.sites,
+    ),
+    Route(
+        "GET", "/v1/page", "page", "All that the page at / shows.",
+        models.PageAnswer, of_experiment=True,
+    ),
+    Route(
+        "GET", "/v1/page/stream", "page_stream",
+        "The same as server-sent events: all of it, then once a second the sections that changed.",
+        str, statuses=(503,), of_experiment=True, stream=True,
+    ),
+    Route(
+        "GET", "/v1/caller", "caller", "What who asks may do, by its token; needs none.",
+        models.CallerAnswer, public=True,
     ),
     Route(
         "POST", "/v1/pin", "pin", "For operators: play this arm only.",

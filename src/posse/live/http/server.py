@@ -111,7 +111,7 @@ class Server:
             chain.serve(config.ssl)
         self._socket, self.url = _bind(address, anywhere, chain is not None)
         self._path = Path(address.removeprefix("unix:")) if address.startswith("unix:") else None
-        self._server = LimitedServer(config)
+        self._server, self._streams = LimitedServer(config), app.streams
         self._thread = threading.Thread(
             target=self._server.run, args=([self._socket],), name="posse-http", daemon=True
         )
@@ -135,6 +135,7 @@ class Server:
 
     def stop(self) -> None:
         """End it: finish what is asked, close, remove a Unix socket's file."""
+        self._streams.end()
         self._server.end()
         self._thread.join(STOP)
         self._socket.close()

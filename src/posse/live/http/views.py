@@ -29,6 +29,11 @@ def evidence(experiment: Experiment) -> Any:
     return experiment.evidence()
 
 
+def sites(experiment: Experiment) -> Any:
+    """What each site saw of every arm."""
+    return experiment.site_map()
+
+
 def books(experiment: Experiment) -> Any:
     """Decisions counted here beside the pulls in the evidence."""
     found = experiment.books()
@@ -45,16 +50,17 @@ def history(experiment: Experiment, scale: str) -> Any:
 
 
 def network(node: Node) -> Any:
-    """The neighbours, and what was refused and why."""
+    """The neighbours, all agents and links that are known, and what was refused and why."""
     return node.network()
 
 
 def experiments(node: Node) -> Any:
     """The experiments by name."""
-    return ExperimentsAnswer({name: _shown(each) for name, each in node.experiments.items()})
+    return ExperimentsAnswer({name: shown(each) for name, each in node.experiments.items()})
 
 
-def _shown(experiment: Experiment) -> ExperimentAnswer:
+def shown(experiment: Experiment) -> ExperimentAnswer:
+    """One experiment: its arms, its counts, and what operators set."""
     counts, controls = experiment.counts, experiment.controlled()
     return ExperimentAnswer(
         arms=list(experiment.agent.arm_names),

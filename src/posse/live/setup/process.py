@@ -10,6 +10,7 @@ from pathlib import Path
 
 from posse.live.certificates import Files
 from posse.live.node import Node
+from posse.live.presence.presence import Presence
 from posse.live.setup.making import Keys, Maker, Outside
 from posse.live.setup.reloading import Reloading
 from posse.live.setup.settings import Settings
@@ -56,12 +57,18 @@ def assemble(
             tick_seconds=settings.tick_seconds,
             clock=clock,
             limits=settings.limits,
+            presence=_presence(settings, outside.keys, clock()),
         )
     except BaseException:
         first.store.close()
         raise
     node.reloading = Reloading(node, settings, outside, maker)
     return node
+
+
+def _presence(settings: Settings, keys: Keys | None, now: float) -> Presence:
+    sign, verify = (keys.sign, keys.verify) if keys is not None else (None, None)
+    return Presence(settings.name, settings.network, now=now, sign=sign, verify=verify)
 
 
 def _transport(settings: Settings, files: Files | None) -> ZenohTransport:

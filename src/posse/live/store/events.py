@@ -20,6 +20,7 @@ BETWEEN = (
     "SELECT time, kind, text FROM event WHERE experiment = ? AND time > ? AND time <= ? "
     "ORDER BY time, number"
 )
+NEWEST = "SELECT coalesce(max(number), 0) FROM event WHERE experiment = ?"
 LAST = "SELECT time, kind, text FROM event WHERE experiment = ? AND kind = ? ORDER BY number"
 
 
@@ -49,6 +50,10 @@ class Events:
             self._file.connection.execute(OLDEST, (self._experiment, self._experiment, MOST))
 
         self._file.run(work, durable=False)
+
+    def newest(self) -> int:
+        """The number of the last one, which rises with each; 0 before the first."""
+        return int(self._file.read(NEWEST, (self._experiment,))[0][0])
 
     def between(self, after: float, until: float) -> list[Event]:
         """The events later than one time, up to another, oldest first."""

@@ -1,0 +1,164 @@
+// The page of one agent: news in, sections brought up to date, orders out.
+import { $, h, render } from "./dom.js";
+import { fixed, stamp, total } from "./format.js";
+import { armTable } from "./arms.js";
+import { timeChart } from "./chart.js";
+import { network } from "./network.js";
+import { panels, recent } from "./past.js";
+import { siteMap } from "./sites.js";
+import * as states from "./states.js";
+import { ask, follow, keepToken, token } from "./stream.js";
+import { theme } from "./theme.js";
+import { explain, settle } from "./tips.js";
+import { lead, measure, notes, strip } from "./words.js";
+
+const STALE = 3; // seconds without news
+const view = { now: 0 }; // the sections as they last were
+const past = { scale: "day", day: null, shown: null, asked: "" };
+let [heard, trouble, streamed, stop] = [0, null, true, null];
+let base = "v1/";
+let chart = null;
+
+const wanted = () => decodeURIComponent(location.hash.slice(1));
+const neighbours = () => Object.keys(view.network?.neighbours ?? {});
+
+/* News */
+export const take = (change, byStream) => {
+  [heard, trouble, streamed] = [performance.now(), null, byStream];
+  view.now = change.now;
+  Object.assign(view, change.sections);
+  if (view.arms) show();
+};
+const fail = (error) => {
+  trouble = error;
+  beat();
+};
+// Asks who it is to the agent, then follows the experiment that the address names, or the first.
+const begin = async () => {
+  stop?.();
+  const mine = new AbortController();
+  stop = () => mine.abort();
+  Object.assign(past, { day: null, shown: null, asked: "" });
+  try {
+    const caller = await (await ask("v1/caller", { signal: mine.signal })).json();
+    introduce(caller);
+    if (!caller.admitted) return fail({ status: 401 });
+    const name = wanted() || caller.experiments[0];
+    if (!caller.experiments.includes(name)) return fail({ status: 404, message: "This agent has no such experiment" });
+    if (mine.signal.aborted) return;
+    base = `v1/experiments/${encodeURIComponent(name)}/`;
+    stop = follow(base, take, fail);
+  } catch (error) {
+    if (mine.signal.aborted) return;
+    fail(error);
+    setTimeout(() => { if (!mine.signal.aborted) begin(); }, 2000);
+  }
+};
+
+/* Drawing */
+const show = () => {
+  const { agent, arms } = view;
+  document.title = `${agent.name} / ${agent.experiment}: posse`;
+  render($("who"), h("bdi", { tip: "The agent that serves this page. Every agent shows the same network." }, agent.name));
+  render($("experiment"), ...agent.experiments.map((name) => h("option", { value: name, selected: name === agent.experiment }, name)));
+  $("experiment").disabled = agent.experiments.length < 2;
+  $("experiment").value = agent.experiment;
+  render($("lead"), ...lead(view));
+  render($("strip"), ...strip(view));
+  const nothing = !total(Object.values(arms).map((arm) => arm.pulls_in_network + arm.open_in_network)) && !view.experiment.open_decisions;
+  render($("notes"), ...notes(view), nothing ? states.empty(view) : null);
+  $("arms-about").textContent = `${measure(agent).rate ? "Rates" : "Means"} of closed decisions${view.experiment.sites.read === "alike" ? " at all sites" : ", for this site"}, with 95% intervals; dotted: the leader`;
+  render($("arms"), armTable(view, recent(past.day, arms)));
+  $("sites-about").textContent = measure(agent).rate ? "How many visits convert where" : "Mean rewards by site";
+  render($("sites"), ...siteMap(view));
+  $("network-about").textContent = `Seen from ${agent.name}; numbers on links: time for news`;
+  render($("network"), ...network(view));
+  $("content").hidden = false;
+  remember();
+  beat();
+  settle();
+};
+const draw = () => {
+  if (!past.shown || !view.arms) return;
+  const shown = panels(past.shown, view);
+  chart ??= timeChart($("chart"));
+  chart.show(shown);
+  const waiting = past.shown.times.length < 2 ? "The past is kept from the first minute on: lines begin with the second." : null;
+  render($("chart-empty"), waiting ? h("p", { class: "blank" }, waiting) : null);
+  const events = shown.events.toReversed();
+  render($("events"), ...(events.length ? events.map((each) => h("li", { "data-key": `${each.time} ${each.text}` }, h("i", {}, each.key), h("span", {}, stamp(each.time)), h("span", {}, each.text))) : [h("li", {}, h("i"), h("span", {}, "–"), h("span", {}, "Nothing out of the ordinary."))]));
+  settle();
+};
+// Asks for the past when there is more of it.
+const remember = async () => {
+  const mark = JSON.stringify([view.past, past.scale, base]);
+  if (mark === past.asked) return;
+  past.asked = mark;
+  const scale = past.scale;
+  try {
+    const day = ask(`${base}history/day`).then((answer) => answer.json());
+    const other = scale === "day" ? day : ask(`${base}history/${scale}`).then((answer) => answer.json());
+    [past.day, past.shown] = await Promise.all([day, other]);
+    if (scale === past.scale) draw();
+    render($("arms"), armTable(view, recent(past.day, view.arms)));
+    settle();
+  } catch {
+    past.asked = ""; // with the next news
+  }
+};
+// How old what is shown is, several times a second.
+const beat = () => {
+  const silence = heard ? (performance.now() - heard) / 1000 : 0;
+  const old = heard ? silence > STALE : false;
+  const body = document.body.classList;
+  body.toggle("is-asking", !heard || (!old && !streamed));
+  body.toggle("is-stale", old || Boolean(trouble && !heard));
+  $("alive").textContent = !heard ? (trouble ? "no answer" : "asking") : old ? `no news for ${Math.floor(silence)} s` : `${streamed ? "live" : "asked"}, ${fixed(silence)} s ago`;
+  const refusal = trouble && [401, 404].includes(trouble.status);
+  if (refusal || (trouble && !heard)) render($("notice"), states.refused(trouble));
+  else render($("notice"), old ? states.stale(Math.floor(silence), view.now, trouble, neighbours()) : null);
+  if (trouble?.status === 401 && !$("write").open) $("write").open = true;
+};
+
+/* Orders */
+const introduce = ({ admitted, operator }) => {
+  $("mode").textContent = operator ? "may write" : admitted ? "read-only" : token() ? "token refused" : "token";
+  $("told").textContent = token() && admitted && !operator ? "This token may look, not write." : "";
+  document.body.classList.toggle("can-write", operator);
+};
+const order = async (act, arm) => {
+  try {
+    const body = JSON.stringify({ arm });
+    view.controls = await (await ask(`${base}${act}`, { method: "POST", body })).json();
+    show();
+  } catch (error) {
+    $("told").textContent = error.message;
+    $("write").open = true;
+  }
+};
+
+document.addEventListener("click", (event) => {
+  const { act, arm, scale } = event.target.closest("button")?.dataset ?? {};
+  if (act === "again") begin();
+  else if (act) order(act, arm);
+  if (!scale) return;
+  past.scale = scale;
+  for (const each of document.querySelectorAll("#ranges button")) each.setAttribute("aria-pressed", String(each.dataset.scale === scale));
+  remember();
+});
+$("token").addEventListener("submit", async (event) => {
+  event.preventDefault();
+  keepToken($("secret").value.trim());
+  $("secret").value = "";
+  await begin();
+  $("write").open = $("mode").textContent !== "may write";
+});
+$("experiment").addEventListener("change", (event) => { location.hash = encodeURIComponent(event.target.value); });
+addEventListener("hashchange", begin);
+addEventListener("pagehide", () => stop?.());
+addEventListener("pageshow", (event) => { if (event.persisted) begin(); });
+
+theme();
+explain();
+begin();
+setInterval(beat, 500);

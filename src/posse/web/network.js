@@ -1,0 +1,119 @@
+// The network as this agent knows it: a ring of agents, their links, and a table that says the same.
+import { bdi, cut, h, isolated, s } from "./dom.js";
+import { ago, count, duration, plural, total } from "./format.js";
+
+const NAMED = 16; // agents up to which all have their names in the picture
+const SLOW = 2; // seconds for news on a link
+
+const news = (agent, now) => (agent.heard === null ? "never heard" : ago(now - agent.heard));
+const state = (agent, now) => {
+  if (agent.state === "here") return "this agent";
+  if (agent.state === "up") return news(agent, now);
+  if (agent.state === "silent") return agent.heard === null ? "silent" : `silent ${duration(now - agent.heard)}`;
+  return agent.state === "down" ? "not there" : "evidence only";
+};
+const lost = (agent) => agent.state === "down" || agent.state === "silent";
+const sentence = (name, agent, now) => {
+  const shown = isolated(name);
+  if (agent.state === "here") return `${shown} is the agent that serves this page.`;
+  if (agent.state === "known") return `Of ${shown} this agent holds evidence, and no word of how it is: it may run an older Posse.`;
+  const heard = `it was last heard ${news(agent, now)}`;
+  if (agent.state === "down") return `${shown} is not connected, and nobody else has heard it since; ${heard}. What it counted so far is here.`;
+  if (agent.state === "silent") return `${shown} has said nothing for two minutes; ${heard}. What it counted so far is here.`;
+  return `${shown} is in touch; ${heard}.`;
+};
+const wire = (link) => (link.state === "down" ? "down" : link.state === "half" ? "half" : link.lag !== null && link.lag > SLOW ? "slow" : "");
+const linkWord = (link) => (link.state === "down" ? "down" : link.state === "half" ? "one way" : link.lag === null ? "" : duration(link.lag));
+const linkSentence = (link) => {
+  const ends = `${isolated(link.a)} to ${isolated(link.b)}`;
+  if (link.state === "down") return `${ends}: no message gets through.`;
+  if (link.state === "half") return `${ends}: one end says it is up, the other that it is down.`;
+  return link.lag === null ? `${ends}: up.` : `${ends}: news takes ${duration(link.lag)}.`;
+};
+
+const picture = (agents, links, now) => {
+  const names = agents.map(([name]) => name);
+  const wide = innerWidth < 700 ? 350 : 520;
+  const tall = names.length > NAMED ? 380 : 280;
+  const places = new Map(names.map((name, i) => {
+    const angle = -Math.PI / 2 + (2 * Math.PI * i) / names.length;
+    return [name, [wide / 2 + (wide / 2 - (wide < 400 ? 86 : 100)) * Math.cos(angle), tall / 2 + 6 + (tall / 2 - 46) * Math.sin(angle)]];
+  }));
+  const many = names.length > NAMED;
+  const wires = [];
+  const labels = [];
+  for (const link of links) {
+    if (!places.has(link.a) || !places.has(link.b)) continue;
+    const [[x1, y1], [x2, y2]] = [places.get(link.a), places.get(link.b)];
+    const [word, tip] = [linkWord(link), linkSentence(link)];
+    const near = Math.abs(names.indexOf(link.a) - names.indexOf(link.b));
+    const part = near === 1 || near === names.length - 1 || names.length === 2 ? 0.5 : 0.36;
+    const [x, y] = [x1 + (x2 - x1) * part, y1 + (y2 - y1) * part];
+    wires.push(s("line", { class: `wire ${wire(link)}`, x1: x1.toFixed(1), y1: y1.toFixed(1), x2: x2.toFixed(1), y2: y2.toFixed(1), tip: many ? null : tip }));
+    if (word && (!many || link.state !== "up")) labels.push(s("g", { tip: many ? null : tip }, s("rect", { class: "lagback", x: (x - 4 - word.length * 3.3).toFixed(1), y: (y - 8).toFixed(1), width: 8 + word.length * 6.6, height: 16 }), s("text", { x: x.toFixed(1), y: (y + 4).toFixed(1), "text-anchor": "middle" }, word)));
+  }
+  const bodies = agents.map(([name, agent]) => {
+    const [x, y] = places.get(name);
+    const side = Math.abs(x - wide / 2) < 30 ? 0 : Math.sign(x - wide / 2);
+    const anchor = side === 0 ? "middle" : side > 0 ? "start" : "end";
+    const [tx, ty] = side === 0 ? [x, y < tall / 2 ? y - 29 : y + 24] : [x + side * 15, y - 2];
+    const named = !many || agent.state === "here" || lost(agent);
+    return s("g", { class: `${agent.state === "here" ? "me" : ""} ${lost(agent) ? "lost" : ""}`, tip: sentence(name, agent, now), "data-agent": name },
+      s("circle", { class: "body", cx: x.toFixed(1), cy: y.toFixed(1), r: many ? 6 : 9 }),
+      lost(agent) ? s("path", { class: "cross", d: `M${(x - 4).toFixed(1)} ${(y - 4).toFixed(1)}l8 8m0 -8l-8 8` }) : null,
+      named ? s("text", { class: "title", x: tx.toFixed(1), y: ty.toFixed(1), "text-anchor": anchor }, cut(name, wide < 400 ? 10 : 13)) : null,
+      named ? s("text", { class: "state", x: tx.toFixed(1), y: (ty + 14).toFixed(1), "text-anchor": anchor }, state(agent, now)) : null);
+  });
+  return s("svg", { class: "net", viewBox: `0 0 ${wide} ${tall}`, role: "group", "aria-label": `Network of ${plural(names.length, "agent")}. The table below says the same.`, "data-grid": true }, ...wires, ...labels, ...bodies);
+};
+
+const REFUSALS = 4;
+const refused = (reasons) => {
+  const all = Object.entries(reasons).filter(([, number]) => number > 0).sort((a, b) => b[1] - a[1]);
+  if (!all.length) return ["0", "No message was refused there."];
+  const shown = all.slice(0, REFUSALS).map(([reason, number]) => `${number} ${reason}`).join("; ");
+  return [count(total(all.map(([, number]) => number))), `Refused there since its start: ${shown}${all.length > REFUSALS ? "; and others" : ""}.`];
+};
+
+const table = (view, agents) => h("div", { class: "agents", tabindex: agents.length > 12 ? 0 : null, role: agents.length > 12 ? "region" : null, "aria-label": agents.length > 12 ? "Agents" : null },
+  h("table", { class: "tall", "data-grid": true }, h("caption", { class: "sr" }, "Agents"),
+    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "agent"),
+      h("th", { scope: "col", class: "num", tip: "Since its last sign of life reached this agent." }, "last heard"),
+      h("th", { scope: "col", class: "num", tip: "Decisions that it has counted and that are not here yet." }, "behind"),
+      h("th", { scope: "col", class: "num narrow-hide", tip: "Decisions that it has counted." }, "visits"),
+      h("th", { scope: "col", class: "num", tip: "Messages of others that it refused since its start." }, "refused"))),
+    h("tbody", {}, ...agents.map(([name, agent]) => {
+      const mine = agent.experiments[view.agent.experiment] ?? {};
+      const visits = Math.max(mine.counted ?? 0, mine.held ?? 0); // its word may be a minute old
+      const [number, reasons] = refused(agent.refused);
+      return h("tr", { "data-key": name }, h("th", { scope: "row", tip: sentence(name, agent, view.now) }, bdi(name), agent.via && agent.via !== name ? h("span", { class: "quiet small narrow-hide" }, " via ", bdi(agent.via)) : null),
+        h("td", { class: `num ${lost(agent) ? "lost" : ""}`, tip: sentence(name, agent, view.now) }, agent.state === "here" ? "here" : state(agent, view.now)),
+        h("td", { class: "num", tip: typeof mine.behind === "number" ? `${count(mine.behind)} of ${count(visits)} decisions of ${isolated(name)} are not here yet.` : `How many decisions of ${isolated(name)} are not here yet is not known.` }, typeof mine.behind === "number" ? count(mine.behind) : "–"),
+        h("td", { class: "num narrow-hide", tip: `${isolated(name)} has counted ${count(visits)} decisions, as far as is known here.` }, count(visits)),
+        h("td", { class: "num", tip: reasons }, number));
+    }))));
+
+// Round the ring along links, so that few of them cross.
+const around = (names, links) => {
+  const near = new Map(names.map((name) => [name, new Set()]));
+  for (const { a, b } of links) if (near.has(a) && near.has(b)) [near.get(a).add(b), near.get(b).add(a)];
+  const [order, left] = [[], new Set(names)];
+  let at = names[0];
+  while (at !== undefined) {
+    order.push(at);
+    left.delete(at);
+    const free = (name) => [...near.get(name)].filter((each) => left.has(each)).length;
+    const next = [...near.get(at)].filter((each) => left.has(each)).sort((a, b) => free(a) - free(b) || (a < b ? -1 : 1))[0];
+    at = next ?? [...left][0];
+  }
+  return order;
+};
+
+export const network = (view) => {
+  const { agents: known, links } = view.network;
+  const names = around(Object.keys(known).sort((a, b) => (known[b].state === "here") - (known[a].state === "here") || (a < b ? -1 : 1)), links);
+  const agents = names.map((name) => [name, known[name]]);
+  const bad = agents.filter(([, agent]) => lost(agent));
+  const listed = agents.length > 60 ? [...new Set([agents[0], ...bad, ...agents])].slice(0, 60) : agents;
+  return [picture(agents, links, view.now), table(view, listed), listed.length < agents.length ? h("p", { class: "key" }, `and ${plural(agents.length - listed.length, "agent")} more, all in touch or with evidence only`) : null];
+};

@@ -1,0 +1,156 @@
+// What the numbers say: the first line, the strip of four answers, and notes that ask for a decision.
+import { bdi, h, isolated } from "./dom.js";
+import { ago, count, duration, fixed, percent, plural, short, sure, total, whole } from "./format.js";
+import { colour, meter } from "./marks.js";
+
+const said = (text, tip) => h("span", { tip }, text);
+
+// How rewards are written: rates of success as percent, all others as they are.
+export const measure = (agent) => agent.family === "bernoulli"
+  ? { rate: true, column: "converts", value: (v) => percent(v), axis: (v) => percent(v, 1), half: (v) => `±${fixed(100 * v, 2)} pp`, lead: (v) => `${fixed(100 * v)} of 100 visits convert`, other: (v) => fixed(100 * v), of: "of visits convert", loss: (v) => `${short(1000 * v)} conversions in 1,000 visits` }
+  : { rate: false, column: "mean reward", value: short, axis: short, half: (v) => `±${short(v)}`, lead: (v) => `mean reward ${short(v)}`, other: short, of: "mean reward", loss: (v) => `${short(v)} of reward a visit` };
+
+const closed = (arm) => arm.pulls_in_network;
+const playable = (view) => Object.entries(view.arms).filter(([name]) => !view.controls.paused.includes(name));
+
+// The arm that leads: the verdict's, else that of the highest mean; with the next one.
+export const ranking = (view) => {
+  const known = playable(view).filter(([, arm]) => closed(arm) > 0 && arm.mean !== null).sort((a, b) => b[1].mean - a[1].mean);
+  const named = view.verdict?.arm;
+  if (named && view.arms[named] && closed(view.arms[named]) > 0) known.sort((a, b) => (b[0] === named) - (a[0] === named));
+  return known.map(([name]) => name);
+};
+
+export const gone = (view) => Object.entries(view.network.agents).filter(([, each]) => each.state === "down" || each.state === "silent");
+export const reached = (view) => Object.values(view.network.agents).filter((each) => each.state === "here" || each.state === "up").length;
+
+const likely = (p) => (p > 0.99 ? "Very likely the best" : p > 0.9 ? "Likely the best" : p > 0.6 ? "Perhaps the best" : "Not clear yet");
+
+const judged = (view, leader) => {
+  const { verdict, experiment, agent } = view;
+  const chance = likely(view.arms[leader].probability_best ?? 0);
+  if (experiment.half_life) return [` ${chance} now; what drifts has no winner.`];
+  if (!verdict) return [` ${chance}; no verdict is asked for.`];
+  const error = percent(agent.error ?? 0.05, 0);
+  const odds = `wrong in at most ${error} of such experiments, however often you look`;
+  if (verdict.verdict === "winner") return [" ", said("Proven the best", `A winner is ${odds}.`), ". You decide when to stop."];
+  if (verdict.verdict === "no-difference") return [" ", said("The arms differ by no more than your tolerance", `This is ${odds}.`), ": choose by other reasons."];
+  if (verdict.verdict === "good-enough") return [" ", said("Good enough", verdict.sentence), ": taking it for good gives up less than your tolerance."];
+  const far = verdict.evidence === null ? "" : ` (${fixed(verdict.evidence)} of ${fixed(verdict.needed)})`;
+  const tip = verdict.evidence === null ? verdict.sentence : `Evidence ${fixed(verdict.evidence)}; a winner needs ${fixed(verdict.needed)}, and is ${odds}.`;
+  return [` ${chance}, not yet proven: `, said(`keep going${far}`, tip), "."];
+};
+
+const absent = (view) => {
+  const lost = gone(view);
+  if (!lost.length) return null;
+  const [name, agent] = lost[0];
+  const since = agent.heard === null ? "has not been heard" : `was last heard ${ago(view.now - agent.heard)}`;
+  const others = lost.length > 1 ? ` and ${plural(lost.length - 1, "other")} are not there` : "";
+  return [`${reached(view)} of ${plural(Object.keys(view.network.agents).length, "agent")} in touch: `, bdi(name), ` ${since}${others}. `];
+};
+
+const touch = (view) => {
+  const agents = Object.keys(view.network.agents).length;
+  if (gone(view).length) return "";
+  return agents === 1 ? "This agent is alone. " : `All ${whole(agents)} agents are in touch. `;
+};
+const balance = (books) => (books ? books.own - books.counted : 0);
+const lost = (view) => (view.books === null ? "" : balance(view.books) === 0 ? "Nothing is lost. " : "");
+const late = (view) => (view.experiment.late_rewards ? `${plural(view.experiment.late_rewards, "reward")} came too late to count since this agent started. ` : "");
+
+const open = (view) => total(Object.values(view.arms).map((arm) => arm.open_in_network));
+
+export const lead = (view) => {
+  const order = ranking(view);
+  const unit = measure(view.agent);
+  const worse = absent(view) ?? [];
+  const apart = balance(view.books);
+  const books = apart < 0 ? [`${plural(-apart, "decision")} counted here ${apart === -1 ? "is" : "are"} not in this agent's entries. `] : [];
+  const second = h("p", {}, touch(view), lost(view), late(view), view.sites.apart.length ? `${view.sites.apart.length === 1 ? "One site differs" : "Sites differ"}: see the note.` : "");
+  if (!order.length) {
+    const waiting = open(view) || view.experiment.open_decisions;
+    const title = waiting ? `${plural(waiting, "visit")}, no reward is final yet.` : "No reward yet: every arm is as likely the best.";
+    const why = waiting && view.experiment.reward_window ? `Windows close ${duration(view.experiment.reward_window)} after a visit; until then rates would flatter arms whose rewards come fast. ` : "";
+    return [h("h1", {}, worse, books, title), h("p", {}, why, touch(view), lost(view))];
+  }
+  const [first, next] = order;
+  const mean = view.arms[first].mean;
+  const versus = next ? [", ", said(`${unit.other(view.arms[next].mean)} with `, `${isolated(next)}: ${unit.value(view.arms[next].mean)} ${unit.of}, of closed decisions.`), bdi(next)] : [];
+  return [h("h1", {}, worse, books, bdi(first), " leads: ", said(unit.lead(mean), `${isolated(first)}: ${unit.value(mean)} ${unit.of}, of closed decisions.`), versus, ".", judged(view, first)), second];
+};
+
+const box = (title, ...inner) => h("div", {}, h("dt", {}, title), h("dd", {}, ...inner));
+const big = (...inner) => h("div", { class: "big" }, ...inner);
+const small = (...inner) => h("span", { class: "quiet small" }, ...inner);
+
+const leaderBox = (view, [first, next]) => {
+  if (!first) return box("Leader", big("None yet"), small("no reward is final"));
+  const chance = view.arms[first].probability_best ?? 0;
+  const unit = measure(view.agent);
+  const [mean, other] = [view.arms[first].mean, next ? view.arms[next].mean : null];
+  const gain = other === null ? "" : unit.rate && other > 0 ? `+${percent(mean / other - 1, 0)} over the next` : `+${short(mean - other)} over the next`;
+  const k = Object.keys(view.arms).indexOf(first);
+  return box("Leader", big(bdi(first), " ", h("small", {}, gain)),
+    meter(chance, 1, `${isolated(first)} is ${sure(chance)} likely the best arm, given what is held now. This fills up early when one looks often; the verdict allows for that.`, colour(k), 1),
+    small(`likely best: ${sure(chance)}, as seen in one look`));
+};
+
+const verdictBox = (view) => {
+  const { verdict, experiment } = view;
+  if (experiment.half_life) return box("Verdict", big("Not asked"), small(`with a half-life of ${duration(experiment.half_life)} the best arm may change`));
+  if (!verdict) return box("Verdict", big("Not asked"), small("set ", h("code", {}, "stop"), " in a new experiment to be told when to stop"));
+  const words = { winner: "Winner", "no-difference": "No difference", "good-enough": "Good enough", "keep-going": "Keep going" };
+  if (verdict.evidence === null) return box("Verdict", big(words[verdict.verdict]), small(said(verdict.arm ? "by expected loss" : "waiting for a neighbour's evidence", verdict.sentence)));
+  const tip = `${verdict.sentence}.`;
+  return box("Verdict", big(words[verdict.verdict], " ", h("small", {}, `${fixed(verdict.evidence)} of ${fixed(verdict.needed)}`)), meter(verdict.evidence, verdict.needed, tip, verdict.verdict === "winner" ? "c2" : "c6"),
+    small(verdict.verdict === "keep-going" ? "at the mark it wins" : "you decide when to stop"));
+};
+
+const networkBox = (view) => {
+  const agents = Object.entries(view.network.agents);
+  const behind = total(agents.map(([, each]) => each.experiments[view.agent.experiment]?.behind ?? 0));
+  const slow = agents.filter(([, each]) => each.lag !== null).sort((a, b) => b[1].lag - a[1].lag)[0];
+  const down = view.network.links.filter((link) => link.state !== "up");
+  return box("Network", big(`${reached(view)} of ${plural(agents.length, "agent")} `, h("small", {}, "in touch")),
+    small(slow ? [said(`slowest news ${duration(slow[1].lag)}`, `News of ${isolated(slow[0])} takes ${duration(slow[1].lag)} to reach this agent.`), " (", bdi(slow[0]), ")"] : "no news of others yet",
+      down.length ? `; ${plural(down.length, "link")} down` : "", behind ? ["; ", said(`${whole(behind)} on the way`, "Decisions that their agents have counted and that are not here yet.")] : ""));
+};
+
+const booksBox = (view) => {
+  const { books, agent } = view;
+  if (!books) return box("Books", big("Not kept"), small("pulls fade with their half-life, and add up to no count"));
+  const apart = balance(books);
+  const even = apart === 0;
+  const tip = even ? "Every decision of this agent was counted once: the counter kept beside them and the pulls in its own entries agree."
+    : apart > 0 ? "Neighbours gave back what this agent's disk had forgotten: it was set back to an older copy, or is new." : "Decisions that this agent counted are not in its entries.";
+  return box("Books", h("div", { class: "sum big", tip }, h("span", { id: "counted" }, count(books.counted)), h("span", { class: even ? "eq" : "eq off" }, even ? "=" : "≠"), h("span", { id: "own" }, count(books.own)), h("small", {}, even ? "nothing lost" : `${whole(Math.abs(apart))} apart`)),
+    small("decisions counted here = pulls in ", bdi(agent.name), "'s own entries; network ", said(count(books.network), "Pulls of all agents, as they are held here.")));
+};
+
+export const strip = (view) => {
+  const order = ranking(view);
+  return [leaderBox(view, order), verdictBox(view), networkBox(view), booksBox(view)];
+};
+
+const note = (look, word, ...text) => h("p", { class: `note ${look}` }, h("b", {}, word), h("span", {}, ...text));
+
+export const notes = (view) => {
+  const unit = measure(view.agent);
+  const made = [];
+  const { pinned, paused } = view.controls;
+  if (pinned) made.push(note("", "Pinned", bdi(pinned), " gets every visit here until somebody resumes."));
+  if (paused.length && paused.length === Object.keys(view.arms).length) made.push(note("bad", "Paused", "Every arm is paused: no decision can be made here."));
+  for (const each of view.sites.apart.slice(0, 3)) {
+    const here = view.sites.sites[each.site]?.arms[each.arm]?.mean;
+    if (here === undefined || here === null) continue;
+    const advice = view.experiment.sites.read === "alike" ? ["Numbers over all sites mix the two; ", h("code", {}, 'sites = "differ"'), " gives every site its own."] : ["The evidence of others counts here for what it is worth."];
+    made.push(note("partly", "Site differs", bdi(each.site), `: ${unit.value(here)} ${unit.of} with `, bdi(each.arm), `, elsewhere ${unit.value(each.elsewhere)}. `, made.some((one) => one.textContent.startsWith("Site differs")) ? "" : advice));
+  }
+  const apart = balance(view.books);
+  if (apart > 0) made.push(note("partly", `${whole(apart)} apart`, `Neighbours hold ${plural(apart, "pull")} of this agent that its disk had forgotten: it was set back, or is new. They count; what was open on it then is void.`));
+  if (apart < 0) made.push(note("bad", `${whole(-apart)} apart`, `${plural(-apart, "decision")} that this agent counted are not in its entries: look at its log.`));
+  const { late_rewards: missed, rewards, longest_lateness: longest } = view.experiment;
+  if (missed && missed > 0.02 * (rewards + missed)) made.push(note("partly", "Late", `${whole(missed)} of ${whole(rewards + missed)} rewards (${percent(missed / (rewards + missed), 1)}) came after the window of ${duration(view.experiment.reward_window ?? 0)}, the latest by ${duration(longest)}, and did not count: lengthen `, h("code", {}, "reward_window"), "."));
+  return made;
+};
