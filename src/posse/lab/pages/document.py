@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from string import Template
 
+from posse import web
 from posse.lab.pages.markup import Html, element, markup
 
 _ASSETS = Path(__file__).parent
@@ -49,7 +50,7 @@ def document(
     page = Template(asset(_ASSETS / "document.html"))
     return page.substitute(
         title=markup(title),
-        style=asset(_ASSETS / "page.css") + style,
+        style=web.read("tokens.css") + asset(_ASSETS / "page.css") + style,
         script=asset(_ASSETS / "sorting.js") + script,
         summary=summary or "",
         links="\n".join(map(_link, sections)),
