@@ -1,4 +1,4 @@
-"""The pages' own HTML, CSS and JavaScript: live agents serve them, the lab's reports inline them."""
+"""The pages' own HTML, CSS and JavaScript: agents serve them, the lab's reports inline them."""
 
 from __future__ import annotations
 

@@ -13,9 +13,16 @@ from posse.lab.paper import published, rates
 from posse.lab.paper.data import CurveData, Difference, Final, LeastSlope, PanelReport
 from posse.lab.paper.runs import Outcome
 from posse.lab.plots import is_wide
-from posse.lab.statistics import growth, holm, mean_interval, p_value, paired_difference
-
-SIGNIFICANT = 0.05
+from posse.lab.statistics import (
+    SIGNIFICANT,
+    growth,
+    holm,
+    mean_interval,
+    of_agents,
+    p_value,
+    paired_difference,
+    wrong_leader,
+)
 
 
 def curves(outcome: Outcome) -> list[CurveData]:
@@ -32,9 +39,6 @@ def table(outcome: Outcome) -> list[Final]:
     rows = []
     for name, result in outcome.results.items():
         gaps = outcome.gaps(name)  # (R, K)
-        of_agents = np.einsum("rnk,rk->rn", result.pulls, gaps)
-        leader = result.pulls.sum(axis=1).argmax(axis=1)  # the arm played most, run by run
-        wrong = gaps[np.arange(result.runs), leader] > 0
         fit, least = growth(result), outcome.least_slope(name)
         summary = result.summary()
         rows.append(
@@ -45,8 +49,8 @@ def table(outcome: Outcome) -> list[Final]:
                 low=_known(summary.low),
                 high=_known(summary.high),
                 percentile_95=float(np.percentile(result.regret[:, -1], 95)),
-                worst_agent=float(of_agents.max(axis=1).mean()),
-                wrong_leader=float(wrong.mean()),
+                worst_agent=float(of_agents(result.pulls, gaps).max(axis=1).mean()),
+                wrong_leader=wrong_leader(result.pulls, gaps),
                 slope=fit.late.mean,
                 slope_low=_known(fit.late.low),
                 slope_high=_known(fit.late.high),
