@@ -82,8 +82,8 @@ def draw_result(
     from matplotlib.lines import Line2D
 
     checks.choice("bands", bands, BANDS)
-    shown = _shown(len(result.times))
-    times, regret = result.times[shown], result.regret[:, shown]
+    drawn = shown(len(result.times))
+    times, regret = result.times[drawn], result.regret[:, drawn]
     mean, _, low, high = mean_interval(regret)
     if bands == "quantiles":
         low, high = np.quantile(regret, (0.05, 0.95), axis=0)
@@ -225,13 +225,13 @@ def short(value: float) -> str:
     return f"{value:.0f}" if abs(value) >= 100 else f"{value:#.3g}"
 
 
-def _shown(length: int) -> NDArray[np.intp]:
+def shown(length: int, points: int = POINTS) -> NDArray[np.intp]:
     """Choose the positions to draw: all of a short curve, else some evenly and in all decades."""
-    if length <= POINTS:
+    if length <= points:
         return np.arange(length)
-    even = np.linspace(0, length - 1, POINTS)
+    even = np.linspace(0, length - 1, points)
     # so that the curve has its beginning on a logarithmic axis too
-    decades = np.geomspace(1, length, POINTS) - 1
+    decades = np.geomspace(1, length, points) - 1
     return np.unique(np.rint(np.concatenate([even, decades])).astype(np.intp))
 
 

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
-from posse import theory
+from posse.lab.pages.curves import Chart, LeastSlope, curve, least_slope
 from posse.lab.paper import published, rates
-from posse.lab.paper.data import CurveData, Difference, Final, LeastSlope, PanelReport
+from posse.lab.paper.data import Difference, Final, PanelReport
 from posse.lab.paper.runs import Outcome
 from posse.lab.plots import is_wide
 from posse.lab.statistics import (
     SIGNIFICANT,
     growth,
     holm,
-    mean_interval,
     of_agents,
     p_value,
     paired_difference,
@@ -25,13 +23,15 @@ from posse.lab.statistics import (
 )
 
 
-def curves(outcome: Outcome) -> list[CurveData]:
+def chart(id_: str, outcome: Outcome) -> Chart:
     """The mean of each curve and its 95% band."""
-    drawn = []
-    for name, result in outcome.results.items():
-        mean, _, low, high = map(_short, mean_interval(result.regret))
-        drawn.append(CurveData(name, result.times.tolist(), mean, low, high))
-    return drawn
+    results = outcome.results
+    return Chart(
+        id=id_,
+        curves=[curve(name, result.times, result.regret) for name, result in results.items()],
+        log=is_wide([result.summary().mean for result in results.values()]),
+        bound=lai_robbins(outcome),
+    )
 
 
 def table(outcome: Outcome) -> list[Final]:
@@ -80,12 +80,7 @@ def comparisons(outcomes: Mapping[str, Outcome]) -> dict[str, list[Difference]]:
 def lai_robbins(outcome: Outcome) -> LeastSlope | None:
     """The least slope of any consistent algorithm, where all curves have the same N and means."""
     sizes = {result.n_agents for result in outcome.results.values()}
-    if callable(outcome.panel.bandit.means) or len(sizes) > 1:
-        return None
-    (n_agents,) = sizes
-    slope = theory.lai_robbins(outcome.panel.bandit, n_agents)
-    text = f"Lai-Robbins: no algorithm grows slower than {slope:.3g} ln t in the long run"
-    return LeastSlope(slope, text)
+    return least_slope(outcome.panel.bandit, *sizes) if len(sizes) == 1 else None
 
 
 def panel_report(
@@ -110,9 +105,7 @@ def panel_report(
         seconds=seconds,
         settings=settings,
         slope_rounds=rates.window(first),
-        log_regret=is_wide([result.summary().mean for result in outcome.results.values()]),
-        curves=curves(outcome),
-        lai_robbins=lai_robbins(outcome),
+        chart=chart(id_, outcome),
         table=table(outcome),
         comparisons=compared,
         published=published.compare(outcome) if id_ == "published" else (),
@@ -122,8 +115,3 @@ def panel_report(
 
 def _known(value: float) -> float | None:
     return None if np.isnan(value) else float(value)
-
-
-def _short(values: Any) -> list[float | None]:
-    """Numbers of five digits: more cannot be seen, and they would fill the page."""
-    return [None if np.isnan(x) else float(f"{x:.5g}") for x in values]

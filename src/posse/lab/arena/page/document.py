@@ -11,9 +11,9 @@ from posse.lab.arena.page.instance import section
 from posse.lab.arena.page.marks import sources
 from posse.lab.arena.page.words import caution, details, headline
 from posse.lab.files import atomic_write
-from posse.lab.pages.document import Section, asset, document, facts, files, paragraph
+from posse.lab.pages.document import Section, all_numbers, asset, document, facts, paragraph
 from posse.lab.pages.formats import duration
-from posse.lab.pages.markup import Html, element
+from posse.lab.pages.markup import element
 from posse.lab.pages.tables import table
 
 _ASSETS = Path(__file__).parent
@@ -59,7 +59,7 @@ def _words(report: ArenaReport, beside: list[str]) -> Section:
     if said := caution(report):
         parts.append(paragraph(said, "note"))
     if beside:
-        parts.append(paragraph(Html(f"All numbers as files: {files(beside)}")))
+        parts.append(all_numbers(beside))
     return Section("result", "Result", parts)
 
 
