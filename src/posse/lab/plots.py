@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,12 +38,15 @@ DECADES = 4
 # Final regrets farther apart than this need a logarithmic axis to be seen side by side.
 WIDE = 10
 
+SIZE = (7.2, 4.2)  # inches
 FORMATS = ("png", "pdf", "svg")
 BANDS = ("interval", "quantiles")
 _LOGS = {False: "", True: "xy", "": "", "x": "x", "y": "y", "xy": "xy"}
 
 _LABEL = 9.0  # points: the size of the labels at the curves' ends
 _LINE = 1.25 * _LABEL
+_ROWS = 16  # of a legend
+_LETTERS = 80  # of a title, or of a name in a legend
 
 
 def new_axes() -> Axes:
@@ -51,7 +56,7 @@ def new_axes() -> Axes:
 
     # pyplot keeps its figures, and from the 21st on would warn whoever plots in a loop
     with mpl.rc_context({"figure.max_open_warning": 0}):
-        axes = plt.figure(figsize=(7.2, 4.2), dpi=150, layout="constrained").add_subplot()
+        axes = plt.figure(figsize=SIZE, dpi=150, layout="constrained").add_subplot()
     dress(axes)
     return axes
 
@@ -114,12 +119,16 @@ def draw_comparison(
     ]
     set_logarithmic(axes, log)
     if title is not None:
-        axes.set_title(title, parse_math=False)
+        axes.set_title(_cut(title), parse_math=False)
     if not label_ends(axes, lines):
         # long handles: a short one does not show which line style it is
-        legend = axes.legend(frameon=False, handlelength=3)
-        for text in legend.get_texts():  # a name with dollar signs is no formula
-            text.set_parse_math(False)
+        many = -(-len(lines) // _ROWS)  # columns
+        size = "medium" if many == 1 else "x-small"
+        legend = axes.legend(frameon=False, handlelength=3, ncols=many, fontsize=size)
+        legend.set_in_layout(False)  # or one larger than the axes would leave them no room
+        for text in legend.get_texts():
+            text.set_parse_math(False)  # a name with dollar signs is no formula
+            text.set_text(_cut(text.get_text()))
 
 
 def set_logarithmic(axes: Axes, log: bool | str) -> None:
@@ -174,6 +183,25 @@ def save_figure(figure: Figure, path: str | os.PathLike[str], dpi: float = 200) 
     undated = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}.get(kind)
     with atomic_write(path) as temporary:
         figure.savefig(temporary, format=kind, dpi=dpi, metadata=undated)
+
+
+def write_comparison(comparison: Comparison, title: str, paths: Sequence[Path]) -> None:
+    """Write the curves of a comparison as figures, each in the format of its suffix."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=SIZE, layout="constrained")  # which no window knows
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    dress(axes)
+    # on a linear axis the best algorithms would lie on the axis itself
+    wide = is_wide([result.summary().mean for result in comparison.values()])
+    with warnings.catch_warnings():
+        # a script that the font lacks: tables have the name as it is
+        warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)
+        draw_comparison(axes, comparison, title or None, log="y" if wide else False)
+        for path in paths:
+            save_figure(figure, path)
 
 
 def label_ends(axes: Axes, lines: list[Line2D]) -> bool:
@@ -233,6 +261,11 @@ def shown(length: int, points: int = POINTS) -> NDArray[np.intp]:
     # so that the curve has its beginning on a logarithmic axis too
     decades = np.geomspace(1, length, points) - 1
     return np.unique(np.rint(np.concatenate([even, decades])).astype(np.intp))
+
+
+def _cut(text: str) -> str:
+    """As much of a text as a figure is wide."""
+    return text if len(text) <= _LETTERS else f"{text[: _LETTERS - 1]}…"
 
 
 def look(index: int, points: int) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from posse.lab.arena.running import Arena
 from posse.lab.arena.standings import Played, standings
 from posse.lab.arena.statistics import order
 from posse.lab.arena.suite import Instance, lower_bound
+from posse.lab.pages import words
 from posse.lab.results import Result
 from posse.lab.settings import versions
 from posse.randomness import FloatArray
@@ -205,11 +206,7 @@ def notes(arena: Arena, outcomes: Sequence[_Outcome]) -> list[str]:
             f"{len(short)} of {len(outcomes)} instances stop early: who explores first and gains "
             "later is judged too soon; posse arena --full plays all rounds."
         )
-    if runs < stats.FEWEST_RUNS:
-        found.append(f"{runs} runs decide nothing: verdicts and ranks need {stats.FEWEST_RUNS}.")
-    for percent, least in stats.RUNS_BEYOND.items():
-        if runs < least:
-            found.append(f"The {percent}th percentile of runs needs {least} runs: left blank.")
+    found += filter(None, [words.undecided(runs), words.unseen_tails(runs)])
     return found
 
 

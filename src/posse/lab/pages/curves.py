@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from posse.lab import plots
 from posse.lab.files import atomic_write
 from posse.lab.pages.markup import Html, element
 from posse.lab.pages.plain import to_json
+from posse.lab.results import Result
 from posse.lab.statistics import mean_interval
 from posse.randomness import FloatArray
 
@@ -76,11 +77,24 @@ def curve(name: str, times: NDArray[np.int64], values: FloatArray) -> Curve:
     return Curve(name, times[shown].tolist(), mean, low, high)
 
 
+def of_results(
+    id_: str, results: Mapping[str, Result], bound: LeastSlope | None = None
+) -> Chart | None:
+    """The regret of each result over time; None where only one round was recorded."""
+    if any(len(result.times) == 1 for result in results.values()):
+        return None
+    drawn = [curve(name, result.times, result.regret) for name, result in results.items()]
+    wide = plots.is_wide([result.summary().mean for result in results.values()])
+    return Chart(id_, drawn, wide, bound)
+
+
 def least_slope(bandit: Bandit, n_agents: int) -> LeastSlope | None:
     """The least slope of any consistent algorithm, where all runs have the same lasting means."""
     if not isinstance(bandit.means, tuple) or bandit.drift is not None:
         return None
     slope = theory.lai_robbins(bandit, n_agents)
+    if slope == 0:  # all arms are alike
+        return None
     text = f"Lai-Robbins: no algorithm grows slower than {slope:.3g} ln t in the long run"
     return LeastSlope(slope, text)
 

@@ -73,6 +73,11 @@ def asset(path: Path) -> str:
     return path.read_text(encoding="utf-8")
 
 
+def printing() -> str:
+    """A script for pages that unfold everything on paper."""
+    return asset(_ASSETS / "printing.js")
+
+
 def facts(parts: Sequence[str]) -> Html:
     """How the page was made: short facts in one quiet line."""
     return paragraph(Html(" · ".join(element("span", part) for part in parts)), "summary")

@@ -7,11 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from posse.lab.pages.curves import Chart, LeastSlope, curve, least_slope
+from posse.lab.pages.curves import LeastSlope, least_slope, of_results
 from posse.lab.paper import published, rates
 from posse.lab.paper.data import Difference, Final, PanelReport
 from posse.lab.paper.runs import Outcome
-from posse.lab.plots import is_wide
 from posse.lab.statistics import (
     SIGNIFICANT,
     growth,
@@ -21,17 +20,6 @@ from posse.lab.statistics import (
     paired_difference,
     wrong_leader,
 )
-
-
-def chart(id_: str, outcome: Outcome) -> Chart:
-    """The mean of each curve and its 95% band."""
-    results = outcome.results
-    return Chart(
-        id=id_,
-        curves=[curve(name, result.times, result.regret) for name, result in results.items()],
-        log=is_wide([result.summary().mean for result in results.values()]),
-        bound=lai_robbins(outcome),
-    )
 
 
 def table(outcome: Outcome) -> list[Final]:
@@ -94,6 +82,8 @@ def panel_report(
     """Everything the page shows of a panel."""
     panel = outcome.panel
     first = next(iter(outcome.results.values()))
+    chart = of_results(id_, outcome.results, lai_robbins(outcome))
+    assert chart is not None  # panels record many rounds
     return PanelReport(
         id=id_,
         figure=panel.figure,
@@ -105,7 +95,7 @@ def panel_report(
         seconds=seconds,
         settings=settings,
         slope_rounds=rates.window(first),
-        chart=chart(id_, outcome),
+        chart=chart,
         table=table(outcome),
         comparisons=compared,
         published=published.compare(outcome) if id_ == "published" else (),

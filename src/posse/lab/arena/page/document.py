@@ -11,7 +11,15 @@ from posse.lab.arena.page.instance import section
 from posse.lab.arena.page.marks import sources
 from posse.lab.arena.page.words import caution, details, headline
 from posse.lab.files import atomic_write
-from posse.lab.pages.document import Section, all_numbers, asset, document, facts, paragraph
+from posse.lab.pages.document import (
+    Section,
+    all_numbers,
+    asset,
+    document,
+    facts,
+    paragraph,
+    printing,
+)
 from posse.lab.pages.formats import duration
 from posse.lab.pages.markup import element
 from posse.lab.pages.tables import table
@@ -50,7 +58,7 @@ def render(report: ArenaReport, beside: list[str] | None = None) -> str:
         [each for each in found if each is not None],
         summary=facts(overall.facts_of(report)),
         style=asset(_ASSETS / "page.css"),
-        script=asset(_ASSETS / "page.js"),
+        script=printing(),
     )
 
 
