@@ -75,6 +75,7 @@ def test_attributes_are_written_or_left_out():
         (formats.number(float("nan")), "–"),
         (formats.interval(-1.5, -2.0, -1.0), "−1.500 [−2.000, −1.000]"),
         (formats.interval(1.5, None, 2.0), "1.500"),
+        (formats.interval(2e-8, 1e-8, 3e-8), "2.000e−08 [1.000e−08, 3.000e−08]"),
         (formats.with_error(27.63, 0.25), "27.63 ± 0.250"),
         (formats.share(0.1234), "12.3%"),
         (formats.probability(1e-9), "< 0.0001"),

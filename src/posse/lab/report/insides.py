@@ -101,4 +101,5 @@ def _against_regret(report: Report) -> Html:
 
 
 def _estimate(estimate: Estimate[float]) -> Cell:
-    return Cell(interval(estimate.mean, estimate.low, estimate.high), estimate.mean)
+    mean, _, low, high = estimate
+    return Cell(interval(mean, low, high) if low < high else number(mean), mean)

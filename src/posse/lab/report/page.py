@@ -13,6 +13,9 @@ from posse.lab.report.numbers import LOWEST
 
 _LONGEST = 20_000  # letters of settings on the page: their file has all
 
+# Sections are short: a page for each, as the paper's figures have, would be half empty.
+_ON_PAPER = "@media print { section { break-before: auto; margin-top: 1.5rem; } }\n"
+
 
 def render(report: Report) -> str:
     """The whole page; its tables are plain HTML, its curves are drawn from the embedded data."""
@@ -30,6 +33,7 @@ def render(report: Report) -> str:
         report.title,
         [section for section in sections if section is not None],
         summary=_first_lines(report),
+        style=_ON_PAPER,
         script=printing(),
         charts=[chart for chart in (report.regret, report.sent) if chart is not None],
     )
