@@ -26,7 +26,9 @@ class Story:
     links: tuple[tuple[str, str], ...]
 
 
-def default_story(n_agents: int, n_arms: int, links: Sequence[tuple[int, int]] | None = None) -> Story:
+def default_story(
+    n_agents: int, n_arms: int, links: Sequence[tuple[int, int]] | None = None
+) -> Story:
     """So many agents and arms, on these links or a circle with some chords."""
     if links is None:
         circle = [(i, (i + 1) % n_agents) for i in range(n_agents if n_agents > 2 else 1)]
