@@ -125,6 +125,18 @@ def test_pairs_are_students_with_holms_correction(comparison, shown):
         assert row["Verdict"] == ("first is better" if max(steps) < 0.05 else "undecided")
 
 
+def test_holms_correction_counts_every_pair():
+    rng = np.random.default_rng(5)
+    made = made_up(rng.normal([[1.0], [1.1], [1.2], [1.5]], 0.3, (4, 20)))
+    found = numbers.pairs(made)
+    p_values = [pair.p for pair in found]
+    assert any(pair.p < 0.05 and not pair.decided for pair in found)  # so that it is seen
+    for pair in found:
+        steps = [p * sum(other >= p for other in p_values) for p in p_values if p <= pair.p]
+        assert pair.adjusted_p == pytest.approx(min(1.0, max(steps)))
+        assert pair.decided == (max(steps) < 0.05)
+
+
 def test_tails_are_quantiles_of_runs(comparison, shown):
     for row, result in zip(shown["tails"], comparison.values(), strict=True):
         ends = result.regret[:, -1]
@@ -303,6 +315,8 @@ def test_worlds_runs_and_what_cannot_be_rerun_are_told():
     assert "bernoulli rewards, rewards come late" in said["late"]
     assert "gaussian rewards, sites differ" in said["sites"]
     assert "runs 100 to 111" in said["some runs"]
+    worst = [int(row["Its number"]) for row in tables_of(said["some runs"])["tails"]]
+    assert all(100 <= number <= 111 for number in worst)
     assert "Wrong final leader" in rendered(ODD["drawn"]())
     assert "Wrong final leader" not in said["drift"] + said["sites"]
     own = rendered(ODD["own"]())
