@@ -4,6 +4,7 @@ import csv
 import itertools
 import re
 from html.parser import HTMLParser
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -11,8 +12,10 @@ import pytest
 from scipy import stats
 
 import posse
+from posse import theory
 from posse.lab import storage
 from posse.lab.comparisons import Comparison
+from posse.lab.pages import curves
 from posse.lab.pages.formats import interval, number, probability, share
 from posse.lab.report import numbers, page, words, writing
 from posse.lab.report.data import report_of
@@ -337,6 +340,32 @@ def test_one_result_has_a_report_too(tmp_path):
         np.testing.assert_array_equal(same.regret, result.regret)
 
 
+def test_a_report_without_a_title_is_called_by_what_it_holds():
+    report = report_of(compared(algorithms=NAMES, runs=2))
+    isolated = "\N{FIRST STRONG ISOLATE}אלגוריתם\N{POP DIRECTIONAL ISOLATE}"
+    assert report.title == f"{NASTY[:23]}…, {isolated} and {'x' * 23}…: 4 agents, 3 arms"
+    assert report.rerun.experiment.title == ""
+    assert report.rerun.toml.startswith('title = ""')
+
+
+def test_the_line_of_lai_and_robbins_is_drawn_where_there_is_one():
+    slope = theory.lai_robbins(BANDIT, 4)
+    assert report_of(compared(runs=2)).regret.bound.slope == pytest.approx(slope)
+    for case in ("no regret", "drift", "sites", "drawn", "made up", "two networks"):
+        assert report_of(ODD[case]()).regret.bound is None
+    unknown = SimpleNamespace(means=(0.5, 0.1), drift=None, family=SimpleNamespace())
+    assert curves.least_slope(unknown, 4) is None
+
+
+def test_long_curves_are_thinned():
+    times = np.arange(1, 20_001)
+    drawn = curves.curve("long", times, np.log(times)[None])
+    assert (drawn.times[0], drawn.times[-1]) == (1, 20_000)
+    assert 400 < len(drawn.times) < 1_000
+    assert drawn.mean[-1] == pytest.approx(np.log(20_000), rel=1e-4)
+    assert set(drawn.low) == {None}  # of one run
+
+
 def test_many_pairs_are_folded_and_very_many_left_to_their_file():
     few = Comparison({f"a{i}": make(i, length=2, runs=10) for i in range(7)})
     text = rendered(few)
@@ -361,6 +390,8 @@ def test_a_file_where_the_folder_should_be_is_refused(comparison, tmp_path):
     (tmp_path / "taken").write_text("")
     with pytest.raises(ValueError, match="taken is a file, and a report is a folder"):
         comparison.report(tmp_path / "taken")
+    with pytest.raises(ValueError, match="title must be text, got 7"):
+        comparison.report(tmp_path, title=7)
 
 
 @pytest.fixture(scope="module")
