@@ -159,7 +159,8 @@ def test_a_legend_where_labels_do_not_fit(crowded):
 def test_a_figure_has_room_for_its_curves_whatever_their_names(tmp_path):
     """Matplotlib would warn that its axes collapsed, or that it lacks a letter."""
     long = ending(1.0, 2.0, names=["x" * 200, "\N{CJK UNIFIED IDEOGRAPH-7B97}"])
-    for crowded in (long, ending(*range(1, 100))):
+    many = ending(*range(1, 41), names=[f"{i} " * 40 for i in range(40)])
+    for crowded in (long, many):
         plots.write_comparison(crowded, "y" * 300, [tmp_path / "crowded.pdf"])
         assert (tmp_path / "crowded.pdf").stat().st_size > 0
     axes = long.plot(title="y" * 300)
