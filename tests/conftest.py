@@ -1,4 +1,4 @@
-"""What many tests need: an example of every registered thing, beliefs that have learnt, a browser."""
+"""What many tests need: examples of all registered things, beliefs that have learnt, a browser."""
 
 from __future__ import annotations
 
