@@ -41,8 +41,7 @@ class Shop:
 
     def __init__(self, folder: Path, seed: int = 92) -> None:
         self._folder, self._random = folder, random.Random(seed)
-        self._start = float(int(time.time() - HOURS * HOUR))
-        self.now = self._start
+        self.now = time.time()  # from today on: certificates were not valid before
         self._network = MemoryNetwork(LINKS, seed=seed)
         self._arms = list(RATES)
         self._turn = threading.RLock()
@@ -59,7 +58,7 @@ class Shop:
         keys = Keys(name, Files.of(self._folder / "certs", name))
         outside = Outside(lambda _: self._network.transport(name), keys)
         clock = lambda: self.now  # noqa: E731
-        node = assemble(self._settings(name), self._folder, outside, clock=clock)
+        node = assemble(self._settings(name), self._folder, outside, clock=clock, monotonic=clock)
         node.transport.start(node.receive)
         self.nodes[name] = node
 

@@ -134,8 +134,9 @@ class Past:
         fresh = self._counts["late"] - self._late
         if fresh and not 0 <= now - self._told < HOUR:
             self._late, self._told = self._late + fresh, now
-            rewards = "1 reward was" if fresh == 1 else f"{fresh:,} rewards were"
-            self.note("late", f"{rewards} refused, for the windows of their decisions had closed")
+            few = "1 reward came after its window had closed, and was refused"
+            many = f"{fresh:,} rewards came after their windows had closed, and were refused"
+            self.note("late", few if fresh == 1 else many)
 
     def _note_verdict(self) -> None:
         if self._agent.stop is None:
@@ -148,8 +149,9 @@ class Past:
                 self.note("verdict", text)
 
     def _write_waiting(self) -> None:
-        waiting = list(self._waiting)
-        if waiting:
-            self._store.events.add(waiting)
-            for _ in waiting:
-                self._waiting.popleft()
+        waiting, self._waiting = self._waiting, deque(maxlen=MOST)
+        try:
+            self._store.events.add(list(waiting))
+        except StoreError:
+            self._waiting.extendleft(reversed(waiting))
+            raise

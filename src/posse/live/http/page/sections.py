@@ -100,7 +100,7 @@ class Sections:
                 for name, each in self._sections.items()
                 if each.version > version
             ]
-            head = b'{"now":%.3f,"sections":{' % time.time()
+            head = b'{"now":%.3f,"sections":{' % self._node.clock()
             found = self._changes[version] = newest, head + b",".join(parts) + b"}}"
         return found
 
