@@ -87,6 +87,9 @@ class Page:
             selector,
         )
 
+    def tip(self, selector):
+        return self.run("document.querySelector(arguments[0]).dataset.tip", selector)
+
     def shows(self, selector, *words):
         """Wait until an element says all of these."""
         until(
