@@ -77,10 +77,11 @@ def test_the_first_line_and_the_four_answers_are_those_of_the_interface(three, w
     evidence, needed = map(float, re.findall(r"\d+\.\d", judged))
     assert (evidence, needed) == (near(verdict["evidence"], 1), near(verdict["needed"], 1))
     assert "3 of 3 agents in touch" in network
-    assert books == {"counted": 120, "own": 120, "network": 380}
-    assert [page.text(f"#{each}") for each in ("counted", "own")] == ["120", "120"]
+    assert books["counted"] >= 120
+    assert number(page.text("#counted")) == books["counted"]
+    assert number(page.text("#own")) == books["own"] == books["counted"]
     assert "nothing lost" in counted
-    assert counted.endswith("network 380")
+    assert number(counted.rpartition("network ")[2]) == books["network"]
     assert "All 3 agents are in touch. Nothing is lost." in page.text("#lead p")
 
 
@@ -110,15 +111,16 @@ def test_sites_and_network_are_those_of_the_interface(three, watch):
 def test_a_reward_given_in_one_agent_appears_on_the_page_of_another(three, watch):
     page = watch(three.urls["rome"])
     page.is_drawn()
-    for each in (120, 180, 80):
-        assert str(each) in page.texts(".agents td:nth-child(4)")
-    before = number(page.text('.arms tr[data-key="green"] [data-name="in the network"]'))
+    places = (
+        '.arms tr[data-key="green"] [data-name="in the network"]',
+        '.agents tr[data-key="berlin"] td:nth-child(4)',
+        '.heat tr[data-key="berlin"] td:nth-child(3) small',
+    )
+    before = [int(number(page.text(each))) for each in places]
     visit(three.nodes["berlin"], "green", 1.0)
     three.tick(4)
-    row = '.arms tr[data-key="green"] [data-name="in the network"]'
-    page.shows(row, str(int(before) + 1))
-    page.shows('.agents tr[data-key="berlin"]', "121")
-    page.shows('.heat tr[data-key="berlin"]', "61")
+    for place, count in zip(places, before, strict=True):
+        page.shows(place, str(count + 1))
 
 
 def test_an_agent_that_is_no_neighbour_is_marked_after_two_missed_minutes(three, watch):
