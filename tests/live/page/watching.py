@@ -87,6 +87,14 @@ class Page:
             selector,
         )
 
+    def shown(self, selector):
+        """What such elements say, of those that can be seen."""
+        return self.run(
+            "[...document.querySelectorAll(arguments[0])].filter((each) => each.checkVisibility())"
+            ".map((each) => each.textContent.trim())",
+            selector,
+        )
+
     def tip(self, selector):
         return self.run("document.querySelector(arguments[0]).dataset.tip", selector)
 
