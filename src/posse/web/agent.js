@@ -59,7 +59,7 @@ const begin = async () => {
 const show = () => {
   const { agent, arms } = view;
   document.title = `${agent.name} / ${agent.experiment}: posse`;
-  render($("who"), h("bdi", { tip: "The agent that serves this page. Every agent shows the same network." }, agent.name));
+  render($("who"), h("bdi", { tabindex: 0, tip: "The agent that serves this page. Every agent shows the same network." }, agent.name));
   render($("experiment"), ...agent.experiments.map((name) => h("option", { value: name, selected: name === agent.experiment }, name)));
   $("experiment").disabled = agent.experiments.length < 2;
   $("experiment").value = agent.experiment;
