@@ -100,8 +100,8 @@ def test_a_section_that_takes_long_is_looked_at_rarely(monkeypatch):
     section = sections._Section(lambda: looks.append(1))
     assert section.look(0.0, 1)
     assert not section.look(1.0, 2)
-    assert not section.look(49.0, 3)  # half a second is 1% of 50
-    section.look(51.0, 4)
+    assert not section.look(99.0, 3)  # half a second is 0.5% of 100
+    section.look(101.0, 4)
     assert len(looks) == 2
 
 

@@ -230,8 +230,6 @@ class Presence:
             return EARLY
         if status.time < 1000 * (now - OLDEST):
             return LATE
-        if status.origin not in self._held and len(self._held) >= self._most:
-            return FULL
         return None
 
     def _is_news(self, status: Status) -> bool:
