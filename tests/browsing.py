@@ -78,11 +78,9 @@ def console(browser):
 def requests(browser):
     """The addresses that were asked for since they were last asked, whoever was to answer."""
     events = (json.loads(entry["message"])["message"] for entry in browser.get_log("performance"))
-    return [
-        event["params"]["request"]["url"]
-        for event in events
-        if event["method"] == "Network.requestWillBeSent"
-    ]
+    sent = (event for event in events if event["method"] == "Network.requestWillBeSent")
+    urls = (event["params"]["request"]["url"] for event in sent)
+    return [url for url in urls if not url.startswith(("data:", "blob:"))]
 
 
 def until(true, message="it did not happen", seconds=20.0):

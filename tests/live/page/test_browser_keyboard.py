@@ -34,8 +34,7 @@ def page(tmp_path_factory, browser):
         opened.shows("#mode", "may write")
         opened.wait("document.querySelector('#chart svg path.curve')")
         yield opened
-        opened.check()
-        browser.get("about:blank")
+        opened.leave()
 
 
 @pytest.fixture

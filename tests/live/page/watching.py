@@ -14,6 +14,7 @@ from ..several import Several, table  # noqa: TID252 (no package to name)
 START = 1_800_000_000.0  # on the agents' clock, which tests move by hand
 NEWS = 0.1  # seconds between two looks of an agent at itself, while somebody watches
 OPERATORS = "operators'"
+BLANK = "about:blank"
 
 
 class World(Several):
@@ -62,7 +63,7 @@ class Page:
     def __init__(self, browser, url):
         self.browser, self.url = browser, url
         self.allowed = []  # parts of what the console may be told
-        browser.get("about:blank")
+        browser.get(BLANK)
         console(browser), requests(browser)  # of whoever was here before
         screen(browser, 1440)
         browser.get(url)
@@ -124,20 +125,24 @@ class Page:
         """Pixels by which the page is wider than its window."""
         return self.run("document.documentElement.scrollWidth - innerWidth")
 
-    def check(self):
-        """That it told the console nothing, and asked nobody but its agent."""
-        told = [said for said in console(self.browser)
-                if not any(part in said for part in self.allowed)]  # fmt: skip
-        assert told == []
+    def leave(self):
+        """Forget its token and go; it told the console nothing, and asked nobody but its agent."""
+        if self.browser.current_url == BLANK:
+            return
         self.run("sessionStorage.clear()")
-        asked, own = requests(self.browser), self.url.partition("#")[0].rstrip("/")
+        told, asked = console(self.browser), requests(self.browser)
+        self.browser.get(BLANK)
+        told = [said for said in told if not any(part in said for part in self.allowed)]
+        assert not told, told
         assert asked, "the log of requests is empty"
-        assert [url for url in asked if not url.startswith(f"{own}/")] == []
+        own = self.url.partition("#")[0].rstrip("/")
+        strangers = [url for url in asked if not url.startswith(f"{own}/")]
+        assert not strangers, strangers
 
 
 @pytest.fixture
 def watch(browser):
-    """Open pages of agents, which are to be quiet in the end."""
+    """Open the page of an agent, which is to be quiet in the end."""
     made = []
 
     def look(url):
@@ -145,9 +150,7 @@ def watch(browser):
         return made[-1]
 
     yield look
-    for page in made[-1:]:
-        page.check()
-    browser.get("about:blank")
+    made[-1].leave()
 
 
 def asks(url):
