@@ -4,6 +4,7 @@ import csv
 import itertools
 import re
 from html.parser import HTMLParser
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -11,8 +12,10 @@ import pytest
 from scipy import stats
 
 import posse
+from posse import theory
 from posse.lab import storage
 from posse.lab.comparisons import Comparison
+from posse.lab.pages import curves
 from posse.lab.pages.formats import interval, number, probability, share
 from posse.lab.report import numbers, page, words, writing
 from posse.lab.report.data import report_of
@@ -123,6 +126,18 @@ def test_pairs_are_students_with_holms_correction(comparison, shown):
         steps = [each * sum(other >= each for other in p_values) for each in p_values if each <= p]
         assert row["p after Holm"] == probability(min(1.0, max(steps)))
         assert row["Verdict"] == ("first is better" if max(steps) < 0.05 else "undecided")
+
+
+def test_holms_correction_counts_every_pair():
+    rng = np.random.default_rng(5)
+    made = made_up(rng.normal([[1.0], [1.1], [1.2], [1.5]], 0.3, (4, 20)))
+    found = numbers.pairs(made)
+    p_values = [pair.p for pair in found]
+    assert any(pair.p < 0.05 and not pair.decided for pair in found)  # so that it is seen
+    for pair in found:
+        steps = [p * sum(other >= p for other in p_values) for p in p_values if p <= pair.p]
+        assert pair.adjusted_p == pytest.approx(min(1.0, max(steps)))
+        assert pair.decided == (max(steps) < 0.05)
 
 
 def test_tails_are_quantiles_of_runs(comparison, shown):
@@ -303,6 +318,8 @@ def test_worlds_runs_and_what_cannot_be_rerun_are_told():
     assert "bernoulli rewards, rewards come late" in said["late"]
     assert "gaussian rewards, sites differ" in said["sites"]
     assert "runs 100 to 111" in said["some runs"]
+    worst = [int(row["Its number"]) for row in tables_of(said["some runs"])["tails"]]
+    assert all(100 <= number <= 111 for number in worst)
     assert "Wrong final leader" in rendered(ODD["drawn"]())
     assert "Wrong final leader" not in said["drift"] + said["sites"]
     own = rendered(ODD["own"]())
@@ -321,6 +338,32 @@ def test_one_result_has_a_report_too(tmp_path):
     for same in (loaded, again):
         assert isinstance(same, Result)
         np.testing.assert_array_equal(same.regret, result.regret)
+
+
+def test_a_report_without_a_title_is_called_by_what_it_holds():
+    report = report_of(compared(algorithms=NAMES, runs=2))
+    isolated = "\N{FIRST STRONG ISOLATE}אלגוריתם\N{POP DIRECTIONAL ISOLATE}"
+    assert report.title == f"{NASTY[:23]}…, {isolated} and {'x' * 23}…: 4 agents, 3 arms"
+    assert report.rerun.experiment.title == ""
+    assert report.rerun.toml.startswith('title = ""')
+
+
+def test_the_line_of_lai_and_robbins_is_drawn_where_there_is_one():
+    slope = theory.lai_robbins(BANDIT, 4)
+    assert report_of(compared(runs=2)).regret.bound.slope == pytest.approx(slope)
+    for case in ("no regret", "drift", "sites", "drawn", "made up", "two networks"):
+        assert report_of(ODD[case]()).regret.bound is None
+    unknown = SimpleNamespace(means=(0.5, 0.1), drift=None, family=SimpleNamespace())
+    assert curves.least_slope(unknown, 4) is None
+
+
+def test_long_curves_are_thinned():
+    times = np.arange(1, 20_001)
+    drawn = curves.curve("long", times, np.log(times)[None])
+    assert (drawn.times[0], drawn.times[-1]) == (1, 20_000)
+    assert 400 < len(drawn.times) < 1_000
+    assert drawn.mean[-1] == pytest.approx(np.log(20_000), rel=1e-4)
+    assert set(drawn.low) == {None}  # of one run
 
 
 def test_many_pairs_are_folded_and_very_many_left_to_their_file():
@@ -347,6 +390,8 @@ def test_a_file_where_the_folder_should_be_is_refused(comparison, tmp_path):
     (tmp_path / "taken").write_text("")
     with pytest.raises(ValueError, match="taken is a file, and a report is a folder"):
         comparison.report(tmp_path / "taken")
+    with pytest.raises(ValueError, match="title must be text, got 7"):
+        comparison.report(tmp_path, title=7)
 
 
 @pytest.fixture(scope="module")

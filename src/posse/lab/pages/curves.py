@@ -90,7 +90,8 @@ def of_results(
 
 def least_slope(bandit: Bandit, n_agents: int) -> LeastSlope | None:
     """The least slope of any consistent algorithm, where all runs have the same lasting means."""
-    if not isinstance(bandit.means, tuple) or bandit.drift is not None:
+    lasting = isinstance(bandit.means, tuple) and bandit.drift is None
+    if not lasting or not callable(getattr(bandit.family, "divergence", None)):
         return None
     slope = theory.lai_robbins(bandit, n_agents)
     if slope == 0:  # all arms are alike

@@ -14,6 +14,7 @@ from posse.lab.pages.curves import Chart
 from posse.lab.plots import is_wide
 from posse.lab.report import numbers
 from posse.lab.report.numbers import Agents, Final, Messages, Pair, Tail
+from posse.lab.report.words import title_of
 from posse.lab.results import Result
 
 
@@ -57,12 +58,12 @@ class Report:
         return next(iter(self.comparison.values()))
 
 
-def report_of(comparison: Comparison, title: str, single: bool = False) -> Report:
+def report_of(comparison: Comparison, title: str | None = None, single: bool = False) -> Report:
     """All numbers of a comparison; `single` if it stands for one Result."""
-    rerun = _rerun(comparison, title, single)
+    rerun = _rerun(comparison, title or "", single)
     compared = numbers.pairs(comparison)
     return Report(
-        title=title,
+        title=title or title_of(comparison),
         comparison=comparison,
         rerun=rerun,
         pairs=compared,
@@ -89,7 +90,7 @@ def _rerun(comparison: Comparison, title: str, single: bool) -> Rerun:
         value = next(iter(comparison.values())) if single else comparison
         experiment = dataclasses.replace(experiment_of(value), title=title)
         return Rerun(experiment, experiment_to_toml(experiment))
-    except ValueError as error:
+    except Exception as error:  # whatever a user's module or class may raise
         return Rerun(experiment, None, str(error))
 
 

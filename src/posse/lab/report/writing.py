@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from posse import checks
 from posse.lab import plots
 from posse.lab.comparisons import Comparison
 from posse.lab.files import atomic_write
@@ -29,9 +30,11 @@ def write(
     saved: where the results are, if they are saved already, so that they need not be twice
     """
     check(folder)
+    if not isinstance(title, str | None):
+        raise ValueError(f"title must be text, got {checks.shown(title)}")
     single = isinstance(value, Result)
     comparison = Comparison({words.name_of(value): value}) if isinstance(value, Result) else value
-    report = report_of(comparison, title or words.title_of(comparison), single)
+    report = report_of(comparison, title, single)
     (folder / FILES).mkdir(parents=True, exist_ok=True)
     report = replace(report, files=_files(value, report, folder / FILES, saved))
     with atomic_write(folder / PAGE) as temporary:
