@@ -21,7 +21,7 @@ from posse.lab.report import numbers, page, words, writing
 from posse.lab.report.data import report_of
 from posse.lab.results import Result
 
-from .browsing import all_of, scheme, screen, texts
+from ..browsing import all_of, scheme, screen, texts  # noqa: TID252 (no package to name)
 from .making import make
 
 TS = posse.ThompsonSampling()

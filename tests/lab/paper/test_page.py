@@ -22,7 +22,7 @@ from posse.lab.paper.data import (
 )
 from posse.lab.paper.page import render
 
-from ..browsing import all_of, scheme, screen, texts  # noqa: TID252 (no package to name)
+from ...browsing import all_of, scheme, screen, texts  # noqa: TID252 (no package to name)
 
 NASTY = "KL-UCB </script><!-- <b>&\"'"
 

@@ -62,7 +62,7 @@ class Streams:
                 self._loop.call_soon_threadsafe(self._end.set)
 
     async def serve(self, experiment: Experiment, receive: Receive, send: Send) -> None:
-        """Stream to one viewer until it leaves, is too slow, or the agent stops."""
+        """Stream to one viewer until it leaves or is too slow, or the experiment or agent ends."""
         self._loop = asyncio.get_running_loop()
         if self._end.is_set():
             raise Refusal(503, "not ready", ENDING)
@@ -72,21 +72,23 @@ class Streams:
         watched.viewers += 1
         left = asyncio.ensure_future(_until_gone(receive))
         try:
-            await self._stream(watched, left, send)
+            await self._stream(experiment, watched, left, send)
         except TimeoutError:
             pass  # too slow: the connection is closed, for the answer has no end
         finally:
             watched.viewers -= 1
             left.cancel()
 
-    async def _stream(self, watched: Watched, left: asyncio.Future[None], send: Send) -> None:
+    async def _stream(
+        self, experiment: Experiment, watched: Watched, left: asyncio.Future[None], send: Send
+    ) -> None:
         kind = (b"content-type", b"text/event-stream; charset=utf-8")
         start = {"type": "http.response.start", "status": 200, "headers": [kind, *HEADERS]}
         await send(start)
         ended = asyncio.ensure_future(self._end.wait())
         seen = 0
         try:
-            while not (left.done() or ended.done()):
+            while self._runs(experiment) and not (left.done() or ended.done()):
                 beat = asyncio.ensure_future(watched.beat.wait())
                 if seen or watched.sections.version:
                     seen, change = watched.sections.since(seen)
@@ -99,6 +101,10 @@ class Streams:
                 await send({"type": "http.response.body", "body": b""})
         finally:
             ended.cancel()
+
+    def _runs(self, experiment: Experiment) -> bool:
+        """Whether it is one of the agent's still: a reload may have removed or replaced it."""
+        return self._node.experiments.get(experiment.name) is experiment
 
     def _watch(self, experiment: Experiment) -> Watched:
         watched = self._watched.get(experiment.name)
