@@ -83,6 +83,8 @@ def swarm(
         checks.choice("--exchange", exchange, ("origins", "flows"))
         if page and (kill or exchange != "origins"):
             raise ValueError("--page has a button in place of --kill, and needs --exchange origins")
+        if port and not page:
+            raise ValueError("--port is that of --page, which is not given")
         if loss is not None and not (in_memory or page):
             raise ValueError("--loss needs --in-memory or --page: processes have a real network")
         most_agents, most_arms, usual = (12, 6, 4) if page else (64, 20, 5)
@@ -118,12 +120,7 @@ def swarm(
                 near = swarms.HALF_A_PULL if exchange == "flows" else 0
                 counts = _run(made, 30.0 if seconds is None else seconds, kill, near)
                 well = say_counts(made, counts, near)
-                rounds, alone = _isolated(made)
-                regret = sum(site.regret for site in made.sites) / len(made.sites)
-                typer.echo(
-                    f"regret per agent {regret:.1f} over {rounds} visits; isolated agents lose "
-                    f"{alone}"
-                )
+                _say_regret(made)
             if not well:
                 raise typer.Exit(1)
 
@@ -231,8 +228,8 @@ def _row(site: Site, arms: list[str]) -> list[str]:
     ]
 
 
-def _isolated(made: Swarm) -> tuple[int, str]:
-    """The visits of an agent, and the regret of one that is alone."""
+def _say_regret(made: Swarm) -> None:
+    """What an agent lost, beside what one loses that is alone."""
     import posse
 
     rounds = max(1, made.acknowledged // len(made.sites))
@@ -242,4 +239,7 @@ def _isolated(made: Swarm) -> tuple[int, str]:
         posse.Isolated(posse.ThompsonSampling()),
         horizon=rounds, runs=20, record=1, engine="reference",
     ).summary()  # fmt: skip
-    return rounds, f"{alone.mean:.1f}"
+    lost = sum(site.regret for site in made.sites) / len(made.sites)
+    typer.echo(
+        f"regret per agent {lost:.1f} over {rounds} visits; isolated agents lose {alone.mean:.1f}"
+    )

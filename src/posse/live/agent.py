@@ -122,15 +122,26 @@ class Agent:
     def choices(self, wishes: Sequence[Sequence[str] | None]) -> list[Choice]:
         """The same with the probabilities of all allowed arms."""
         subsets = [self._subset(allowed) for allowed in wishes]
-        if self._rounds is None:  # an index policy must not begin anew with every process
-            own = self.exchange.own().values()
-            self._rounds = int(sum(self._evidence.count(quanta) for quanta in own))
+        self._count_rounds()
         if len(subsets) == 1 or not self._chooser.timeless:
             return [self._choose(subset, 1)[0] for subset in subsets]
         drawn = {
             subset: iter(self._choose(subset, count)) for subset, count in Counter(subsets).items()
         }
         return [next(drawn[subset]) for subset in subsets]
+
+    def probabilities(self) -> dict[str, float]:
+        """With which probability the next decision plays each arm; nothing is drawn."""
+        subset, t = self._subset(None), self._count_rounds() + 1
+        chances = self._chooser.probabilities(self._beliefs, subset, t)
+        return dict(zip(subset.names, chances.tolist(), strict=True))
+
+    def _count_rounds(self) -> int:
+        """Decisions so far: an index policy must not begin anew with every process."""
+        if self._rounds is None:
+            own = self.exchange.own().values()
+            self._rounds = int(sum(self._evidence.count(quanta) for quanta in own))
+        return self._rounds
 
     def _choose(self, subset: Subset, count: int) -> list[Choice]:
         """So many decisions between the same arms."""

@@ -66,6 +66,12 @@ class Chooser:
             choices.append(Choice(names[arm], chances[arm], names, probabilities))
         return choices
 
+    def probabilities(self, beliefs: Beliefs, subset: Subset, t: int) -> FloatArray:
+        """With which probability each arm of a subset would be chosen at round t."""
+        if len(subset.names) == 1:
+            return np.ones(1)
+        return self._mixed(beliefs, subset, self._said(subset.belief, t, subset.race), t)
+
     def _mixed(self, beliefs: Beliefs, subset: Subset, said: FloatArray, t: int) -> FloatArray:
         """What the shares make of the policy's probabilities; the same array if nothing."""
         new = self.shares.new(beliefs.closed, subset.places)

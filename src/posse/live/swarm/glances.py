@@ -12,15 +12,15 @@ class Glance(Struct, frozen=True):
     """What an agent holds and does at one moment."""
 
     held: dict[str, int]  # pulls of each agent, its own included
-    shares: dict[str, float]  # the probability with which it now plays each arm
+    shares: dict[str, float]  # with which probability its next decision plays each arm
     sent: list[tuple[str, bool]]  # messages since the last glance: to whom, and whether let through
 
 
 def glance(node: Node, interference: Interference) -> Glance:
-    """Look at an agent; under Thompson Sampling an arm is played as likely as it is the best."""
+    """Look at an agent."""
     experiment = node.experiment()
     return Glance(
         experiment.pulls_by_origin(),
-        {arm: each["probability_best"] for arm, each in experiment.arms().items()},
+        experiment.probabilities(),
         interference.sent(),
     )
