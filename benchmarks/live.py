@@ -28,6 +28,7 @@ from urllib.request import ProxyHandler, Request, build_opener
 
 ARMS = [f"option-{k}" for k in range(5)]
 ORIGINS, MANY_ARMS, EXPERIMENTS = 500, 17, 20
+VIEWERS = 20
 HERE = Path(__file__).resolve().parent
 OPENER = build_opener(ProxyHandler({}))
 AGENT = "from posse.cli import main; main()"
@@ -70,6 +71,9 @@ TARGETS = (
     Target("steps cpu_ms", "reward and next decision in one, processor time, ms"),
     Target("steps per_second", "8 clients, reward and next decision in one, /s", 2500, 4000),
     Target("rewards per_second", "rewards in batches of 100, /s", 15_000, 30_000),
+    Target("viewed per_second", f"8 clients while {VIEWERS} pages are streamed to, pairs/s"),
+    Target("viewed cpu_ms", f"8 clients, {VIEWERS} pages, processor time of a pair, ms"),
+    Target("viewers", f"throughput that {VIEWERS} pages cost, %", 5, 2, at_most=True),
     Target("idle", "an agent at rest, % of a core"),
     Target("memory", "resident memory of an agent, MB", 85, 60, at_most=True),
     Target("many memory", f"{EXPERIMENTS} experiments in an agent, MB", 120, 90, at_most=True),
@@ -81,6 +85,7 @@ TARGETS = (
 LOADS = {
     "1": ("--clients", "1"),
     "8": ("--clients", "8"),
+    "viewed": ("--clients", "8", "--viewers", str(VIEWERS)),
     "32": ("--clients", "32"),
     "steps": ("--clients", "8", "--mode", "steps"),
     "rewards": ("--clients", "1", "--mode", "rewards"),
@@ -317,7 +322,10 @@ def measure(folder: Path, pythons: dict[str, str], rounds: int, seconds: float) 
     finally:
         for line in lines.values():
             line.stop()
-    measured = {who: {k: median(v) for k, v in each.items()} for who, each in taken.items()}
+    for each in taken.values():  # of neighbouring turns, in which the disk was as fast
+        turns = zip(each["8 per_second"], each["viewed per_second"], strict=False)
+        each["viewers"] = [100 * (1 - viewed / plain) for plain, viewed in turns]
+    measured = {who: {k: median(v) for k, v in each.items() if v} for who, each in taken.items()}
     for who, python in pythons.items():
         measured[who] |= of_python(python, folder / f"{who}-node", int(400 * seconds))
         measured[who] |= many_experiments(folder / f"{who}-many", python)

@@ -3,7 +3,8 @@
     python load.py http://127.0.0.1:8700 --clients 8 --seconds 3 --mode pairs
 
 prints what was done a second and how long it took, as JSON. Modes: pairs (a decision, then its
-reward), steps (a reward and the next decision in one request), rewards (in batches of 100).
+reward), steps (a reward and the next decision in one request), rewards (in batches of 100). With
+--viewers 20 as many pages are streamed to meanwhile.
 """
 
 from __future__ import annotations
@@ -107,21 +108,38 @@ class Visitor:
             self.taken.append(time.perf_counter() - start)
 
 
-def run(url: str, clients: int, seconds: float, mode: str) -> list[Visitor]:
+class Viewer:
+    """One page that is streamed to, and read by nobody."""
+
+    def __init__(self, url: str) -> None:
+        place = urlsplit(url)
+        self.socket = socket.create_connection((place.hostname, place.port))
+        ask = f"GET /v1/page/stream HTTP/1.1\r\nHost: {place.hostname}:{place.port}\r\n\r\n"
+        self.socket.sendall(ask.encode())
+
+    def hear(self) -> bool:
+        """Take what came."""
+        if not self.socket.recv(1 << 20):
+            raise ConnectionError("the agent closed a stream")
+        return False
+
+
+def run(url: str, clients: int, seconds: float, mode: str, viewers: int = 0) -> list[Visitor]:
     """Let so many visitors ask for so long, each as soon as it is answered."""
     stem = os.urandom(8).hex()
     ids = (f"{stem}{number:012x}" for number in itertools.count())
     with selectors.DefaultSelector() as waiting:
         visitors = [Visitor(url, mode, ids) for _ in range(clients)]
-        for visitor in visitors:
-            waiting.register(visitor.socket, selectors.EVENT_READ, visitor)
+        pages = [Viewer(url) for _ in range(viewers)]
+        for each in (*visitors, *pages):
+            waiting.register(each.socket, selectors.EVENT_READ, each)
         end = time.perf_counter() + seconds
         while time.perf_counter() < end:
             for key, _ in waiting.select(seconds):
                 if key.data.hear():
                     key.data.ask()
-    for visitor in visitors:
-        visitor.socket.close()
+    for each in (*visitors, *pages):
+        each.socket.close()
     return visitors
 
 
@@ -132,9 +150,11 @@ def main() -> None:
     parser.add_argument("--clients", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--mode", choices=["pairs", "steps", "rewards"], default="pairs")
+    parser.add_argument("--viewers", type=int, default=0)
     a = parser.parse_args()
     used = time.process_time()
-    taken = sorted(t for each in run(a.url, a.clients, a.seconds, a.mode) for t in each.taken)
+    visitors = run(a.url, a.clients, a.seconds, a.mode, a.viewers)
+    taken = sorted(t for each in visitors for t in each.taken)
     busy = 100 * (time.process_time() - used) / a.seconds  # % of a core: near 100 it is the limit
     if not taken:
         raise SystemExit("nothing was answered")

@@ -102,6 +102,9 @@ class Told:
     def verdict(self):
         return {"sentence": "red wins; posse pin red"}
 
+    def books(self):
+        return {"counted": 1, "own": 1.0, "network": 2.0}
+
     def arms(self):
         numbers = ("mean", "low", "high", "probability_best", "expected_loss")
         arm = {**dict.fromkeys(numbers, 0.5), "pulls_here": 1, "pulls_in_network": 2}

@@ -11,7 +11,7 @@ from typing import Literal
 
 from posse.live.agent import Agent
 from posse.live.counts import Counts
-from posse.live.history import SCALES, History, histories, packed, shortened, unpacked
+from posse.live.history import EACH, SCALES, History, histories, packed, shortened, unpacked
 from posse.live.store import Store, StoreError, Unknown
 from posse.live.store.events import MOST, Event, listed
 from posse.live.store.offers import Offers
@@ -22,6 +22,7 @@ Kind = Literal[
     "late", "void", "sites", "settings", "verdict",
 ]  # fmt: skip
 MINUTE, HOUR = SCALES["day"].seconds, 3600.0
+NUMBERS = 150_000  # of an answer at most, so that it takes no more than some tens of milliseconds
 VERDICTS = {
     "winner": "{} is named the winner",
     "good-enough": "{} is named good enough",
@@ -104,7 +105,8 @@ class Past:
         seconds, most = SCALES[scale].seconds, SCALES[scale].points
         now, agent = self._clock(), self._agent
         after = now - seconds * most
-        points = self._store.points.between(seconds, after, now)
+        every = -(-EACH * most * len(agent.arm_names) // NUMBERS)  # of so many points one
+        points = self._store.points.between(seconds, after, now, every)
         last = self._store.points.newest(MINUTE)
         if last and after < last.time <= now and (not points or points[-1].time < last.time):
             points.append(last)
@@ -113,7 +115,7 @@ class Past:
         losses, numbers = unpacked(points, self._offers.arms, names)
         return History(
             scale,
-            seconds,
+            seconds * every,
             [point.time for point in points],
             histories(numbers, names, max(map(abs, agent.reward_range))),
             shortened(losses),
@@ -134,8 +136,9 @@ class Past:
         fresh = self._counts["late"] - self._late
         if fresh and not 0 <= now - self._told < HOUR:
             self._late, self._told = self._late + fresh, now
-            rewards = "1 reward was" if fresh == 1 else f"{fresh:,} rewards were"
-            self.note("late", f"{rewards} refused, for the windows of their decisions had closed")
+            few = "1 reward came after its window had closed, and was refused"
+            many = f"{fresh:,} rewards came after their windows had closed, and were refused"
+            self.note("late", few if fresh == 1 else many)
 
     def _note_verdict(self) -> None:
         if self._agent.stop is None:
@@ -148,8 +151,9 @@ class Past:
                 self.note("verdict", text)
 
     def _write_waiting(self) -> None:
-        waiting = list(self._waiting)
-        if waiting:
-            self._store.events.add(waiting)
-            for _ in waiting:
-                self._waiting.popleft()
+        waiting, self._waiting = self._waiting, deque(maxlen=MOST)
+        try:
+            self._store.events.add(list(waiting))
+        except StoreError:
+            self._waiting.extendleft(reversed(waiting))
+            raise

@@ -19,7 +19,14 @@ let [heard, trouble, streamed, stop] = [0, null, true, null];
 let base = "v1/";
 let chart = null;
 
-const wanted = () => decodeURIComponent(location.hash.slice(1));
+const wanted = () => {
+  const name = location.hash.slice(1);
+  try {
+    return decodeURIComponent(name);
+  } catch { // somebody's own %
+    return name;
+  }
+};
 const neighbours = () => Object.keys(view.network?.neighbours ?? {});
 
 /* News */
@@ -27,7 +34,11 @@ export const take = (change, byStream) => {
   [heard, trouble, streamed] = [performance.now(), null, byStream];
   view.now = change.now;
   Object.assign(view, change.sections);
-  if (view.arms) show();
+  try {
+    if (view.arms) show();
+  } catch (error) {
+    reportError(error); // ours: the agent is well, and more news may be drawn
+  }
 };
 const fail = (error) => {
   trouble = error;
@@ -59,7 +70,7 @@ const begin = async () => {
 const show = () => {
   const { agent, arms } = view;
   document.title = `${agent.name} / ${agent.experiment}: posse`;
-  render($("who"), h("bdi", { tip: "The agent that serves this page. Every agent shows the same network." }, agent.name));
+  render($("who"), h("bdi", { tabindex: 0, tip: "The agent that serves this page. Every agent shows the same network." }, agent.name));
   render($("experiment"), ...agent.experiments.map((name) => h("option", { value: name, selected: name === agent.experiment }, name)));
   $("experiment").disabled = agent.experiments.length < 2;
   $("experiment").value = agent.experiment;
@@ -98,12 +109,14 @@ const remember = async () => {
   try {
     const day = ask(`${base}history/day`).then((answer) => answer.json());
     const other = scale === "day" ? day : ask(`${base}history/${scale}`).then((answer) => answer.json());
-    [past.day, past.shown] = await Promise.all([day, other]);
-    if (scale === past.scale) draw();
+    const found = await Promise.all([day, other]);
+    if (mark !== past.asked) return; // another experiment or range by now
+    [past.day, past.shown] = found;
+    draw();
     render($("arms"), armTable(view, recent(past.day, view.arms)));
     settle();
   } catch {
-    past.asked = ""; // with the next news
+    if (mark === past.asked) past.asked = ""; // with the next news
   }
 };
 // How old what is shown is, several times a second.
@@ -155,6 +168,7 @@ $("token").addEventListener("submit", async (event) => {
 });
 $("experiment").addEventListener("change", (event) => { location.hash = encodeURIComponent(event.target.value); });
 addEventListener("hashchange", begin);
+document.addEventListener("visibilitychange", () => (document.hidden ? stop?.() : begin())); // nobody looks: no news
 addEventListener("pagehide", () => stop?.());
 addEventListener("pageshow", (event) => { if (event.persisted) begin(); });
 

@@ -23,6 +23,7 @@ export const short = (value) => {
   return minus(String(Number(value.toPrecision(3))));
 };
 export const duration = (seconds) => {
+  if (seconds < 0.0005) return "< 1 ms";
   if (seconds < 1) return `${whole(seconds * 1000)} ms`;
   if (seconds < 10) return `${fixed(seconds)} s`;
   if (seconds < 90) return `${whole(seconds)} s`;

@@ -83,12 +83,13 @@ const table = (view, agents) => h("div", { class: "agents", tabindex: agents.len
       h("th", { scope: "col", class: "num narrow-hide", tip: "Decisions that it has counted." }, "visits"),
       h("th", { scope: "col", class: "num", tip: "Messages of others that it refused since its start." }, "refused"))),
     h("tbody", {}, ...agents.map(([name, agent]) => {
-      const mine = agent.experiments[view.agent.experiment];
+      const mine = agent.experiments[view.agent.experiment] ?? {};
+      const visits = Math.max(mine.counted ?? 0, mine.held ?? 0); // its word may be a minute old
       const [number, reasons] = refused(agent.refused);
       return h("tr", { "data-key": name }, h("th", { scope: "row", tip: sentence(name, agent, view.now) }, bdi(name), agent.via && agent.via !== name ? h("span", { class: "quiet small narrow-hide" }, " via ", bdi(agent.via)) : null),
         h("td", { class: `num ${lost(agent) ? "lost" : ""}`, tip: sentence(name, agent, view.now) }, agent.state === "here" ? "here" : state(agent, view.now)),
-        h("td", { class: "num", tip: mine ? `${count(mine.behind)} of ${count(mine.counted)} decisions of ${isolated(name)} are not here yet.` : `${isolated(name)} has not said how many decisions it counted.` }, mine ? count(mine.behind) : "–"),
-        h("td", { class: "num narrow-hide", tip: mine ? `${isolated(name)} counted ${count(mine.counted)} decisions.` : "Unknown." }, mine ? count(mine.counted) : "–"),
+        h("td", { class: "num", tip: typeof mine.behind === "number" ? `${count(mine.behind)} of ${count(visits)} decisions of ${isolated(name)} are not here yet.` : `How many decisions of ${isolated(name)} are not here yet is not known.` }, typeof mine.behind === "number" ? count(mine.behind) : "–"),
+        h("td", { class: "num narrow-hide", tip: `${isolated(name)} has counted ${count(visits)} decisions, as far as is known here.` }, count(visits)),
         h("td", { class: "num", tip: reasons }, number));
     }))));
 

@@ -81,8 +81,9 @@ export const network = (host, pick) => {
     const tags = [view.lies[i] ? ["lies", "lies"] : null, view.differs[i] ? ["differs", "differs"] : null].filter(Boolean);
     return s("g", { class: `node ${state}`, role: "button", tabindex: 0, "data-key": `agent ${view.agents[i]}`, "data-agent": i, transform: `translate(${at[0].toFixed(1)} ${at[1].toFixed(1)})`, "aria-pressed": picked, "aria-label": `${view.agents[i]}: ${[word(view, i), ...tags.map(([text]) => text)].join(", ")}${known(view, i) ? `, prefers ${view.arms[largest(view.shares[i])][0]}` : ""}`, tip: sentence(view, i) },
       s("circle", { class: "disc", r }), s("circle", { class: "pick", r: r + 6 }), ...arcs(view.shares[i], r - 4), s("circle", { class: "ring", r: r + 1 }),
-      s("text", { class: "core", y: 5 }, core), s("text", { class: "who", x, y, "text-anchor": anchor }, cut(view.agents[i], 14)), s("text", { class: `sub ${off}`, x, y: y + 16, "text-anchor": anchor }, word(view, i)),
-      ...tags.map(([text, look], row) => tag(text, look, x, way > 0 ? y + 34 + 22 * row : y - 24 - 22 * row, anchor)));
+      s("g", { "aria-hidden": "true" }, // the label says it in words
+        s("text", { class: "core", y: 5 }, core), s("text", { class: "who", x, y, "text-anchor": anchor }, cut(view.agents[i], 14)), s("text", { class: `sub ${off}`, x, y: y + 16, "text-anchor": anchor }, word(view, i)),
+        ...tags.map(([text, look], row) => tag(text, look, x, way > 0 ? y + 34 + 22 * row : y - 24 - 22 * row, anchor))));
   };
 
   const chosen = (event) => {

@@ -190,11 +190,16 @@ class Controls:
         return ", ".join(parts) or "no arm is pinned or paused"
 
     def acting(self) -> dict[tuple[str, str], str]:
-        """What records set, of arms unknown here too: ("pin" or "pause", arm) and whose it is."""
-        arms = self._named()
-        pinned = self._pinned(arms)
-        pins = {} if pinned is None else {("pin", pinned): self._whose(pinned, True)}
-        return pins | {("pause", arm): self._whose(arm, False) for arm in self._paused(arms)}
+        """What records set, of arms unknown here too: ("pin" or "pause", arm) and whose it is.
+
+        Also before `configure` says who is an operator, so that a start changes nothing of it.
+        """
+        held, here = self._record, self._here
+        records = [] if held is None else [(held, f"in the whole network by {held.signer}")]
+        records += [] if here is None else [(here, "at this agent alone")]
+        pins = [(("pin", each.pinned), whose) for each, whose in records if each.pinned]
+        pauses = {("pause", arm): whose for each, whose in records for arm in each.paused}
+        return dict(pins[-1:]) | pauses  # a pin here goes before the network's
 
     def status(self, arms: Sequence[str]) -> dict[str, Any]:
         """What is shown: what acts here, and whose records it comes from."""

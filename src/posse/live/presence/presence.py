@@ -147,7 +147,7 @@ class Presence:
                 batch = self._batch(link, peer, relay and link.last is not None)
                 if batch or (link.last is not None and link.is_due(now)):
                     sent = max(0, round(1000 * now))
-                    echo, held = link.tell(tuple(batch), sent, now)
+                    echo, held = link.tell(batch, sent, now)
                     statuses = tuple(
                         (max(0, round(1000 * (now - each.made))), each.status)
                         for each in batch.values()
@@ -230,8 +230,6 @@ class Presence:
             return EARLY
         if status.time < 1000 * (now - OLDEST):
             return LATE
-        if status.origin not in self._held and len(self._held) >= self._most:
-            return FULL
         return None
 
     def _is_news(self, status: Status) -> bool:
@@ -249,7 +247,7 @@ class Presence:
             held = self._held.get(origin)
             if held is not None and status.time == held.status.time:
                 if (link := self._links.get(peer)) is not None:
-                    link.lacks.pop(origin, None)
+                    link.has(origin)
                 made = min(max(made, held.made), held.arrived)
                 self._held[origin] = replace(held, made=made)
 
@@ -272,7 +270,7 @@ class Presence:
         self._held[origin] = held
         for name, link in self._links.items():
             if name in (origin, held.via):
-                link.lacks.pop(origin, None)
+                link.has(origin)
             else:
                 link.lack([origin])
         if origin in self._links and old is not None and old.status.started != held.status.started:

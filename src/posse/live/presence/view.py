@@ -56,15 +56,31 @@ class View:
             pair = _pair(word.origin, word.name)
             if pair not in found and word.name in agents:
                 words.setdefault(pair, []).append(word)
+        reached = self._reached()
         for pair, said in words.items():
             said.sort(key=lambda word: -word.made)  # the newest first
             # what a dead end said last is of no use beside the other's word
-            alive = [word for word in said if agents[word.origin]["state"] in ALIVE] or said[:1]
-            states = {word.up for word in alive}
+            told = [
+                word
+                for word in said
+                if word.origin in reached and agents[word.origin]["state"] in ALIVE
+            ] or said[:1]
+            states = {word.up for word in told}
             state = "half" if len(states) > 1 else "up" if states.pop() else "down"
-            lags = [word.lag for word in alive if word.lag is not None]
+            lags = [word.lag for word in told if word.lag is not None]
             found[pair] = _edge(state, lags[0] if lags else None)
         return [{"a": a, "b": b, **edge} for (a, b), edge in sorted(found.items())]
+
+    def _reached(self) -> set[str]:
+        """The agents that we reach over links which the nearer end of each calls up."""
+        reached, waiting = {self.own.origin}, [self.own.origin]
+        while waiting:
+            held = self.held.get(waiting.pop())
+            near = () if held is None else held.status.neighbours
+            fresh = {name for name, up, _ in near if up} - reached
+            reached |= fresh
+            waiting += fresh
+        return reached
 
     def _agent(self, name: str) -> dict[str, Any]:
         held, link = self.held.get(name), self.links.get(name)

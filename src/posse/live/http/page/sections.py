@@ -21,7 +21,7 @@ from posse.live.node import Node
 from posse.live.store import Unknown
 
 PERIOD = 1.0  # seconds between two looks
-SHARE = 0.01  # of a core, that one section may take
+SHARE = 0.005  # of a core, that one section may take
 
 _encode = msgspec.json.Encoder().encode
 
@@ -100,7 +100,7 @@ class Sections:
                 for name, each in self._sections.items()
                 if each.version > version
             ]
-            head = b'{"now":%.3f,"sections":{' % time.time()
+            head = b'{"now":%.3f,"sections":{' % self._node.clock()
             found = self._changes[version] = newest, head + b",".join(parts) + b"}}"
         return found
 
