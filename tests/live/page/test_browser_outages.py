@@ -31,6 +31,7 @@ def test_a_killed_neighbour_is_marked_within_three_seconds_and_two_ticks(two, wa
     node = f'.net [data-agent="{there.name}"]'
     page.wait(f"document.querySelector('{node}:not(.lost)')")
     page.shows("#lead p", "All 2 agents are in touch.")
+    page.shows(f'.agents tr[data-key="{there.name}"]', "ago")  # there were news of it
     there.kill()
     killed = time.monotonic()
     page.wait(f"document.querySelector('{node}.lost')")
