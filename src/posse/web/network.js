@@ -119,5 +119,5 @@ export const network = (view) => {
   const agents = names.map((name) => [name, known[name]]);
   const bad = agents.filter(([, agent]) => lost(agent));
   const listed = agents.length > 12 ? [...new Set([agents[0], ...bad, ...agents])].slice(0, 60) : agents;
-  return [picture(agents, links, view.now), table(view, listed), listed.length < agents.length ? h("p", { class: "key" }, `and ${plural(agents.length - listed.length, "agent")} more, all in touch or with evidence only`) : null];
+  return [picture(agents, links, view.now), table(view, listed), listed.length < agents.length ? h("p", { class: "key" }, `and ${plural(agents.length - listed.length, "agent")} more${bad.length < listed.length ? ", all in touch or with evidence only" : ""}`) : null];
 };

@@ -18,7 +18,7 @@ const box = (cell, unit, [low, high], tip, look = "") => {
   const value = cell.mean === null ? "–" : unit.rate ? fixed(100 * cell.mean, 2) : short(cell.mean);
   return h("td", { class: "cell" }, h("div", { class: `box ${dim ? "few" : ""} ${look}`, tip, vars: { "--v": depth.toFixed(1) } },
     h("b", {}, value, unit.rate && cell.mean !== null ? h("span", { class: "narrow-hide" }, "%") : null),
-    h("small", { class: "narrow-hide" }, cell.pulls ? count(cell.pulls) : "none closed"), h("small", { class: "narrow-only" }, cell.pulls ? brief(cell.pulls) : "0")));
+    h("small", { class: "narrow-hide" }, cell.pulls ? count(cell.pulls) : "none"), h("small", { class: "narrow-only" }, cell.pulls ? brief(cell.pulls) : "0")));
 };
 
 export const siteMap = (view) => {

@@ -54,6 +54,8 @@ const absent = (view) => {
 const touch = (view) => {
   const agents = Object.keys(view.network.agents).length;
   if (gone(view).length) return "";
+  const near = reached(view);
+  if (near < agents) return `${whole(near)} of ${whole(agents)} agents are in touch; of the others only their evidence is known. `;
   return agents === 1 ? "This agent is alone. " : `All ${whole(agents)} agents are in touch. `;
 };
 const balance = (books) => (books ? books.own - books.counted : 0);
