@@ -10,9 +10,10 @@ from typing import Any
 SERIOUS = ("serious", "critical")
 RUN = """
 const done = arguments[0];
+const place = ({ html, failureSummary }) => `${html.slice(0, 200)} ${failureSummary}`;
 axe.run(document, { resultTypes: ["violations"] }).then(
   ({ violations }) => done(violations.map(({ id, impact, help, nodes }) =>
-    [id, impact, help, nodes.map(({ html, failureSummary }) => `${html.slice(0, 200)} ${failureSummary}`)])),
+    [id, impact, help, nodes.map(place)])),
   (error) => done(String(error)));"""
 
 
@@ -31,8 +32,8 @@ class Finding:
         return self.impact in SERIOUS
 
     def __str__(self) -> str:
-        first = self.places[0].replace("\n", " ")
-        return f"{self.impact} {self.rule}: {self.help} ({len(self.places)} places, such as {first})"
+        first, n = self.places[0].replace("\n", " "), len(self.places)
+        return f"{self.impact} {self.rule}: {self.help} ({n} places, such as {first})"
 
 
 def install(folder: Path) -> str:

@@ -83,7 +83,7 @@ def requests(browser):
     return [url for url in urls if not url.startswith(("data:", "blob:"))]
 
 
-def until(true, message="it did not happen", seconds=20.0):
+def until(true, message="it did not happen", seconds=40.0):
     """What is true at last; a machine that does much else is waited for."""
     deadline = time.monotonic() + seconds
     while not (found := true()):

@@ -124,10 +124,11 @@ const beat = () => {
   const silence = heard ? (performance.now() - heard) / 1000 : 0;
   const old = heard ? silence > STALE : false;
   const body = document.body.classList;
-  body.toggle("is-asking", !heard || (!old && !streamed));
-  body.toggle("is-stale", old || Boolean(trouble && !heard));
-  $("alive").textContent = !heard ? (trouble ? "no answer" : "asking") : old ? `no news for ${Math.floor(silence)} s` : `${streamed ? "live" : "asked"}, ${fixed(silence)} s ago`;
   const refusal = trouble && [401, 404].includes(trouble.status);
+  body.toggle("is-asking", !heard || (!old && !streamed));
+  body.toggle("is-stale", old || Boolean(trouble && !heard && !refusal));
+  $("lead").hidden = Boolean(trouble && !heard); // nothing is loading
+  $("alive").textContent = !heard ? (refusal ? "nothing shown" : trouble ? "no answer" : "asking") : old ? `no news for ${Math.floor(silence)} s` : `${streamed ? "live" : "asked"}, ${fixed(silence)} s ago`;
   if (refusal || (trouble && !heard)) render($("notice"), states.refused(trouble));
   else render($("notice"), old ? states.stale(Math.floor(silence), view.now, trouble, neighbours()) : null);
   if (trouble?.status === 401 && !$("write").open) $("write").open = true;
@@ -136,7 +137,7 @@ const beat = () => {
 /* Orders */
 const introduce = ({ admitted, operator }) => {
   $("mode").textContent = operator ? "may write" : admitted ? "read-only" : token() ? "token refused" : "token";
-  $("told").textContent = token() && admitted && !operator ? "This token may look, not write." : "";
+  $("told").textContent = !token() || operator ? "" : admitted ? "This token may look, not write." : "The agent does not know this token.";
   document.body.classList.toggle("can-write", operator);
 };
 const order = async (act, arm) => {

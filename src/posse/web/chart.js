@@ -108,7 +108,7 @@ export const timeChart = (host, since = "utc") => {
       y0 = ground + 12;
     }
     const ground = y0 - 12;
-    const step = STEPS.find((each) => (last - first) / each <= (right - left) / 70) ?? STEPS.at(-1);
+    const step = STEPS.find((each) => (since === "elapsed" || each >= 60) && (last - first) / each <= (right - left) / 70) ?? STEPS.at(-1);
     for (let time = Math.ceil(first / step) * step; time <= last; time += step) {
       const at = x(time);
       over.push(s("line", { class: "axis", x1: at, x2: at, y1: ground, y2: ground + 4 }), s("text", { x: at, y: ground + 17, "text-anchor": at < left + 14 ? "start" : at > right - 14 ? "end" : "middle" }, tick(time, step)));

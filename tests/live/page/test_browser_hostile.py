@@ -17,6 +17,18 @@ ODD = ["__proto__", "constructor", "toString", "</textarea>{{7*7}}${7*7}", "'; D
 ARMS = [SCRIPT, IMAGE, LEFTWARDS, LONG, WORDS.strip(), *ODD]
 NAMES = {"berlin": "berlin", SCRIPT: "b", LONG: "c", OVERRIDE: "d", "__proto__": "e"}
 STRANGER = f"{IMAGE} of a status"
+# what holds a letter that is written to the left beside words that are not
+LOOSE = """((letter) => {
+  const bare = (text) => text.replace(/\\u2068[^\\u2069]*\\u2069/g, "").includes(letter);
+  const alone = (holder) => holder.closest("bdi, option") || holder.ownerSVGElement;
+  const loose = [...document.querySelectorAll("[data-tip]")].filter((e) => bare(e.dataset.tip));
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const { data, parentElement: holder } = walker.currentNode;
+    if (bare(data) && !alone(holder)) loose.push(holder);
+  }
+  return loose.map((each) => each.outerHTML);
+})(arguments[0])"""
 
 
 def data(name, file, arms=ARMS):
@@ -87,22 +99,7 @@ def test_names_are_text_and_break_nothing(hostile, watch):
 def test_a_name_to_the_left_leaves_the_words_around_it_as_they_are(hostile, watch):
     page = watch(hostile.urls["berlin"])
     page.is_drawn()
-    loose = page.run(
-        """(() => {
-          const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-          const bare = (text) => text.replace(/\\u2068[^\\u2069]*\\u2069/g, "").includes(arguments[0]);
-          const loose = [];
-          while (walker.nextNode()) {
-            const { data, parentElement: holder } = walker.currentNode;
-            if (!bare(data) || holder.closest("bdi, option") || holder.ownerSVGElement) continue;
-            loose.push(holder.outerHTML);
-          }
-          for (const each of document.querySelectorAll("[data-tip]")) {
-            if (bare(each.dataset.tip)) loose.push(each.outerHTML);
-          }
-          return loose;
-        })()""".replace("arguments[0]", f'"{ALEF}"')
-    )
+    loose = page.run(LOOSE, ALEF)
     assert not loose, "\n".join(loose)
 
 

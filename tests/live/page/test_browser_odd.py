@@ -151,6 +151,23 @@ def test_an_experiment_that_goes_away_while_it_is_watched(two, watch):
     page.wait("document.title === 'paris / one: posse'")
 
 
+def test_an_agent_that_says_nothing_of_itself_is_neither_there_nor_gone(tmp_path, watch):
+    """As one of an older Posse, whose evidence comes by way of others."""
+    settings = {name: data(name, ("one",)) for name in ("berlin", "paris", "rome")}
+    with world(tmp_path, **settings) as made:
+        made.nodes["rome"]._show_presence = lambda now: None
+        made.visit("rome", "one", 3)
+        made.tick(6)
+        page = watch(made.urls["berlin"])
+        page.is_drawn()
+        heard, behind, visits, _ = page.texts('.agents tr[data-key="rome"] td')
+        assert (heard, behind, visits) == ("evidence only", "–", "3")
+        assert page.texts(".net .lost") == []
+        page.shows("#strip", "2 of 3 agents")
+        page.shows("#lead p", "2 of 3 agents are in touch; of the others only their evidence")
+        page.leave()
+
+
 def test_an_address_that_is_no_name(two, watch):
     page = watch(f"{two.urls['berlin']}/#%")
     page.shows("#notice", "no such experiment")

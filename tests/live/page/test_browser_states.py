@@ -130,5 +130,3 @@ def test_controls_of_the_whole_agent_are_in_its_notes(berlin, look):
     page.shows('.arms tr[data-key="red"] .badge', "pinned")
     one.resume()
     page.wait("!document.querySelector('.arms .badge.good')")
-
-
