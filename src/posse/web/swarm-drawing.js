@@ -4,9 +4,11 @@ import { percent, whole } from "./format.js";
 import { colour } from "./marks.js";
 import { known, largest, letter, word } from "./swarm-words.js";
 
-const WIDE = { wide: 760, tall: 490, r: 30, x: 122, y: 86 };
-const NARROW = { wide: 343, tall: 450, r: 21, x: 96, y: 74 };
-const CROWDED = { ...NARROW, tall: 600 }; // more agents than fit one below the other
+// The ring of agents: its size, theirs, room at its sides and above, and how it bulges (1: an ellipse).
+const WIDE = { wide: 760, tall: 500, r: 30, x: 122, y: 90, bulge: 1 };
+const NARROW = { wide: 343, tall: 450, r: 21, x: 96, y: 78, bulge: 0.55 };
+const CROWDED = { ...NARROW, tall: 600 }; // more agents than have room one below the other
+const TAG = 22; // from one tag to the next
 const LATE = 24; // visits behind, for each agent, which are shown in another colour
 const CORES = { killed: "✕", stopped: "‖", starts: "…" };
 
@@ -47,7 +49,8 @@ export const network = (host, pick) => {
   let [size, n] = [WIDE, 1];
   const place = (i) => {
     const angle = -Math.PI / 2 + (2 * Math.PI * (i + 0.5)) / n;
-    return [size.wide / 2 + (size.wide / 2 - size.x) * Math.cos(angle), size.tall / 2 - 8 + (size.tall / 2 - size.y) * Math.sin(angle)];
+    const across = Math.cos(angle);
+    return [size.wide / 2 + (size.wide / 2 - size.x) * Math.sign(across) * Math.abs(across) ** size.bulge, size.tall / 2 - 8 + (size.tall / 2 - size.y) * Math.sin(angle)];
   };
 
   const cutmark = (view, l) => {
@@ -83,7 +86,7 @@ export const network = (host, pick) => {
       s("circle", { class: "disc", r }), s("circle", { class: "pick", r: r + 6 }), ...arcs(view.shares[i], r - 4), s("circle", { class: "ring", r: r + 1 }),
       s("g", { "aria-hidden": "true" }, // the label says it in words
         s("text", { class: "core", y: 5 }, core), s("text", { class: "who", x, y, "text-anchor": anchor }, cut(view.agents[i], 14)), s("text", { class: `sub ${off}`, x, y: y + 16, "text-anchor": anchor }, word(view, i)),
-        ...tags.map(([text, look], row) => tag(text, look, x, way > 0 ? y + 34 + 22 * row : y - 24 - 22 * row, anchor))));
+        ...tags.map(([text, look], row) => tag(text, look, x, way > 0 ? y + 34 + TAG * row : y - 24 - TAG * row, anchor))));
   };
 
   const chosen = (event) => {
@@ -102,7 +105,8 @@ export const network = (host, pick) => {
     show: (view, picked, edge) => {
       n = view.agents.length;
       size = !small.matches ? WIDE : n > 8 ? CROWDED : NARROW;
-      picture.setAttribute("viewBox", `0 0 ${size.wide} ${size.tall}`);
+      const more = view.agents.some((_, i) => view.lies[i] && view.differs[i]) ? TAG : 0; // room for a second tag
+      picture.setAttribute("viewBox", `0 ${-more} ${size.wide} ${size.tall + 2 * more}`);
       render(links, ...view.links.map((each, l) => link(view, each, l, String(l === edge))));
       render(cuts, ...view.cut.map((l) => cutmark(view, l)));
       render(agents, ...view.agents.map((name, i) => agent(view, i, String(name === picked))));

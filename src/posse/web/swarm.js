@@ -87,6 +87,7 @@ const showTime = (view) => {
   $("play").textContent = stands ? "Play" : "Pause";
   $("play").disabled = at === null && !live();
   $("pace").hidden = view.mode !== "memory";
+  $("speed").disabled = problem !== null || last().phase === "ended";
   if (document.activeElement !== $("speed")) $("speed").value = String(last().speed);
   $("past").hidden = at === null;
   const [from, to, wide] = [views[0].time, last().time, slider.clientWidth - 16];
@@ -94,7 +95,7 @@ const showTime = (view) => {
 };
 const showNotice = () => {
   const note = problem ? h("p", { class: "note bad" }, h("b", {}, "No answer"), h("span", {}, "The swarm does not answer: it was ended, or its machine sleeps. What you see is its last word; the page goes on asking."))
-    : last().phase === "ended" ? h("p", { class: "note" }, h("b", {}, "Ended"), h("span", {}, "The swarm was counted and is gone. Its last half an hour can still be looked at."))
+    : last().phase === "ended" ? h("p", { class: "note" }, h("b", {}, "Ended"), h("span", {}, "The swarm was counted and is gone. Its past can still be looked at."))
       : null;
   render($("notice"), note);
   document.body.classList.toggle("is-stale", problem !== null);
@@ -121,7 +122,7 @@ const show = () => {
   $("mode").textContent = MODES[view.mode];
   document.title = `swarm of ${view.agents.length} agents: posse`;
   const [sentence, more] = lead(view);
-  render($("lead"), h("h1", {}, at === null ? sentence : `At ${elapsed(view.time)}: ${sentence}`), h("p", {}, more));
+  render($("lead"), h("h1", {}, at === null && !problem ? sentence : `At ${elapsed(view.time)}: ${sentence}`), h("p", {}, more));
   render($("legend"), ...legend(view));
   drawing.show(view, picked, edge);
   if (at !== null || calm.matches || view.paused) messages.still(view);

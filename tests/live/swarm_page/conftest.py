@@ -1,4 +1,4 @@
-"""A demonstration in memory that is stepped by hand, one that runs, and a browser."""
+"""A demonstration in memory that is stepped by hand, and one that runs."""
 
 import os
 import shutil
@@ -14,8 +14,6 @@ from posse.live.swarm.page.ring import Ring
 from posse.live.swarm.page.show import Show
 from posse.live.swarm.page.stage import Stage
 from posse.live.swarm.page.story import default_story
-
-from ...lab.browsing import opened  # noqa: TID252 (no package to name)
 
 MEMORY = "/dev/shm"  # where there is one: thousands of commits wait for no disk there
 
@@ -98,8 +96,3 @@ def show(scratch):
     made.start()
     yield made
     made.stop()
-
-
-@pytest.fixture(scope="session")
-def browser(tmp_path_factory):
-    yield from opened(tmp_path_factory.mktemp("chromium"))

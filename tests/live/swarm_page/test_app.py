@@ -131,6 +131,8 @@ def test_a_stream_brings_the_past_then_what_changes_and_ends_with_the_swarm(http
         show.stop()
         assert [each["view"]["phase"] for each in coming] == ["ended"]
         assert time.monotonic() - began < 5
+    late = press({"button": "lose-none"})
+    assert (late.status_code, late.json()) == (422, {"error": "the swarm has ended"})
 
 
 def test_twenty_watch_and_others_ask(http, monkeypatch):

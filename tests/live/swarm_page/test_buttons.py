@@ -67,10 +67,10 @@ def test_nothing_passes_on_a_link_that_is_cut(play):
 def test_a_fifth_of_messages_is_lost_or_none(play):
     played = play()
     played.press("lose")
-    played.run(20)
+    played.run(10)
     passed = [ok for *_, ok in played.messages]
-    assert len(passed) > 200
-    assert 0.68 < sum(passed) / len(passed) < 0.92  # 4 standard errors
+    assert len(passed) > 100
+    assert 0.64 < sum(passed) / len(passed) < 0.96  # 4 standard errors
     played.press("lose-none")
     played.run(3)
     assert len(played.messages) > 20

@@ -92,6 +92,23 @@ def test_under_faults_the_books_add_up_and_nothing_is_lost(play):
     assert all(count.exact for site in played.stage.sites for count in site.counts())
 
 
+def test_a_visit_while_agents_are_asked_is_no_loss(play, monkeypatch):
+    played = play(2, 2)
+    look = played.stage.crew.look
+
+    def visited_meanwhile(names):
+        glances = look(names)
+        for site in played.stage.sites:
+            with site.visitor("default") as visitor:
+                played.audience.visit(site, "default", visitor, None, lambda ask: ask())
+        return glances
+
+    monkeypatch.setattr(played.stage.crew, "look", visited_meanwhile)
+    for _ in range(5):
+        assert played.look()["books"][3] == 0
+    assert played.look()["books"] == [10, 0, 10, 0]
+
+
 def test_a_store_that_is_really_deleted_is_a_loss(play):
     played = play(3, 2)
     played.run(6)

@@ -10,6 +10,7 @@ import time
 import httpx
 import pytest
 
+from posse.live.swarm.faulty import Faults
 from posse.live.swarm.page import Show, default_story
 from posse.live.swarm.page.in_processes import ProcessCrew
 
@@ -79,20 +80,33 @@ def test_three_processes_are_killed_stopped_cut_off_and_given_an_arm(tmp_path):
     assert all(site.process.returncode is not None for site in show.swarm.sites)
 
 
-def test_a_leashed_agent_ends_with_its_swarm_and_not_with_ctrl_c(tmp_path):
+def test_a_leashed_agent_keeps_its_faults_and_ends_with_its_swarm_not_with_ctrl_c(tmp_path):
     crew = ProcessCrew(tmp_path)
-    (site,) = crew.begin(["berlin"], [], ["red", "green"])
+    site, other = crew.begin(["berlin", "paris"], [("berlin", "paris")], ["red", "green"])
+    sent = []
+
+    def look():
+        found = crew.look(["berlin"])
+        sent.extend(found["berlin"].sent if found else [])
+        return found
+
     try:
-        until(lambda: crew.look(["berlin"]), "berlin answers")
+        other.kill()
+        crew.interfere("berlin", Faults(loss=1.0))
+        site.kill()
+        site.start()
+        until(look, "berlin answers")
         site.process.send_signal(signal.SIGINT)  # as a terminal does to all
-        assert crew.look(["berlin"])["berlin"].held == {}
+        until(lambda: look() and sent, "berlin speaks")
+        assert set(sent) == {("paris", False)}
         site.process.stdin.close()  # as the system does where the swarm was killed
         assert site.process.wait(SOON) == 0
-        assert crew.look(["berlin"]) == {}
+        assert look() == {}
         assert "ended with code 0" in crew.problem("berlin")
     finally:
-        site.kill()
-        site.stop()
+        for each in (site, other):
+            each.kill()
+            each.stop()
 
 
 def test_the_command_serves_until_ctrl_c_and_then_counts(tmp_path):

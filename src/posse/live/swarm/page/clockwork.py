@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any
 
 from posse.live.swarm.page.in_memory import STEP
@@ -45,6 +46,7 @@ class Clockwork:
         """Let it end, after a last view."""
         self._calls.put(None)
         self._thread.join()
+        self._refuse_all()
         self.phase = ENDED
         if self.failure is None:
             self.look()
@@ -61,6 +63,8 @@ class Clockwork:
         """Have something done between two steps; a view of what came of it follows at once."""
         future: Future[Any] = Future()
         self._calls.put((work, future))
+        if not self._thread.is_alive():
+            self._refuse_all()
         return future
 
     def set_pace(self, paused: bool | None = None, speed: float | None = None) -> None:
@@ -94,6 +98,7 @@ class Clockwork:
             self._loop()
         except Exception as error:  # somebody waits for the end of it all
             self.failure = error
+            self._refuse_all()
 
     def _loop(self) -> None:
         due = time.monotonic()
@@ -115,11 +120,18 @@ class Clockwork:
                 return
             self._do(*called)
 
+    def _refuse_all(self) -> None:
+        """Nobody is there any more to do what was asked for."""
+        with suppress(queue.Empty):
+            while True:
+                if (called := self._calls.get_nowait()) is not None:
+                    called[1].set_exception(ValueError("the swarm has ended"))
+
     def _do(self, work: Callable[[], Any], future: Future[Any]) -> None:
         try:
             result = work()
-        except Exception as error:
+            self.look()
+        except Exception as error:  # who asked is told
             future.set_exception(error)
         else:
-            self.look()
             future.set_result(result)

@@ -1,4 +1,4 @@
-"""A ring buffer of views: the last half an hour or so, each written as what changed in it."""
+"""A ring buffer of views: the last quarter of an hour, each written as what changed in it."""
 
 from __future__ import annotations
 
