@@ -120,7 +120,6 @@ def first_paint(browser: Any, url: str) -> float:
 
 def an_hour(browser: Any) -> tuple[float, int]:
     """Bytes and nodes by which an hour of changes makes the page of an agent larger."""
-    browser.set_script_timeout(300)
     feed(browser, 0, 121)
     heap, nodes = size(browser)
     feed(browser, 121, 121 + HOUR)

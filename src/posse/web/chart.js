@@ -93,7 +93,7 @@ export const timeChart = (host, since = "utc") => {
     const { times, panels, events = [] } = data;
     const narrow = width < 480;
     const longest = Math.max(...panels.flatMap((p) => series(p).map((each) => cut(each.name, 18).length)));
-    const [left, right] = [44, width - (narrow ? 12 : 26 + 7 * longest)];
+    const [left, right] = [52, width - (narrow ? 12 : 26 + 7 * longest)];
     const [first, last] = [times[0], Math.max(times.at(-1), times[0] + 1)];
     const x = (time) => left + ((time - first) / (last - first)) * (right - left);
     const [under, over] = [[], []];
