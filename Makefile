@@ -12,7 +12,7 @@ PORTABLE := tests/lab/compiled/test_golden.py tests/lab/compiled/test_determinis
 SCHEDULES ?= 1000
 
 .DEFAULT_GOAL := help
-.PHONY: help paper demo quick test disguise study soak simulate lint docs format bench clean
+.PHONY: help paper demo quick test disguise study soak simulate lint docs format bench screenshots clean
 
 help: ## list the commands
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 10
@@ -33,7 +33,7 @@ quick: $(READY) ## the core's laws and the lab's front door: a minute once kerne
 	$(BIN)/python -m pytest -q -n auto $(QUICK)
 
 test: $(READY) ## the test suite, on all cores
-	@command -v chromedriver >/dev/null || echo "NO BROWSER: the report's page goes untested;" \
+	@command -v chromedriver >/dev/null || echo "NO BROWSER: the pages go untested;" \
 	  "to test it too: apt-get install chromium chromium-driver"
 	@echo "compiling the kernels (once)"; $(BIN)/python -m posse.lab.compiled
 	$(BIN)/python -m pytest -n auto --dist worksteal
@@ -67,6 +67,9 @@ format: $(READY) ## let ruff format and fix
 bench: $(READY) ## measure speed, as ratios taken in one run
 	$(BIN)/python benchmarks/bench.py
 	$(BIN)/python benchmarks/live.py
+
+screenshots: $(READY) ## pictures of the pages for docs/, and what axe-core (from npm) finds: minutes
+	$(BIN)/python -u -m screenshots.take
 
 clean: ## remove what the other commands made
 	rm -rf .venv results report docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis

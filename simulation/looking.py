@@ -38,6 +38,10 @@ def compare(world: World, site: Site, done: bool = False) -> None:
         held = running[name].controls._held
         if held is None or held.rank < memory.controls[name]:
             raise Violation(f"{site.name} forgot what is pinned and paused")
+    for each in running.values():
+        books = each.books()  # another future of this agent may have counted what this one has not
+        if books is not None and not site.put_back and books.counted != books.own:
+            raise Violation(f"{site.name} has books that do not balance: {books}")
     site.memory.power_failed = False
 
 

@@ -1,4 +1,4 @@
-"""What many tests need: an example of every registered thing, and beliefs that have learnt."""
+"""What many tests need: examples of all registered things, beliefs that have learnt, a browser."""
 
 from __future__ import annotations
 
@@ -13,11 +13,19 @@ from hypothesis import settings
 from posse.families import FAMILIES, ability
 from posse.policies import POLICIES
 
+from .browsing import opened
+
 # A deadline would time the machine, which may be busy.
 settings.register_profile("unhurried", deadline=None)
 settings.load_profile("unhurried")
 
 FLOAT = ("float", float)  # a field's type, annotated lazily or not
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """One Chromium for all pages that a process tests."""
+    yield from opened(tmp_path_factory.mktemp("chromium"))
 
 
 def _example_of(cls: Any) -> Any:

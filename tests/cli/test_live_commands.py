@@ -102,6 +102,9 @@ class Told:
     def verdict(self):
         return {"sentence": "red wins; posse pin red"}
 
+    def books(self):
+        return {"counted": 1, "own": 1.0, "network": 2.0}
+
     def arms(self):
         numbers = ("mean", "low", "high", "probability_best", "expected_loss")
         arm = {**dict.fromkeys(numbers, 0.5), "pulls_here": 1, "pulls_in_network": 2}
@@ -292,6 +295,27 @@ def _http_ports(folder):
 def _answers(port):
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def test_a_page_that_cannot_be(capsys):
+    assert posse("swarm", "--page", "--exchange", "flows") == 2
+    assert posse("swarm", "--page", "--kill", 1) == 2
+    assert posse("swarm", "--page", "--agents", 13) == 2
+    assert posse("swarm", "--page", "--arms", 7) == 2
+    assert posse("swarm", "--page", "--port", 70000) == 2
+    assert posse("swarm", "--port", 8800) == 2  # without --page
+    assert len(capsys.readouterr().err.splitlines()) == 6
+
+
+def test_a_port_that_is_taken(capsys, tmp_path):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        folder = tmp_path / "kept"
+        arguments = "--in-memory", "--agents", 2, "--folder", folder
+        assert posse("swarm", "--page", "--port", port, *arguments) == 2
+    assert f"127.0.0.1:{port}" in capsys.readouterr().err
 
 
 def test_a_swarm_that_cannot_be(capsys):

@@ -17,10 +17,8 @@ def folder(tmp_path, monkeypatch):
 
 
 def report_of(folder):
-    """The data inside the page."""
-    text = (folder / "index.html").read_text()
-    (data,) = re.findall(r'<script type="application/json"[^>]*>(.*?)</script>', text, re.DOTALL)
-    return json.loads(data)
+    """The numbers of the page."""
+    return json.loads((folder / "report.json").read_text())
 
 
 def test_some_figures(folder, capsys):
@@ -28,6 +26,7 @@ def test_some_figures(folder, capsys):
     out = capsys.readouterr()
     assert out.out.splitlines()[-1] == "report/index.html"
     assert "What the paper says" in out.out
+    assert '<a href="report.json">JSON</a>' in (folder / "report/index.html").read_text()
     report = report_of(folder / "report")
     assert [panel["id"] for panel in report["panels"]] == ["fig3", "fig5a"]
     assert {panel["runs"] for panel in report["panels"]} == {3}
@@ -47,8 +46,8 @@ def test_the_figures_data_are_a_table(folder):
     assert panel["files"] == [f"figures/fig3.{suffix}" for suffix in ("png", "pdf", "csv")]
     with (folder / "report" / "figures" / "fig3.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
-    assert len(rows) == sum(len(curve["times"]) for curve in panel["curves"])
-    for curve in panel["curves"]:
+    assert len(rows) == sum(len(curve["times"]) for curve in panel["chart"]["curves"])
+    for curve in panel["chart"]["curves"]:
         mine = [row for row in rows if row["curve"] == curve["name"]]
         assert [int(row["round"]) for row in mine] == curve["times"]
         for column, key in (("regret", "mean"), ("low", "low"), ("high", "high")):
@@ -63,7 +62,7 @@ def test_a_second_time_nothing_is_computed(folder, monkeypatch):
     monkeypatch.setattr(workers, "play_some", None)
     assert posse("paper", "fig4a", "--runs", 2, "--quiet") == 0
     again = report_of(folder / "report")
-    assert again["panels"][0]["curves"] == first["panels"][0]["curves"]
+    assert again["panels"][0]["chart"] == first["panels"][0]["chart"]
 
 
 def test_damage_is_said(folder, capsys):

@@ -1,5 +1,6 @@
 """`posse run`: the table, the files, the options, and nothing half-written."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -45,6 +46,28 @@ def test_a_run_prints_and_writes(capsys):
         np.testing.assert_array_equal(loaded[name].regret, expected[name].regret)
         assert f"{expected[name].summary().mean:.1f}" in out
     assert experiment_of(loaded).algorithms == read_experiment("two.toml").algorithms
+
+
+def test_a_report_is_written_beside_the_results(capsys):
+    assert not posse("run", "two.toml", "--no-plot", "--quiet", "--report")
+    page = Path("results/two.report/index.html")
+    assert capsys.readouterr().out == f"results/two.nc\n{page}\n"
+    text = page.read_text("utf-8")
+    assert "<h1>Two [arms]</h1>" in text
+    links = re.findall(r'href="((?!#|data:)[^"]+)"', text)
+    assert "../two.nc" in links  # which is not written twice
+    for link in links:
+        assert (page.parent / link).stat().st_size > 0
+    again = read_experiment("results/two.report/files/experiment.toml")
+    assert again.title == "Two [arms]"
+
+
+def test_a_report_that_could_not_be_written_is_refused_before_the_first_round(capsys):
+    Path("results").mkdir()
+    Path("results/two.report").write_text("")
+    assert posse("run", "two.toml", "--report") == 2
+    assert "results/two.report is a file, and a report is a folder" in capsys.readouterr().err
+    assert not Path("results/two.nc").exists()
 
 
 def test_only_what_is_missing_is_computed(capsys, monkeypatch):

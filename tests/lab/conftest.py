@@ -1,10 +1,9 @@
-"""A comparison of made-up results, a path for files that may be damaged, and a browser."""
+"""A comparison of made-up results, and a path for files that may be damaged."""
 
 import pytest
 
 from posse.lab.comparisons import Comparison
 
-from .browsing import opened
 from .making import make
 
 
@@ -16,8 +15,3 @@ def comparison():
 @pytest.fixture(scope="module")
 def scratch(tmp_path_factory):
     return tmp_path_factory.mktemp("scratch") / "damaged.nc"
-
-
-@pytest.fixture(scope="session")
-def browser(tmp_path_factory):
-    yield from opened(tmp_path_factory.mktemp("chromium"))

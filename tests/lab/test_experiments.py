@@ -18,6 +18,7 @@ from posse.algorithms import ALGORITHMS
 from posse.bandits import UniformMeans
 from posse.families import Gaussian
 from posse.lab import toml
+from posse.lab.comparisons import Comparison
 from posse.lab.experiments import (
     Experiment,
     experiment_from_toml,
@@ -178,6 +179,13 @@ def test_a_saved_result_gives_its_experiment_back(tmp_path):
     assert experiment_of(SMALL.run()) == replaced(engine="compiled")
     again = experiment_of(comparison).run()
     np.testing.assert_array_equal(again["a"].regret, comparison["a"].regret)
+
+
+def test_results_of_several_problems_are_no_experiment():
+    results = [SMALL.run(), replaced(network=networks.star(SMALL.network.n_agents), seed=9).run()]
+    mixed = Comparison({name: each["dec-TS"] for name, each in zip("ab", results, strict=True)})
+    with pytest.raises(ValueError, match="as one experiment: they differ in network and seed"):
+        experiment_of(mixed)
 
 
 def test_run_is_compare():

@@ -156,6 +156,18 @@ def test_a_legend_where_labels_do_not_fit(crowded):
     assert [text.get_text() for text in axes.get_legend().get_texts()] == list(crowded)
 
 
+def test_a_figure_has_room_for_its_curves_whatever_their_names(tmp_path):
+    """Matplotlib would warn that its axes collapsed, or that it lacks a letter."""
+    long = ending(1.0, 2.0, names=["x" * 200, "\N{CJK UNIFIED IDEOGRAPH-7B97}"])
+    many = ending(*range(1, 41), names=[f"{i} " * 40 for i in range(40)])
+    for crowded in (long, many):
+        plots.write_comparison(crowded, "y" * 300, [tmp_path / "crowded.pdf"])
+        assert (tmp_path / "crowded.pdf").stat().st_size > 0
+    axes = long.plot(title="y" * 300)
+    told = [axes.get_title(), axes.get_legend().get_texts()[0].get_text()]
+    assert told == ["y" * 79 + "…", "x" * 79 + "…"]
+
+
 def test_spread_moves_as_little_as_need_be():
     """Against a general solver of the same least squares."""
     rng = np.random.default_rng(5)

@@ -13,11 +13,17 @@ from posse.lab.results import Result
 from posse.lab.statistics import (
     Estimate,
     Growth,
+    adjusted,
     growth,
     holm,
     mean_interval,
+    of_agents,
+    on_front,
     p_value,
+    paired,
     paired_difference,
+    percentile,
+    wrong_leader,
 )
 
 
@@ -210,3 +216,54 @@ def test_holm_rarely_errs():
     alarms = np.mean([holm(family).min() < 0.05 for family in p])
     assert alarms < 0.05 + 4 * math.sqrt(0.05 * 0.95 / 2000)
     assert alarms > 0.03
+
+
+@given(st.lists(st.none() | st.floats(0, 1), max_size=12))
+def test_holms_correction_by_its_definition(p_values):
+    known = [p for p in p_values if p is not None]
+    found = adjusted(p_values)
+    for p, corrected in zip(p_values, found, strict=True):
+        if p is None:
+            assert corrected is None
+            continue
+        # the largest of (number of those not below it) x (itself), over all that are not above
+        steps = [sum(other >= each for other in known) * each for each in known if each <= p]
+        assert corrected == pytest.approx(min(1.0, max(steps)))
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), max_size=9))
+def test_the_front_is_what_nobody_beats(points):
+    def beats(a, b):
+        return a[0] <= b[0] and a[1] <= b[1] and a != b
+
+    expected = [not any(beats(other, point) for other in points) for point in points]
+    found = on_front(np.array(points, dtype=float).reshape(-1, 2))
+    assert found.tolist() == expected
+
+
+def test_paired_differences_are_students():
+    generator = np.random.default_rng(1)
+    a, b = generator.normal(1.0, 1.0, 30), generator.normal(0.5, 1.0, 30)
+    interval, p = paired(a, b)
+    expected = stats.ttest_rel(a, b)
+    assert p == pytest.approx(expected.pvalue)
+    low, high = expected.confidence_interval()
+    assert (interval.low, interval.high) == pytest.approx((low, high))
+
+
+def test_few_runs_show_nothing():
+    few = np.arange(9.0)
+    assert paired(few + 5, few)[1] is None
+    assert percentile(few, 95) is None
+    many = np.arange(200.0)
+    assert percentile(many, 99) == pytest.approx(np.percentile(many, 99))
+    assert percentile(many[:199], 99) is None
+    assert percentile(many[:40], 95) == pytest.approx(np.percentile(many[:40], 95))
+
+
+def test_regret_of_agents_and_a_wrong_leader_by_their_pulls():
+    pulls = np.array([[[8, 2], [6, 4]], [[1, 9], [4, 6]]], dtype=np.int32)
+    gaps = np.array([[0.0, 0.5], [0.0, 1.0]])
+    np.testing.assert_allclose(of_agents(pulls, gaps), [[1.0, 2.0], [9.0, 6.0]])
+    assert wrong_leader(pulls, gaps) == 0.5
+    assert wrong_leader(pulls, np.zeros((2, 2))) == 0.0

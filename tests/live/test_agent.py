@@ -412,3 +412,18 @@ def test_few_subsets_are_kept():
     for first in range(4):
         large.choose(many[first:])
     assert len(large._beliefs._subsets) == 2
+
+
+def test_it_says_with_which_probability_it_plays_each_arm_and_draws_nothing():
+    agent, twin = (Agent(["red", "green"], families.Bernoulli(), seed=3) for _ in range(2))
+    for arm, reward in [("red", 1.0), ("red", 1.0), ("green", 0.0)]:
+        agent.learn(arm, reward)
+        twin.learn(arm, reward)
+    said = agent.probabilities()
+    assert said["red"] > 0.8
+    assert sum(said.values()) == pytest.approx(1)
+    (choice,), (other,) = agent.choices([None]), twin.choices([None])
+    assert dict(zip(choice.allowed, choice.probabilities, strict=True)) == said
+    assert choice.arm == other.arm
+    agent.set_arms(["blue"])
+    assert agent.probabilities() == {"blue": 1.0}

@@ -137,6 +137,28 @@ def test_hours_and_days_end_with_the_last_minute(pair):
     assert past[2].arms["red"].here.pulls[-1] == past[0].arms["red"].here.pulls[-1]
 
 
+@pytest.mark.parametrize(("arms", "every"), [(17, 1), (18, 2), (200, 12)])
+def test_of_many_arms_there_are_fewer_points(tmp_path, arms, every):
+    """Always the same ones, and last that of the last minute."""
+    names = [f"{n}" for n in range(arms)]
+    made = Several(tmp_path)
+    made.now = START
+    made.start(a=table("a", ["x"], arms=names), b=table("b", ["x"], arms=names))
+    try:
+        points, data = only(made).store.points, bytes(8 * (1 + EACH * arms))
+        with only(made).store.answering(durable=False):
+            for n in range(100):
+                points.add(Point(int(START) + n * 60, 0, data), [(60, 1440)])
+        made.now += 99 * 60
+        found = only(made).history("day")
+        assert found.seconds == 60 * every
+        steps = [int(time - START) // 60 for time in found.times]
+        assert steps == sorted({*(n for n in range(100) if (START // 60 + n) % every == 0), 99})
+        assert len(found.times) * arms * EACH <= 150_000
+    finally:
+        made.close()
+
+
 def test_a_clock_that_jumps_erases_nothing(pair):
     minute(pair, 3)
     before, now = only(pair).history("day").times, pair.now

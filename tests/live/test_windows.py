@@ -2,7 +2,7 @@
 
 import pytest
 
-from posse.cli import status
+from posse.cli import overview
 from posse.live.http.metrics import metrics
 from posse.live.setup.experiments import experiment_from_data
 from posse.live.store import Late, Outcome
@@ -144,13 +144,13 @@ def test_open_and_late_ones_are_shown(make):
     assert lines['posse_reward_lateness_seconds_count{experiment="checkout"}'] == "1"
     assert lines['posse_reward_lateness_seconds_bucket{experiment="checkout",le="+Inf"}'] == "1"
     arms = only.arms()
-    shown = list(status._windows(arms, {"late_rewards": 2, "longest_lateness": 1234.5}))
+    shown = list(overview.windows(arms, {"late_rewards": 2, "longest_lateness": 1234.5}))
     assert shown == [
         "open, so not shown above: red 0 here, 0 in network, green 1 here, 1 in network",
         "late: 2 rewards came up to 1,234 s after the window had closed, and did not count: "
         "lengthen reward_window",
     ]
     faded = {name: {"open_here": 0.0, "open_in_network": 3e-6} for name in arms}  # of flows
-    assert list(status._windows(faded, {})) == []
+    assert list(overview.windows(faded, {})) == []
     older = {name: {"pulls_here": 1.0} for name in arms}  # of an agent of 0.1
-    assert list(status._windows(older, {})) == []
+    assert list(overview.windows(older, {})) == []

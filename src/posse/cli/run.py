@@ -26,7 +26,9 @@ EXAMPLES = """Examples:
 
 posse run experiments/demo.toml
 
-posse run experiments/demo.toml --runs 10 --horizon 500 --output /tmp/quick"""
+posse run experiments/demo.toml --runs 10 --horizon 500 --output /tmp/quick
+
+posse run experiments/demo.toml --report"""
 
 RESULTS = Path("results")
 
@@ -38,6 +40,9 @@ def run(
     seed: Annotated[int | None, typer.Option(help="Seed, in place of the file's.")] = None,
     output: Annotated[Path, typer.Option(help="Folder of FILE.nc and FILE.png.")] = RESULTS,
     plot: Annotated[bool, typer.Option("--plot/--no-plot", help="Draw FILE.png.")] = True,
+    report: Annotated[
+        bool, typer.Option("--report", help="Write a page, too: FILE.report/index.html.")
+    ] = False,
     workers: Workers = None,
     cluster: Cluster = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print only the paths.")] = False,
@@ -50,11 +55,13 @@ def run(
     from rich.console import Console
 
     from posse.lab.experiments import read_experiment
+    from posse.lab.plots import write_comparison
+    from posse.lab.report import writing
     from posse.lab.work.part_store import PartStore
 
     options: dict[str, Any] = {"runs": runs, "horizon": horizon, "seed": seed}
     given = {key: value for key, value in options.items() if value is not None}
-    data, figure = output / f"{file.stem}.nc", output / f"{file.stem}.png"
+    data, figure, page = (output / f"{file.stem}.{kind}" for kind in ("nc", "png", "report"))
     with mistakes():
         experiment = dataclasses.replace(read_experiment(file), **given)
         # before the hours of work, not after them
@@ -62,6 +69,8 @@ def run(
         for target in (data, figure):
             if target.is_dir():
                 raise ValueError(f"{target} is a folder, and a result is to be written there")
+        if report:
+            writing.check(page)
         if not os.access(output, os.W_OK):
             raise ValueError(f"{output} cannot be written to")
     _refuse_too_large(experiment)
@@ -77,8 +86,10 @@ def run(
         comparison.save(data)
         typer.echo(data)
         if plot:
-            _draw(comparison, experiment.title, figure)
+            write_comparison(comparison, experiment.title, [figure])
             typer.echo(figure)
+        if report:
+            typer.echo(writing.write(comparison, page, title, saved=data))
 
 
 def _compare(
@@ -157,21 +168,3 @@ def _table(title: str, comparison: Comparison, seed: int) -> Table:
         known = (error, interval) if s.runs > 1 else ("", "")
         table.add_row(Text(name), numbers[0], *known, *where.get(name, ()))
     return table
-
-
-def _draw(comparison: Comparison, title: str, path: Path) -> None:
-    """Write the mean regret curves in their 95% bands."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")  # no window, no display needed
-    import matplotlib.pyplot as plt
-
-    from posse.lab.plots import is_wide, save_figure
-
-    # on a linear axis the best algorithms would lie on the axis itself
-    wide = is_wide([result.summary().mean for result in comparison.values()])
-    axes = comparison.plot(title=title or None, log="y" if wide else False)
-    figure = axes.get_figure(root=True)
-    assert figure is not None
-    save_figure(figure, path)
-    plt.close(figure)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 import time
@@ -14,6 +15,7 @@ import typer
 
 from posse.cli.errors import live, mistakes
 from posse.cli.running import sigterm_interrupts
+from posse.cli.swarm_counts import say_counts
 
 if TYPE_CHECKING:
     from posse.live.swarm import Count, Site, Swarm
@@ -26,19 +28,31 @@ posse swarm --agents 8 --graph cycle --seconds 30 --kill 5
 
 posse swarm --exchange flows --agents 4 --graph complete
 
-posse swarm --in-memory --agents 16 --loss 0.5 --kill 10"""
+posse swarm --in-memory --agents 16 --loss 0.5 --kill 10
+
+posse swarm --page
+
+posse swarm --page --in-memory --port 8800"""
 
 SHOWN_ARMS = 5
 WIDE = 100  # columns of the whole table
 LOSS = 0.2
+MEMORY = "/dev/shm"  # where the system has one
 LATE_KILLS = 60.0  # seconds, for agents that take long to come back from the last one
 
 
 def swarm(
     agents: Annotated[int, typer.Option(help="How many agents.")] = 8,
-    graph: Annotated[str, typer.Option(help="cycle, complete, path or star.")] = "cycle",
-    arms: Annotated[int, typer.Option(help="How many options to choose from.")] = 5,
-    seconds: Annotated[float, typer.Option(help="How long visitors come.")] = 30.0,
+    graph: Annotated[
+        str | None,
+        typer.Option(help="cycle (with --page, one with chords), complete, path or star."),
+    ] = None,
+    arms: Annotated[
+        int | None, typer.Option(help="How many options to choose from: 5, with --page 4.")
+    ] = None,
+    seconds: Annotated[
+        float | None, typer.Option(help="How long visitors come: 30, with --page until Ctrl-C.")
+    ] = None,
     exchange: Annotated[str, typer.Option(help="origins or flows.")] = "origins",
     kill: Annotated[int, typer.Option(help="Agents to kill and restart meanwhile.")] = 0,
     in_memory: Annotated[
@@ -46,8 +60,12 @@ def swarm(
     ] = False,
     loss: Annotated[
         float | None,
-        typer.Option(help=f"Share of messages lost, {LOSS} if not given; with --in-memory."),
+        typer.Option(help=f"Share of messages lost: with --in-memory {LOSS}, with --page 0."),
     ] = None,
+    page: Annotated[
+        bool, typer.Option("--page", help="Show it in a browser, with buttons to break it.")
+    ] = False,
+    port: Annotated[int, typer.Option(help="Of the page; 0: one that is free.")] = 0,
     folder: Annotated[
         Path | None, typer.Option(help="A new folder for stores and logs, which is kept.")
     ] = None,
@@ -55,43 +73,68 @@ def swarm(
 ) -> None:
     """Run real agents with mTLS on loopback, and check that every reward is counted once.
 
-    Exit code 1 if what was acknowledged is not what was counted.
+    With --page you kill agents, cut links and add arms in a browser, and see what becomes of it;
+    Ctrl-C then mends all and counts. Exit code 1 if what was acknowledged is not what was counted.
     """
     with mistakes(), live():
         from posse import checks, networks
         from posse.live import swarm as swarms
 
-        checks.whole("--agents", agents, at_least=2, at_most=64)
-        checks.whole("--arms", arms, at_least=2, at_most=20)
-        checks.whole("--kill", kill, at_least=0)
-        checks.number("--seconds", seconds, above=0)
-        checks.choice("--graph", graph, ("cycle", "complete", "path", "star"))
         checks.choice("--exchange", exchange, ("origins", "flows"))
-        if loss is not None and not in_memory:
-            raise ValueError("--loss needs --in-memory: the network of processes is the real one")
-        lost = checks.number("--loss", LOSS if loss is None else loss, at_least=0, at_most=0.95)
-        links = [(int(a), int(b)) for a, b in getattr(networks, graph)(agents).edges]
-        means = {f"option-{k}": round(0.7 - 0.4 * k / (arms - 1), 3) for k in range(arms)}
-        with sigterm_interrupts(), _place(folder) as place:
-            settings = swarms.agent_settings(agents, list(means), exchange)
-            sites = (
-                swarms.in_memory(place, links, settings, lost, seed)
-                if in_memory
-                else swarms.in_processes(place, links, settings)
-            )
-            made = swarms.Swarm(sites, means, seed=seed)
-            near = swarms.HALF_A_PULL if exchange == "flows" else 0
-            counts = _run(made, seconds, kill, near)
-            if not _summarise(made, counts, near):
+        if page and (kill or exchange != "origins"):
+            raise ValueError("--page has a button in place of --kill, and needs --exchange origins")
+        if port and not page:
+            raise ValueError("--port is that of --page, which is not given")
+        if loss is not None and not (in_memory or page):
+            raise ValueError("--loss needs --in-memory or --page: processes have a real network")
+        most_agents, most_arms, usual = (12, 6, 4) if page else (64, 20, 5)
+        arms = usual if arms is None else arms
+        checks.whole("--agents", agents, at_least=2, at_most=most_agents)
+        checks.whole("--arms", arms, at_least=2, at_most=most_arms)
+        checks.whole("--kill", kill, at_least=0)
+        checks.whole("--port", port, at_least=0, at_most=65535)
+        if seconds is not None:
+            checks.number("--seconds", seconds, above=0)
+        checks.choice("--graph", graph or "cycle", ("cycle", "complete", "path", "star"))
+        default = LOSS if in_memory and not page else 0.0
+        lost = checks.number("--loss", default if loss is None else loss, at_least=0, at_most=0.95)
+        edges = getattr(networks, graph or "cycle")(agents).edges
+        links = [(int(a), int(b)) for a, b in edges]
+        with sigterm_interrupts(), _place(folder, in_memory=page and in_memory) as place:
+            if page:
+                from posse.cli.swarm_page import run_page
+                from posse.live.swarm.page import Show, default_story
+
+                told = default_story(agents, arms, None if graph is None else links)
+                show = Show(place, told, in_memory=in_memory, loss=lost, seed=seed)
+                well = run_page(show, place, port, seconds)
+            else:
+                means = {f"option-{k}": round(0.7 - 0.4 * k / (arms - 1), 3) for k in range(arms)}
+                settings = swarms.agent_settings(agents, list(means), exchange)
+                sites = (
+                    swarms.in_memory(place, links, settings, lost, seed)
+                    if in_memory
+                    else swarms.in_processes(place, links, settings)
+                )
+                made = swarms.Swarm(sites, means, seed=seed)
+                near = swarms.HALF_A_PULL if exchange == "flows" else 0
+                counts = _run(made, 30.0 if seconds is None else seconds, kill, near)
+                well = say_counts(made, counts, near)
+                _say_regret(made)
+            if not well:
                 raise typer.Exit(1)
 
 
 @contextmanager
-def _place(folder: Path | None) -> Iterator[Path]:
-    """The user's folder, made; or one that is removed at the end, unless that is a bad one."""
+def _place(folder: Path | None, in_memory: bool = False) -> Iterator[Path]:
+    """The user's folder, made; or one that is removed at the end, unless that is a bad one.
+
+    in_memory: rather not on a disk, which may be too slow for time that goes fast.
+    """
     keep = folder is not None
     if folder is None:
-        place = Path(tempfile.mkdtemp(prefix="posse-swarm-"))
+        memory = MEMORY if in_memory and os.access(MEMORY, os.W_OK) else None
+        place = Path(tempfile.mkdtemp(prefix="posse-swarm-", dir=memory))
     elif folder.exists():
         raise ValueError(f"{folder} is there already: name a new folder")
     else:
@@ -185,40 +228,8 @@ def _row(site: Site, arms: list[str]) -> list[str]:
     ]
 
 
-def _summarise(made: Swarm, counts: list[Count], near: int) -> bool:
-    """Say how it ended; whether it ended well."""
-    from posse.live.swarm import apart, pulls
-
-    counted, held = sum(pulls(c.own) for c in counts), [pulls(c.held) for c in counts]
-    exact = all(count.exact for count in counts)
-    typer.echo(f"{made.acknowledged} acknowledged {'=' if exact else 'IS NOT'} {counted} counted")
-    for count in counts:
-        if not count.exact:
-            typer.echo(f"{count.name}: {_difference(count)}")
-    for mistake in made.mistakes:
-        typer.echo(mistake)
-    together = apart(counts) <= near
-    typer.echo(
-        "every agent holds the evidence of all of them"
-        if together
-        else f"the agents do not agree: they hold {min(held)} to {max(held)}"
-    )
-    rounds, alone = _isolated(made)
-    regret = sum(site.regret for site in made.sites) / len(made.sites)
-    typer.echo(f"regret per agent {regret:.1f} over {rounds} visits; isolated agents lose {alone}")
-    return exact and together and not made.mistakes
-
-
-def _difference(count: Count) -> str:
-    if count.lost > 0:
-        return f"{count.lost} acknowledged rewards are lost"
-    if count.lost < 0:
-        return f"{-count.lost} rewards were never acknowledged, or are counted twice"
-    return "as many rewards as were acknowledged, but others"
-
-
-def _isolated(made: Swarm) -> tuple[int, str]:
-    """The visits of an agent, and the regret of one that is alone."""
+def _say_regret(made: Swarm) -> None:
+    """What an agent lost, beside what one loses that is alone."""
     import posse
 
     rounds = max(1, made.acknowledged // len(made.sites))
@@ -228,4 +239,7 @@ def _isolated(made: Swarm) -> tuple[int, str]:
         posse.Isolated(posse.ThompsonSampling()),
         horizon=rounds, runs=20, record=1, engine="reference",
     ).summary()  # fmt: skip
-    return rounds, f"{alone.mean:.1f}"
+    lost = sum(site.regret for site in made.sites) / len(made.sites)
+    typer.echo(
+        f"regret per agent {lost:.1f} over {rounds} visits; isolated agents lose {alone.mean:.1f}"
+    )

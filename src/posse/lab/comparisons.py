@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -139,6 +140,16 @@ class Comparison(Mapping[str, Result]):
         axes = plots.new_axes() if ax is None else ax
         plots.draw_comparison(axes, self, title, log=log, bands=bands)
         return axes
+
+    def report(self, folder: str | os.PathLike[str], title: str | None = None) -> Path:
+        """Write a page of curves, tables, paired differences, tails and settings: index.html.
+
+        Beside it, in `files`, are the results, the experiment, tables and figures. The page needs
+        nothing but a browser; its path is returned.
+        """
+        from posse.lab.report import writing
+
+        return writing.write(self, Path(folder), title)
 
     def _first(self) -> Result:
         return next(iter(self.results.values()))

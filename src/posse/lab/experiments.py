@@ -231,6 +231,11 @@ def experiment_of(result: Result | Comparison) -> Experiment:
             raise ValueError(
                 f"{name!r} cannot be rerun: its settings do not tell {', '.join(lacking)}"
             )
+        if differ := [key for key in made_by if each.settings[key] != first.settings[key]]:
+            raise ValueError(
+                f"{name!r} and {next(iter(results))!r} cannot be rerun as one experiment: they "
+                f"differ in {' and '.join(differ)}"
+            )
     every_round = len(first.times) == first.horizon
     shared = {key: first.settings[key] for key in made_by}
     algorithms = {name: each.settings["algorithm"] for name, each in results.items()}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,12 +38,15 @@ DECADES = 4
 # Final regrets farther apart than this need a logarithmic axis to be seen side by side.
 WIDE = 10
 
+SIZE = (7.2, 4.2)  # inches
 FORMATS = ("png", "pdf", "svg")
 BANDS = ("interval", "quantiles")
 _LOGS = {False: "", True: "xy", "": "", "x": "x", "y": "y", "xy": "xy"}
 
 _LABEL = 9.0  # points: the size of the labels at the curves' ends
 _LINE = 1.25 * _LABEL
+_ROWS = 16  # of a legend
+_LETTERS = 80  # of a title, or of a name in a legend
 
 
 def new_axes() -> Axes:
@@ -51,7 +56,7 @@ def new_axes() -> Axes:
 
     # pyplot keeps its figures, and from the 21st on would warn whoever plots in a loop
     with mpl.rc_context({"figure.max_open_warning": 0}):
-        axes = plt.figure(figsize=(7.2, 4.2), dpi=150, layout="constrained").add_subplot()
+        axes = plt.figure(figsize=SIZE, dpi=150, layout="constrained").add_subplot()
     dress(axes)
     return axes
 
@@ -82,8 +87,8 @@ def draw_result(
     from matplotlib.lines import Line2D
 
     checks.choice("bands", bands, BANDS)
-    shown = _shown(len(result.times))
-    times, regret = result.times[shown], result.regret[:, shown]
+    drawn = shown(len(result.times))
+    times, regret = result.times[drawn], result.regret[:, drawn]
     mean, _, low, high = mean_interval(regret)
     if bands == "quantiles":
         low, high = np.quantile(regret, (0.05, 0.95), axis=0)
@@ -114,12 +119,16 @@ def draw_comparison(
     ]
     set_logarithmic(axes, log)
     if title is not None:
-        axes.set_title(title, parse_math=False)
+        axes.set_title(_cut(title), parse_math=False)
     if not label_ends(axes, lines):
         # long handles: a short one does not show which line style it is
-        legend = axes.legend(frameon=False, handlelength=3)
-        for text in legend.get_texts():  # a name with dollar signs is no formula
-            text.set_parse_math(False)
+        many = -(-len(lines) // _ROWS)  # columns
+        size = "medium" if many == 1 else "x-small"
+        legend = axes.legend(frameon=False, handlelength=3, ncols=many, fontsize=size)
+        legend.set_in_layout(False)  # or one larger than the axes would leave them no room
+        for text in legend.get_texts():
+            text.set_parse_math(False)  # a name with dollar signs is no formula
+            text.set_text(_cut(text.get_text()))
 
 
 def set_logarithmic(axes: Axes, log: bool | str) -> None:
@@ -176,6 +185,25 @@ def save_figure(figure: Figure, path: str | os.PathLike[str], dpi: float = 200) 
         figure.savefig(temporary, format=kind, dpi=dpi, metadata=undated)
 
 
+def write_comparison(comparison: Comparison, title: str, paths: Sequence[Path]) -> None:
+    """Write the curves of a comparison as figures, each in the format of its suffix."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=SIZE, layout="constrained")  # which no window knows
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    dress(axes)
+    # on a linear axis the best algorithms would lie on the axis itself
+    wide = is_wide([result.summary().mean for result in comparison.values()])
+    with warnings.catch_warnings():
+        # a script that the font lacks: tables have the name as it is
+        warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)
+        draw_comparison(axes, comparison, title or None, log="y" if wide else False)
+        for path in paths:
+            save_figure(figure, path)
+
+
 def label_ends(axes: Axes, lines: list[Line2D]) -> bool:
     """Write each curve's name and last value beside its end, if there is room for all of them.
 
@@ -225,14 +253,19 @@ def short(value: float) -> str:
     return f"{value:.0f}" if abs(value) >= 100 else f"{value:#.3g}"
 
 
-def _shown(length: int) -> NDArray[np.intp]:
+def shown(length: int, points: int = POINTS) -> NDArray[np.intp]:
     """Choose the positions to draw: all of a short curve, else some evenly and in all decades."""
-    if length <= POINTS:
+    if length <= points:
         return np.arange(length)
-    even = np.linspace(0, length - 1, POINTS)
+    even = np.linspace(0, length - 1, points)
     # so that the curve has its beginning on a logarithmic axis too
-    decades = np.geomspace(1, length, POINTS) - 1
+    decades = np.geomspace(1, length, points) - 1
     return np.unique(np.rint(np.concatenate([even, decades])).astype(np.intp))
+
+
+def _cut(text: str) -> str:
+    """As much of a text as a figure is wide."""
+    return text if len(text) <= _LETTERS else f"{text[: _LETTERS - 1]}…"
 
 
 def look(index: int, points: int) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -170,6 +171,14 @@ class Result:
 
     def best_arm_share(self) -> float | None:
         """Give the share of pulls that went to a best arm, if the settings tell the true means."""
+        if (means := self._told_means()) is None:
+            return None
+        best = means == means.max()
+        total = self.pulls.sum(dtype=np.int64)
+        return float(self.pulls[:, :, best].sum(dtype=np.int64) / total) if total else None
+
+    def _told_means(self) -> NDArray[np.float64] | None:
+        """The true means (arms,), if the settings tell them and they hold always and everywhere."""
         bandit = self.settings.get("bandit")
         if not isinstance(bandit, dict) or "drift" in bandit or "site_sd" in bandit:
             return None  # the best arm is not always or everywhere the same
@@ -178,9 +187,7 @@ class Result:
             return None
         if not all(type(mean) in (int, float) and math.isfinite(mean) for mean in means):
             return None
-        best = np.array(means) == max(means)
-        total = self.pulls.sum(dtype=np.int64)
-        return float(self.pulls[:, :, best].sum(dtype=np.int64) / total) if total else None
+        return np.array(means, dtype=np.float64)
 
     def to_xarray(self) -> xr.Dataset:
         """Label the arrays: a Dataset of regret (run, time) and pulls (run, agent, arm)."""
@@ -221,6 +228,12 @@ class Result:
         axes = plots.new_axes() if ax is None else ax
         plots.draw_result(axes, self, label, log=log, bands=bands, **line_options)
         return axes
+
+    def report(self, folder: str | os.PathLike[str], title: str | None = None) -> Path:
+        """Write a page of its curve, tails and settings, as `Comparison.report` does; its path."""
+        from posse.lab.report import writing
+
+        return writing.write(self, Path(folder), title)
 
 
 def size_of(result: Result, engine: str) -> str:

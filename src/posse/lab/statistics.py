@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -10,11 +11,18 @@ from numpy.typing import ArrayLike, NDArray
 
 from posse import checks
 from posse.lab.ranges import words
+from posse.randomness import FloatArray
 
 if TYPE_CHECKING:
     from posse.lab.results import Result
 
 T = TypeVar("T")
+
+SIGNIFICANT = 0.05
+# Of fewer runs nothing is claimed: Student's t leans on a normal law that regret does not have.
+FEWEST_RUNS = 10
+# The runs that a percentile needs, so that two of them lie beyond it.
+RUNS_BEYOND = {95: 40, 99: 200}
 
 
 class Estimate(NamedTuple, Generic[T]):
@@ -123,6 +131,25 @@ def holm(p_values: ArrayLike) -> NDArray[np.float64]:
     return adjusted
 
 
+def paired(
+    a: FloatArray, b: FloatArray, level: float = 0.95
+) -> tuple[Estimate[float], float | None]:
+    """The mean of a - b over paired runs with its interval, and its p-value if runs allow one."""
+    interval = Estimate(*map(float, mean_interval(a - b, level=level)))
+    return interval, p_value(interval, len(a)) if len(a) >= FEWEST_RUNS else None
+
+
+def adjusted(p_values: Sequence[float | None]) -> list[float | None]:
+    """Holm's correction over those that are known."""
+    known = [k for k, p in enumerate(p_values) if p is not None]
+    found: list[float | None] = [None] * len(p_values)
+    if known:
+        corrected = holm([p for p in p_values if p is not None])
+        for k, p in zip(known, corrected, strict=True):
+            found[k] = float(p)
+    return found
+
+
 def paired_difference(a: Result, b: Result, level: float = 0.95) -> Estimate[float]:
     """Subtract the final regret of `b` from that of `a`, paired run by run, with its interval.
 
@@ -142,4 +169,35 @@ def paired_difference(a: Result, b: Result, level: float = 0.95) -> Estimate[flo
             "both",
             stacklevel=2,
         )
-    return Estimate(*map(float, mean_interval(a.regret[:, -1] - b.regret[:, -1], level=level)))
+    return paired(a.regret[:, -1], b.regret[:, -1], level)[0]
+
+
+def percentile(regrets: FloatArray, percent: int) -> float | None:
+    """A percentile of runs, where there are enough of them."""
+    enough = len(regrets) >= RUNS_BEYOND[percent]
+    return float(np.percentile(regrets, percent)) if enough else None
+
+
+def of_agents(pulls: NDArray[np.int32], gaps: FloatArray) -> FloatArray:
+    """Every agent's regret by its pulls (R, N, K) of arms that cost gaps (R, K): (R, N)."""
+    return np.asarray(np.einsum("rnk,rk->rn", pulls, gaps))
+
+
+def wrong_leader(pulls: NDArray[np.int32], gaps: FloatArray) -> float:
+    """The share of runs in which the arm that was played most costs regret, by gaps (R, K)."""
+    leader = pulls.sum(axis=1).argmax(axis=1)
+    return float((gaps[np.arange(len(gaps)), leader] > 0).mean())
+
+
+def on_front(costs: ArrayLike) -> NDArray[np.bool_]:
+    """Which rows (n, 2) no other beats: none is as low in both columns and lower in one."""
+    points = np.asarray(costs, dtype=np.float64)
+    found = np.zeros(len(points), dtype=bool)
+    best, at = np.inf, np.inf
+    for k in np.lexsort((points[:, 1], points[:, 0])):
+        first, second = points[k]
+        # equal points are all on it
+        if second < best or (second == best and first == at):
+            found[k] = True
+            best, at = second, first
+    return found

@@ -169,9 +169,7 @@ class Agent:
     ) -> list[Choice]:
         """The same with the probabilities of all allowed arms; visits: where each is made."""
         subsets = [self._subset(allowed) for allowed in wishes]
-        if self._rounds is None:  # an index policy must not begin anew with every process
-            own = self.exchange.own().values()
-            self._rounds = int(sum(self._evidence.count(quanta) for quanta in own))
+        self._count_rounds()
         if self.context is not None:
             places = visits or [self.features(None)] * len(wishes)  # which refuses
             return self._choose_at(subsets, [each.x for each in places if each is not None])
@@ -181,6 +179,26 @@ class Agent:
             subset: iter(self._choose(subset, count)) for subset, count in Counter(subsets).items()
         }
         return [next(drawn[subset]) for subset in subsets]
+
+    def probabilities(self) -> dict[str, float]:
+        """With which probability the next decision plays each arm; nothing is drawn.
+
+        With contexts, that of the average visit.
+        """
+        subset, t = self._subset(None), self._count_rounds() + 1
+        if self.context is None:
+            chances = self._chooser.probabilities(self._beliefs, subset, t)
+        else:
+            at = self.average()[None]
+            (chances,) = self._chooser.probabilities_at(self._beliefs, subset, at, t)
+        return dict(zip(subset.names, chances.tolist(), strict=True))
+
+    def _count_rounds(self) -> int:
+        """Decisions so far: an index policy must not begin anew with every process."""
+        if self._rounds is None:
+            own = self.exchange.own().values()
+            self._rounds = int(sum(self._evidence.count(quanta) for quanta in own))
+        return self._rounds
 
     def _choose(self, subset: Subset, count: int) -> list[Choice]:
         """So many decisions between the same arms."""

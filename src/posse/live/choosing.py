@@ -55,9 +55,8 @@ class Chooser:
             return [Choice(subset.names[0], 1.0, subset.names, np.ones(1))] * count
         belief = subset.belief
         said = self._said(belief, t, subset.race)
-        probabilities = self._mixed(
-            beliefs, subset, said, lambda others: self._between(beliefs, subset, others, t)
-        )
+        between = partial(self._between, beliefs, subset, t)
+        probabilities = self._mixed(beliefs, subset, said, between)
         if probabilities is said:
             if count > 1:
                 belief = np.broadcast_to(belief[:, None], (len(belief), count, len(said)))
@@ -79,20 +78,33 @@ class Chooser:
 
         By the probabilities themselves: those of samples would be the same, and cost more.
         """
-        names = subset.names
-        if len(names) == 1:
-            return [Choice(names[0], 1.0, names, np.ones(1))] * len(x)
-        at = beliefs.at(x)  # (2, B, K)
-        at = at if subset.places is None else at[:, :, subset.places]
-        choices = []
-        for row, race in enumerate(self._races_at(at)):
-            belief, now = at[:, row], t + row
-            said = self._said(belief, now, race)
-            between = partial(self._between_at, belief, now)
-            probabilities = self._mixed(beliefs, subset, said, between)
+        names, choices = subset.names, []
+        for probabilities in self.probabilities_at(beliefs, subset, x, t):
             (arm,) = draw(probabilities, 1, generator)
             choices.append(Choice(names[arm], float(probabilities[arm]), names, probabilities))
         return choices
+
+    def probabilities(self, beliefs: Beliefs, subset: Subset, t: int) -> FloatArray:
+        """With which probability each arm of a subset would be chosen at round t."""
+        if len(subset.names) == 1:
+            return np.ones(1)
+        said = self._said(subset.belief, t, subset.race)
+        return self._mixed(beliefs, subset, said, partial(self._between, beliefs, subset, t))
+
+    def probabilities_at(
+        self, beliefs: Beliefs, subset: Subset, x: FloatArray, t: int
+    ) -> list[FloatArray]:
+        """The same at each of some contexts, (B, d), the first of them at round t."""
+        if len(subset.names) == 1:
+            return [np.ones(1)] * len(x)
+        at = beliefs.at(x)  # (2, B, K)
+        at = at if subset.places is None else at[:, :, subset.places]
+        found = []
+        for row, race in enumerate(self._races_at(at)):
+            belief, now = at[:, row], t + row
+            between = partial(self._between_at, belief, now)
+            found.append(self._mixed(beliefs, subset, self._said(belief, now, race), between))
+        return found
 
     def _races_at(self, at: FloatArray) -> list[Any]:
         """For each of some beliefs (2, B, K) what says of its arms which is the best."""
@@ -100,11 +112,6 @@ class Chooser:
             return [Race(GAUSSIAN)] * at.shape[1]
         found = gaussian_race.chances(at[0] / at[1], np.sqrt(1.0 / at[1]))
         return [lambda _, row=row: row for row in found]
-
-    def _between_at(self, belief: FloatArray, t: int, others: list[int]) -> FloatArray:
-        """How the policy would choose at a context if there were only these arms."""
-        few = belief[:, others]
-        return self._said(few, t, Race(GAUSSIAN)) if len(others) > 1 else np.ones(1)
 
     def _mixed(
         self,
@@ -122,7 +129,12 @@ class Chooser:
             return said
         return self.shares.mixed(said, new, lambda: between(_others(new)))
 
-    def _between(self, beliefs: Beliefs, subset: Subset, others: list[int], t: int) -> FloatArray:
+    def _between_at(self, belief: FloatArray, t: int, others: list[int]) -> FloatArray:
+        """How the policy would choose at a context if there were only these arms."""
+        few = belief[:, others]
+        return self._said(few, t, Race(GAUSSIAN)) if len(others) > 1 else np.ones(1)
+
+    def _between(self, beliefs: Beliefs, subset: Subset, t: int, others: list[int]) -> FloatArray:
         """How the policy would choose if there were only these arms of a subset."""
         names = [subset.names[k] for k in others]
         if len(names) == 1:

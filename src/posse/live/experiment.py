@@ -207,6 +207,11 @@ class Experiment:
             for wish, choice, offer in zip(wishes, chosen, offers, strict=True)
         ]
 
+    def probabilities(self) -> dict[str, float]:
+        """With which probability the next decision plays each arm, if all are allowed."""
+        with self._lock:
+            return self.agent.probabilities()
+
     def _record(
         self, id_: str | None, choice: Choice, now: float, more: Mapping[str, Any]
     ) -> DecisionRecord:

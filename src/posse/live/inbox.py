@@ -16,8 +16,8 @@ from posse.live.counts import Counts
 
 # What an honest neighbour may need in a tick, for each experiment: a message, its answer and a
 # control in two versions are 6 messages, and it may tick some times as often as we do; after a
-# partition a message has 900 kB. It may run many more experiments than we do. Much of it is no
-# harm: work is charged by the time it takes.
+# partition a message has 900 kB. It may run many more experiments than we do. (Of statuses there is
+# one message a tick, of 64 kB.) Much of it is no harm: work is charged by the time it takes.
 MESSAGES_A_TICK = 40.0
 BYTES_A_TICK = 2_000_000.0
 EXPERIMENTS = 25

@@ -11,7 +11,7 @@ from typing import Literal
 
 from posse.live.agent import Agent
 from posse.live.counts import Counts
-from posse.live.history import SCALES, History, histories, packed, shortened, unpacked
+from posse.live.history import EACH, SCALES, History, histories, packed, shortened, unpacked
 from posse.live.store import Store, StoreError, Unknown
 from posse.live.store.events import MOST, Event, listed
 from posse.live.store.offers import Offers
@@ -22,6 +22,7 @@ Kind = Literal[
     "late", "void", "sites", "settings", "verdict",
 ]  # fmt: skip
 MINUTE, HOUR = SCALES["day"].seconds, 3600.0
+NUMBERS = 150_000  # of an answer at most, so that it takes no more than some tens of milliseconds
 VERDICTS = {
     "winner": "{} is named the winner",
     "good-enough": "{} is named good enough",
@@ -104,7 +105,8 @@ class Past:
         seconds, most = SCALES[scale].seconds, SCALES[scale].points
         now, agent = self._clock(), self._agent
         after = now - seconds * most
-        points = self._store.points.between(seconds, after, now)
+        every = -(-EACH * most * len(agent.arm_names) // NUMBERS)  # of so many points one
+        points = self._store.points.between(seconds, after, now, every)
         last = self._store.points.newest(MINUTE)
         if last and after < last.time <= now and (not points or points[-1].time < last.time):
             points.append(last)
@@ -113,7 +115,7 @@ class Past:
         losses, numbers = unpacked(points, self._offers.arms, names)
         return History(
             scale,
-            seconds,
+            seconds * every,
             [point.time for point in points],
             histories(numbers, names, max(map(abs, agent.reward_range))),
             shortened(losses),

@@ -20,7 +20,14 @@ let [heard, trouble, streamed, stop] = [0, null, true, null];
 let base = "v1/";
 let chart = null;
 
-const wanted = () => decodeURIComponent(location.hash.slice(1));
+const wanted = () => {
+  const name = location.hash.slice(1);
+  try {
+    return decodeURIComponent(name);
+  } catch { // somebody's own %
+    return name;
+  }
+};
 const neighbours = () => Object.keys(view.network?.neighbours ?? {});
 
 /* News */
@@ -28,7 +35,11 @@ export const take = (change, byStream) => {
   [heard, trouble, streamed] = [performance.now(), null, byStream];
   view.now = change.now;
   Object.assign(view, change.sections);
-  if (view.arms) show();
+  try {
+    if (view.arms) show();
+  } catch (error) {
+    reportError(error); // ours: the agent is well, and more news may be drawn
+  }
 };
 const fail = (error) => {
   trouble = error;
@@ -60,7 +71,7 @@ const begin = async () => {
 const show = () => {
   const { agent, arms } = view;
   document.title = `${agent.name} / ${agent.experiment}: posse`;
-  render($("who"), h("bdi", { tip: "The agent that serves this page. Every agent shows the same network." }, agent.name));
+  render($("who"), h("bdi", { tabindex: 0, tip: "The agent that serves this page. Every agent shows the same network." }, agent.name));
   render($("experiment"), ...agent.experiments.map((name) => h("option", { value: name, selected: name === agent.experiment }, name)));
   $("experiment").disabled = agent.experiments.length < 2;
   $("experiment").value = agent.experiment;
@@ -107,11 +118,13 @@ const remember = async () => {
   try {
     const day = ask(`${base}history/day`).then((answer) => answer.json());
     const other = scale === "day" ? day : ask(`${base}history/${scale}`).then((answer) => answer.json());
-    [past.day, past.shown] = await Promise.all([day, other]);
-    if (scale === past.scale) draw();
+    const found = await Promise.all([day, other]);
+    if (mark !== past.asked) return; // another experiment or range by now
+    [past.day, past.shown] = found;
+    draw();
     table();
   } catch {
-    past.asked = ""; // with the next news
+    if (mark === past.asked) past.asked = ""; // with the next news
   }
 };
 // How old what is shown is, several times a second.
@@ -119,10 +132,11 @@ const beat = () => {
   const silence = heard ? (performance.now() - heard) / 1000 : 0;
   const old = heard ? silence > STALE : false;
   const body = document.body.classList;
-  body.toggle("is-asking", !heard || (!old && !streamed));
-  body.toggle("is-stale", old || Boolean(trouble && !heard));
-  $("alive").textContent = !heard ? (trouble ? "no answer" : "asking") : old ? `no news for ${Math.floor(silence)} s` : `${streamed ? "live" : "asked"}, ${fixed(silence)} s ago`;
   const refusal = trouble && [401, 404].includes(trouble.status);
+  body.toggle("is-asking", !heard || (!old && !streamed));
+  body.toggle("is-stale", old || Boolean(trouble && !heard && !refusal));
+  $("lead").hidden = Boolean(trouble && !heard); // nothing is loading
+  $("alive").textContent = !heard ? (refusal ? "nothing shown" : trouble ? "no answer" : "asking") : old ? `no news for ${Math.floor(silence)} s` : `${streamed ? "live" : "asked"}, ${fixed(silence)} s ago`;
   if (refusal || (trouble && !heard)) render($("notice"), states.refused(trouble));
   else render($("notice"), old ? states.stale(Math.floor(silence), view.now, trouble, neighbours()) : null);
   if (trouble?.status === 401 && !$("write").open) $("write").open = true;
@@ -131,7 +145,7 @@ const beat = () => {
 /* Orders */
 const introduce = ({ admitted, operator }) => {
   $("mode").textContent = operator ? "may write" : admitted ? "read-only" : token() ? "token refused" : "token";
-  $("told").textContent = token() && admitted && !operator ? "This token may look, not write." : "";
+  $("told").textContent = !token() || operator ? "" : admitted ? "This token may look, not write." : "The agent does not know this token.";
   document.body.classList.toggle("can-write", operator);
 };
 const order = async (act, arm) => {
@@ -163,6 +177,7 @@ $("token").addEventListener("submit", async (event) => {
 });
 $("experiment").addEventListener("change", (event) => { location.hash = encodeURIComponent(event.target.value); });
 addEventListener("hashchange", begin);
+document.addEventListener("visibilitychange", () => (document.hidden ? stop?.() : begin())); // nobody looks: no news
 addEventListener("pagehide", () => stop?.());
 addEventListener("pageshow", (event) => { if (event.persisted) begin(); });
 

@@ -50,7 +50,7 @@ const row = (view, name, k, unit, { at, lines, low, high }, shares) => {
       known ? [s("line", { class: `whisker ${colour(k)}`, ...bar }), s("line", { class: "spine", ...bar }), s("circle", { class: `dot ${colour(k)}`, cx: at(clamp(arm.mean, low, high)), cy: "50%", r: 5 })] : null)),
     h("td", { class: "num rate", tip: sentence }, h("b", {}, known ? unit.value(arm.mean) : "–"), h("small", {}, known ? ` ${unit.half((arm.high - arm.low) / 2)}` : " none yet")),
     cell("likely best", `The probability that ${shown} is the best arm: ${arm.probability_best === null ? "unknown" : sure(arm.probability_best)}. It is not the verdict: who looks often is overconfident.`, arm.probability_best === null ? "–" : sure(arm.probability_best)),
-    h("td", { class: "share", tip: `${shown} gets ${share} of visits (${shares.span}). The line shows a day, from 0 to 100%.` }, h("span", { class: "sparkcell" }, spark(shares.past[name] ?? [], colour(k)), h("b", {}, share))),
+    h("td", { class: "share", tip: `${shown} gets ${share} of visits (${shares.span}). The line shows a day, from 0 to 100%.` }, h("span", { class: "sparkcell" }, spark(shares.past[name], colour(k)), h("b", {}, share))),
     cell("visits here", `${count(arm.pulls_here)} decisions of this agent for ${shown} whose reward is final.`, count(arm.pulls_here)),
     cell("in the network", `${count(arm.pulls_in_network)} decisions of all agents for ${shown} whose reward is final, as held here.`, count(arm.pulls_in_network)),
     cell("open", `${count(arm.open_in_network)} decisions for ${shown} whose reward may still change${view.experiment.reward_window ? `; the window is ${short(view.experiment.reward_window)} s` : ""}.`, count(arm.open_in_network)),

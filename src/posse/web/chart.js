@@ -93,7 +93,7 @@ export const timeChart = (host, since = "utc") => {
     const { times, panels, events = [] } = data;
     const narrow = width < 480;
     const longest = Math.max(...panels.flatMap((p) => series(p).map((each) => cut(each.name, 18).length)));
-    const [left, right] = [44, width - (narrow ? 12 : 26 + 7 * longest)];
+    const [left, right] = [52, width - (narrow ? 12 : 26 + 7 * longest)];
     const [first, last] = [times[0], Math.max(times.at(-1), times[0] + 1)];
     const x = (time) => left + ((time - first) / (last - first)) * (right - left);
     const [under, over] = [[], []];
@@ -108,7 +108,7 @@ export const timeChart = (host, since = "utc") => {
       y0 = ground + 12;
     }
     const ground = y0 - 12;
-    const step = STEPS.find((each) => (last - first) / each <= (right - left) / 70) ?? STEPS.at(-1);
+    const step = STEPS.find((each) => (since === "elapsed" || each >= 60) && (last - first) / each <= (right - left) / 70) ?? STEPS.at(-1);
     for (let time = Math.ceil(first / step) * step; time <= last; time += step) {
       const at = x(time);
       over.push(s("line", { class: "axis", x1: at, x2: at, y1: ground, y2: ground + 4 }), s("text", { x: at, y: ground + 17, "text-anchor": at < left + 14 ? "start" : at > right - 14 ? "end" : "middle" }, tick(time, step)));

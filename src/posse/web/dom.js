@@ -36,8 +36,11 @@ const morph = (old, fresh) => {
     if (old.data !== fresh.data) old.data = fresh.data;
     return;
   }
-  for (const { name, value } of fresh.attributes) if (old.getAttribute(name) !== value && !(KEPT.has(name) && old.hasAttribute(name))) old.setAttribute(name, value);
-  for (const { name } of [...old.attributes]) if (!fresh.hasAttribute(name) && !KEPT.has(name) && name !== "style") old.removeAttribute(name);
+  for (const name of fresh.getAttributeNames()) {
+    const value = fresh.getAttribute(name);
+    if (old.getAttribute(name) !== value && !(KEPT.has(name) && old.hasAttribute(name))) old.setAttribute(name, value);
+  }
+  for (const name of old.getAttributeNames()) if (!fresh.hasAttribute(name) && !KEPT.has(name) && name !== "style") old.removeAttribute(name);
   dress(old);
   children(old, [...fresh.childNodes]);
 };
@@ -51,7 +54,7 @@ const children = (host, fresh) => {
       gone.remove();
     }
     if (place && same(place, each)) {
-      morph(place, each);
+      if (!place.isEqualNode(each)) morph(place, each);
       place = place.nextSibling;
     } else {
       host.insertBefore(each, place);

@@ -3,6 +3,7 @@ import { bdi, cut, h, isolated, s } from "./dom.js";
 import { ago, count, duration, plural, total } from "./format.js";
 
 const NAMED = 16; // agents up to which all have their names in the picture
+const ROOMY = 8; // and their state, and links the time that news takes
 const SLOW = 2; // seconds for news on a link
 
 const news = (agent, now) => (agent.heard === null ? "never heard" : ago(now - agent.heard));
@@ -34,12 +35,12 @@ const linkSentence = (link) => {
 const picture = (agents, links, now) => {
   const names = agents.map(([name]) => name);
   const wide = innerWidth < 700 ? 350 : 520;
-  const tall = names.length > NAMED ? 380 : 280;
+  const tall = names.length > ROOMY ? 380 : names.length > 2 ? 280 : 110;
   const places = new Map(names.map((name, i) => {
-    const angle = -Math.PI / 2 + (2 * Math.PI * i) / names.length;
+    const angle = (names.length === 2 ? -Math.PI : -Math.PI / 2) + (2 * Math.PI * i) / names.length;
     return [name, [wide / 2 + (wide / 2 - (wide < 400 ? 86 : 100)) * Math.cos(angle), tall / 2 + 6 + (tall / 2 - 46) * Math.sin(angle)]];
   }));
-  const many = names.length > NAMED;
+  const [many, crowded] = [names.length > NAMED, names.length > ROOMY];
   const wires = [];
   const labels = [];
   for (const link of links) {
@@ -50,19 +51,22 @@ const picture = (agents, links, now) => {
     const part = near === 1 || near === names.length - 1 || names.length === 2 ? 0.5 : 0.36;
     const [x, y] = [x1 + (x2 - x1) * part, y1 + (y2 - y1) * part];
     wires.push(s("line", { class: `wire ${wire(link)}`, x1: x1.toFixed(1), y1: y1.toFixed(1), x2: x2.toFixed(1), y2: y2.toFixed(1), tip: many ? null : tip }));
-    if (word && (!many || link.state !== "up")) labels.push(s("g", { tip: many ? null : tip }, s("rect", { class: "lagback", x: (x - 4 - word.length * 3.3).toFixed(1), y: (y - 8).toFixed(1), width: 8 + word.length * 6.6, height: 16 }), s("text", { x: x.toFixed(1), y: (y + 4).toFixed(1), "text-anchor": "middle" }, word)));
+    if (word && !crowded) labels.push(s("g", { tip: many ? null : tip }, s("rect", { class: "lagback", x: (x - 4 - word.length * 3.3).toFixed(1), y: (y - 8).toFixed(1), width: 8 + word.length * 6.6, height: 16 }), s("text", { x: x.toFixed(1), y: (y + 4).toFixed(1), "text-anchor": "middle" }, word)));
   }
-  const bodies = agents.map(([name, agent]) => {
+  let last = 0; // the place of the last name around the ring: the next needs room
+  const clear = (i) => Math.min(i - last, names.length - i) > names.length / NAMED && ((last = i), true);
+  const bodies = agents.map(([name, agent], i) => {
     const [x, y] = places.get(name);
     const side = Math.abs(x - wide / 2) < 30 ? 0 : Math.sign(x - wide / 2);
     const anchor = side === 0 ? "middle" : side > 0 ? "start" : "end";
     const [tx, ty] = side === 0 ? [x, y < tall / 2 ? y - 29 : y + 24] : [x + side * 15, y - 2];
-    const named = !many || agent.state === "here" || lost(agent);
+    const named = !many || agent.state === "here" || (lost(agent) && clear(i));
+    const told = named && (!crowded || agent.state === "here" || lost(agent));
     return s("g", { class: `${agent.state === "here" ? "me" : ""} ${lost(agent) ? "lost" : ""}`, tip: sentence(name, agent, now), "data-agent": name },
-      s("circle", { class: "body", cx: x.toFixed(1), cy: y.toFixed(1), r: many ? 6 : 9 }),
+      s("circle", { class: "body", cx: x.toFixed(1), cy: y.toFixed(1), r: !many ? 9 : wide < 400 ? 4 : 6 }),
       lost(agent) ? s("path", { class: "cross", d: `M${(x - 4).toFixed(1)} ${(y - 4).toFixed(1)}l8 8m0 -8l-8 8` }) : null,
       named ? s("text", { class: "title", x: tx.toFixed(1), y: ty.toFixed(1), "text-anchor": anchor }, cut(name, wide < 400 ? 10 : 13)) : null,
-      named ? s("text", { class: "state", x: tx.toFixed(1), y: (ty + 14).toFixed(1), "text-anchor": anchor }, state(agent, now)) : null);
+      told ? s("text", { class: "state", x: tx.toFixed(1), y: (ty + 14).toFixed(1), "text-anchor": anchor }, state(agent, now)) : null);
   });
   return s("svg", { class: "net", viewBox: `0 0 ${wide} ${tall}`, role: "group", "aria-label": `Network of ${plural(names.length, "agent")}. The table below says the same.`, "data-grid": true }, ...wires, ...labels, ...bodies);
 };
@@ -114,6 +118,6 @@ export const network = (view) => {
   const names = around(Object.keys(known).sort((a, b) => (known[b].state === "here") - (known[a].state === "here") || (a < b ? -1 : 1)), links);
   const agents = names.map((name) => [name, known[name]]);
   const bad = agents.filter(([, agent]) => lost(agent));
-  const listed = agents.length > 60 ? [...new Set([agents[0], ...bad, ...agents])].slice(0, 60) : agents;
-  return [picture(agents, links, view.now), table(view, listed), listed.length < agents.length ? h("p", { class: "key" }, `and ${plural(agents.length - listed.length, "agent")} more, all in touch or with evidence only`) : null];
+  const listed = agents.length > 12 ? [...new Set([agents[0], ...bad, ...agents])].slice(0, 60) : agents;
+  return [picture(agents, links, view.now), table(view, listed), listed.length < agents.length ? h("p", { class: "key" }, `and ${plural(agents.length - listed.length, "agent")} more${bad.length < listed.length ? ", all in touch or with evidence only" : ""}`) : null];
 };

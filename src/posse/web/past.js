@@ -46,7 +46,8 @@ export const recent = (history, arms) => {
   const now = Object.fromEntries(names.map((name) => [name, arms[name].pulls_in_network + arms[name].open_in_network]));
   const length = history?.times.length ?? 0;
   const start = history && !history.fading && length ? Math.max(0, length - 60) : null;
-  const gained = Object.fromEntries(names.map((name) => [name, now[name] - (start === null ? 0 : history.arms[name]?.network.pulls[start] ?? 0)]));
+  const known = (name) => Boolean(history) && Object.hasOwn(history.arms, name); // an arm may be called "constructor"
+  const gained = Object.fromEntries(names.map((name) => [name, now[name] - (start === null || !known(name) ? 0 : history.arms[name].network.pulls[start] ?? 0)]));
   let all = total(Object.values(gained));
   let span = start === null ? "so far" : length < 60 ? "since the first minute kept" : "in the last hour";
   let from = gained;
@@ -56,7 +57,7 @@ export const recent = (history, arms) => {
   return {
     span,
     now: Object.fromEntries(names.map((name) => [name, all > 0 ? Math.max(0, from[name]) / all : null])),
-    past: Object.fromEntries(Object.entries(past).map(([name, values]) => [name, values.filter((_, i) => (length - 1 - i) % step === 0)])),
+    past: Object.fromEntries(names.map((name) => [name, known(name) ? past[name].filter((_, i) => (length - 1 - i) % step === 0) : []])),
   };
 };
 

@@ -18,7 +18,7 @@ const box = (cell, unit, [low, high], tip, look = "") => {
   const value = cell.mean === null ? "–" : unit.rate ? fixed(100 * cell.mean, 2) : short(cell.mean);
   return h("td", { class: "cell" }, h("div", { class: `box ${dim ? "few" : ""} ${look}`, tip, vars: { "--v": depth.toFixed(1) } },
     h("b", {}, value, unit.rate && cell.mean !== null ? h("span", { class: "narrow-hide" }, "%") : null),
-    h("small", { class: "narrow-hide" }, cell.pulls ? count(cell.pulls) : "no visit"), h("small", { class: "narrow-only" }, cell.pulls ? brief(cell.pulls) : "0")));
+    h("small", { class: "narrow-hide" }, cell.pulls ? count(cell.pulls) : "none"), h("small", { class: "narrow-only" }, cell.pulls ? brief(cell.pulls) : "0")));
 };
 
 export const siteMap = (view) => {
@@ -44,9 +44,9 @@ export const siteMap = (view) => {
   const all = rows.length > 1 ? h("tr", { class: "all", "data-key": " all" }, h("th", { scope: "row" }, "all sites"),
     ...arms.map((arm) => { const cell = pooled(rows, arm); return box(cell, unit, range, `${isolated(arm)}, all sites shown: ${cell.mean === null ? "no closed visit" : `${unit.value(cell.mean)} ${unit.of}, of ${count(cell.pulls)} closed`}.`); }), h("td", { class: "gain" })) : null;
   return [
-    h("div", { class: "scroll" }, h("table", { class: "heat", "data-grid": true }, h("caption", { class: "sr" }, "Means by site and arm, with visits below"), h("thead", {}, head), h("tbody", {}, ...body, all))),
-    h("p", { class: "key" }, solid.length ? h("span", {}, unit.axis(range[0]), h("span", { class: "ramp" }), `${unit.axis(range[1])} ${unit.of}`) : null,
-      h("span", {}, "small: visits"), apart.length ? h("span", {}, h("span", { class: "mark" }), "▲ higher, ▼ lower than elsewhere, beyond chance") : null,
+    h("div", { class: "scroll" }, h("table", { class: "heat", "data-grid": true, vars: { "--arms": arms.length } }, h("caption", { class: "sr" }, "Means by site and arm, with visits below"), h("thead", {}, head), h("tbody", {}, ...body, all))),
+    h("p", { class: "key" }, range[1] > range[0] && solid.length ? h("span", {}, unit.axis(range[0]), h("span", { class: "ramp" }), `${unit.axis(range[1])} ${unit.of}`) : null,
+      h("span", {}, "small: closed visits"), apart.length ? h("span", {}, h("span", { class: "mark" }), "▲ higher, ▼ lower than elsewhere, beyond chance") : null,
       h("span", {}, "no fill: too few visits"), others ? h("span", {}, `and ${others} sites with fewer visits`) : null),
   ];
 };

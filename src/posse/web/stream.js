@@ -45,6 +45,7 @@ const read = async (base, take, signal) => {
   } finally {
     clearTimeout(watchdog);
     signal.removeEventListener("abort", stop);
+    dead.abort(); // or it stays open, and a browser has six connections for one agent
   }
 };
 

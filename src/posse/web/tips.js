@@ -47,8 +47,10 @@ const beside = (grid, from, way) => {
 const find = (event) => event.target.closest?.("[data-tip]");
 
 // Every grid is one stop of the Tab key; new elements join it, and a shown tip follows its number.
-export const settle = () => {
+export const settle = (anew = false) => {
   for (const grid of document.querySelectorAll("[data-grid]")) {
+    // to see what is visible the browser has to lay out the page, so not every second
+    if (!anew && grid.querySelector('[tabindex="0"]') && !grid.querySelector("[data-tip]:not([tabindex], button)")) continue;
     const cells = [...grid.querySelectorAll("[data-tip]:not(button)")];
     const stop = cells.find((each) => each.tabIndex === 0 && each.hasAttribute("tabindex") && each.checkVisibility()) ?? cells.find((each) => each.checkVisibility());
     for (const each of cells) if (each.getAttribute("tabindex") !== (each === stop ? "0" : "-1")) each.setAttribute("tabindex", each === stop ? "0" : "-1");
@@ -82,5 +84,6 @@ export const explain = () => {
     next.tabIndex = 0;
     next.focus();
   });
+  addEventListener("resize", () => settle(true)); // what is shown may be another part
   settle();
 };

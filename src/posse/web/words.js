@@ -4,6 +4,7 @@ import { ago, count, duration, fixed, percent, plural, short, sure, total, whole
 import { colour, meter } from "./marks.js";
 
 const said = (text, tip) => h("span", { tip }, text);
+const nats = (value) => (value < 100 ? fixed(value) : whole(value));
 
 // How rewards are written: rates of success as percent, all others as they are.
 export const measure = (agent) => ["bernoulli", "logistic"].includes(agent.family)
@@ -37,8 +38,8 @@ const judged = (view, leader) => {
   if (verdict.verdict === "winner") return [" ", said("Proven the best", `A winner is ${odds}.`), ". You decide when to stop."];
   if (verdict.verdict === "no-difference") return [" ", said("The arms differ by no more than your tolerance", `This is ${odds}.`), ": choose by other reasons."];
   if (verdict.verdict === "good-enough") return [" ", said("Good enough", verdict.sentence), ": taking it for good gives up less than your tolerance."];
-  const far = verdict.evidence === null ? "" : ` (${fixed(verdict.evidence)} of ${fixed(verdict.needed)})`;
-  const tip = verdict.evidence === null ? verdict.sentence : `Evidence ${fixed(verdict.evidence)}; a winner needs ${fixed(verdict.needed)}, and is ${odds}.`;
+  const far = verdict.evidence === null ? "" : ` (${nats(verdict.evidence)} of ${nats(verdict.needed)})`;
+  const tip = verdict.evidence === null ? verdict.sentence : `Evidence ${nats(verdict.evidence)}; a winner needs ${nats(verdict.needed)}, and is ${odds}.`;
   return [` ${chance}, not yet proven: `, said(`keep going${far}`, tip), "."];
 };
 
@@ -54,6 +55,8 @@ const absent = (view) => {
 const touch = (view) => {
   const agents = Object.keys(view.network.agents).length;
   if (gone(view).length) return "";
+  const near = reached(view);
+  if (near < agents) return `${whole(near)} of ${whole(agents)} agents are in touch; of the others only their evidence is known. `;
   return agents === 1 ? "This agent is alone. " : `All ${whole(agents)} agents are in touch. `;
 };
 const balance = (books) => (books ? books.own - books.counted : 0);
@@ -105,7 +108,7 @@ const verdictBox = (view) => {
   const words = { winner: "Winner", "no-difference": "No difference", "good-enough": "Good enough", "keep-going": "Keep going" };
   if (verdict.evidence === null) return box("Verdict", big(words[verdict.verdict]), small(said(verdict.arm ? "by expected loss" : "waiting for a neighbour's evidence", verdict.sentence)));
   const tip = `${verdict.sentence}.`;
-  return box("Verdict", big(words[verdict.verdict], " ", h("small", {}, `${fixed(verdict.evidence)} of ${fixed(verdict.needed)}`)), meter(verdict.evidence, verdict.needed, tip, verdict.verdict === "winner" ? "c2" : "c6"),
+  return box("Verdict", big(words[verdict.verdict], " ", h("small", {}, `${nats(verdict.evidence)} of ${nats(verdict.needed)}`)), meter(verdict.evidence, verdict.needed, tip, verdict.verdict === "winner" ? "c2" : "c6"),
     small(verdict.verdict === "keep-going" ? "at the mark it wins" : "you decide when to stop"));
 };
 

@@ -11,7 +11,7 @@ from posse.lab.arena.page.command import command
 from posse.lab.arena.page.words import caution, details, headline
 from posse.lab.pages import formats
 
-from ..browsing import all_of, scheme, screen, texts  # noqa: TID252 (no package to name)
+from ...browsing import all_of, scheme, screen, texts  # noqa: TID252 (no package to name)
 from .made_up import ALGORITHMS, report
 
 NASTY = "<img src=x onerror=alert(1)> </script><!-- <b>&\"'"

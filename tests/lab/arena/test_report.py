@@ -157,7 +157,7 @@ def test_the_lower_bound_and_the_notes_are_told(made):
     assert (shown.horizon, shown.full_horizon) == (ROUNDS, 3000)
     text = " ".join(made.notes)
     assert "3 of 3 instances stop early" in text
-    assert "95th percentile of runs needs 40 runs" in text
+    assert "the 95th percentile of runs needs 40" in text
     assert any(each.mixed for each in made.instances) == ("less sharp" in text)
 
 

@@ -1,40 +1,14 @@
-"""Ranks, ratios and fronts against their definitions."""
+"""Ranks and ratios against their definitions."""
 
 import itertools
 import math
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as some
 from scipy import stats
 
 from posse.lab.arena import statistics as st
-
-P_VALUES = some.lists(some.none() | some.floats(0, 1), max_size=12)
-
-
-@given(P_VALUES)
-def test_holms_correction_by_its_definition(p_values):
-    known = [p for p in p_values if p is not None]
-    found = st.adjusted(p_values)
-    for p, corrected in zip(p_values, found, strict=True):
-        if p is None:
-            assert corrected is None
-            continue
-        # the largest of (number of those not below it) x (itself), over all that are not above
-        steps = [sum(other >= each for other in known) * each for each in known if each <= p]
-        assert corrected == pytest.approx(min(1.0, max(steps)))
-
-
-@given(some.lists(some.tuples(some.integers(0, 4), some.integers(0, 4)), max_size=9))
-def test_the_front_is_what_nobody_beats(points):
-    def beats(a, b):
-        return a[0] <= b[0] and a[1] <= b[1] and a != b
-
-    expected = [not any(beats(other, point) for other in points) for point in points]
-    found = st.on_front(np.array(points, dtype=float).reshape(-1, 2))
-    assert found.tolist() == expected
+from posse.lab.statistics import holm
 
 
 def test_ranks_count_those_that_are_better_beyond_doubt():
@@ -56,26 +30,6 @@ def test_ranks_are_corrected_for_the_number_of_pairs():
     names = [f"{k}" for k in range(10)]
     pairs = {(a, b): (-1.0, 0.02) for a in names for b in names if a < b}
     assert set(st.order(names, pairs).rank.values()) == {1}  # 0.02 x 45 is no evidence
-
-
-def test_paired_differences_are_students():
-    generator = np.random.default_rng(1)
-    a, b = generator.normal(1.0, 1.0, 30), generator.normal(0.5, 1.0, 30)
-    interval, p = st.paired(a, b)
-    expected = stats.ttest_rel(a, b)
-    assert p == pytest.approx(expected.pvalue)
-    low, high = expected.confidence_interval()
-    assert (interval.low, interval.high) == pytest.approx((low, high))
-
-
-def test_few_runs_show_nothing():
-    few = np.arange(9.0)
-    assert st.paired(few + 5, few)[1] is None
-    assert st.percentile(few, 95) is None
-    many = np.arange(200.0)
-    assert st.percentile(many, 99) == pytest.approx(np.percentile(many, 99))
-    assert st.percentile(many[:199], 99) is None
-    assert st.percentile(many[:40], 95) == pytest.approx(np.percentile(many[:40], 95))
 
 
 def test_the_error_of_a_log_ratio_is_that_of_many_repetitions():
@@ -118,6 +72,6 @@ def test_one_instance_of_few_runs_is_not_overrated():
             for a, b in itertools.combinations(regrets, 2)
             if (ratio := st.log_ratio(a, b))
         ]
-        claims += min(st.holm(p_values)) < 0.05
+        claims += min(holm(p_values)) < 0.05
     # more than so many of 300 at 5% has a chance of 1e-4; the normal law would claim 28%
     assert claims <= stats.binom.isf(1e-4, arenas, 0.05)

@@ -6,6 +6,7 @@ import re
 import pytest
 
 from posse.lab.pages import formats
+from posse.lab.pages.curves import Chart, Curve, place
 from posse.lab.pages.document import Section, document, facts, figure, files, folded, image
 from posse.lab.pages.markup import Html, element, markup
 from posse.lab.pages.tables import Cell, badge, table
@@ -15,17 +16,17 @@ SAFE = "&lt;/script&gt;&lt;!-- &lt;b&gt;&amp;&quot;&#x27;"
 
 
 def test_every_text_is_escaped_wherever_it_stands():
+    charts = [Chart(NASTY, [Curve(NASTY, [1], [1.0], [None], [None])])]
     parts = [
         NASTY,
         table(NASTY, [NASTY], [[NASTY, NASTY], [Cell(NASTY, 1.0), badge(NASTY)]], sortable=True),
         figure(image(b"png", NASTY), NASTY),
         folded(NASTY, NASTY),
         files([f"{NASTY}.csv"]),
+        *map(place, charts),
     ]
     section = Section(NASTY, NASTY, parts, link=NASTY, tooltip=NASTY)
-    page = document(
-        NASTY, [section], summary=facts([NASTY]), data=f'"{NASTY}"', without_script=NASTY
-    )
+    page = document(NASTY, [section], summary=facts([NASTY]), charts=charts)
     assert page.count("<!--") == 2  # the page's own
     assert "<b>" not in page
     assert page.count(SAFE) == 22
@@ -74,6 +75,7 @@ def test_attributes_are_written_or_left_out():
         (formats.number(float("nan")), "–"),
         (formats.interval(-1.5, -2.0, -1.0), "−1.500 [−2.000, −1.000]"),
         (formats.interval(1.5, None, 2.0), "1.500"),
+        (formats.interval(2e-8, 1e-8, 3e-8), "2.000e−08 [1.000e−08, 3.000e−08]"),
         (formats.with_error(27.63, 0.25), "27.63 ± 0.250"),
         (formats.share(0.1234), "12.3%"),
         (formats.probability(1e-9), "< 0.0001"),

@@ -9,13 +9,12 @@ from pathlib import Path
 import pytest
 
 from posse.lab import plots
-from posse.lab.paper import data as report_data
+from posse.lab.pages import curves
+from posse.lab.pages.curves import Chart, Curve, Drawn, LeastSlope
 from posse.lab.paper.data import (
     ClaimReport,
-    CurveData,
     Difference,
     Final,
-    LeastSlope,
     Made,
     PanelReport,
     PublishedValue,
@@ -23,7 +22,7 @@ from posse.lab.paper.data import (
 )
 from posse.lab.paper.page import render
 
-from ..browsing import all_of, scheme, screen, texts  # noqa: TID252 (no package to name)
+from ...browsing import all_of, scheme, screen, texts  # noqa: TID252 (no package to name)
 
 NASTY = "KL-UCB </script><!-- <b>&\"'"
 
@@ -31,7 +30,7 @@ NASTY = "KL-UCB </script><!-- <b>&\"'"
 def curve(name, slope):
     times = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000]
     mean = [slope * math.log(time) for time in times]  # zero at first: no logarithm shows it
-    return CurveData(name, times, mean, [m - 0.5 for m in mean], [m + 0.5 for m in mean])
+    return Curve(name, times, mean, [m - 0.5 for m in mean], [m + 0.5 for m in mean])
 
 
 def final(name, slope):
@@ -53,9 +52,12 @@ def panel(figure, bound):
         seconds=75.0,
         settings='name = "<toml>"',
         slope_rounds=(317, 1000),
-        log_regret=not bound,
-        curves=[curve(name, 2.0 + i) for i, name in enumerate(names)],
-        lai_robbins=LeastSlope(1.5, "Lai and Robbins") if bound else None,
+        chart=Chart(
+            f"fig{figure}",
+            [curve(name, 2.0 + i) for i, name in enumerate(names)],
+            log=not bound,
+            bound=LeastSlope(1.5, "Lai and Robbins") if bound else None,
+        ),
         table=[final(name, 12345.678 + i) for i, name in enumerate(names)],
         comparisons=[Difference("Thompson", NASTY, -1.5, -2.0, -1.0, 1e-9, significant=True)],
         published=[PublishedValue("Alone", 1000, 27.0, 27.63, 0.25, 0.63, None, "agrees")],
@@ -75,8 +77,6 @@ REPORT = Report(
         for i, verdict in enumerate(VERDICTS)
     ],
     panels=[panel("1a", True), panel("1b", False)],
-    colours=plots.COLOURS,
-    dashes=plots.DASHES,
 )
 
 
@@ -86,24 +86,25 @@ def embedded(page):
 
 def test_the_data_survive_the_embedding():
     data = json.loads(embedded(render(REPORT)))
-    assert data["panels"][0]["curves"][1]["name"] == NASTY
-    assert data["panels"][0]["curves"][2]["mean"] == pytest.approx(curve("", 4.0).mean, rel=1e-6)
-    assert data["claims"] == [dataclasses.asdict(claim) for claim in REPORT.claims]
+    assert data["charts"][0]["curves"][1]["name"] == NASTY
+    assert data["charts"][0]["curves"][2]["mean"] == pytest.approx(curve("", 4.0).mean, rel=1e-6)
+    assert data["charts"][1]["log"]
+    assert data["dashes"] == [list(dash) for dash in plots.DASHES]
 
 
 # What the script calls the objects of the report, and what they are.
-IN_SCRIPT = {"report": Report, "panel": PanelReport, "curve": CurveData, "lai_robbins": LeastSlope}
+IN_SCRIPT = {"report": Drawn, "chart": Chart, "curve": Curve, "bound": LeastSlope}
 
 
 def test_the_script_reads_only_fields_that_there_are():
     """The browser's test below sees the same at work; this one needs no browser."""
-    script = (Path(report_data.__file__).parent / "page.js").read_text()
-    read = re.findall(r"\b(report|panel|curve|lai_robbins)\.(\w+)", script)
-    assert {name for name, _ in read} >= {"report", "panel", "curve"}
+    script = Path(curves.__file__).with_suffix(".js").read_text()
+    read = re.findall(r"\b(report|chart|curve)\.(\w+)", script)
+    assert {name for name, _ in read} >= {"report", "chart", "curve"}
     for name, key in read:
         assert key in IN_SCRIPT[name].__dataclass_fields__, (name, key)
-    taken = re.findall(r"const \{ ([\w, ]+) \} = (?:panel\.)?(\w+);", script)
-    assert ("slope, text", "lai_robbins") in taken
+    taken = re.findall(r"const \{ ([\w, ]+) \} = (?:chart\.)?(\w+);", script)
+    assert ("slope, text", "bound") in taken
     for keys, name in taken:
         assert set(keys.split(", ")) <= set(IN_SCRIPT[name].__dataclass_fields__), (name, keys)
 
@@ -129,7 +130,7 @@ def test_every_panel_and_claim_is_there():
     for each in REPORT.panels:
         assert f'<section id="{each.id}">' in page
         assert f'href="#{each.id}"' in page
-        assert f'<figure data-panel="{each.id}">' in page
+        assert f'<figure data-chart="{each.id}">' in page
     for claim, verdict in zip(REPORT.claims, VERDICTS, strict=True):
         assert claim.claim.replace("<", "&lt;").replace(">", "&gt;") in page
         assert f'">{verdict}</span>' in page
@@ -156,10 +157,10 @@ def test_numbers_are_written_for_readers(text):
 
 def test_a_report_of_nothing_and_numbers_that_json_lacks_are_no_trouble():
     assert "Claims" in render(dataclasses.replace(REPORT, claims=[], panels=[]))
-    odd = CurveData("odd", [1, 2], [math.nan, 1.0], [None, None], [None, None])
-    first = dataclasses.replace(REPORT.panels[0], curves=[odd])
+    odd = Curve("odd", [1, 2], [math.nan, 1.0], [None, None], [None, None])
+    first = dataclasses.replace(REPORT.panels[0], chart=Chart("fig1a", [odd]))
     page = render(dataclasses.replace(REPORT, panels=[first]))
-    assert json.loads(embedded(page))["panels"][0]["curves"][0]["mean"] == [None, 1.0]
+    assert json.loads(embedded(page))["charts"][0]["curves"][0]["mean"] == [None, 1.0]
 
 
 def test_what_was_not_tested_is_folded_below_what_was():
@@ -198,7 +199,7 @@ def test_every_figure_is_drawn(page):
     assert len(all_of(page, 'figure[data-drawn="true"]')) == len(REPORT.panels)
     for each in REPORT.panels:
         shapes = all_of(page, f"#{each.id} .chart :is(.curve, .band)")
-        assert len(shapes) == 2 * len(each.curves)
+        assert len(shapes) == 2 * len(each.chart.curves)
         for found in shapes:
             path = found.get_attribute("d")
             assert path.startswith("M")
@@ -242,7 +243,7 @@ JSON.parse = (text) => guarded(parse(text));
 
 
 def test_names_are_shown_as_they_are(page):
-    names = [each.name for each in REPORT.panels[0].curves]
+    names = [each.name for each in REPORT.panels[0].chart.curves]
     assert texts(page, "#fig1a .legend button") == [*names, "Lai and Robbins"]
 
 

@@ -179,7 +179,8 @@ def test_the_report_is_one_page_with_everything(sweep, tmp_path, monkeypatch):
     assert set(re.findall(r'id="([a-z]+)"', text)) >= {"regret", "maps", "curves", "cells"}
     for name in re.findall(r'href="((?!#|data:)[^"]+)"', text):
         assert (path.parent / name).stat().st_size > 0
-    assert text.count("data:image/png;base64,") == 3
+    assert text.count("data:image/png;base64,") == 2
+    assert text.count("<figure data-chart=") == 1
     assert "[sweep]\n" in text
     assert "11 more are left out here; sweep[cell].plot() draws them." in text
     written = pd.read_csv(path.parent / "table.csv")

@@ -150,7 +150,7 @@ def test_brackets_in_an_error_are_shown(capsys, monkeypatch):
             raise each
         return each
 
-    monkeypatch.setattr(status, "_shown", show)
+    monkeypatch.setattr(status, "shown", show)
     monkeypatch.setattr(time, "sleep", lambda seconds: None)
     with pytest.raises(SystemExit) as done:
         main(["status", "http://127.0.0.1:9", "--watch"])

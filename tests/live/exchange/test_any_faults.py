@@ -8,6 +8,7 @@ from hypothesis.stateful import invariant, run_state_machine_as_test
 
 from posse.live.exchange import Flows, Origins
 from posse.live.exchange.ledger import minus, plus
+from posse.live.exchange.quanta import PER_UNIT
 
 from .machine import Faults
 
@@ -35,6 +36,10 @@ class OriginsFaults(Faults):
         self.settle_all()
         one, *others = [agent.evidence() for agent in world.agents.values()]
         assert all(evidence == one for evidence in others)
+        for agent in world.agents.values():
+            sums = agent.by_origin().items()
+            counts = {each: sum(row[-1] for row in rows.values()) for each, rows in sums}
+            assert agent.pulls_by_origin() == {e: n // PER_UNIT for e, n in counts.items()}
         lost = minus(world.truth, one)
         assert all(value >= 0 for values in lost.values() for value in values)
         for arm, values in (item for evidence in held for item in evidence.items()):

@@ -89,6 +89,7 @@ def test_more_of_an_absorbed_incarnation_is_kept_for_its_origin_and_not_counted(
     for said in (folding(pulls=5), more):
         mine.receive("peer", message(said), 0.0)
     assert mine.evidence() == {"a": (0, 5 * PER_UNIT)}
+    assert mine.pulls_by_origin() == {"other": 5}
     mine.connect("friend")
     ((_, out),) = mine.tick(0.0)
     assert more in out.entries

@@ -148,6 +148,21 @@ def test_a_reader_that_takes_nothing_is_dropped_and_others_go_on(node, monkeypat
                 assert next(news)
 
 
+def test_viewers_who_leave_at_once_leave_nothing_behind(server, http):
+    host, port = server.url.removeprefix("http://").split(":")
+    for i in range(200):
+        with socket.create_connection((host, int(port))) as viewer:
+            viewer.sendall(b"GET /v1/page/stream HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+            if i % 2:
+                viewer.recv(10)
+    deadline = time.monotonic() + 10
+    while "posse_page_viewers 0" not in http.get("/metrics").text:
+        assert time.monotonic() < deadline, "a viewer who left is still counted"
+        time.sleep(0.05)
+    with http.stream("GET", "/v1/page/stream") as answer:
+        assert next(changes(answer.iter_lines()))["sections"]
+
+
 @pytest.mark.parametrize("path", ["/v1/page", "/v1/page/stream", "/v1/sites"])
 def test_an_experiment_that_is_not_there_is_a_sentence(http, path):
     answer = http.get(path.replace("/v1/", "/v1/experiments/none/"))

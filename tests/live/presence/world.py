@@ -26,7 +26,7 @@ class World:
         self.ahead = ahead or {}  # seconds by which a clock is ahead
         self.now = 1e9
         self.agents, self.network, self.cut = {}, [], set()
-        self.newest, self.refused, self.sizes = {}, {}, []
+        self.newest, self.refused, self.sizes, self.carried = {}, {}, [], []
         for name in sorted({name for link in self.links for name in link}):
             self.start(name)
 
@@ -58,6 +58,7 @@ class World:
         for peer, message in agent.messages(self.near(name), self.relay, now):
             payload = CODEC.encode(message)
             self.sizes.append(len(payload))
+            self.carried += [(name, peer, each.origin, each.time) for _, each in message.statuses]
             self.network.append((name, peer, payload))
 
     def deliver(self, index, repeat=False):

@@ -74,24 +74,27 @@ def test_experiments_have_their_own(store: Store) -> None:
 def test_a_year_of_ten_experiments_of_ten_arms_takes_less_than_20_mb(
     reopen: Callable[[], Store], path: Path
 ) -> None:
-    """As it is written: days of a year, the hours of its last month, the last minutes of all."""
+    """As it is written: days of a year, the hours of its last month, the last minutes of all.
+
+    Two of them are, and take a fifth of it.
+    """
     data = os.urandom(8 * (1 + 6 * 10))
     hours, minutes = 744, 1440 + 60  # some more than are kept
     at = [START + day * DAY for day in range(366 - hours // 24)]
     at += [at[-1] + DAY + hour * HOUR for hour in range(hours - minutes // 60)]
     at += [at[-1] + HOUR + minute * MINUTE for minute in range(minutes)]
     with reopen() as store:
-        views = [store, *(store.beside(f"e{n}", "f") for n in range(9))]
+        views = [store, store.beside("other", "f")]
         for first in range(0, len(at), 200):
             with store.answering(durable=False):
                 for time in at[first : first + 200]:
                     for view in views:
                         view.points.add(Point(time, 0, data), ALL)
-        counts = [len(times(views[9], step)) for step, _ in ALL]
+        counts = [len(times(views[1], step)) for step, _ in ALL]
         assert counts[0] == 1440
         assert counts[1] >= 700
         assert counts[2] == 366
-    assert path.stat().st_size < 20e6
+    assert path.stat().st_size < 20e6 / 5
 
 
 def test_events_are_the_newest_and_no_more(store: Store) -> None:

@@ -9,16 +9,17 @@ from itertools import combinations
 
 import numpy as np
 
+from posse.lab import statistics as stats
 from posse.lab.arena import data
-from posse.lab.arena import statistics as st
 from posse.lab.arena.data import ArenaReport, Curve, InstanceReport, Made, Score
 from posse.lab.arena.line_up import REFERENCE
 from posse.lab.arena.running import Arena
 from posse.lab.arena.standings import Played, standings
+from posse.lab.arena.statistics import order
 from posse.lab.arena.suite import Instance, lower_bound
+from posse.lab.pages import words
 from posse.lab.results import Result
 from posse.lab.settings import versions
-from posse.lab.statistics import mean_interval
 from posse.randomness import FloatArray
 
 TITLE = "The arena: algorithms for decentralized bandits, ranked"
@@ -70,14 +71,11 @@ def _outcome(arena: Arena, instance: Instance) -> _Outcome:
 def _score(name: str, result: Result, reference: FloatArray) -> Score:
     """A score before any comparison with others but the reference."""
     regret = result.regret[:, -1]
-    mean, error, low, high = (_known(float(each)) for each in mean_interval(regret))
+    mean, error, low, high = (_known(float(each)) for each in stats.mean_interval(regret))
     gaps = result.means.max(axis=1, keepdims=True) - result.means  # (R, K)
-    of_agents = np.einsum("rnk,rk->rn", result.pulls, gaps)
-    leader = result.pulls.sum(axis=1).argmax(axis=1)  # the arm played most, run by run
-    wrong = gaps[np.arange(result.runs), leader] > 0
     sent = result.numbers_sent[:, -1].mean() / result.horizon if "messages" in result.kept else None
     is_reference = name == REFERENCE
-    difference, p = st.paired(regret, reference)
+    difference, p = stats.paired(regret, reference)
     base = float(reference.mean())
     return Score(
         algorithm=name,
@@ -94,10 +92,10 @@ def _score(name: str, result: Result, reference: FloatArray) -> Score:
         adjusted_p=None,
         verdict=data.REFERENCE if is_reference else data.UNDECIDED,
         ratio=float(regret.mean()) / base if base > 0 else None,
-        percentile_95=st.percentile(regret, 95),
-        percentile_99=st.percentile(regret, 99),
-        worst_agent=float(of_agents.max(axis=1).mean()),
-        wrong_share=float(wrong.mean()),
+        percentile_95=stats.percentile(regret, 95),
+        percentile_99=stats.percentile(regret, 99),
+        worst_agent=float(stats.of_agents(result.pulls, gaps).max(axis=1).mean()),
+        wrong_share=stats.wrong_leader(result.pulls, gaps),
         numbers_sent=None if sent is None else float(sent),
         rank=None,
         on_front=False,
@@ -106,7 +104,7 @@ def _score(name: str, result: Result, reference: FloatArray) -> Score:
 
 
 def _curve(result: Result) -> Curve:
-    mean, _, low, high = mean_interval(result.regret)
+    mean, _, low, high = stats.mean_interval(result.regret)
     lows, highs = ([_known(float(x)) for x in band] for band in (low, high))
     return Curve(result.times.tolist(), [float(x) for x in mean], lows, highs)
 
@@ -114,11 +112,11 @@ def _curve(result: Result) -> Curve:
 def _correct(outcomes: Sequence[_Outcome]) -> None:
     """Holm's correction over all differences to the reference of all instances."""
     every = [(outcome, name) for outcome in outcomes for name in outcome.scores]
-    corrected = st.adjusted([outcome.scores[name].p for outcome, name in every])
+    corrected = stats.adjusted([outcome.scores[name].p for outcome, name in every])
     for (outcome, name), p in zip(every, corrected, strict=True):
         score = outcome.scores[name]
         verdict = score.verdict
-        if p is not None and p < st.SIGNIFICANT and score.difference:
+        if p is not None and p < stats.SIGNIFICANT and score.difference:
             verdict = data.BETTER if score.difference < 0 else data.WORSE
         outcome.scores[name] = replace(score, adjusted_p=p, verdict=verdict)
 
@@ -134,17 +132,17 @@ def _ranked(arena: Arena, outcome: _Outcome) -> Played:
     ranked = [name for name in best.values() if arena.players[name].entrant.ranked]
     pairs: dict[tuple[str, str], tuple[float, float | None]] = {}
     for a, b in combinations(ranked, 2):
-        interval, p = st.paired(regrets[a], regrets[b])
+        interval, p = stats.paired(regrets[a], regrets[b])
         pairs[a, b] = interval.mean, p
-    order = st.order(ranked, pairs)
+    found = order(ranked, pairs)
     known = [name for name in ranked if scores[name].numbers_sent is not None]
     costs = np.array([(scores[name].numbers_sent, scores[name].mean) for name in known])
-    front = dict(zip(known, st.on_front(costs.reshape(-1, 2)), strict=True))
+    front = dict(zip(known, stats.on_front(costs.reshape(-1, 2)), strict=True))
     for name in ranked:
         scores[name] = replace(
-            scores[name], rank=order.rank[name], on_front=bool(front.get(name, False))
+            scores[name], rank=found.rank[name], on_front=bool(front.get(name, False))
         )
-    shared = {arena.players[name].entrant.rival: rank for name, rank in order.shared.items()}
+    shared = {arena.players[name].entrant.rival: rank for name, rank in found.shared.items()}
     return Played(
         outcome.instance.number,
         {rival: scores[name] for rival, name in best.items()},
@@ -208,11 +206,7 @@ def notes(arena: Arena, outcomes: Sequence[_Outcome]) -> list[str]:
             f"{len(short)} of {len(outcomes)} instances stop early: who explores first and gains "
             "later is judged too soon; posse arena --full plays all rounds."
         )
-    if runs < st.FEWEST_RUNS:
-        found.append(f"{runs} runs decide nothing: verdicts and ranks need {st.FEWEST_RUNS}.")
-    for percent, least in st.RUNS_BEYOND.items():
-        if runs < least:
-            found.append(f"The {percent}th percentile of runs needs {least} runs: left blank.")
+    found += filter(None, [words.undecided(runs), words.unseen_tails(runs)])
     return found
 
 

@@ -13,6 +13,7 @@ from posse.lab.arena import data
 from posse.lab.arena import statistics as st
 from posse.lab.arena.data import Entrant, Score, Standing
 from posse.lab.arena.line_up import REFERENCE
+from posse.lab.statistics import FEWEST_RUNS, on_front
 from posse.randomness import FloatArray
 
 
@@ -34,7 +35,7 @@ def standings(entrants: Sequence[Entrant], played: Sequence[Played]) -> list[Sta
     rows = [_standing(rival, rivals[rival], rank.get(rival), played) for rival in rivals]
     known = [row for row in rows if row.rank and row.numbers_sent is not None and row.ratio]
     costs = np.array([(row.numbers_sent, row.ratio) for row in known]).reshape(-1, 2)
-    front = {row.algorithm for row, on in zip(known, st.on_front(costs), strict=True) if on}
+    front = {row.algorithm for row, on in zip(known, on_front(costs), strict=True) if on}
     rows = [replace(row, on_front=row.algorithm in front) for row in rows]
     return sorted(rows, key=lambda row: (row.rank is None, row.ratio or math.inf))
 
@@ -47,7 +48,7 @@ def _ranks(names: Sequence[str], played: Sequence[Played]) -> dict[str, int]:
         if ratios:
             estimate, p = st.mean_log_ratio(ratios)
             enough = min(len(each.regrets[a]) for each in played if a in each.regrets)
-            pairs[a, b] = estimate.mean, p if enough >= st.FEWEST_RUNS else None
+            pairs[a, b] = estimate.mean, p if enough >= FEWEST_RUNS else None
     return dict(st.order(names, pairs).rank)
 
 

@@ -1,4 +1,4 @@
-"""What results of the arena show: ranks that admit doubt, ratios, tails and a Pareto front."""
+"""What results of the arena show: ranks that admit doubt, and ratios over instances."""
 
 from __future__ import annotations
 
@@ -6,39 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
-from posse.lab.statistics import Estimate, holm, mean_interval, p_value
+from posse.lab.statistics import SIGNIFICANT, Estimate, adjusted
 from posse.randomness import FloatArray
-
-SIGNIFICANT = 0.05
-# Of fewer runs nothing is claimed: Student's t leans on a normal law that regret does not have.
-FEWEST_RUNS = 10
-# The runs that a percentile needs, so that two of them lie beyond it.
-RUNS_BEYOND = {95: 40, 99: 200}
-
-
-def percentile(regrets: FloatArray, percent: int) -> float | None:
-    """A percentile of runs, where there are enough of them."""
-    enough = len(regrets) >= RUNS_BEYOND[percent]
-    return float(np.percentile(regrets, percent)) if enough else None
-
-
-def paired(a: FloatArray, b: FloatArray) -> tuple[Estimate[float], float | None]:
-    """The mean of a - b over paired runs with its interval, and its p-value if runs allow one."""
-    interval = Estimate(*map(float, mean_interval(a - b)))
-    return interval, p_value(interval, len(a)) if len(a) >= FEWEST_RUNS else None
-
-
-def adjusted(p_values: Sequence[float | None]) -> list[float | None]:
-    """Holm's correction over those that are known."""
-    known = [k for k, p in enumerate(p_values) if p is not None]
-    found: list[float | None] = [None] * len(p_values)
-    if known:
-        corrected = holm([p for p in p_values if p is not None])
-        for k, p in zip(known, corrected, strict=True):
-            found[k] = float(p)
-    return found
 
 
 class Order(NamedTuple):
@@ -103,17 +73,3 @@ def mean_log_ratio(ratios: Sequence[LogRatio]) -> tuple[Estimate[float], float]:
     margin = float(stdtrit(freedom, 0.975)) * error
     p = float(2 * stdtr(freedom, -abs(value) / error))
     return Estimate(value, error, value - margin, value + margin), p
-
-
-def on_front(costs: ArrayLike) -> NDArray[np.bool_]:
-    """Which rows (n, 2) no other beats: none is as low in both columns and lower in one."""
-    points = np.asarray(costs, dtype=np.float64)
-    found = np.zeros(len(points), dtype=bool)
-    best, at = np.inf, np.inf
-    for k in np.lexsort((points[:, 1], points[:, 0])):
-        first, second = points[k]
-        # equal points are all on it
-        if second < best or (second == best and first == at):
-            found[k] = True
-            best, at = second, first
-    return found

@@ -9,7 +9,7 @@ from typing import Any
 
 from posse.lab.arena.data import ArenaReport, InstanceReport, Score
 from posse.lab.files import atomic_write
-from posse.lab.pages.plain import to_json
+from posse.lab.pages.plain import write_json
 
 _OF_INSTANCE = ("number", "name", "n_agents", "n_arms", "horizon")
 _OF_SCORE = tuple(each.name for each in dataclasses.fields(Score) if each.name != "curve")
@@ -17,8 +17,7 @@ _OF_SCORE = tuple(each.name for each in dataclasses.fields(Score) if each.name !
 
 def write(report: ArenaReport, folder: Path) -> None:
     """Write report.json and table.csv."""
-    with atomic_write(folder / "report.json") as temporary:
-        temporary.write_text(to_json(report) + "\n", encoding="utf-8")
+    write_json(report, folder / "report.json")
     with (
         atomic_write(folder / "table.csv") as temporary,
         temporary.open("w", encoding="utf-8", newline="") as file,

@@ -22,6 +22,7 @@ class Dot:
 
     name:  markup that stands before the row; kind: its class; glyph: circle, square, diamond, star
     title: what is said when it is pointed at
+    rug:   the single values behind it, each a thin line
     """
 
     name: Html
@@ -32,6 +33,7 @@ class Dot:
     kind: str = "plain"
     glyph: str = "circle"
     own: bool = False
+    rug: Sequence[float] = ()
 
 
 @dataclass(frozen=True)
@@ -193,6 +195,9 @@ def _dot(row: Dot, scale: Scale, y: float) -> Html:
         drawn.append(
             element("rect", x="0", width="100%", y=y - _ROW / 2, height=_ROW, class_="own")
         )
+    for value in row.rug:
+        x = _percent(scale, value)
+        drawn.append(element("line", x1=x, x2=x, y1=y - 7, y2=y + 7, class_=f"rug {row.kind}"))
     if row.at is None:
         return Html("".join(drawn))
     if row.low is not None and row.high is not None:

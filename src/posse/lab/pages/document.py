@@ -8,9 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from string import Template
 
+from posse import web
+from posse.lab.pages import curves
+from posse.lab.pages.curves import Chart
 from posse.lab.pages.markup import Html, element, markup
 
 _ASSETS = Path(__file__).parent
+_WITHOUT_SCRIPT = "The charts need JavaScript; the tables do not."
 
 
 @dataclass(frozen=True)
@@ -36,35 +40,42 @@ def document(
     summary: Html | None = None,
     style: str = "",
     script: str = "",
-    data: str = "null",
-    without_script: str = "",
+    charts: Sequence[Chart] = (),
 ) -> str:
     """The whole page; nothing in it asks the network for anything.
 
     summary: markup below the title
     style:   rules after those that all pages share
-    script:  what this page does beyond sorting its tables; `data` (JSON) is in the element #report
-    without_script: what a reader misses where scripts are off
+    script:  what this page does beyond sorting its tables and drawing its charts
+    charts:  those that its sections place, in their order
     """
     page = Template(asset(_ASSETS / "document.html"))
+    styles = [web.read("tokens.css"), asset(_ASSETS / "page.css")]
+    scripts = [asset(_ASSETS / "sorting.js")]
+    if charts:
+        styles.append(asset(_ASSETS / "curves.css"))
+        scripts.append(asset(_ASSETS / "curves.js"))
     return page.substitute(
         title=markup(title),
-        style=asset(_ASSETS / "page.css") + style,
-        script=asset(_ASSETS / "sorting.js") + script,
+        style="".join([*styles, style]),
+        script="".join([*scripts, script]),
         summary=summary or "",
         links="\n".join(map(_link, sections)),
-        without_script=element("noscript", paragraph(without_script, "note"))
-        if without_script
-        else "",
+        without_script=element("noscript", paragraph(_WITHOUT_SCRIPT, "note")) if charts else "",
         sections="\n".join(map(_section, sections)),
         # Without a "<" nothing in the data can end the script element or open a comment.
-        data=data.replace("<", "\\u003c"),
+        data=curves.embedded(charts).replace("<", "\\u003c"),
     )
 
 
 def asset(path: Path) -> str:
     """A style sheet or a script that lies beside the code."""
     return path.read_text(encoding="utf-8")
+
+
+def printing() -> str:
+    """A script for pages that unfold everything on paper."""
+    return asset(_ASSETS / "printing.js")
 
 
 def facts(parts: Sequence[str]) -> Html:
@@ -98,6 +109,11 @@ def files(names: Sequence[str]) -> Html:
     """Links to files beside the page, each by what it is: PNG, PDF, CSV."""
     links = [element("a", Path(name).suffix.lstrip(".").upper(), href=name) for name in names]
     return Html(f' <span class="files">{" · ".join(links)}</span>' if links else "")
+
+
+def all_numbers(names: Sequence[str]) -> Html:
+    """Where all numbers of a page are, for other programs."""
+    return paragraph(Html(f"All numbers as files: {files(names)}"))
 
 
 def _link(section: Section) -> Html:

@@ -24,6 +24,8 @@ def interval(value: float | None, low: float | None, high: float | None, digits:
     sizes = [abs(value), abs(low), abs(high)]
     if not all(map(math.isfinite, sizes)):
         return number(value, digits)
+    if 0 < max(sizes) < 1e-4 or max(sizes) >= 1e9:
+        return f"{number(value, digits)} [{number(low, digits)}, {number(high, digits)}]"
     places = _decimals(max(sizes), digits)
     middle, left, right = (f"{each:,.{places}f}".replace("-", "−") for each in (value, low, high))
     return f"{middle} [{left}, {right}]"

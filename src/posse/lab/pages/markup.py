@@ -34,6 +34,17 @@ def element(tag: str, *content: str | None, **attributes: str | float | bool | N
     return Html(f"<{tag}{written}>{''.join(map(markup, content))}</{tag}>")
 
 
+def named(name: str, link: str | None = None, sign: str = "") -> Html:
+    """The name of an algorithm; in another script it does not disturb what is around it.
+
+    sign: markup after it
+    """
+    shown = element("bdi", name)
+    if link:
+        shown = element("a", shown, href=link)
+    return element("span", Html(shown + sign), class_="algorithm", title=name)
+
+
 def isolated(name: str) -> str:
     """A name for the middle of a sentence: one to the left leaves the rest as it is."""
     if not any(unicodedata.bidirectional(letter) in _RIGHT_TO_LEFT for letter in name):

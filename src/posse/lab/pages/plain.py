@@ -6,12 +6,21 @@ import dataclasses
 import json
 import math
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
+
+from posse.lab.files import atomic_write
 
 
 def to_json(report: Any) -> str:
     """A dataclass in JSON, each field under its own name; what is not finite is null."""
     return json.dumps(_plain(report), allow_nan=False)
+
+
+def write_json(report: Any, path: Path) -> None:
+    """Write a dataclass as a JSON file, wholly or not at all."""
+    with atomic_write(path) as temporary:
+        temporary.write_text(to_json(report) + "\n", encoding="utf-8")
 
 
 def _plain(value: Any) -> Any:

@@ -4,27 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
-from posse import theory
+from posse.lab.pages.curves import LeastSlope, least_slope, of_results
 from posse.lab.paper import published, rates
-from posse.lab.paper.data import CurveData, Difference, Final, LeastSlope, PanelReport
+from posse.lab.paper.data import Difference, Final, PanelReport
 from posse.lab.paper.runs import Outcome
-from posse.lab.plots import is_wide
-from posse.lab.statistics import growth, holm, mean_interval, p_value, paired_difference
-
-SIGNIFICANT = 0.05
-
-
-def curves(outcome: Outcome) -> list[CurveData]:
-    """The mean of each curve and its 95% band."""
-    drawn = []
-    for name, result in outcome.results.items():
-        mean, _, low, high = map(_short, mean_interval(result.regret))
-        drawn.append(CurveData(name, result.times.tolist(), mean, low, high))
-    return drawn
+from posse.lab.statistics import (
+    SIGNIFICANT,
+    growth,
+    holm,
+    of_agents,
+    p_value,
+    paired_difference,
+    wrong_leader,
+)
 
 
 def table(outcome: Outcome) -> list[Final]:
@@ -32,9 +27,6 @@ def table(outcome: Outcome) -> list[Final]:
     rows = []
     for name, result in outcome.results.items():
         gaps = outcome.gaps(name)  # (R, K)
-        of_agents = np.einsum("rnk,rk->rn", result.pulls, gaps)
-        leader = result.pulls.sum(axis=1).argmax(axis=1)  # the arm played most, run by run
-        wrong = gaps[np.arange(result.runs), leader] > 0
         fit, least = growth(result), outcome.least_slope(name)
         summary = result.summary()
         rows.append(
@@ -45,8 +37,8 @@ def table(outcome: Outcome) -> list[Final]:
                 low=_known(summary.low),
                 high=_known(summary.high),
                 percentile_95=float(np.percentile(result.regret[:, -1], 95)),
-                worst_agent=float(of_agents.max(axis=1).mean()),
-                wrong_leader=float(wrong.mean()),
+                worst_agent=float(of_agents(result.pulls, gaps).max(axis=1).mean()),
+                wrong_leader=wrong_leader(result.pulls, gaps),
                 slope=fit.late.mean,
                 slope_low=_known(fit.late.low),
                 slope_high=_known(fit.late.high),
@@ -76,12 +68,7 @@ def comparisons(outcomes: Mapping[str, Outcome]) -> dict[str, list[Difference]]:
 def lai_robbins(outcome: Outcome) -> LeastSlope | None:
     """The least slope of any consistent algorithm, where all curves have the same N and means."""
     sizes = {result.n_agents for result in outcome.results.values()}
-    if callable(outcome.panel.bandit.means) or len(sizes) > 1:
-        return None
-    (n_agents,) = sizes
-    slope = theory.lai_robbins(outcome.panel.bandit, n_agents)
-    text = f"Lai-Robbins: no algorithm grows slower than {slope:.3g} ln t in the long run"
-    return LeastSlope(slope, text)
+    return least_slope(outcome.panel.bandit, *sizes) if len(sizes) == 1 else None
 
 
 def panel_report(
@@ -95,6 +82,8 @@ def panel_report(
     """Everything the page shows of a panel."""
     panel = outcome.panel
     first = next(iter(outcome.results.values()))
+    chart = of_results(id_, outcome.results, lai_robbins(outcome))
+    assert chart is not None  # panels record many rounds
     return PanelReport(
         id=id_,
         figure=panel.figure,
@@ -106,9 +95,7 @@ def panel_report(
         seconds=seconds,
         settings=settings,
         slope_rounds=rates.window(first),
-        log_regret=is_wide([result.summary().mean for result in outcome.results.values()]),
-        curves=curves(outcome),
-        lai_robbins=lai_robbins(outcome),
+        chart=chart,
         table=table(outcome),
         comparisons=compared,
         published=published.compare(outcome) if id_ == "published" else (),
@@ -118,8 +105,3 @@ def panel_report(
 
 def _known(value: float) -> float | None:
     return None if np.isnan(value) else float(value)
-
-
-def _short(values: Any) -> list[float | None]:
-    """Numbers of five digits: more cannot be seen, and they would fill the page."""
-    return [None if np.isnan(x) else float(f"{x:.5g}") for x in values]

@@ -1,22 +1,11 @@
-"""The report as data: every field that the page, its script and the command line may read."""
+"""The report as data: every field that the page and the command line may read."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-Numbers = Sequence[float | None]  # None: unknown
-
-
-@dataclass(frozen=True)
-class CurveData:
-    """The mean of a curve and its 95% band at the recorded rounds."""
-
-    name: str
-    times: Sequence[int]
-    mean: Numbers
-    low: Numbers
-    high: Numbers
+from posse.lab.pages.curves import Chart
 
 
 @dataclass(frozen=True)
@@ -71,19 +60,10 @@ class PublishedValue:
 
 
 @dataclass(frozen=True)
-class LeastSlope:
-    """The slope of Lai and Robbins, and what the line in the chart is called."""
-
-    slope: float
-    text: str
-
-
-@dataclass(frozen=True)
 class PanelReport:
     """Everything the page shows of a panel.
 
     slope_rounds: the first and last round of the window that all slopes are taken over
-    log_regret:   whether curves are so far apart that the axis of regret begins logarithmic
     files:        what can be downloaded, relative to the page
     """
 
@@ -97,9 +77,7 @@ class PanelReport:
     seconds: float
     settings: str
     slope_rounds: tuple[int, int]
-    log_regret: bool
-    curves: Sequence[CurveData]
-    lai_robbins: LeastSlope | None
+    chart: Chart
     table: Sequence[Final]
     comparisons: Sequence[Difference]
     published: Sequence[PublishedValue] = ()
@@ -130,14 +108,9 @@ class Made:
 
 @dataclass(frozen=True)
 class Report:
-    """A reproduction: its claims and its panels.
-
-    colours, dashes: the looks of curve 0, 1, ..., each list repeating; dashes in line widths
-    """
+    """A reproduction: its claims and its panels."""
 
     title: str
     summary: Made
     claims: Sequence[ClaimReport]
     panels: Sequence[PanelReport]
-    colours: Sequence[str] = field(default=())
-    dashes: Sequence[Sequence[float]] = field(default=())

@@ -1,16 +1,13 @@
-"""The figures for print, regret against time and against its logarithm, and their data as CSV."""
+"""The figures for print: regret against time and against its logarithm."""
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from posse.lab.files import atomic_write
 from posse.lab.paper.analysis import lai_robbins
-from posse.lab.paper.data import CurveData
 from posse.lab.paper.runs import Outcome
 from posse.lab.plots import draw_result, dress, is_wide, save_figure, set_logarithmic
 
@@ -51,17 +48,6 @@ def draw(outcome: Outcome, path: Path) -> list[Path]:
         save_figure(figure, path.with_suffix(suffix))
         written.append(path.with_suffix(suffix))
     return written
-
-
-def write_csv(curves: list[CurveData], path: Path) -> Path:
-    """Write the drawn curves as a table: curve, round, mean regret per agent, 95% interval."""
-    with atomic_write(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(["curve", "round", "regret", "low", "high"])
-        for curve in curves:
-            rows = zip(curve.times, curve.mean, curve.low, curve.high, strict=True)
-            writer.writerows([curve.name, *row] for row in rows)
-    return path
 
 
 def _least_slope(axes: Any, outcome: Outcome) -> Any:

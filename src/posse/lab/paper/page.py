@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 from pathlib import Path
 
-from posse.lab.pages.document import Section, asset, document, facts, files, folded, paragraph
+from posse.lab.pages import curves
+from posse.lab.pages.document import (
+    Section,
+    all_numbers,
+    asset,
+    document,
+    facts,
+    files,
+    folded,
+    paragraph,
+)
 from posse.lab.pages.formats import (
     counted,
     duration,
@@ -17,7 +26,6 @@ from posse.lab.pages.formats import (
     with_error,
 )
 from posse.lab.pages.markup import Html, element, markup
-from posse.lab.pages.plain import to_json
 from posse.lab.pages.tables import badge, table
 from posse.lab.paper import claims, published, rates
 from posse.lab.paper.data import (
@@ -41,25 +49,18 @@ _BADGES = {
 }
 
 
-def render(report: Report) -> str:
-    """The whole page; its tables are plain HTML, its charts are drawn from the embedded data."""
+def render(report: Report, beside: Sequence[str] = ()) -> str:
+    """The whole page; its tables are plain HTML, its charts are drawn from the embedded data.
+
+    beside: files in the same folder that hold all numbers
+    """
     panels = report.panels
     return document(
         report.title,
-        [_claims(report.claims, panels), *map(_panel, panels)],
+        [_claims(report.claims, panels, beside), *map(_panel, panels)],
         summary=_summary(report.summary, panels),
-        style=_colours(report) + asset(_ASSETS / "page.css"),
-        script=asset(_ASSETS / "page.js"),
-        data=to_json(report),
-        without_script="The charts need JavaScript; the tables do not.",
-    )
-
-
-def _colours(report: Report) -> str:
-    """The curves' colours as rules; the dark page has others for those that it would swallow."""
-    return "".join(
-        f".c{i} {{ --c: var(--c{i}, {escape(colour)}); }}\n"
-        for i, colour in enumerate(report.colours)
+        style=asset(_ASSETS / "page.css"),
+        charts=[panel.chart for panel in panels],
     )
 
 
@@ -77,7 +78,9 @@ def _summary(made: Made, panels: Sequence[PanelReport]) -> Html:
     return facts(parts)
 
 
-def _claims(rows: Sequence[ClaimReport], panels: Sequence[PanelReport]) -> Section:
+def _claims(
+    rows: Sequence[ClaimReport], panels: Sequence[PanelReport], beside: Sequence[str]
+) -> Section:
     """What was tested, with its tally; what was not is folded away below."""
     tested = [row for row in rows if row.verdict != claims.UNTESTED]
     untested = [row for row in rows if row.verdict == claims.UNTESTED]
@@ -91,6 +94,8 @@ def _claims(rows: Sequence[ClaimReport], panels: Sequence[PanelReport]) -> Secti
     if untested:
         title = f"{counted(len(untested), 'claim')} not tested here"
         parts.append(folded(title, _claims_table(untested, panels)))
+    if beside:
+        parts.append(all_numbers(beside))
     return Section("claims", "Claims", parts)
 
 
@@ -122,7 +127,7 @@ def _panel(panel: PanelReport) -> Section:
     label = _heading(panel.figure)
     parts = [
         paragraph(Html(caption), "caption"),
-        element("figure", data_panel=panel.id),
+        curves.place(panel.chart),
         paragraph(panel.note, "note") if panel.note else "",
         _finals(panel),
         _comparisons(panel.comparisons),

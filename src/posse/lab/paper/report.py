@@ -10,8 +10,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from posse.lab import plots
 from posse.lab.files import atomic_write
+from posse.lab.pages.curves import write_csv
+from posse.lab.pages.plain import write_json
 from posse.lab.paper import analysis, claims, figures, page, panels
 from posse.lab.paper.data import ClaimReport, Made, Report
 from posse.lab.paper.panels import Panel
@@ -21,6 +22,7 @@ from posse.lab.work.executors import capacity
 from posse.lab.work.part_store import PartStore
 
 TITLE = "Bayesian Algorithms for Decentralized Stochastic Bandits, reproduced"
+DATA = "report.json"
 Advance = Callable[[int], None]
 
 
@@ -71,23 +73,21 @@ class Reproduction:
         shown_panels = []
         for id_, outcome in outcomes.items():
             path = self.output / "figures" / id_
-            written = figures.draw(outcome, path)
-            written.append(figures.write_csv(analysis.curves(outcome), path.with_suffix(".csv")))
+            written = [*figures.draw(outcome, path), path.with_suffix(".csv")]
             files = [file.relative_to(self.output).as_posix() for file in written]
             settings, seconds = panels.toml_of(id_), self._seconds[id_]
-            shown_panels.append(
-                analysis.panel_report(id_, outcome, compared[id_], seconds, settings, files)
-            )
+            panel = analysis.panel_report(id_, outcome, compared[id_], seconds, settings, files)
+            write_csv(panel.chart.curves, written[-1])
+            shown_panels.append(panel)
         report = Report(
             title=TITLE,
             summary=self._summary(time.perf_counter() - start),
             claims=verdicts,
             panels=shown_panels,
-            colours=plots.COLOURS,
-            dashes=plots.DASHES,
         )
+        write_json(report, self.output / DATA)
         with atomic_write(self.page) as temporary:
-            temporary.write_text(page.render(report), encoding="utf-8")
+            temporary.write_text(page.render(report, [DATA]), encoding="utf-8")
         return report
 
     @property

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from posse.lab import plots
 from posse.lab.files import atomic_write
-from posse.lab.pages import formats
+from posse.lab.pages import curves, formats
+from posse.lab.pages.curves import Chart
 from posse.lab.pages.document import (
     Section,
     document,
@@ -40,14 +41,15 @@ def write(sweep: Sweep, folder: Path) -> Path:
     """Write figures, table and page; the path of the page."""
     (folder / "figures").mkdir(parents=True, exist_ok=True)
     written = sweep.save(folder)
+    drawn, charts = _curves(sweep, folder)
     sections = [
         _along(sweep, folder),
         *_heat_maps(sweep, folder),
-        _curves(sweep, folder),
+        drawn,
         _cells(sweep),
         _settings(sweep, written),
     ]
-    text = document(sweep.title, sections, summary=_summary(sweep))
+    text = document(sweep.title, sections, summary=_summary(sweep), charts=charts)
     with atomic_write(folder / PAGE) as temporary:
         temporary.write_text(text, encoding="utf-8")
     return folder / PAGE
@@ -123,21 +125,22 @@ def _heat_maps(sweep: Sweep, folder: Path) -> Iterator[Section]:
     yield Section("maps", "Heat maps", parts)
 
 
-def _curves(sweep: Sweep, folder: Path) -> Section:
-    """Regret against rounds, a figure for each cell."""
+def _curves(sweep: Sweep, folder: Path) -> tuple[Section, list[Chart]]:
+    """Regret against rounds, a chart for each cell, with its figure beside it."""
     parts: list[str] = ["Regret per agent against rounds, in each cell."]
+    charts = []
     for number, cell in enumerate(sweep.cells[:_MOST]):
-        parts.append(
-            _figure(
-                folder,
-                f"curves-{number}",
-                sweep[number].plot(),
-                "Regret against rounds",
-                words(cell),
-            )
-        )
+        name, comparison = f"curves-{number}", sweep[number]
+        paths = [folder / "figures" / f"{name}.{suffix}" for suffix in ("png", "pdf")]
+        plots.write_comparison(comparison, words(cell), paths)
+        below = files([f"figures/{path.name}" for path in paths])
+        parts.append(paragraph(Html(element("span", words(cell)) + below), "quiet"))
+        chart = curves.of_results(name, comparison)
+        if chart is not None:
+            charts.append(chart)
+            parts.append(curves.place(chart))
     parts += _left_out(len(sweep), "sweep[cell].plot()")
-    return Section("curves", "Curves", parts)
+    return Section("curves", "Curves", parts), charts
 
 
 def _cells(sweep: Sweep) -> Section:

@@ -47,7 +47,6 @@ class Interface:
         self._viewers = ThreadPoolExecutor(VIEWERS, "posse-view")
         self._prober = ThreadPoolExecutor(1, "posse-probe")  # readiness does not queue behind views
         self.streams = Streams(node, self._viewers)
-        self._traffic.viewers = lambda: self.streams.viewers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""

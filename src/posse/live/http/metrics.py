@@ -219,7 +219,7 @@ def _http(traffic: Traffic) -> Iterator[str]:
     """Of the HTTP interface."""
     refused = dict.fromkeys(HTTP_REASONS, 0) | traffic.refused.copy()
     yield _metric("http_connections", "Clients that are connected.", [({}, traffic.connections())])
-    yield _metric("page_viewers", "Pages that are streamed to.", [({}, traffic.viewers())])
+    yield _metric("page_viewers", "Pages that are streamed to.", [({}, traffic.viewers)])
     yield _metric(
         "http_refused_total", "Requests and connections refused, by reason.", _by("reason", refused)
     )

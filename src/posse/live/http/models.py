@@ -301,9 +301,10 @@ class EventAnswer(Struct):
 class HistoryAnswer(Struct):
     """What was known over time: a point every so many `seconds`, and last that of the last minute.
 
-    Where nothing was kept, points are missing. expected_loss: what settling for the best arm at
-    that time would have given up on average. fading: with a half-life numbers are not cumulative,
-    but what evidence was worth at each time. events: within the same time, oldest first.
+    Of many arms there are fewer points, so that an answer does not grow without end. Where nothing
+    was kept, points are missing. expected_loss: what settling for the best arm at that time would
+    have given up on average. fading: with a half-life numbers are not cumulative, but what evidence
+    was worth at each time. events: within the same time, oldest first.
     """
 
     scale: Literal["day", "month", "year"]

@@ -13,14 +13,15 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 import uvicorn
 from uvicorn.server import ServerState
 
 from posse.live.http.chain import Chain, PathLike
-from posse.live.http.interface import Interface, app, probe_app
+from posse.live.http.guard import Receive, Scope, Send
+from posse.live.http.interface import app, probe_app
 from posse.live.http.protocol import LimitedServer, Limits, limited
 from posse.live.http.traffic import traffic_of
 from posse.live.node import Node
@@ -78,12 +79,30 @@ def most_connections() -> int:
     return min(CONNECTIONS, max(FEWEST, allowed - KEPT, allowed // 4))
 
 
+class Ending(Protocol):
+    """What goes on until it is told to end, such as streams."""
+
+    def end(self) -> None:
+        """End it, from any thread."""
+
+
+class App(Protocol):
+    """An ASGI app with streams, which end before the server does."""
+
+    @property
+    def streams(self) -> Ending:
+        """All of them."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+
+
 class Server:
     """An app at an address or a Unix socket, which listens once this is made."""
 
     def __init__(
         self,
-        app: Interface,
+        app: App,
         address: str,
         limits: Limits,
         *,

@@ -36,7 +36,7 @@ class Traffic:
         self.waits: dict[str, Waits] = {}
         self.refused = Counts()  # requests and connections, by reason
         self.connections: Callable[[], int] = lambda: 0
-        self.viewers: Callable[[], int] = lambda: 0
+        self.viewers = 0  # of the page
         self.renew: Callable[[], bool] = lambda: False  # read the server's certificate anew
         # decisions since the start, by experiment and arm
         self.played: defaultdict[str, Counter[str]] = defaultdict(Counter)

@@ -197,13 +197,15 @@ class Presence:
 
     def _about(self, experiments: Iterable[str]) -> object:
         """What others are told of at once when it changes."""
-        ends = sorted((name, link.up, bool(link.rounds)) for name, link in self._links.items())
-        return ends, sorted(experiments), self._later_than
+        ends = ((name, link.up, link.lag is None) for name, link in self._links.items())
+        return sorted(ends), sorted(experiments), self._later_than
 
     def _neighbours(self) -> tuple[Neighbour, ...]:
         rows = sorted(self._links.items())[:MOST_NEIGHBOURS]
         return tuple(
-            (name, bool(link.up), UNKNOWN if link.lag is None else round(1000 * link.lag))
+            (name, True, UNKNOWN if link.lag is None else round(1000 * link.lag))
+            if link.up
+            else (name, False, UNKNOWN)
             for name, link in rows
         )
 
@@ -230,8 +232,6 @@ class Presence:
             return EARLY
         if status.time < 1000 * (now - OLDEST):
             return LATE
-        if status.origin not in self._held and len(self._held) >= self._most:
-            return FULL
         return None
 
     def _is_news(self, status: Status) -> bool:

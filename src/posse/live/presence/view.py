@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from posse.live.presence.links import Link
 from posse.live.presence.presence import Held, Presence
@@ -48,7 +48,7 @@ class View:
         """Every link between these agents once: our own as we see them, others as they say."""
         own = self.own.origin
         found = {
-            _pair(own, name): _edge("up" if link.up else "down", link.lag)
+            _pair(own, name): _edge("up", link.lag) if link.up else _edge("down", None)
             for name, link in self.links.items()
         }
         words: dict[tuple[str, str], list[_Word]] = {}
@@ -147,8 +147,7 @@ class View:
                         yield _Word(origin, name, held.made, up, None if lag < 0 else lag / 1000)
 
 
-@dataclass(frozen=True)
-class _Word:
+class _Word(NamedTuple):
     """What one end says of a link."""
 
     origin: str

@@ -16,6 +16,7 @@ from posse.live.setup.making import Keys, Maker, Outside
 from posse.live.setup.reloading import Reloading
 from posse.live.setup.settings import Settings
 from posse.live.store import StoreError
+from posse.live.transport import Transport
 from posse.live.transport.zenoh import ZenohTransport
 
 log = logging.getLogger(__name__)
@@ -24,12 +25,19 @@ NUMBER, MUCH = 5, 1e6  # bytes of a number on the wire, and of all in a second
 SWITCH = 0.0005  # seconds after which a thread gives way, so that no request waits for long
 
 
-def make_node(settings: Settings, folder: Path) -> Node:
-    """A node that is ready to start; paths are relative to the folder of its agent.toml."""
+def make_node(
+    settings: Settings,
+    folder: Path,
+    around: Callable[[Transport], Transport] = lambda transport: transport,
+) -> Node:
+    """A node that is ready to start; paths are relative to the folder of its agent.toml.
+
+    around: what is put around every transport it opens, such as faults for a demonstration.
+    """
     sys.setswitchinterval(SWITCH)
     files = None if settings.insecure else Files.of(folder / settings.certificates, settings.name)
     keys = None if files is None else Keys(settings.name, files)
-    outside = Outside(lambda new: _transport(new, files), keys)
+    outside = Outside(lambda new: around(_transport(new, files)), keys)
     try:
         return assemble(settings, folder, outside)
     except StoreError as error:  # at the start, somebody can see to it

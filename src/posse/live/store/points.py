@@ -22,7 +22,7 @@ REPLACE = (
 )
 BETWEEN = (
     "SELECT time, arms, point FROM history WHERE experiment = ? AND scale = ? "
-    "AND time > ? AND time <= ? ORDER BY time"
+    "AND time > ? AND time <= ? AND time / scale % ? = 0 ORDER BY time"
 )
 
 
@@ -61,9 +61,12 @@ class Points:
 
         self._file.run(work, durable=False)
 
-    def between(self, step: int, after: float, until: float) -> list[Point]:
-        """The points of a scale later than one time, up to another, in order of time."""
-        rows = self._file.read(BETWEEN, (self._experiment, step, after, until))
+    def between(self, step: int, after: float, until: float, every: int = 1) -> list[Point]:
+        """The points of a scale later than one time, up to another, in order of time.
+
+        every: of so many steps that of one, always the same.
+        """
+        rows = self._file.read(BETWEEN, (self._experiment, step, after, until, every))
         return [Point(*row) for row in rows]
 
     def newest(self, step: int) -> Point | None:

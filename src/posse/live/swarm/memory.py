@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,33 +24,41 @@ from posse.live.transport.memory import MemoryNetwork
 
 T = TypeVar("T")
 
+Make = Callable[[Settings, Path], Node]
+
 
 class MemorySite(Site):
-    """A node that ticks in a thread of its own.
+    """A node that ticks in a thread of its own, or by hand.
 
     What a crash leaves is a copy of its files, taken between two commits; what the dead node says
     after that is an answer that got lost.
     """
 
     def __init__(
-        self, settings: Settings, folder: Path, network: MemoryNetwork, turn: threading.Lock
+        self,
+        settings: Settings,
+        folder: Path,
+        network: MemoryNetwork,
+        turn: threading.Lock,
+        make: Make | None = None,
+        by_hand: bool = False,
     ) -> None:
+        """make: a node of settings and a folder, if not a plain one; by_hand: `tick` is called."""
         super().__init__(settings.name, list(settings.experiments))
         self._settings, self._folder = settings, folder
         self._network, self._turn = network, turn  # whose turn it is to use the network
+        self._make, self._by_hand = make or self._plain, by_hand
         self._lives = 0
         self._node: Node | None = None
 
     def start(self) -> None:
         """Open the store that its last life left, and tick."""
-        near = dict.fromkeys(self._network.neighbours(self.name), "")
-        settings = replace(self._settings, store=self._path.name, neighbours=near)
-        outside = Outside(lambda _: self._network.transport(self.name))
-        node = assemble(settings, self._folder, outside)
+        node = self._make(self._now(), self._folder)
         with self._turn:
             node.transport.start(node.receive)
         self._node = node
-        threading.Thread(target=self._tick, args=(node,), daemon=True).start()
+        if not self._by_hand:
+            threading.Thread(target=self._tick, args=(node,), daemon=True).start()
 
     def kill(self) -> None:
         """Go on from what is on disk at this moment."""
@@ -71,6 +79,22 @@ class MemorySite(Site):
             node, self._node = self._node, None
             if node is not None:
                 node.stop()
+
+    @property
+    def node(self) -> Node | None:
+        """The node, unless it is down."""
+        return self._node
+
+    def tick(self) -> None:
+        """One round of a node that ticks by hand."""
+        if self._node is not None:
+            self._node.tick()
+
+    def change(self, settings: Settings) -> None:
+        """Go on by other settings and the neighbours of now, at once or at the next start."""
+        self._settings = settings
+        if self._node is not None:
+            self._node.reload(self._now())
 
     def visitor(self, experiment: str) -> AbstractContextManager[Visitor]:
         """Somebody in this process."""
@@ -95,6 +119,13 @@ class MemorySite(Site):
     def metrics(self) -> str:
         """As the node counts."""
         return metrics(self._alive())
+
+    def _now(self) -> Settings:
+        near = dict.fromkeys(self._network.neighbours(self.name), "")
+        return replace(self._settings, store=self._path.name, neighbours=near)
+
+    def _plain(self, settings: Settings, folder: Path) -> Node:
+        return assemble(settings, folder, Outside(lambda _: self._network.transport(self.name)))
 
     @property
     def _path(self) -> Path:

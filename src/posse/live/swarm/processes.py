@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 from urllib.request import ProxyHandler, build_opener
 
 from posse.live import certificates
@@ -23,16 +23,32 @@ from posse.live.swarm.site import Site, Visitor
 OPENER = build_opener(ProxyHandler({}))
 
 Route = Callable[[str, str, int], int]
+Launch = Callable[[Path, BinaryIO], subprocess.Popen[bytes]]
+
+
+def run_agent(file: Path, log: BinaryIO) -> subprocess.Popen[bytes]:
+    """A `posse agent`; what it says goes to its log."""
+    return subprocess.Popen(
+        [sys.executable, "-c", "from posse.cli import main; main()", "agent", file],
+        stdout=log,
+        stderr=log,
+        stdin=subprocess.DEVNULL,
+    )
 
 
 class ProcessSite(Site):
-    """A `posse agent`, reached over HTTP."""
+    """An agent's process, reached over HTTP."""
 
     def __init__(
-        self, name: str, file: Path, url: str, experiments: Sequence[str] = (DEFAULT,)
+        self,
+        name: str,
+        file: Path,
+        url: str,
+        experiments: Sequence[str] = (DEFAULT,),
+        launch: Launch = run_agent,
     ) -> None:
         super().__init__(name, experiments)
-        self.file, self.url = file, url
+        self.file, self.url, self._launch = file, url, launch
         self.process: subprocess.Popen[bytes] | None = None
         self._clients = {
             each: Client(url, timeout=30.0, attempts=1, experiment=each) for each in experiments
@@ -41,12 +57,7 @@ class ProcessSite(Site):
     def start(self) -> None:
         """Start the process; what it says goes to its log."""
         with self.file.with_suffix(".log").open("ab") as log, _uninterrupted():
-            self.process = subprocess.Popen(
-                [sys.executable, "-c", "from posse.cli import main; main()", "agent", self.file],
-                stdout=log,
-                stderr=log,
-                stdin=subprocess.DEVNULL,
-            )
+            self.process = self._launch(self.file, log)
 
     def kill(self) -> None:
         """SIGKILL."""
@@ -103,7 +114,7 @@ def in_processes(
     route(source, target, port): the port at which `source` dials `target`, who listens at `port`.
     """
     certificates.create_authority(folder / "certs")
-    ports = _free_ports(2 * len(agents))
+    ports = free_ports(2 * len(agents))
     names = [str(agent["name"]) for agent in agents]
     both = [*links, *((b, a) for a, b in links)]
     sites = []
@@ -115,15 +126,22 @@ def in_processes(
             names[b]: f"127.0.0.1:{route(names[i], names[b], ports[b])}" for a, b in both if a == i
         }
         file = folder / f"{names[i]}.toml"
-        tables = {"neighbours": dials}
-        for name, table in agent.get("experiments", {}).items():
-            tables[f"experiments.{name}"] = table
-        top = {key: value for key, value in agent.items() if key != "experiments"}
-        text = "".join(f"[{name}]\n{_toml(table)}" for name, table in tables.items())
-        file.write_text(_toml({**top, **places}) + text)
+        write_settings(file, {**agent, **places, "neighbours": dials})
         experiments = list(agent.get("experiments", [DEFAULT]))
         sites.append(ProcessSite(names[i], file, f"http://{http}", experiments))
     return sites
+
+
+def write_settings(file: Path, agent: Mapping[str, Any]) -> None:
+    """Write an agent.toml, in one step: a process may be reading it."""
+    tables = {"neighbours": agent["neighbours"]}
+    for name, table in agent.get("experiments", {}).items():
+        tables[f"experiments.{name}"] = table
+    top = {key: each for key, each in agent.items() if key not in ("neighbours", "experiments")}
+    text = "".join(f"[{name}]\n{_toml(table)}" for name, table in tables.items())
+    fresh = file.with_suffix(".new")
+    fresh.write_text(_toml(top) + text)
+    fresh.replace(file)
 
 
 @contextmanager
@@ -147,7 +165,7 @@ def _uninterrupted() -> Iterator[None]:
             signal.raise_signal(came[0])
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     """Ports that nobody listens on; held together, so that they differ."""
     sockets = [socket.socket() for _ in range(count)]
     try:

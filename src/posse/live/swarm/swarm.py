@@ -11,7 +11,8 @@ from typing import Any, TypeVar
 
 from posse.live.exchange.ledger import minus, total
 from posse.live.exchange.quanta import PER_UNIT
-from posse.live.swarm.site import Count, Site, Visitor
+from posse.live.swarm.audience import Audience, Crowd
+from posse.live.swarm.site import Count, Site
 
 ANSWER_SECONDS = 120.0  # visitors do not ask for longer
 SETTLE_SECONDS = 120.0
@@ -53,14 +54,16 @@ class Swarm:
         visitors: int = 1,  # at the same time, at each site
         visits_per_second: float = 20.0,  # of each visitor
         seed: int = 0,
+        audience: Audience | None = None,  # None: a crowd
+        patience: float = ANSWER_SECONDS,
     ) -> None:
         self.sites, self.means = list(sites), dict(means)
+        self._audience, self._patience = audience or Crowd(self.means), patience
         self._at_once, self._pause = visitors, 1.0 / visits_per_second
         self._random = random.Random(seed)
         self._no_more = threading.Event()  # visits
         self._over = threading.Event()
         self._visitors: list[threading.Thread] = []
-        self._noting = threading.Lock()
         self.mistakes: list[str] = []  # what visitors should never have seen
 
     def start(self) -> None:
@@ -74,10 +77,14 @@ class Swarm:
     def visit(self) -> None:
         """Let visitors come to all sites, until `end_visits`."""
         for site in self.sites * self._at_once:
-            generator = random.Random(self._random.random())
-            thread = threading.Thread(target=self._visit, args=(site, generator), daemon=True)
-            thread.start()
-            self._visitors.append(thread)
+            self.visit_at(site)
+
+    def visit_at(self, site: Site) -> None:
+        """Let one visitor after the other come to a site."""
+        generator = random.Random(self._random.random())
+        thread = threading.Thread(target=self._visit, args=(site, generator), daemon=True)
+        thread.start()
+        self._visitors.append(thread)
 
     def end_visits(self) -> None:
         """No more visitors; those who wait for an answer get it."""
@@ -135,26 +142,16 @@ class Swarm:
                 visitors = {e: stack.enter_context(site.visitor(e)) for e in site.experiments}
                 while not self._no_more.wait(self._pause):
                     experiment = generator.choice(site.experiments)
-                    self._one_visit(site, experiment, visitors[experiment], generator)
+                    self._audience.visit(
+                        site, experiment, visitors[experiment], generator, self._until_answered
+                    )
         except Exception as error:
             if not self._over.is_set():
                 self.mistakes.append(f"a visitor of {site.name} failed: {error!r}")
 
-    def _one_visit(
-        self, site: Site, experiment: str, visitor: Visitor, generator: random.Random
-    ) -> None:
-        decision = self._until_answered(visitor.pull)
-        reward = int(generator.random() < self.means[decision.arm])
-        with self._noting:
-            site.visits[decision.arm] += 1
-            site.regret += max(self.means.values()) - self.means[decision.arm]
-        self._until_answered(lambda: visitor.update(decision, reward))
-        with self._noting:
-            site.acknowledge(decision.arm, reward, experiment)
-
     def _until_answered(self, ask: Callable[[], T]) -> T:
         """Ask again while the agent is down: requests are idempotent."""
-        deadline = time.monotonic() + ANSWER_SECONDS
+        deadline = time.monotonic() + self._patience
         while True:
             try:
                 return ask()

@@ -11,9 +11,17 @@ from posse.lab.arena.page.instance import section
 from posse.lab.arena.page.marks import sources
 from posse.lab.arena.page.words import caution, details, headline
 from posse.lab.files import atomic_write
-from posse.lab.pages.document import Section, asset, document, facts, files, paragraph
+from posse.lab.pages.document import (
+    Section,
+    all_numbers,
+    asset,
+    document,
+    facts,
+    paragraph,
+    printing,
+)
 from posse.lab.pages.formats import duration
-from posse.lab.pages.markup import Html, element
+from posse.lab.pages.markup import element
 from posse.lab.pages.tables import table
 
 _ASSETS = Path(__file__).parent
@@ -50,7 +58,7 @@ def render(report: ArenaReport, beside: list[str] | None = None) -> str:
         [each for each in found if each is not None],
         summary=facts(overall.facts_of(report)),
         style=asset(_ASSETS / "page.css"),
-        script=asset(_ASSETS / "page.js"),
+        script=printing(),
     )
 
 
@@ -59,7 +67,7 @@ def _words(report: ArenaReport, beside: list[str]) -> Section:
     if said := caution(report):
         parts.append(paragraph(said, "note"))
     if beside:
-        parts.append(paragraph(Html(f"All numbers as files: {files(beside)}")))
+        parts.append(all_numbers(beside))
     return Section("result", "Result", parts)
 
 

@@ -17,6 +17,7 @@ from posse.lab.arena.data import (
     YOURS,
     ArenaReport,
 )
+from posse.lab.pages import markup
 from posse.lab.pages.charts import swatch
 from posse.lab.pages.labels import shortened
 from posse.lab.pages.markup import Html, element
@@ -62,13 +63,10 @@ def plain(name: str, source: str) -> str:
 
 
 def named(name: str, source: str, link: str | None = None) -> Html:
-    """The name with its sign; a name in another script does not disturb what is around it."""
+    """The name with its sign."""
     sign = look(source).sign
-    shown = element("bdi", name)
-    if link:
-        shown = element("a", shown, href=link)
-    mark = element("sup", sign, title=MARKS[source], class_="sign") if sign else Html()
-    return element("span", Html(shown + mark), class_="algorithm", title=name)
+    mark = element("sup", sign, title=MARKS[source], class_="sign") if sign else ""
+    return markup.named(name, link, mark)
 
 
 def legend(used: Iterable[str]) -> Html:

@@ -17,7 +17,6 @@ from posse.lab.arena.data import (
 )
 from posse.lab.arena.page.instance import anchor
 from posse.lab.arena.page.marks import legend, look, named, plain
-from posse.lab.arena.page.words import listed
 from posse.lab.pages import charts
 from posse.lab.pages.charts import Dot, Line, Point
 from posse.lab.pages.document import Section, figure
@@ -26,6 +25,7 @@ from posse.lab.pages.heat import Field, heat_map
 from posse.lab.pages.markup import Html, element, isolated
 from posse.lab.pages.scales import scale_of
 from posse.lab.pages.tables import Cell, Content, table
+from posse.lab.pages.words import listed
 
 _WARMEST = 4.0  # the ratio (or its inverse) from which on the map's colour says no more
 

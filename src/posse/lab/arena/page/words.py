@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from posse.lab.arena.data import YOURS, ArenaReport, Standing
 from posse.lab.arena.page.marks import plain
 from posse.lab.pages.formats import counted, interval
-
-_MANY = 4  # names that a sentence holds
+from posse.lab.pages.words import listed
 
 
 def headline(report: ArenaReport) -> str:
@@ -56,13 +53,6 @@ def caution(report: ArenaReport) -> str:
         return ""
     form = f"{report.made.mode.capitalize()} form: {', and '.join(found)}."
     return f"{form} What else these runs cannot show stands below the ranks."
-
-
-def listed(names: Sequence[str]) -> str:
-    """Names as a sentence holds them: "a, b and c", or the first ones and how many more."""
-    if len(names) > _MANY:
-        return f"{', '.join(names[: _MANY - 1])} and {len(names) - _MANY + 1} more"
-    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)
 
 
 def _standing(standing: Standing, report: ArenaReport, ranked: int) -> str:

@@ -15,6 +15,7 @@ from posse.live.http.answers import Refusal
 from posse.live.http.guard import Receive, Send
 from posse.live.http.page.assets import HEADERS
 from posse.live.http.page.sections import PERIOD, Sections
+from posse.live.http.traffic import traffic_of
 from posse.live.node import Node
 
 MOST = 50  # viewers
@@ -29,6 +30,7 @@ class Watched:
     def __init__(self, sections: Sections) -> None:
         self.sections = sections
         self.viewers = 0
+        self.task: asyncio.Task[None] | None = None  # that looks
         self.beat = asyncio.Event()  # replaced at each
 
 
@@ -37,16 +39,11 @@ class Streams:
 
     def __init__(self, node: Node, pool: Executor) -> None:
         self._node, self._pool = node, pool
+        self._traffic = traffic_of(node)  # which counts them
         self._watched: dict[str, Watched] = {}
         self._sections: dict[str, tuple[Experiment, Sections]] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._end = asyncio.Event()
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    @property
-    def viewers(self) -> int:
-        """How many there are."""
-        return sum(each.viewers for each in self._watched.values())
 
     def sections(self, experiment: Experiment) -> Sections:
         """Those of an experiment, which a reload may replace under the same name."""
@@ -62,31 +59,35 @@ class Streams:
                 self._loop.call_soon_threadsafe(self._end.set)
 
     async def serve(self, experiment: Experiment, receive: Receive, send: Send) -> None:
-        """Stream to one viewer until it leaves, is too slow, or the agent stops."""
+        """Stream to one viewer until it leaves or is too slow, or the experiment or agent ends."""
         self._loop = asyncio.get_running_loop()
         if self._end.is_set():
             raise Refusal(503, "not ready", ENDING)
-        if self.viewers >= MOST:
+        if self._traffic.viewers >= MOST:
             raise Refusal(503, "too many viewers", CROWDED)
         watched = self._watch(experiment)
         watched.viewers += 1
+        self._traffic.viewers += 1
         left = asyncio.ensure_future(_until_gone(receive))
         try:
-            await self._stream(watched, left, send)
-        except TimeoutError:
-            pass  # too slow: the connection is closed, for the answer has no end
+            await self._stream(experiment, watched, left, send)
+        except TimeoutError:  # the connection is closed, for the answer has no end
+            self._traffic.refused.add("too slow")
         finally:
             watched.viewers -= 1
+            self._traffic.viewers -= 1
             left.cancel()
 
-    async def _stream(self, watched: Watched, left: asyncio.Future[None], send: Send) -> None:
+    async def _stream(
+        self, experiment: Experiment, watched: Watched, left: asyncio.Future[None], send: Send
+    ) -> None:
         kind = (b"content-type", b"text/event-stream; charset=utf-8")
         start = {"type": "http.response.start", "status": 200, "headers": [kind, *HEADERS]}
         await send(start)
         ended = asyncio.ensure_future(self._end.wait())
         seen = 0
         try:
-            while not (left.done() or ended.done()):
+            while self._runs(experiment) and not (left.done() or ended.done()):
                 beat = asyncio.ensure_future(watched.beat.wait())
                 if seen or watched.sections.version:
                     seen, change = watched.sections.since(seen)
@@ -100,15 +101,17 @@ class Streams:
         finally:
             ended.cancel()
 
+    def _runs(self, experiment: Experiment) -> bool:
+        """Whether it is one of the agent's still: a reload may have removed or replaced it."""
+        return self._node.experiments.get(experiment.name) is experiment
+
     def _watch(self, experiment: Experiment) -> Watched:
         watched = self._watched.get(experiment.name)
         sections = self.sections(experiment)
         if watched is None or watched.sections is not sections:
             watched = self._watched[experiment.name] = Watched(sections)
-        if not watched.viewers:
-            task = asyncio.ensure_future(self._beat(watched))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+        if watched.task is None or watched.task.done():
+            watched.task = asyncio.ensure_future(self._beat(watched))
         return watched
 
     async def _beat(self, watched: Watched) -> None:

@@ -1,5 +1,5 @@
 "use strict";
-// Draws each panel's regret curves from the embedded report.
+// Draws the curves of every chart of the embedded report, and reads their values to who points at them.
 (() => {
   const SVG = "http://www.w3.org/2000/svg";
   const STROKE = 2.2; // the width of a curve, as in the style sheet
@@ -25,7 +25,7 @@
   const digits = { minimumSignificantDigits: 4, maximumSignificantDigits: 4 };
   const FOUR = new Intl.NumberFormat("en", digits);
   const label = (value) => FEW.format(value).replace("-", "−");
-  const regret = (value) => {
+  const exact = (value) => {
     if (!known(value)) return "–";
     const format = value === 0 || Math.abs(value) >= 1000 ? WHOLE : FOUR;
     return format.format(value).replace("-", "−");
@@ -93,11 +93,11 @@
   };
 
   // The bound gives a slope only, so the line is hung on the lowest final regret.
-  const boundOf = (panel) => {
-    const ends = panel.curves.map((curve) => curve.mean.at(-1)).filter(known);
-    const times = [...new Set(panel.curves.flatMap((curve) => curve.times))].sort((a, b) => a - b);
-    if (!panel.lai_robbins || !ends.length) return null;
-    const { slope, text } = panel.lai_robbins;
+  const boundOf = (chart) => {
+    const ends = chart.curves.map((curve) => curve.mean.at(-1)).filter(known);
+    const times = [...new Set(chart.curves.flatMap((curve) => curve.times))].sort((a, b) => a - b);
+    if (!chart.bound || !ends.length) return null;
+    const { slope, text } = chart.bound;
     const level = Math.min(...ends) - slope * Math.log(times.at(-1));
     const mean = times.map((time) => (time > 0 ? slope * Math.log(time) + level : null));
     return { name: text, times, mean, class: "bound", dash: "7 5", bound: true };
@@ -106,15 +106,16 @@
   // The looks of the printed figures: dashes are in line widths, the colours have a class each.
   const lookOf = (report, i) => {
     const dash = report.dashes[i % report.dashes.length].map((length) => length * STROKE);
-    return { class: `curve c${i % report.colours.length}`, dash: dash.join(" ") || "none" };
+    return { class: `curve c${i % report.colours}`, dash: dash.join(" ") || "none" };
   };
 
-  const chart = (figure, panel, report) => {
-    const lines = panel.curves.map((curve, i) => ({ ...curve, ...lookOf(report, i) }));
-    const bound = boundOf(panel);
+  const draw = (figure, chart, report) => {
+    const lines = chart.curves.map((curve, i) => ({ ...curve, ...lookOf(report, i) }));
+    const bound = boundOf(chart);
     if (bound) lines.push(bound);
     const hidden = new Set();
-    const log = { time: false, regret: panel.log_regret };
+    const quantity = chart.quantity.split(" ")[0].toLowerCase(); // "regret" of "Regret per agent"
+    const log = { time: false, value: chart.log };
     let redrawn = 0; // the width of the last drawing
     let crosshair = null; // set by draw: moves the crosshair to a recorded time
     let pointed = null; // the index of the time under the crosshair
@@ -122,70 +123,70 @@
     const legend = element("div", { class: "legend", role: "group", "aria-label": "Curves" });
     lines.forEach((each) => {
       const button = element("button", { type: "button", "aria-pressed": "true" });
-      button.append(swatch(each), element("span", {}, each.name));
+      button.append(swatch(each), element("bdi", {}, each.name));
       button.addEventListener("click", () => {
         if (!hidden.delete(each)) hidden.add(each);
         button.setAttribute("aria-pressed", String(!hidden.has(each)));
-        draw();
+        redraw();
       });
       legend.append(button);
     });
     const options = element("div", { class: "options" });
-    for (const axis of ["time", "regret"]) {
-      const box = element("input", { type: "checkbox", name: `log-${axis}` });
+    for (const [axis, name] of [["time", "time"], ["value", quantity]]) {
+      const box = element("input", { type: "checkbox", name: `log-${name}` });
       box.autocomplete = "off"; // a reload starts with the axes that are drawn
       box.checked = log[axis];
       box.addEventListener("change", () => {
         log[axis] = box.checked;
-        draw();
+        redraw();
       });
-      options.append(element("label", {}, box, ` log ${axis}`));
+      options.append(element("label", {}, box, ` log ${name}`));
     }
     const plot = element("div", { class: "plot" });
     const tooltip = element("div", { class: "tooltip", role: "status", hidden: "" });
-    const names = panel.curves.map((curve) => curve.name).join(", ");
+    const names = chart.curves.map((curve) => `\u2068${curve.name}\u2069`).join(", ");
     const svg = shape(plot, "svg", { class: "chart", tabindex: "0", role: "img" });
-    svg.setAttribute("aria-label", `Regret per agent over time: ${names}. Arrow keys read values.`);
+    svg.setAttribute("aria-label", `${chart.quantity} over time: ${names}. Arrow keys read values.`);
     plot.append(tooltip);
     figure.append(options, plot, legend);
 
     const domain = (curves) => {
       const usable = (axis) => (value) => known(value) && (!log[axis] || value > 0);
       const times = curves.flatMap((each) => each.times).filter(usable("time"));
-      const means = curves.flatMap((each) => each.mean).filter(usable("regret"));
-      const tops = curves.flatMap((each) => each.high).filter(usable("regret"));
+      const means = curves.flatMap((each) => each.mean).filter(usable("value"));
+      const tops = curves.flatMap((each) => each.high).filter(usable("value"));
       const ends = (values, least) => {
         const low = values.reduce((a, b) => Math.min(a, b), least);
         const high = values.reduce((a, b) => Math.max(a, b), -Infinity);
         if (!values.length) return [1, 10];
         return low < high ? [low, high] : [low, low > 0 ? low * 10 : low + 1];
       };
-      const [bottom, top] = ends([...means, ...tops], log.regret ? Infinity : 0);
+      const [bottom, top] = ends([...means, ...tops], log.value ? Infinity : 0);
       // Four decades show enough: the first rounds would press everything else to the top.
-      return [ends(times, log.time ? Infinity : 0), [log.regret ? Math.max(bottom, top / 1e4) : bottom, top]];
+      return [ends(times, log.time ? Infinity : 0), [log.value ? Math.max(bottom, top / 1e4) : bottom, top]];
     };
 
-    const draw = () => {
+    const redraw = () => {
       const width = plot.clientWidth;
       const height = Math.round(Math.min(440, Math.max(270, width * 0.5)));
       redrawn = width;
       const shown = lines.filter((each) => !hidden.has(each));
       const curves = shown.filter((each) => !each.bound);
-      const [[start, end], [low, top]] = domain(curves.length ? curves : panel.curves);
-      const yTicks = (log.regret ? logTicks : linearTicks)(low, top, height / 50);
+      const [[start, end], [low, top]] = domain(curves.length ? curves : chart.curves);
+      const yTicks = (log.value ? logTicks : linearTicks)(low, top, height / 50);
       const step = yTicks.length > 1 ? yTicks.at(-1) - yTicks.at(-2) : 0;
-      const high = log.regret ? top * 1.1 : Math.max(top, Math.ceil(top / step - 1e-9) * step || 0);
-      if (!log.regret && high > yTicks.at(-1) + step / 2) yTicks.push(high);
+      const high = log.value ? top * 1.1 : Math.max(top, Math.ceil(top / step - 1e-9) * step || 0);
+      if (!log.value && high > yTicks.at(-1) + step / 2) yTicks.push(high);
       const left = 14 + 7.2 * Math.max(...yTicks.map((tick) => label(tick).length));
       const right = width - Math.max(10, 3.8 * label(end).length); // half of the last label
       const [ceiling, ground] = [30, height - 44];
       const x = scale(start, end, left, right, log.time);
-      const y = scale(low, high, ground, ceiling, log.regret);
-      const floor = log.regret ? low : -Infinity;
+      const y = scale(low, high, ground, ceiling, log.value);
+      const floor = log.value ? low : -Infinity;
 
       svg.replaceChildren();
       svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
-      const clip = shape(shape(svg, "defs", {}), "clipPath", { id: `clip-${panel.id}` });
+      const clip = shape(shape(svg, "defs", {}), "clipPath", { id: `clip-${chart.id}` });
       const area = { x: left, y: ceiling, width: right - left, height: ground - ceiling };
       shape(clip, "rect", { ...area, y: ceiling - 3, height: area.height + 5 });
       for (const tick of yTicks) {
@@ -200,11 +201,11 @@
       }
       shape(svg, "path", { class: "axis", d: `M${left} ${ground}H${right}` });
       const scaled = (axis) => (log[axis] ? ", logarithmic" : "");
-      shape(svg, "text", { class: "name", x: 4, y: 14 }, `Regret per agent${scaled("regret")}`);
+      shape(svg, "text", { class: "name", x: 4, y: 14 }, `${chart.quantity}${scaled("value")}`);
       const foot = { class: "name", x: right, y: height - 6, "text-anchor": "end" };
       shape(svg, "text", foot, `Round t${scaled("time")}`);
 
-      const drawing = shape(svg, "g", { "clip-path": `url(#clip-${CSS.escape(panel.id)})` });
+      const drawing = shape(svg, "g", { "clip-path": `url(#clip-${CSS.escape(chart.id)})` });
       for (const each of curves) {
         const look = { class: each.class.replace("curve", "band"), d: band(each, x, y, floor) };
         shape(drawing, "path", look);
@@ -248,9 +249,9 @@
             const dot = { class: each.class.replace("curve", "dot"), r: 3.5 };
             shape(layer, "circle", { ...dot, cx: x(time), cy: y(mean) });
           }
-          const range = known(low) && known(high) ? `${regret(low)} to ${regret(high)}` : "";
-          const cells = [swatch(each), each.name + other, regret(mean), range];
-          table.insertRow().append(...cells.map((cell) => element("td", {}, cell)));
+          const range = known(low) && known(high) ? `${exact(low)} to ${exact(high)}` : "";
+          const cells = [[swatch(each)], [element("bdi", {}, each.name), other], [exact(mean)], [range]];
+          table.insertRow().append(...cells.map((cell) => element("td", {}, ...cell)));
         }
         tooltip.replaceChildren(element("strong", {}, `Round ${label(time)}`), table);
         tooltip.hidden = false;
@@ -278,20 +279,21 @@
     document.addEventListener("pointerdown", (event) => svg.contains(event.target) || leave());
     svg.addEventListener("blur", leave);
     svg.addEventListener("keydown", (event) => {
-      const step = { ArrowLeft: -1, ArrowRight: 1, PageUp: 20, PageDown: -20 }[event.key];
+      const steps = { ArrowLeft: -1, ArrowRight: 1, PageUp: 20, PageDown: -20, Home: -Infinity, End: Infinity };
+      const step = steps[event.key];
       if (event.key === "Escape") leave();
       if (step === undefined) return;
       event.preventDefault();
       crosshair({ step });
     });
-    draw();
+    redraw();
     new ResizeObserver(() => {
-      if (plot.clientWidth !== redrawn) requestAnimationFrame(draw);
+      if (plot.clientWidth !== redrawn) requestAnimationFrame(redraw);
     }).observe(plot);
   };
 
   const report = JSON.parse(document.getElementById("report").textContent);
   document
-    .querySelectorAll("figure[data-panel]")
-    .forEach((figure, i) => chart(figure, report.panels[i], report));
+    .querySelectorAll("figure[data-chart]")
+    .forEach((figure, i) => draw(figure, report.charts[i], report));
 })();

@@ -1,0 +1,3 @@
+"""A browser that watches."""
+
+from .watching import watch as watch

@@ -1,0 +1,65 @@
+"""What is gone is marked: a neighbour that is killed, and the agent of the page itself."""
+
+import time
+
+import pytest
+
+from posse.live.http import serve
+from posse.live.swarm import agent_settings, in_processes
+
+from .watching import one, world
+
+TICK = 0.5  # seconds
+
+
+@pytest.fixture
+def two(tmp_path):
+    """Two agents in processes of their own, joined by zenoh over TLS."""
+    settings = agent_settings(2, ["red", "green"], "origins", TICK)
+    sites = in_processes(tmp_path, [(0, 1)], settings)
+    for site in sites:
+        site.start()
+    yield sites
+    for site in sites:
+        site.stop()
+
+
+def test_a_killed_neighbour_is_marked_within_three_seconds_and_two_ticks(two, watch):
+    here, there = two
+    here.wait()
+    page = watch(here.url)
+    node = f'.net [data-agent="{there.name}"]'
+    page.wait(f"document.querySelector('{node}:not(.lost)')")
+    page.shows("#lead p", "All 2 agents are in touch.")
+    page.shows(f'.agents tr[data-key="{there.name}"]', "ago")  # there were news of it
+    there.kill()
+    killed = time.monotonic()
+    page.wait(f"document.querySelector('{node}.lost')")
+    took = time.monotonic() - killed
+    page.shows("h1", f"1 of 2 agents in touch: {there.name} was last heard")
+    page.shows(f'.agents tr[data-key="{there.name}"]', "not there")
+    page.wait("document.querySelector('.net .wire.down')")
+    assert took < 3 + 2 * TICK
+
+
+def test_a_page_without_news_says_so_and_comes_back_by_itself(tmp_path, watch):
+    with world(tmp_path, berlin=one("berlin"), paris=one("paris")) as made:
+        made.tick(2)
+        server = serve(made.nodes["berlin"], "127.0.0.1:0")
+        page = watch(server.url)
+        page.is_drawn()
+        page.shows("#alive", "live")
+        assert not page.is_stale
+        page.allowed.append("net::ERR_")
+        stopped = time.monotonic()
+        server.stop()
+        page.wait("document.body.classList.contains('is-stale')")
+        assert 2.5 < time.monotonic() - stopped < 4.5
+        page.shows("#notice", "No news from this agent for 3", "What you see is from")
+        assert page.run("getComputedStyle(document.querySelector('main')).filter") == "grayscale(1)"
+        assert page.text("#alive").startswith("no news for 3 s")
+        made.visit("berlin", "default", 3)
+        with serve(made.nodes["berlin"], server.url.removeprefix("http://")):
+            page.wait("!document.body.classList.contains('is-stale')")
+            page.shows("#counted", "3")
+            assert page.texts("#notice > *") == []
