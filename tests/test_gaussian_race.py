@@ -1,4 +1,4 @@
-"""The race of Gaussian beliefs at many contexts: against the fine rule, and where arms are known."""
+"""The race of Gaussian beliefs at many contexts: against the fine rule, and of known arms."""
 
 import numpy as np
 import pytest

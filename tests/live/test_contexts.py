@@ -145,11 +145,11 @@ def test_a_bad_context_is_refused_in_a_sentence(context, words):
         with pytest.raises(ValueError, match=words):
             ask(None, context)
     assert agent.exchange.own() == before
-    with pytest.raises(ValueError, match="^context is not known here"):
+    with pytest.raises(ValueError, match=r"^context is not known here"):
         Agent(ARMS, families.Bernoulli()).pull(None, DE)
-    with pytest.raises(ValueError, match="^context is not known here"):
+    with pytest.raises(ValueError, match=r"^context is not known here"):
         Agent(ARMS, families.Bernoulli()).arms(context=DE)
-    with pytest.raises(ValueError, match="^context: 'contry' is unknown: did you mean 'country'"):
+    with pytest.raises(ValueError, match=r"^context: 'contry' is unknown: did you mean 'country'"):
         agent.arms(context={"contry": "de"})
     with pytest.raises(ValueError, match=r"^context\.country must be text"):
         agent.arms(context={"country": 3})
@@ -281,7 +281,7 @@ def test_what_does_not_go_with_contexts_is_refused_in_a_sentence(options, words)
 def test_as_many_arms_as_fit_into_a_message():
     """Of 64 columns four arms do, and no further one is taken in later."""
     agent = shop(context={f"f{n}": (0, 1) for n in range(63)}, arms=list("abcd"))
-    with pytest.raises(ValueError, match="^context has 64 columns and there are 5 arms"):
+    with pytest.raises(ValueError, match=r"^context has 64 columns and there are 5 arms"):
         agent.set_arms(list("abcde"))
     agent.learn("d", 1.0, x=agent.example.x)
     agents = {"a": agent, "b": shop(context=agent.context, arms=list("abcd"))}

@@ -1,5 +1,7 @@
 """Decisions at contexts under any faults: exact, and every Gram matrix that is held is one."""
 
+from itertools import pairwise
+
 import numpy as np
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
@@ -55,7 +57,7 @@ class ContextOrigins(LateOrigins):
     def check(self):
         world = self.world
         names = list(world.agents)
-        for one, other in zip(names, names[1:], strict=False):
+        for one, other in pairwise(names):
             world.link(one, other)
         self.settle_all()
         one, *others = [agent.evidence() for agent in world.agents.values()]

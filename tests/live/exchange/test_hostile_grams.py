@@ -1,4 +1,4 @@
-"""What a liar cannot do where visitors differ: matrices that are none, and numbers that are huge."""
+"""What a liar cannot do where visitors differ: matrices that are none, numbers too large."""
 
 import numpy as np
 import pytest
