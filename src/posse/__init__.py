@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from posse.algorithms import Tree as Tree
     from posse.algorithms import UCBNetwork as UCBNetwork
     from posse.bandits import Bandit as Bandit
+    from posse.bandits import ContextualBandit as ContextualBandit
+    from posse.bandits import NormalWeights as NormalWeights
     from posse.calibration import calibrated as calibrated
     from posse.contexts import Contexts as Contexts
     from posse.lab import Comparison as Comparison
@@ -88,6 +90,7 @@ _ORIGIN = {
     "Comparison": "posse.lab",
     "ComEx": "posse.algorithms",
     "Contexts": "posse.contexts",
+    "ContextualBandit": "posse.bandits",
     "CoopSE": "posse.algorithms",
     "CoopUCB": "posse.algorithms",
     "CoopUCB2": "posse.algorithms",
@@ -104,6 +107,7 @@ _ORIGIN = {
     "GosInE": "posse.algorithms",
     "Greedy": "posse.policies",
     "Isolated": "posse.algorithms",
+    "NormalWeights": "posse.bandits",
     "PartialPooling": "posse.algorithms",
     "RandUCB": "posse.policies",
     "Result": "posse.lab",

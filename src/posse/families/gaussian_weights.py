@@ -90,16 +90,18 @@ class GaussianWeights:
         shift = np.array(belief[:d])
         precision = np.zeros((d, d, *belief.shape[1:]))  # above the diagonal and on it
         precision[rows, columns] = belief[d:]
-        for j in range(d - 1):
-            row = precision[j, j + 1 :]
-            factor = row / precision[j, j]
+        mean, variance = np.zeros(shape), np.zeros(shape)
+        for j in range(d):
+            pivot, row = precision[j, j], precision[j, j + 1 :]
+            scaled = x[j] / pivot
+            mean += scaled * shift[j]
+            variance += scaled * x[j]
+            factor = row / pivot
             precision[j + 1 :, j + 1 :] -= factor[:, None] * row
             shift[j + 1 :] -= factor * shift[j]
             x[j + 1 :] -= factor * x[j]
-        pivots = precision[range(d), range(d)]
-        scaled = x / pivots
-        variance = np.maximum((scaled * x).sum(axis=0), LEAST_VARIANCE)
-        return np.stack([(scaled * shift).sum(axis=0) / variance, 1.0 / variance])
+        np.maximum(variance, LEAST_VARIANCE, out=variance)
+        return np.stack([mean / variance, 1.0 / variance])
 
     def equations(self, contexts: FloatArray, weight: FloatArray, target: FloatArray) -> FloatArray:
         """(x target, weight x x'), the coordinates of observations.

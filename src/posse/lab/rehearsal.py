@@ -9,7 +9,7 @@ import numpy as np
 
 from posse.algorithms import ALGORITHMS
 from posse.bandits import DELAYS, DRIFTS
-from posse.families import FAMILIES, Grid
+from posse.families import CONTEXTUAL, FAMILIES, Grid
 from posse.lab import reference
 from posse.lab.blocks import Simulation
 from posse.networks.dynamics import is_own
@@ -52,4 +52,5 @@ def _has_own_parts(simulation: Simulation) -> bool:
 
 
 def _is_our_family(family: Any) -> bool:
-    return type(family) in FAMILIES.values() and not isinstance(family, Grid)  # of functions
+    ours = (*FAMILIES.values(), *CONTEXTUAL.values())
+    return type(family) in ours and not isinstance(family, Grid)  # of functions
