@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, TypeVar
 
+from posse import algorithms
 from posse.algorithms import ALGORITHMS, Algorithm
 from posse.bandits import (
     CONTEXTS,
@@ -96,7 +97,7 @@ _DECODER = Decoder(
         ContextualFamily: partial(_entry, CONTEXTUAL),
         Model | None: partial(_entry, FAMILIES | CONTEXTUAL),
         Policy: partial(_entry, POLICIES),
-        Algorithm: partial(_entry, ALGORITHMS),
+        Algorithm: partial(_entry, ALGORITHMS | algorithms.CONTEXTUAL),
         Network: _network,
         Bandit: _bandit,
         AnyBandit: _bandit,

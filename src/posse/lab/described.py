@@ -47,7 +47,7 @@ def bandit(value: AnyBandit) -> dict[str, Any]:
 
 def _contextual(value: ContextualBandit) -> dict[str, Any]:
     data: dict[str, Any] = to_data(value)
-    family = None if not_rerunnable(data) else _rebuilt(ContextualFamily, data["family"])
+    family = None if not_rerunnable(data["family"]) else _rebuilt(ContextualFamily, data["family"])
     if family is None or not _same(family.with_features(value.family.features), value.family):
         data["family"] = repr_only(value.family)
     for name in ("contexts", "theta", "delay"):

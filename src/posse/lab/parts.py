@@ -13,7 +13,14 @@ from typing import Any
 import numpy as np
 
 from posse import checks, policies
-from posse.algorithms import ALGORITHMS, Centralized, Decentralized, Flooding, PartialPooling
+from posse.algorithms import (
+    ALGORITHMS,
+    CONTEXTUAL,
+    Centralized,
+    Decentralized,
+    Flooding,
+    PartialPooling,
+)
 from posse.algorithms.bayesian import BayesianAlgorithm
 from posse.algorithms.timed import Timed
 from posse.bandits import AnyBandit, ContextualBandit, UniformMeans
@@ -78,6 +85,11 @@ def check_algorithm(label: str, algorithm: Any, bandit: AnyBandit, keep: tuple[s
         "posse.Decentralized(posse.ThompsonSampling())",
     )
     own = getattr(algorithm, "family", None)
+    if type(algorithm) in CONTEXTUAL.values() and not isinstance(bandit, ContextualBandit):
+        raise ValueError(
+            f"{label} is {type(algorithm).__name__}, which needs contexts: give a "
+            "posse.ContextualBandit"
+        )
     if own is not None and is_contextual(own) and not isinstance(bandit, ContextualBandit):
         raise ValueError(
             f"the family of {label} is {name_of(own)!r}, which needs contexts: give a "
@@ -107,9 +119,8 @@ def check_algorithm(label: str, algorithm: Any, bandit: AnyBandit, keep: tuple[s
             f"keep: {label} does not say how many numbers it sends: give "
             f"{type(algorithm).__name__} a method numbers_sent(state, t, links)"
         )
-    without = type(algorithm) in ALGORITHMS.values() and not isinstance(
-        algorithm, BayesianAlgorithm
-    )
+    ours = type(algorithm) in (*ALGORITHMS.values(), *CONTEXTUAL.values())
+    without = ours and not isinstance(algorithm, BayesianAlgorithm)
     if "signs" in keep and not isinstance(algorithm, Decentralized):
         raise ValueError(
             f"keep: {label} is {type(algorithm).__name__}, and signs are kept of Decentralized "

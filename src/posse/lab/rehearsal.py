@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from posse import algorithms
 from posse.algorithms import ALGORITHMS
 from posse.bandits import DELAYS, DRIFTS
 from posse.families import CONTEXTUAL, FAMILIES, Grid
@@ -42,7 +43,7 @@ def _has_own_parts(simulation: Simulation) -> bool:
     s = simulation
     policy: Any = getattr(s.algorithm, "policy", None)
     ours = (
-        type(s.algorithm) in ALGORITHMS.values()
+        type(s.algorithm) in (*ALGORITHMS.values(), *algorithms.CONTEXTUAL.values())
         and (policy is None or type(policy) in POLICIES.values())
         and all(_is_our_family(family) for family in (s.bandit.family, s.model))
     )

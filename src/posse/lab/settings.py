@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 import posse
+from posse import algorithms
 from posse.algorithms import ALGORITHMS
 from posse.bandits import (
     CONTEXTS,
@@ -32,7 +33,7 @@ from posse.networks import Network
 from posse.policies import POLICIES
 
 REGISTRIES: tuple[dict[str, Any], ...] = (
-    *(FAMILIES, CONTEXTUAL, POLICIES, ALGORITHMS),
+    *(FAMILIES, CONTEXTUAL, POLICIES, ALGORITHMS, algorithms.CONTEXTUAL),
     *(MEANS, DRIFTS, DELAYS, WEIGHTS, CONTEXTS),
 )
 
