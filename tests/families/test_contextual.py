@@ -230,10 +230,10 @@ def test_a_logistic_reward_has_the_slope_and_curvature_of_its_likelihood_where_i
 def test_logistic_beliefs_are_those_of_a_slow_plain_filter():
     """One agent, one arm at a time, matrices and the exponential function."""
     generator = np.random.default_rng(5)
-    family = Logistic(rate=0.1, prior_sd=0.8, features=3)
+    family = Logistic(rate=0.1, prior_sd=0.8, intercept_sd=0.4, features=3)
     belief = beliefs.prior(family, 1, 2)
     mean = [np.array([math.log(1 / 9), 0, 0])] * 2
-    covariance = [np.eye(3) * 0.8**2] * 2
+    covariance = [np.diag([0.4**2, 0.8**2, 0.8**2])] * 2
     for _ in range(300):
         arm, x = int(generator.integers(2)), contexts_of(generator, (), 3)
         reward = float(generator.random() < 0.3)

@@ -69,7 +69,8 @@ def _checked(algorithm: Any, arms: Any, problem: Problem) -> NDArray[np.intp]:
 def blocks(simulation: Simulation, runs: range) -> list[range]:
     """The runs in blocks small enough for the cache, so memory does not grow with runs."""
     n_coordinates = coordinates_of(simulation.model)
-    per_run = simulation.network.n_agents * simulation.bandit.n_arms * -(-n_coordinates // 2)
+    pair = 4 if simulation.reads_contexts else 2  # elimination likes its rows long
+    per_run = simulation.network.n_agents * simulation.bandit.n_arms * -(-n_coordinates // pair)
     size = max(1, _BLOCK_ELEMENTS // per_run)
     return in_parts(runs, size)
 
