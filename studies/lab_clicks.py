@@ -136,9 +136,16 @@ def rows_of(effects):
         "logistic, fixed anchor": posse.Centralized(TS, family=FixedAnchor(**logistic)),
         "**logistic**": posse.Centralized(TS),
         "logistic, all visits anew (Laplace)": Laplace(TS),
+        "logistic, prior_sd = 0.25": posse.Centralized(TS, family=other(0.25)),
+        "logistic, prior_sd = 2": posse.Centralized(TS, family=other(2.0)),
         "logistic, dec-TS on a cycle": posse.Decentralized(TS),
         "logistic, isolated": posse.Isolated(TS),
     }
+
+
+def other(prior_sd):
+    """A prior too narrow, or too wide."""
+    return Logistic(rate=RATE, prior_sd=prior_sd, intercept_sd=0.5)
 
 
 # Regret at T and its standard error in an independent sketch of 8 to 20 runs.
