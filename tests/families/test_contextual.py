@@ -5,6 +5,7 @@ Statistical tests have fixed seeds; correct code fails one with probability belo
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import re
 
@@ -154,7 +155,7 @@ def test_updates_and_merges_are_those_of_densities_of_theta(doubly_stochastic, s
 @pytest.mark.parametrize("shared", [False, True])
 def test_a_belief_at_a_context_is_that_of_matrices(family, d, shared):
     generator = np.random.default_rng(d)
-    family = type(family)(**(vars(family) | {"features": d, "shared": shared}))
+    family = dataclasses.replace(family, features=d, shared=shared)
     belief = learnt(family, generator, (3, 2, 4))
     x = contexts_of(generator, (3, 2, 4) if shared else (3, 2), d)
     at = family.at(belief, x)
@@ -351,6 +352,14 @@ def test_contextual_families_are_told_from_plain_ones():
         (lambda: Linear(shared=1), "shared must be True or False, got 1"),
         (lambda: Linear().prior(), "features must be the number of columns of the contexts"),
         (lambda: Linear(features=3).with_features(4), "features is 3 in Linear, but contexts have"),
+        (
+            lambda: posse.summarise(Linear(features=1), np.ones((2, 3))),
+            "a belief of family 'linear' is summarised at a context: summarise(family.at_mean",
+        ),
+        (
+            lambda: posse.verdict(Linear(features=1), np.ones((2, 3))),
+            "with contexts there is a best arm for each: see expected_loss",
+        ),
         (lambda: LogitNormal().statistic(np.array(1.0)), "LogitNormal is what a logistic belief"),
         (
             lambda: Logistic(rate=0.1, features=1).statistic(np.array(1.0), np.ones(1)),

@@ -502,3 +502,26 @@ def test_a_belief_of_one_theta_is_one_for_all_arms():
     kept = result.beliefs
     np.testing.assert_array_equal(kept, np.broadcast_to(kept[..., :1], kept.shape))
     assert beliefs.prior(SHARED.family, 1, 1).shape == (9, 1, 1)
+
+
+def test_drawn_weights_have_the_moments_they_were_asked_for():
+    weights = posse.NormalWeights(2, sd=0.5, intercept=-3.0, intercept_sd=0.2)
+    drawn = np.stack([weights(np.random.default_rng(seed), (2, 3)) for seed in range(4000)])
+    np.testing.assert_allclose(drawn.mean(axis=(0, 1)), [-3.0, 0, 0], atol=0.04)
+    np.testing.assert_allclose(drawn.std(axis=(0, 1)), [0.2, 0.5, 0.5], rtol=0.05)
+    same = posse.NormalWeights(2, sd=0.5)(np.random.default_rng(0), (2, 3))
+    np.testing.assert_array_equal(same, 0.5 * np.random.default_rng(0).standard_normal((2, 3)))
+
+
+def test_an_own_family_is_shown_but_not_rerun_where_no_file_can_name_it():
+    @dataclasses.dataclass(frozen=True, kw_only=True)
+    class Own(Linear):
+        pass
+
+    bandit = dataclasses.replace(BANDIT, family=Own(prior_sd=0.3))
+    with pytest.warns(UserWarning, match="can be saved but not rerun"):
+        result = posse.simulate(bandit, CYCLE, WHO["isolated"], **short)
+    plain = posse.simulate(BANDIT, CYCLE, WHO["isolated"], **short)
+    np.testing.assert_array_equal(result.regret, plain.regret)
+    with pytest.raises(ValueError, match=r"bandit\.family cannot be rerun"):
+        posse.experiment_of(result)
