@@ -80,16 +80,13 @@ def _outcome(arena: Arena, instance: Instance) -> _Outcome:
 def _score(name: str, result: Result, reference: FloatArray) -> Score:
     """A score before any comparison with others but the reference."""
     regret = result.regret[:, -1]
-    mean, error, low, high = (_known(float(each)) for each in mean_interval(regret))
+    mean, error, low, high = (_known(float(each)) for each in stats.mean_interval(regret))
     if "agents" in result.kept:  # with contexts
         of_agents, wrong = result.agent_regret[:, :, -1], None
     else:
         gaps = result.means.max(axis=1, keepdims=True) - result.means  # (R, K)
-        of_agents = np.einsum("rnk,rk->rn", result.pulls, gaps)
-        leader = result.pulls.sum(axis=1).argmax(axis=1)  # the arm played most, run by run
-        wrong = float((gaps[np.arange(result.runs), leader] > 0).mean())
-    mean, error, low, high = (_known(float(each)) for each in stats.mean_interval(regret))
-    gaps = result.means.max(axis=1, keepdims=True) - result.means  # (R, K)
+        of_agents = stats.of_agents(result.pulls, gaps)
+        wrong = stats.wrong_leader(result.pulls, gaps)
     sent = result.numbers_sent[:, -1].mean() / result.horizon if "messages" in result.kept else None
     is_reference = name == REFERENCE
     difference, p = stats.paired(regret, reference)
@@ -109,14 +106,10 @@ def _score(name: str, result: Result, reference: FloatArray) -> Score:
         adjusted_p=None,
         verdict=data.REFERENCE if is_reference else data.UNDECIDED,
         ratio=float(regret.mean()) / base if base > 0 else None,
-        percentile_95=st.percentile(regret, 95),
-        percentile_99=st.percentile(regret, 99),
-        worst_agent=float(of_agents.max(axis=1).mean()),
-        wrong_share=wrong,
         percentile_95=stats.percentile(regret, 95),
         percentile_99=stats.percentile(regret, 99),
-        worst_agent=float(stats.of_agents(result.pulls, gaps).max(axis=1).mean()),
-        wrong_share=stats.wrong_leader(result.pulls, gaps),
+        worst_agent=float(of_agents.max(axis=1).mean()),
+        wrong_share=wrong,
         numbers_sent=None if sent is None else float(sent),
         rank=None,
         on_front=False,
