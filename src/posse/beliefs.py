@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from posse.families.family import Model, is_contextual, name_of
+from posse.families.family import Model, is_contextual, name_of, plain
 from posse.randomness import FloatArray
 
 
@@ -37,10 +37,13 @@ def observe(
     family: Model,
     learning_rate: float,
     contexts: FloatArray | None = None,  # (..., d) or (..., K, d)
+    acted_on: FloatArray | None = None,  # (D, ..., K)
 ) -> FloatArray:
     """The tempered posterior of the arms played (eq. `posterior_update`), as a new belief.
 
     contexts: where each arm was played, for a family such as `posse.families.Linear`.
+    acted_on: the belief from which they were chosen, if it is another than the one to update;
+              where rewards are linearised (`posse.families.Logistic`) it says around what.
 
     >>> family = posse.families.Bernoulli()
     >>> belief = beliefs.prior(family, n_agents=2, n_arms=2)
@@ -49,12 +52,12 @@ def observe(
     """
     arms, rewards = np.asarray(arms), np.asarray(rewards, dtype=float)
     _check_observation(arms, rewards, family, belief.shape, contexts)
-    evidence = learning_rate * statistic(belief, arms, rewards, family, contexts)  # (D, ...)
+    read = belief if acted_on is None else acted_on
+    evidence = learning_rate * statistic(read, arms, rewards, family, contexts)  # (D, ...)
     n_coordinates, n_arms = belief.shape[0], belief.shape[-1]
-    arms = arms if n_arms > 1 else np.zeros_like(arms)  # one theta may serve all arms
     updated = belief.copy()
     cells = updated.reshape(n_coordinates, -1)  # a view: (D, agents * K)
-    played = np.arange(0, cells.shape[1], n_arms) + np.ravel(arms)
+    played = np.arange(0, cells.shape[1], n_arms) + np.ravel(places(belief, arms))
     for row, added in zip(cells, evidence.reshape(n_coordinates, -1), strict=True):
         row[played] += added  # row by row: twice as fast as all at once
     return updated
@@ -69,20 +72,19 @@ def statistic(
 ) -> FloatArray:
     """What the rewards add to the belief about the arms played, at learning rate 1: (D, ...)."""
     if not is_contextual(family):
-        plain: Any = family
-        return np.asarray(plain.statistic(rewards))
+        return plain(family).statistic(rewards)
     x = np.asarray(contexts, dtype=float)
     if x.ndim == belief.ndim:  # features of arms
         x = np.take_along_axis(x, arms[..., None, None], axis=-2)[..., 0, :]
     if not family.anchored:
         return family.statistic(rewards, x)
-    played = belief if belief.shape[-1] == 1 else _of_arms(belief, arms)  # (D, ..., 1)
+    played = np.take_along_axis(belief, places(belief, arms)[None, ..., None], axis=-1)
     return family.statistic(rewards, x, family.at(played, x)[..., 0])
 
 
-def _of_arms(belief: FloatArray, arms: NDArray[np.integer]) -> FloatArray:
-    """The beliefs about the arms played: (D, ..., K), (...) -> (D, ..., 1)."""
-    return np.take_along_axis(belief, arms[None, ..., None], axis=-1)
+def places(belief: FloatArray, arms: NDArray[np.integer]) -> NDArray[np.integer]:
+    """Where the belief about each arm is: at its number, or at 0 where one theta serves all."""
+    return arms if belief.shape[-1] > 1 else np.zeros_like(arms)
 
 
 def _check_observation(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any, ClassVar, NamedTuple, Protocol, TypeGuard
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeGuard, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -157,6 +157,14 @@ Model = Family | ContextualFamily
 def is_contextual(family: Any) -> TypeGuard[ContextualFamily]:
     """Whether a family's beliefs are to be read at contexts."""
     return hasattr(family, "at_mean")
+
+
+def plain(family: Model) -> Family:
+    """The family, refused if its beliefs are to be read at contexts."""
+    if is_contextual(family):
+        raise ValueError(f"family {family.name!r} needs contexts, which are not known here")
+    without: Any = family
+    return cast(Family, without)
 
 
 def check_family(who: str, family: Any, methods: Iterable[str], ranges: Iterable[str] = ()) -> None:

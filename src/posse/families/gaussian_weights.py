@@ -30,11 +30,14 @@ class GaussianWeights:
     """
 
     prior_sd: float = 1.0
+    intercept_sd: float | None = None  # of the first weight; None: prior_sd
     features: int = 0  # 0: as many as the contexts have, which a bandit or an agent fills in
     shared: bool = False  # one theta for all arms, which differ by their features
 
     def __post_init__(self) -> None:
         checks.number("prior_sd", self.prior_sd, at_least=1e-30, at_most=1e30)
+        if self.intercept_sd is not None:
+            checks.number("intercept_sd", self.intercept_sd, at_least=1e-30, at_most=1e30)
         features = checks.whole("features", self.features, at_least=0, at_most=10_000)
         object.__setattr__(self, "features", features)
         if not isinstance(self.shared, bool):
@@ -60,16 +63,18 @@ class GaussianWeights:
         return rows, columns
 
     def prior(self) -> FloatArray:
-        """N((prior_mean, 0, ..., 0), prior_sd^2 I) of the weights: (D,)."""
+        """Independent normal weights, all but the first around 0: (D,)."""
         if not self.features:
             raise ValueError(
                 f"features must be the number of columns of the contexts: "
                 f"{type(self).__name__}(...).with_features(contexts.n_features)"
             )
         rows, columns = self._upper
+        sds = np.full(self.features, float(self.prior_sd))
+        sds[0] = self.prior_sd if self.intercept_sd is None else self.intercept_sd
         shift = np.zeros(self.features)
-        shift[0] = self._intercept
-        return np.concatenate([shift, np.where(rows == columns, 1.0, 0.0)]) / self.prior_sd**2
+        shift[0] = self._intercept / sds[0] ** 2
+        return np.concatenate([shift, np.where(rows == columns, 1.0 / sds[rows] ** 2, 0.0)])
 
     def at(self, belief: FloatArray, contexts: FloatArray) -> FloatArray:
         """Shift and precision of x'theta: (D, ..., K), (..., d) or (..., K, d) -> (2, ..., K).
@@ -84,22 +89,25 @@ class GaussianWeights:
         if d == 1:  # the plain family, to the bit where the one feature is 1
             square = np.maximum(x[0] * x[0], LEAST_VARIANCE)
             return np.stack(np.broadcast_arrays(belief[0] * x[0] / square, belief[1] / square))
-        rows, columns = self._upper
         shape = np.broadcast_shapes(x.shape[1:], belief.shape[1:])
-        x = np.array(np.broadcast_to(x, (d, *shape)))
+        x = np.array(np.broadcast_to(x, (d, *shape)), order="C")
+        if belief.shape[1:] == shape:  # one long axis is faster than several
+            belief, x = belief.reshape(len(belief), -1), x.reshape(d, -1)
         shift = np.array(belief[:d])
         precision = np.zeros((d, d, *belief.shape[1:]))  # above the diagonal and on it
-        precision[rows, columns] = belief[d:]
-        for j in range(d - 1):
-            row = precision[j, j + 1 :]
-            factor = row / precision[j, j]
+        precision[self._upper] = belief[d:]
+        mean, variance = np.zeros(x.shape[1:]), np.zeros(x.shape[1:])
+        for j in range(d):
+            pivot, row = precision[j, j], precision[j, j + 1 :]
+            scaled = x[j] / pivot
+            mean += scaled * shift[j]
+            variance += scaled * x[j]
+            factor = row / pivot
             precision[j + 1 :, j + 1 :] -= factor[:, None] * row
             shift[j + 1 :] -= factor * shift[j]
             x[j + 1 :] -= factor * x[j]
-        pivots = precision[range(d), range(d)]
-        scaled = x / pivots
-        variance = np.maximum((scaled * x).sum(axis=0), LEAST_VARIANCE)
-        return np.stack([(scaled * shift).sum(axis=0) / variance, 1.0 / variance])
+        np.maximum(variance, LEAST_VARIANCE, out=variance)
+        return np.stack([mean / variance, 1.0 / variance]).reshape(2, *shape)
 
     def equations(self, contexts: FloatArray, weight: FloatArray, target: FloatArray) -> FloatArray:
         """(x target, weight x x'), the coordinates of observations.

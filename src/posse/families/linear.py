@@ -19,11 +19,12 @@ from posse.randomness import FloatArray
 class Linear(GaussianWeights):
     """N(x'theta_k, sigma^2) rewards of arm k at context x; prior N(0, prior_sd^2) of each weight.
 
-    sigma:      of a reward around x'theta
-    prior_mean: of the first weight, the intercept's
-    prior_sd:   of every weight
-    features:   how many; 0 leaves it to the contexts of a bandit or an agent
-    shared:     one theta for all arms, whose features differ: contexts (..., K, d)
+    sigma:        of a reward around x'theta
+    prior_mean:   of the first weight, the intercept's
+    prior_sd:     of every weight
+    intercept_sd: of the first weight; None: prior_sd
+    features:     how many; 0 leaves it to the contexts of a bandit or an agent
+    shared:       one theta for all arms, whose features differ: contexts (..., K, d)
 
     At a context it is a Gaussian belief about x'theta: Thompson Sampling is then LinTS (each arm's
     mean sampled by itself), Bayes-UCB the Bayesian LinUCB.

@@ -21,11 +21,13 @@ FARTHEST = 8.0  # log-odds at which a reward may be linearised: beyond, it would
 class Logistic(GaussianWeights):
     """1 with probability 1 / (1 + exp(-x'theta_k)) at context x, else 0.
 
-    rate:     about how often an arm pays, before anything is known: the intercept's prior mean is
-              logit(rate)
-    prior_sd: of every weight, in log-odds: 0.5 is a factor of 1.6 either way
-    features: how many; 0 leaves it to the contexts of a bandit or an agent
-    shared:   one theta for all arms, whose features differ: contexts (..., K, d)
+    rate:         about how often an arm pays, before anything is known: the intercept's prior mean
+                  is logit(rate)
+    prior_sd:     of the weights, in log-odds: 0.5 is a factor of 1.6 either way; better too wide
+                  than too narrow
+    intercept_sd: of the first weight; None: prior_sd
+    features:     how many; 0 leaves it to the contexts of a bandit or an agent
+    shared:       one theta for all arms, whose features differ: contexts (..., K, d)
 
     The likelihood is no Gaussian in theta, so each reward enters as the Gaussian that has its slope
     and curvature where it was met, at the log-odds that the agent then believed in (an extended
@@ -39,6 +41,7 @@ class Logistic(GaussianWeights):
     at_mean: ClassVar[LogitNormal] = LogitNormal()
 
     prior_sd: float = 0.5
+    intercept_sd: float | None = 0.5
     rate: float
 
     def __post_init__(self) -> None:

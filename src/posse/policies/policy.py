@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from posse.families.family import Family, Model, is_contextual, name_of
+from posse.families.family import Family, Model, is_contextual, name_of, plain
 from posse.randomness import FloatArray, Randomness
 
 
@@ -99,5 +99,4 @@ def choose(
         belief, family = family.at(belief, contexts), family.at_mean
     elif contexts is not None:
         raise ValueError(f"contexts are not for family {name_of(family)!r}, which knows none")
-    plain: Any = family
-    return argmax(policy.scores(belief, plain, t, horizon, generator), generator)
+    return argmax(policy.scores(belief, plain(family), t, horizon, generator), generator)
