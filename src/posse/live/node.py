@@ -12,7 +12,6 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from posse.live.absences import Absences
@@ -28,9 +27,9 @@ from posse.live.experiment import Silence as Silence
 from posse.live.inbox import Inbox, Limits
 from posse.live.past import Kind
 from posse.live.presence import presence as statuses
+from posse.live.presence.answer import network
 from posse.live.presence.presence import Presence
 from posse.live.presence.records import Status, StatusMessage
-from posse.live.presence.view import View
 from posse.live.store import DecisionRecord, Outcome, Store, StoreError, Unknown
 from posse.live.transport import Receive, Transport
 from posse.live.wire import Codec, WireError
@@ -317,7 +316,12 @@ class Node:
 
     def _take_statuses(self, peer: str, message: StatusMessage, now: float) -> bool:
         """Take in what is new of other agents; whether all of it was good."""
-        refused = self.presence.receive(peer, message, now)
+        try:
+            refused = self.presence.receive(peer, message, now)
+        except Exception:  # a bug of ours must not end the process
+            log.exception("what %s said of others was not taken in", peer)
+            self.failures.add("receive")
+            return False
         for reason, number in refused.items():
             self.refusals.add(reason, number)
         if statuses.FORGED in refused:
@@ -344,30 +348,10 @@ class Node:
 
     def network(self) -> dict[str, Any]:
         """The neighbours, all agents and links that are known, and what was refused and why."""
-        now = self.clock()
-        connected, experiments = self._look(now), dict(self.experiments)
-        neighbours: dict[str, dict[str, Any]] = {}
-        known: set[str] = set()
-        for each in experiments.values():
-            for name, status in each.neighbours().items():
-                said = {
-                    **asdict(status),
-                    "connected": connected.get(name, False),
-                    "version": self._dialects.shown(name),
-                }
-                neighbours[name] = _both(neighbours[name], said) if name in neighbours else said
-            known |= each.known()
-        pulls = {e: each.pulls_by_origin() for e, each in experiments.items() if each.knows_origins}
-        fading = {e for e, each in experiments.items() if each.agent.half_life is not None}
-        view = View.of(self.presence, self._status(now), pulls, fading, now)
-        agents = view.agents()
-        return {
-            "neighbours": neighbours,
-            "refused": dict(self._refused()),
-            "agents_known": len(known),
-            "agents": agents,
-            "links": view.edges(agents),
-        }
+        now, experiments = self.clock(), dict(self.experiments)
+        connected, refused = self._look(now), self._refused()
+        own, version = self._status(now), self._dialects.shown
+        return network(experiments, self.presence, own, connected, version, refused, now)
 
     def _run(self) -> None:
         absences, failing = Absences(), False
@@ -445,17 +429,3 @@ class Node:
 
 def _listed(experiments: Iterable[str]) -> str:
     return ", ".join(experiments) or "none at all"
-
-
-def _both(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
-    """One neighbour's status over two experiments: heard last, lagging in both."""
-    heard = [at for each in (one, other) if (at := each["last_heard"]) is not None]
-    lags = [lag for each in (one, other) if (lag := each["lag"]) is not None]
-    return {
-        "identity": one["identity"] or other["identity"],
-        "active": one["active"] or other["active"],
-        "last_heard": max(heard, default=None),
-        "lag": sum(lags) if lags else None,
-        "connected": one["connected"],
-        "version": one["version"],
-    }

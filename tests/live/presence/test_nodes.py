@@ -242,10 +242,12 @@ def test_a_neighbour_with_a_small_budget_is_within_it(line):
 def test_a_fault_of_ours_keeps_no_evidence_back(line, monkeypatch):
     line = line()
     monkeypatch.setattr(line.nodes["a"].presence, "messages", lambda *_: 1 / 0)
+    monkeypatch.setattr(line.nodes["b"].presence, "receive", lambda *_: 1 / 0)
     line.visit("a", "shop")
     line.tick(5)
     assert line.pulls("c", "shop") == 1
     assert line.nodes["a"].failures["tick"] == 5
+    assert line.nodes["b"].failures["receive"] > 0
 
 
 def test_a_certificate_of_another_authority_is_not_believed(line, certificates, tmp_path):

@@ -25,11 +25,7 @@ class Link:
     owes: bool = False  # whether its last statuses were not echoed yet
     told: float | None = None  # when it was last told anything
     rounds: deque[float] = field(default_factory=lambda: deque(maxlen=5))  # seconds
-
-    @property
-    def lag(self) -> float | None:
-        """The seconds of a message, half of the usual round trip."""
-        return median(self.rounds) / 2 if self.rounds else None
+    lag: float | None = None  # seconds of a message, half of the usual round trip
 
     def look(self, up: bool | None, now: float) -> None:
         """Note whether it is connected now."""
@@ -55,6 +51,7 @@ class Link:
             passed = now - (echo + held) / 1000
             if -0.01 < passed < LONGEST_ROUND:  # a little below 0: times are in whole ms
                 self.rounds.append(max(0.0, passed))
+                self.lag = median(self.rounds) / 2
 
     def give_up(self, now: float) -> None:
         """What was not echoed for long was lost: it is to be said again."""

@@ -48,7 +48,7 @@ class View:
         """Every link between these agents once: our own as we see them, others as they say."""
         own = self.own.origin
         found = {
-            _pair(own, name): _edge("up" if link.up else "down", link.lag)
+            _pair(own, name): _edge("up", link.lag) if link.up else _edge("down", None)
             for name, link in self.links.items()
         }
         words: dict[tuple[str, str], list[_Word]] = {}
