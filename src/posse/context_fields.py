@@ -56,6 +56,8 @@ class Category:
         """The columns of a value, whether it is unknown, whether it is clipped."""
         if not isinstance(value, str):
             raise ValueError(f"must be text, got {checks.shown(value)}")
+        if len(value) > LONGEST_NAME:
+            raise ValueError(f"must have at most {LONGEST_NAME} characters, got {len(value)}")
         return [float(value == name) for name in self.names], value not in self.names, False
 
     def drawn(self, uniform: FloatArray) -> FloatArray:

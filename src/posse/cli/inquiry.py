@@ -122,7 +122,7 @@ class Inquiry:
         return Experiment(
             about,
             _if_any(client.controls) or {"pinned": None, "paused": []},
-            client.arms(at or None),
+            client.arms(at) if at else client.arms(),
             _if_any(client.verdict),
             _if_any(client.books),
             self._history(name) if self._past else None,
