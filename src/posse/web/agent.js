@@ -175,5 +175,5 @@ addEventListener("pageshow", (event) => { if (event.persisted) begin(); });
 
 theme();
 explain();
-begin();
+if (!document.hidden) begin();
 setInterval(beat, 500);

@@ -12,7 +12,11 @@ export const measure = (agent) => agent.family === "bernoulli"
   : { rate: false, column: "mean reward", value: short, axis: short, half: (v) => `±${short(v)}`, lead: (v) => `mean reward ${short(v)}`, other: short, of: "mean reward", loss: (v) => `${short(v)} of reward a visit` };
 
 const closed = (arm) => arm.pulls_in_network;
-const playable = (view) => Object.entries(view.arms).filter(([name]) => !view.controls.paused.includes(name));
+const playable = (view) => {
+  const arms = Object.entries(view.arms);
+  const played = arms.filter(([name]) => !view.controls.paused.includes(name));
+  return played.length ? played : arms;
+};
 
 // The arm that leads: the verdict's, else that of the highest mean; with the next one.
 export const ranking = (view) => {
