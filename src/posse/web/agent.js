@@ -183,5 +183,5 @@ addEventListener("pageshow", (event) => { if (event.persisted) begin(); });
 
 theme();
 explain();
-begin();
+if (!document.hidden) begin();
 setInterval(beat, 500);
