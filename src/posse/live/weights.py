@@ -18,13 +18,14 @@ class Weights:
     """
 
     def __init__(self, family: Linear | Logistic, n_arms: int) -> None:
-        self._family, d = family, family.features
+        d = family.features
         self._belief = np.full((d + d * (d + 1) // 2, n_arms), np.nan)
         rows, columns = np.triu_indices(d)
         self._matrix = np.empty((d, d), dtype=np.intp)  # where a belief has each of Lambda
         self._matrix[rows, columns] = self._matrix[columns, rows] = d + np.arange(len(rows))
         self._roots, self._shifts = np.zeros((n_arms, d, d)), np.zeros((n_arms, d))
         self._followed: FloatArray | None = None
+        self._least = float(np.diagonal(family.prior()[self._matrix]).min())  # precision
 
     def follow(self, belief: FloatArray) -> None:
         """Take over the belief about all arms, (D, K), if it is a new one."""
@@ -55,5 +56,5 @@ class Weights:
             return np.asarray(np.linalg.inv(np.linalg.cholesky(precision)))
         except np.linalg.LinAlgError:
             values, vectors = np.linalg.eigh(precision)
-            values = np.maximum(values, self._family.prior_sd**-2)
+            values = np.maximum(values, self._least)
             return np.asarray(vectors.T / np.sqrt(values)[:, None])
