@@ -83,8 +83,8 @@ export const lead = (view) => {
   }
   const [first, next] = order;
   const mean = view.arms[first].mean;
-  const versus = next ? [", ", said(`${unit.other(view.arms[next].mean)} with `, `${isolated(next)}: ${unit.value(view.arms[next].mean)} ${unit.of}, of closed decisions.`), bdi(next)] : [];
-  return [h("h1", {}, worse, books, bdi(first), " leads: ", said(unit.lead(mean), `${isolated(first)}: ${unit.value(mean)} ${unit.of}, of closed decisions.`), versus, ".", judged(view, first)), second];
+  const versus = next ? [", ", said(`${unit.other(view.arms[next].mean)} with `, `${isolated(next)}: ${unit.value(view.arms[next].mean)} ${unit.of}, of closed decisions.`), h("span", { class: "whole" }, bdi(next), ".")] : ["."];
+  return [h("h1", {}, worse, books, bdi(first), " leads: ", said(unit.lead(mean), `${isolated(first)}: ${unit.value(mean)} ${unit.of}, of closed decisions.`), versus, judged(view, first)), second];
 };
 
 const box = (title, ...inner) => h("div", {}, h("dt", {}, title), h("dd", {}, ...inner));
