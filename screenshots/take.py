@@ -128,7 +128,7 @@ def an_hour(browser: Any) -> tuple[float, int]:
 
 
 def of_agent(studio: Studio, url: str) -> None:
-    """What only the page of an agent has: how fast it is seen, operators, an hour of news."""
+    """What only the page of an agent has: a first paint, operators, silence, an hour of news."""
     print(f"first paint on loopback: {first_paint(studio.browser, url):.0f} ms (at most 300)")
     for width in (WIDE, NARROW):
         for colours in ("light", "dark"):
@@ -138,6 +138,9 @@ def of_agent(studio: Studio, url: str) -> None:
             studio.browser.execute_script("document.getElementById('write').open = true")
             studio.judge(f"operators, {colours}, {width}")
             studio.browser.execute_script("sessionStorage.clear()")
+            studio.browser.execute_script("dispatchEvent(new Event('pagehide'))")  # ends its stream
+            until(lambda: studio.browser.find_elements("css selector", ".is-stale"))
+            studio.judge(f"stale, {colours}, {width}")
     studio.show(url, "#chart .curve", WIDE, "light")
     grown, nodes = an_hour(studio.browser)
     print(f"an hour of changes: {grown / 1e6:+.1f} MB (at most 10), {nodes:+d} nodes")

@@ -41,8 +41,8 @@ def new(
 
     Then start them with posse agent; for agents on several machines, change the addresses
     (docs/live-three-machines.md). Where visitors differ, add what is known of them to each file, as
-    a table named context, with country = ["de", "fr"], and family = {name = "logistic", rate = 0.03}
-    (docs/contexts-live.md).
+    a table named context, such as country = ["de", "fr"], and family = {name = "logistic", rate =
+    0.03} (docs/contexts-live.md).
     """
     with mistakes(), live():
         from posse.live import certificates

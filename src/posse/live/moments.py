@@ -24,7 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posse import checks
-from posse.contexts import Category, Contexts, Field, Flag
+from posse.context_fields import Category, Field, Flag
+from posse.contexts import Contexts
 from posse.families.family import Family, Model, is_contextual, name_of
 from posse.families.linear import Linear
 from posse.families.logistic import FARTHEST, Logistic

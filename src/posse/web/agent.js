@@ -135,7 +135,7 @@ const beat = () => {
   const refusal = trouble && [401, 404].includes(trouble.status);
   body.toggle("is-asking", !heard || (!old && !streamed));
   body.toggle("is-stale", old || Boolean(trouble && !heard && !refusal));
-  $("lead").hidden = Boolean(trouble && !heard); // nothing is loading
+  if (trouble && !heard) render($("lead"), h("h1", { class: "sr" }, "Nothing to show")); // nothing is loading
   $("alive").textContent = !heard ? (refusal ? "nothing shown" : trouble ? "no answer" : "asking") : old ? `no news for ${Math.floor(silence)} s` : `${streamed ? "live" : "asked"}, ${fixed(silence)} s ago`;
   if (refusal || (trouble && !heard)) render($("notice"), states.refused(trouble));
   else render($("notice"), old ? states.stale(Math.floor(silence), view.now, trouble, neighbours()) : null);
@@ -183,5 +183,5 @@ addEventListener("pageshow", (event) => { if (event.persisted) begin(); });
 
 theme();
 explain();
-begin();
+if (!document.hidden) begin();
 setInterval(beat, 500);

@@ -31,7 +31,9 @@ const rateOf = (history, where, window) => {
   const [arms, length] = [Object.values(history.arms), history.times.length];
   const rewards = sum(arms.map((arm) => arm[where].rewards), length);
   const closed = sum(arms.map((arm) => arm[where].closed), length);
-  return ratio(added(rewards, window, history.fading), added(closed, window, history.fading));
+  const [gained, visits] = [added(rewards, window, history.fading), added(closed, window, history.fading)];
+  const known = visits.filter((each) => each !== null);
+  return ratio(gained, visits, Math.max(1e-9, (0.2 * total(known)) / Math.max(1, known.length))); // few visits say little
 };
 export const sharesOf = (history, window) => {
   const [names, length] = [Object.keys(history.arms), history.times.length];

@@ -27,7 +27,7 @@ const arcs = (shares, r) => {
 const tag = (text, look, x, y, anchor) => {
   const wide = text.length * 6.6 + 14;
   const from = x - { start: 0, middle: wide / 2, end: wide }[anchor];
-  return s("g", { class: `tag ${look}` }, s("rect", { x: from, y: y - 10, width: wide, height: 20, rx: 10 }), s("text", { x: from + wide / 2, y: y + 4 }, text));
+  return s("g", { class: `tag ${look}` }, s("rect", { x: from, y: y - 10, width: wide, height: 20, rx: 10 }), s("text", { x: from + wide / 2, y: y + 4 }, text, " "));
 };
 
 const sentence = (view, i) => {
@@ -80,13 +80,14 @@ export const network = (host, pick) => {
     const [at, state, { r }] = [place(i), view.states[i], size];
     const [x, y, anchor, way] = label(at);
     const off = state === "killed" || state === "stopped" ? "off" : view.behind[i] > LATE * n ? "behind" : "";
-    const core = CORES[state] ?? (known(view, i) ? letter(view.arms[largest(view.shares[i])][0]) : "");
+    const [name, liked] = [cut(view.agents[i], 14), known(view, i) ? view.arms[largest(view.shares[i])][0] : ""];
+    const core = CORES[state] ?? (liked ? letter(liked) : "");
     const tags = [view.lies[i] ? ["lies", "lies"] : null, view.differs[i] ? ["differs", "differs"] : null].filter(Boolean);
-    return s("g", { class: `node ${state}`, role: "button", tabindex: 0, "data-key": `agent ${view.agents[i]}`, "data-agent": i, transform: `translate(${at[0].toFixed(1)} ${at[1].toFixed(1)})`, "aria-pressed": picked, "aria-label": `${view.agents[i]}: ${[word(view, i), ...tags.map(([text]) => text)].join(", ")}${known(view, i) ? `, prefers ${view.arms[largest(view.shares[i])][0]}` : ""}`, tip: sentence(view, i) },
+    return s("g", { class: `node ${state}`, role: "button", tabindex: 0, "data-key": `agent ${view.agents[i]}`, "data-agent": i, transform: `translate(${at[0].toFixed(1)} ${at[1].toFixed(1)})`, "aria-pressed": picked, "aria-label": `${name}: ${[word(view, i), ...tags.map(([text]) => text), core].filter(Boolean).join(", ")}${liked ? `${CORES[state] ? ", prefers" : " for"} ${liked}` : ""}`, tip: sentence(view, i) },
       s("circle", { class: "disc", r }), s("circle", { class: "pick", r: r + 6 }), ...arcs(view.shares[i], r - 4), s("circle", { class: "ring", r: r + 1 }),
-      s("g", { "aria-hidden": "true" }, // the label says it in words
-        s("text", { class: "core", y: 5 }, core), s("text", { class: "who", x, y, "text-anchor": anchor }, cut(view.agents[i], 14)), s("text", { class: `sub ${off}`, x, y: y + 16, "text-anchor": anchor }, word(view, i)),
-        ...tags.map(([text, look], row) => tag(text, look, x, way > 0 ? y + 34 + TAG * row : y - 24 - TAG * row, anchor))));
+      // in the order of the label, which begins with what is seen
+      s("text", { class: "who", x, y, "text-anchor": anchor }, name, " "), s("text", { class: `sub ${off}`, x, y: y + 16, "text-anchor": anchor }, word(view, i), " "),
+      ...tags.map(([text, look], row) => tag(text, look, x, way > 0 ? y + 34 + TAG * row : y - 24 - TAG * row, anchor)), s("text", { class: "core", y: 5 }, core));
   };
 
   const chosen = (event) => {

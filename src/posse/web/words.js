@@ -12,7 +12,11 @@ export const measure = (agent) => ["bernoulli", "logistic"].includes(agent.famil
   : { rate: false, column: "mean reward", value: short, axis: short, half: (v) => `±${short(v)}`, lead: (v) => `mean reward ${short(v)}`, other: short, of: "mean reward", loss: (v) => `${short(v)} of reward a visit` };
 
 const closed = (arm) => arm.pulls_in_network;
-const playable = (view) => Object.entries(view.arms).filter(([name]) => !view.controls.paused.includes(name));
+const playable = (view) => {
+  const arms = Object.entries(view.arms);
+  const played = arms.filter(([name]) => !view.controls.paused.includes(name));
+  return played.length ? played : arms;
+};
 
 // The arm that leads: the verdict's, else that of the highest mean; with the next one.
 export const ranking = (view) => {
@@ -80,8 +84,8 @@ export const lead = (view) => {
   }
   const [first, next] = order;
   const mean = view.arms[first].mean;
-  const versus = next ? [", ", said(`${unit.other(view.arms[next].mean)} with `, `${isolated(next)}: ${unit.value(view.arms[next].mean)} ${unit.of}, of closed decisions.`), bdi(next)] : [];
-  return [h("h1", {}, worse, books, bdi(first), " leads: ", said(unit.lead(mean), `${isolated(first)}: ${unit.value(mean)} ${unit.of}, of closed decisions.`), versus, ".", judged(view, first)), second];
+  const versus = next ? [", ", said(`${unit.other(view.arms[next].mean)} with `, `${isolated(next)}: ${unit.value(view.arms[next].mean)} ${unit.of}, of closed decisions.`), h("span", { class: "whole" }, bdi(next), ".")] : ["."];
+  return [h("h1", {}, worse, books, bdi(first), " leads: ", said(unit.lead(mean), `${isolated(first)}: ${unit.value(mean)} ${unit.of}, of closed decisions.`), versus, judged(view, first)), second];
 };
 
 const box = (title, ...inner) => h("div", {}, h("dt", {}, title), h("dd", {}, ...inner));

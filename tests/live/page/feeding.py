@@ -7,7 +7,8 @@ const [first, last, done] = arguments;
 const turn = () => new Promise((next) => setTimeout(next));
 (async () => {
   const { take } = await import(new URL("assets/agent.js", location.href));
-  const whole = await (await fetch("v1/page")).json();
+  const name = document.getElementById("experiment").value;
+  const whole = await (await fetch(`v1/experiments/${name}/page`)).json();
   for (let i = first; i < last; i += 1) {
     const { now, sections } = structuredClone(whole);
     for (const [k, arm] of Object.values(sections.arms).entries()) {
@@ -32,14 +33,15 @@ const turn = () => new Promise((next) => setTimeout(next));
   }
   await turn();
   done(last - first);
-})();"""
+})().catch((error) => done(String(error)));"""
 
 
 def feed(browser, first, last):
     """Give the page these changes, one after the other."""
     for begin in range(first, last, AT_ONCE):
         end = min(last, begin + AT_ONCE)
-        assert browser.execute_async_script(FEED, begin, end) == end - begin
+        fed = browser.execute_async_script(FEED, begin, end)
+        assert fed == end - begin, fed
 
 
 def size(browser):

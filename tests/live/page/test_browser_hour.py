@@ -3,10 +3,10 @@
 from .feeding import feed, size
 from .watching import one, world
 
-HOUR, PART = 3600, 4  # `make screenshots` feeds a whole hour
+HOUR, PART = 3600, 6  # `make screenshots` feeds a whole hour
 
 
-def test_a_quarter_of_an_hour_of_news_leaves_the_page_as_large_as_it_was(tmp_path, watch):
+def test_ten_minutes_of_news_leave_the_page_as_large_as_it_was(tmp_path, watch):
     settings = {name: one(name, stop={"error": 0.05}) for name in ("berlin", "paris")}
     with world(tmp_path, **settings) as made:
         made.visit("berlin", "default", 20)

@@ -119,14 +119,34 @@ def test_an_experiment_that_is_not_there(berlin, watch):
 
 
 def test_controls_of_the_whole_agent_are_in_its_notes(berlin, look):
-    one = berlin.nodes["berlin"].experiment("untried")
-    page = look("untried")
+    one = berlin.nodes["berlin"].experiment("amounts")
+    page = look("amounts")
     for arm in ("red", "green"):
         one.pause(arm)
     page.shows("#notes", "Every arm is paused: no decision can be made here.")
+    page.shows("h1", "green leads")
     one.resume()
+    page.wait("!document.querySelector('#notes .bad')")
     one.pin("red")
     page.shows("#notes", "red gets every visit here until somebody resumes.")
     page.shows('.arms tr[data-key="red"] .badge', "pinned")
     one.resume()
     page.wait("!document.querySelector('.arms .badge.good')")
+
+
+def test_books_that_are_not_even_are_not_said_to_be(look):
+    page = look("plain")
+    assert "nothing lost" in page.text("#strip")
+    news = """
+        const [books, done] = arguments;
+        import(new URL("assets/agent.js", location.href))
+          .then(({ take }) => done(take({ now: 1, sections: { books } }, true)));"""
+    for counted, own, words in (
+        (80, 77, "3 decisions counted here are not in this agent's entries."),
+        (80, 85, "Neighbours hold 5 pulls of this agent that its disk had forgotten"),
+    ):
+        books = {"counted": counted, "own": own, "network": own}
+        page.browser.execute_async_script(news, books)
+        assert page.text("#strip .sum") == f"{counted}≠{own}{abs(own - counted)} apart"
+        assert words in page.text("main")
+        assert "Nothing is lost" not in page.text("#lead")

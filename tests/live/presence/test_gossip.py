@@ -115,6 +115,17 @@ def test_a_status_is_made_on_change_but_not_for_ever():
     assert world.newest["a"] > last
 
 
+def test_a_change_while_a_status_is_being_made_is_told_next():
+    """People look at the network from another thread."""
+    world = World([("a", "b")])
+    world.run(5)
+    agent, now = world.agents["a"], world.now + EVERY
+    status = agent.status([("shop", 7, 0, 0)], {}, now)
+    agent.look({"b": False}, now)
+    agent.say(status, ["shop"], now)
+    assert agent.is_due(["shop"], now + SOONEST)
+
+
 def test_who_restarts_is_told_all_at_once_even_of_the_dead():
     world = World(LINE)
     world.run(5)

@@ -102,7 +102,7 @@ class Presence:
                 return True
             about, when = self._said
             passed = now - when
-            if about != self._about(experiments):
+            if about != _about(self._neighbours(), experiments, self._later_than):
                 return not 0 <= passed < SOONEST
             return not 0 <= passed < EVERY  # a clock may go back
 
@@ -128,7 +128,7 @@ class Presence:
             status = replace(status, signature=self._sign(status.content))
         with self._lock:
             self._later_than = max(self._later_than, status.time)
-            self._said = self._about(experiments), now
+            self._said = _about(status.neighbours, experiments, status.time), now
             self._forget(now)
             self._keep(Held(status, now, now, None))
 
@@ -194,11 +194,6 @@ class Presence:
         """What is known of every neighbour; to be read only."""
         with self._lock:
             return dict(self._links)
-
-    def _about(self, experiments: Iterable[str]) -> object:
-        """What others are told of at once when it changes."""
-        ends = ((name, link.up, link.lag is None) for name, link in self._links.items())
-        return sorted(ends), sorted(experiments), self._later_than
 
     def _neighbours(self) -> tuple[Neighbour, ...]:
         rows = sorted(self._links.items())[:MOST_NEIGHBOURS]
@@ -290,3 +285,8 @@ class Presence:
         for link in self._links.values():
             link.since = min(link.since, now)
             link.lacks = {origin: None for origin in link.lacks if origin in self._held}
+
+
+def _about(neighbours: Iterable[Neighbour], experiments: Iterable[str], time: int) -> object:
+    """What others are told of at once when it changes; a lag only when it is first known."""
+    return [(name, up, lag == UNKNOWN) for name, up, lag in neighbours], sorted(experiments), time
