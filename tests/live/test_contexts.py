@@ -7,8 +7,8 @@ import pytest
 
 from posse import beliefs, families, policies
 from posse.live.agent import Agent
-from posse.live.moments import log_odds_of
 from posse.live.shares import Shares
+from posse.live.visiting import log_odds_of
 from posse.summary import probability_best, summarise
 
 from .visits import ARMS, FAMILIES, SCHEMA, exchanged, reward_of, shop, visit
@@ -288,7 +288,7 @@ def test_as_many_arms_as_fit_into_a_message():
     agent = shop(context={f"f{n}": (0, 1) for n in range(63)}, arms=list("abcd"))
     with pytest.raises(ValueError, match=r"^context has 64 columns and there are 5 arms"):
         agent.set_arms(list("abcde"))
-    agent.learn("d", 1.0, x=agent.example.x)
+    agent.learn("d", 1.0, x=agent.average())
     agents = {"a": agent, "b": shop(context=agent.context, arms=list("abcd"))}
     exchanged(agents)
     assert agents["b"].exchange.evidence() == agent.exchange.own()
