@@ -25,12 +25,12 @@ def data(name, kind, **more):
 @pytest.mark.parametrize("kind", TABLES)
 def test_late_rewards_at_contexts_are_exact_through_restarts_and_loss(kind, tmp_path):
     lowest = 0.0 if kind == "logistic" else -2.0
-    late = {"reward_window": 30, "default_reward": lowest}
+    late = {"reward_window": 15, "default_reward": lowest}
     files = {name: data(name, kind, **late) for name in "abc"}
     world, generator = Several(tmp_path, **FAULTS).start(**files), np.random.default_rng(1)
     counted, model = [], shop(kind)
     try:
-        for nth in range(36):
+        for nth in range(24):
             name = "abc"[nth % 3]
             one, context = world.nodes[name].experiment(), visit(generator)
             made = one.decide(f"visit-{nth}", context=context)
@@ -44,7 +44,7 @@ def test_late_rewards_at_contexts_are_exact_through_restarts_and_loss(kind, tmp_
             met = Met(model.features(context).x, -2.0)
             row = model._evidence.of_reward(reward, model._generator, met)
             counted.append({made.arm: row})
-        for _ in range(60):
+        for _ in range(30):
             world.tick()
             for node in world.nodes.values():
                 node.experiment().expire(world.now)
@@ -58,7 +58,7 @@ def test_late_rewards_at_contexts_are_exact_through_restarts_and_loss(kind, tmp_
             assert row[:n] == row[n : 2 * n]  # all is closed, and where it was begun is forgotten
             assert (row[0], row[-1]) == (wanted[arm][0], wanted[arm][-1])
         for node in world.nodes.values():
-            assert node.experiment().books().counted == 12
+            assert node.experiment().books().counted == 8
             assert set(node.network()["refused"]) <= {NOT_HERE_YET}
     finally:
         world.close()

@@ -33,12 +33,12 @@ def test_the_probability_of_a_choice_is_that_at_its_context(kind):
         at = agent.family.at(agent.belief, agent.features(context).x)
         wanted = dict(zip(ARMS, probability_best(agent.family.at_mean, at), strict=True))
         drawn = Counter()
-        for _ in range(1500):
+        for _ in range(1000):
             arm, probability = agent.choose(None, context)
             assert probability == pytest.approx(wanted[arm], abs=1e-6)
             drawn[arm] += 1
         for arm, chance in wanted.items():  # five standard errors
-            assert abs(drawn[arm] / 1500 - chance) < 5 * np.sqrt(chance * (1 - chance) / 1500)
+            assert abs(drawn[arm] / 1000 - chance) < 5 * np.sqrt(chance * (1 - chance) / 1000)
 
 
 def test_a_batch_of_visits_is_decided_one_by_one_or_at_once_alike():

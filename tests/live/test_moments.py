@@ -23,7 +23,7 @@ KINDS = pytest.mark.parametrize("kind", FAMILIES)
 def test_the_belief_of_one_agent_is_the_labs_with_the_same_rounded_features(kind):
     agent, generator = shop(kind), np.random.default_rng(3)
     belief = beliefs.prior(agent.family, (), len(ARMS))
-    for _ in range(400):
+    for _ in range(250):
         context = visit(generator)
         decision = agent.pull(context=context)
         met = agent.meet(decision.arm, agent.features(context).x)
@@ -47,7 +47,7 @@ def test_without_rounding_it_is_nearly_what_the_lab_learns(kind):
     """Features rounded to a thousandth cost next to nothing."""
     agent, generator = shop(kind), np.random.default_rng(4)
     belief = beliefs.prior(agent.family, (), len(ARMS))
-    for _ in range(400):
+    for _ in range(250):
         context = visit(generator)
         decision = agent.pull(context=context)
         reward = reward_of(kind, generator)
@@ -140,7 +140,7 @@ def test_before_the_first_visit_the_average_is_of_nothing_known():
     np.testing.assert_array_equal(shop().average(), np.eye(1, 8)[0])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(data=st.data(), d=st.integers(1, 5), n=st.integers(1, 30))
 def test_sums_of_any_features_pass_every_check(data, d, n):
     """No honest agent is refused, however odd what it met."""

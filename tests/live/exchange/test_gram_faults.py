@@ -82,7 +82,7 @@ def test_contexts_survive_any_faults():
     run_state_machine_as_test(
         ContextOrigins,
         settings=settings(
-            max_examples=20,
+            max_examples=15,
             stateful_step_count=40,
             deadline=None,
             derandomize=True,
