@@ -19,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 from beyond import beyond_rows, sweep_row
+from contexts import context_rows
 from growth import measure_growth, plot_growth
 from measuring import Row, against, interleaved, simulating
 from plain_numpy import (
@@ -226,7 +227,10 @@ def main() -> None:
 
     table = []
     for row in itertools.chain(
-        rows(options.rounds), contested_rows(options.rounds), beyond_rows(options.rounds)
+        rows(options.rounds),
+        contested_rows(options.rounds),
+        beyond_rows(options.rounds),
+        context_rows(options.rounds),
     ):
         table.append(row)
         print(show(row), flush=True)

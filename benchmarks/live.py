@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import random
 import sqlite3
 import subprocess
 import sys
@@ -23,12 +24,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
+from typing import Any
 from urllib.error import URLError
 from urllib.request import ProxyHandler, Request, build_opener
 
 ARMS = [f"option-{k}" for k in range(5)]
 ORIGINS, MANY_ARMS, EXPERIMENTS = 500, 17, 20
 VIEWERS = 20
+CONTEXT: dict[str, Any] = {  # eight columns, with the intercept
+    "country": ["de", "fr", "it"],
+    "returning": "flag",
+    "basket": {"low": 0, "high": 500},
+    "hour": {"low": 0, "high": 24, "optional": True},
+}
 HERE = Path(__file__).resolve().parent
 OPENER = build_opener(ProxyHandler({}))
 AGENT = "from posse.cli import main; main()"
@@ -57,6 +65,8 @@ class Target:
 TARGETS = (
     Target("sqlite", "bare SQLite, the same rows and commits, pairs/s"),
     Target("node", "a node in its process, pairs/s"),
+    Target("contexts", "8 columns of context, pairs/s as a share of those without", 0.5, 0.8),
+    Target("contexts cpu", "the same of processor time", 0.5, 0.8),
     Target("1 per_second", "1 client, pairs/s", 700, 1000),
     Target("8 per_second", "8 clients, pairs/s", 1500, 3000),
     Target("32 per_second", "32 clients, pairs/s", 2000, 4000),
@@ -206,6 +216,47 @@ def bare_pair(connection: sqlite3.Connection) -> None:
     connection.execute("COMMIT")
 
 
+def of_contexts(folder: Path, pairs: int) -> dict[str, float]:
+    """Nodes with and without contexts in turns: pairs a second, and processor time, as shares."""
+    from posse import families
+    from posse.live import Agent, Node, Store
+    from posse.live.transport.memory import MemoryNetwork
+
+    nodes, generator = {}, random.Random(1)
+    for name, family, schema in (
+        ("plain", families.Bernoulli(), None),
+        ("contexts", families.Logistic(rate=0.3), CONTEXT),
+    ):
+        agent = Agent(ARMS, family, context=schema, seed=1)
+        store = Store.open(folder / f"{name}.db", fingerprint=agent.fingerprint)
+        transport = MemoryNetwork([("a", "b")]).transport("a")
+        nodes[name] = Node(agent, store, transport, neighbours=["b"])
+    ratios = []
+    for _ in range(max(2, pairs // 100)):
+        taken = {}
+        for name, node in nodes.items():
+            visits = [visitor(generator) if name == "contexts" else None for _ in range(100)]
+            start = time.perf_counter(), time.process_time()
+            for number, context in enumerate(visits):
+                node.reward(node.decide(context=context).id, float(number % 3 == 0))
+            taken[name] = time.perf_counter() - start[0], time.process_time() - start[1]
+        ratios.append([p / c for p, c in zip(taken["plain"], taken["contexts"], strict=True)])
+    for node in nodes.values():
+        node.stop()
+    whole, processor = zip(*ratios[1:], strict=True)  # the first warms up
+    return {"contexts": median(whole), "contexts cpu": median(processor)}
+
+
+def visitor(generator: random.Random) -> dict[str, object]:
+    """What is known of one."""
+    return {
+        "country": generator.choice(CONTEXT["country"]),
+        "returning": generator.random() < 0.3,
+        "basket": generator.uniform(0, 500),
+        "hour": generator.uniform(0, 24),
+    }
+
+
 def in_process(folder: Path, pairs: int) -> dict[str, float]:
     """A node without HTTP: pairs a second, and the bytes that one changed entry writes."""
     from posse import families
@@ -250,7 +301,11 @@ def in_process(folder: Path, pairs: int) -> dict[str, float]:
         say([7], seq)
         sizes.append(written() - before)
     one.stop()
-    return {**measured, "bytes": median(sizes) / 1e3}
+    measured["bytes"] = median(sizes) / 1e3
+    try:
+        return measured | of_contexts(folder, pairs)
+    except (AttributeError, TypeError):  # another checkout, which knows none
+        return measured
 
 
 def of_python(python: str, folder: Path, pairs: int) -> dict[str, float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import Any, cast
 
+from posse.live.experiment import Wish
 from posse.live.http.turns import Question, Turns
 from posse.live.store import Conflict, DecisionRecord, StoreError
 from simulation.applications import first, site_of
@@ -41,7 +42,11 @@ def turn(world: World, a: int, b: int) -> None:
             _give(world, rewards, fresh[0], arm)
         asked = [(key[1], reward) for key, reward in rewards.items() if key[0] == name]
         questions.append(
-            Question(experiment, asked, [(key[1], [arm] if number % 2 else None) for key in fresh])
+            Question(
+                experiment,
+                asked,
+                [Wish(key[1], [arm] if number % 2 else None) for key in fresh],
+            )
         )
         wishes += fresh
     turns = Turns(site.node, cast(Any, _Traffic()))

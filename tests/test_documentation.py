@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import posse
+from posse import algorithms, families
 from posse.algorithms import ALGORITHMS
 from posse.families import FAMILIES
 from posse.networks import GRAPHS
@@ -185,9 +186,18 @@ def test_tests_that_a_document_names_exist(document):
 
 
 @pytest.mark.parametrize(
-    "name", [*FAMILIES, *POLICIES, *ALGORITHMS, *GRAPHS, "gossip", "failing", "metropolis"]
+    "name",
+    [
+        *FAMILIES,
+        *families.CONTEXTUAL,
+        *POLICIES,
+        *ALGORITHMS,
+        *algorithms.CONTEXTUAL,
+        *GRAPHS,
+        *("gossip", "failing", "metropolis"),
+    ],
 )
 def test_every_entry_of_a_registry_is_in_the_readme(name):
     words = {name, name.replace("-", "_"), name.replace("-", " ").title().replace(" ", "")}
-    words |= {"BayesUCB"} if name == "bayes-ucb" else set()
+    words |= {name.replace("-", "")}  # BayesUCB
     assert any(re.search(rf"\b{re.escape(word)}\b", README, re.IGNORECASE) for word in words)

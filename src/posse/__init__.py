@@ -29,16 +29,21 @@ if TYPE_CHECKING:
     from posse.algorithms import Decentralized as Decentralized
     from posse.algorithms import DiscountedUCB as DiscountedUCB
     from posse.algorithms import DistUCB as DistUCB
+    from posse.algorithms import FedLinUCB as FedLinUCB
     from posse.algorithms import Flooding as Flooding
     from posse.algorithms import FollowYourLeader as FollowYourLeader
     from posse.algorithms import GosInE as GosInE
     from posse.algorithms import Isolated as Isolated
+    from posse.algorithms import LinUCB as LinUCB
     from posse.algorithms import PartialPooling as PartialPooling
     from posse.algorithms import SlidingWindowUCB as SlidingWindowUCB
     from posse.algorithms import Tree as Tree
     from posse.algorithms import UCBNetwork as UCBNetwork
     from posse.bandits import Bandit as Bandit
+    from posse.bandits import ContextualBandit as ContextualBandit
+    from posse.bandits import NormalWeights as NormalWeights
     from posse.calibration import calibrated as calibrated
+    from posse.contexts import Contexts as Contexts
     from posse.lab import Comparison as Comparison
     from posse.lab import Result as Result
     from posse.lab import compare as compare
@@ -86,6 +91,8 @@ _ORIGIN = {
     "Centralized": "posse.algorithms",
     "Comparison": "posse.lab",
     "ComEx": "posse.algorithms",
+    "Contexts": "posse.contexts",
+    "ContextualBandit": "posse.bandits",
     "CoopSE": "posse.algorithms",
     "CoopUCB": "posse.algorithms",
     "CoopUCB2": "posse.algorithms",
@@ -94,6 +101,7 @@ _ORIGIN = {
     "DPE2": "posse.algorithms",
     "DiscountedUCB": "posse.algorithms",
     "DistUCB": "posse.algorithms",
+    "FedLinUCB": "posse.algorithms",
     "Flooding": "posse.algorithms",
     "FollowYourLeader": "posse.algorithms",
     "SlidingWindowUCB": "posse.algorithms",
@@ -102,6 +110,8 @@ _ORIGIN = {
     "GosInE": "posse.algorithms",
     "Greedy": "posse.policies",
     "Isolated": "posse.algorithms",
+    "LinUCB": "posse.algorithms",
+    "NormalWeights": "posse.bandits",
     "PartialPooling": "posse.algorithms",
     "RandUCB": "posse.policies",
     "Result": "posse.lab",

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from posse.families.family import Family
+from posse.families.family import Model, is_contextual, name_of, plain
 from posse.randomness import FloatArray
 
 
-def prior(family: Family, n_agents: int | tuple[int, ...], n_arms: int) -> FloatArray:
+def prior(family: Model, n_agents: int | tuple[int, ...], n_arms: int) -> FloatArray:
     """The prior q_0 of every agent and arm: (D, N, K); for runs too, n_agents is (R, N).
 
     >>> beliefs.prior(posse.families.Bernoulli(alpha=1, beta=2), n_agents=2, n_arms=3).tolist()
@@ -34,45 +34,104 @@ def observe(
     belief: FloatArray,  # (D, ..., K)
     arms: NDArray[np.integer] | int,  # (...)
     rewards: FloatArray | float,  # (...)
-    family: Family,
+    family: Model,
     learning_rate: float,
+    contexts: FloatArray | None = None,  # (..., d) or (..., K, d)
+    acted_on: FloatArray | None = None,  # (D, ..., K)
 ) -> FloatArray:
     """The tempered posterior of the arms played (eq. `posterior_update`), as a new belief.
+
+    contexts: where each arm was played, for a family such as `posse.families.Linear`.
+    acted_on: the belief from which they were chosen, if it is another than the one to update;
+              where rewards are linearised (`posse.families.Logistic`) it says around what.
 
     >>> family = posse.families.Bernoulli()
     >>> belief = beliefs.prior(family, n_agents=2, n_arms=2)
     >>> beliefs.observe(belief, np.array([0, 1]), np.array([1.0, 0.0]), family, 1.0)[:, 0].tolist()
     [[2.0, 1.0], [1.0, 1.0]]
     """
-    _check_observation(np.asarray(arms), np.asarray(rewards), family, belief.shape)
-    evidence = learning_rate * family.statistic(np.asarray(rewards, dtype=float))  # (D, ...)
+    arms, rewards = np.asarray(arms), np.asarray(rewards, dtype=float)
+    _check_observation(arms, rewards, family, belief.shape, contexts)
+    read = belief if acted_on is None else acted_on
+    evidence = learning_rate * statistic(read, arms, rewards, family, contexts)  # (D, ...)
     n_coordinates, n_arms = belief.shape[0], belief.shape[-1]
     updated = belief.copy()
     cells = updated.reshape(n_coordinates, -1)  # a view: (D, agents * K)
-    played = np.arange(0, cells.shape[1], n_arms) + np.ravel(arms)
+    played = np.arange(0, cells.shape[1], n_arms) + np.ravel(places(belief, arms))
     for row, added in zip(cells, evidence.reshape(n_coordinates, -1), strict=True):
         row[played] += added  # row by row: twice as fast as all at once
     return updated
 
 
+def statistic(
+    belief: FloatArray,  # (D, ..., K)
+    arms: NDArray[np.integer],  # (...)
+    rewards: FloatArray,  # (...)
+    family: Model,
+    contexts: FloatArray | None = None,  # (..., d) or (..., K, d)
+) -> FloatArray:
+    """What the rewards add to the belief about the arms played, at learning rate 1: (D, ...)."""
+    if not is_contextual(family):
+        return plain(family).statistic(rewards)
+    x = np.asarray(contexts, dtype=float)
+    if x.ndim == belief.ndim:  # features of arms
+        x = np.take_along_axis(x, arms[..., None, None], axis=-2)[..., 0, :]
+    if not family.anchored:
+        return family.statistic(rewards, x)
+    played = np.take_along_axis(belief, places(belief, arms)[None, ..., None], axis=-1)
+    return family.statistic(rewards, x, family.at(played, x)[..., 0])
+
+
+def places(belief: FloatArray, arms: NDArray[np.integer]) -> NDArray[np.integer]:
+    """Where the belief about each arm is: at its number, or at 0 where one theta serves all."""
+    return arms if belief.shape[-1] > 1 else np.zeros_like(arms)
+
+
 def _check_observation(
-    arms: NDArray[Any], rewards: NDArray[Any], family: Family, shape: tuple[int, ...]
+    arms: NDArray[Any],
+    rewards: NDArray[Any],
+    family: Model,
+    shape: tuple[int, ...],
+    contexts: FloatArray | None,
 ) -> None:
     """Refuse what would end up in another agent's belief, or spoil one for good."""
+    n_arms = shape[-1]
+    if is_contextual(family):
+        n_arms = _check_contexts(np.asarray(contexts), family.features, shape)
+    elif contexts is not None:
+        raise ValueError(f"contexts are not for family {name_of(family)!r}, which knows none")
     if arms.shape != shape[1:-1] or rewards.shape != shape[1:-1]:
         raise ValueError(
             f"arms and rewards must have the shape {shape[1:-1]} of the agents, "
             f"got {arms.shape} and {rewards.shape}"
         )
-    if arms.dtype.kind not in "iu" or np.any(arms < 0) or np.any(arms >= shape[-1]):
-        raise ValueError(f"arms must be whole numbers from 0 to {shape[-1] - 1}")
+    if arms.dtype.kind not in "iu" or np.any(arms < 0) or np.any(arms >= n_arms):
+        raise ValueError(f"arms must be whole numbers from 0 to {n_arms - 1}")
     if not family.rewards.contains(rewards).all():
         raise ValueError(
             f"rewards must be finite numbers in {family.rewards} for family {family.name!r}"
         )
 
 
-def fade(belief: FloatArray, family: Family, factor: float) -> FloatArray:
+def _check_contexts(contexts: NDArray[Any], features: int, shape: tuple[int, ...]) -> int:
+    """Refuse contexts that are not numbers for every agent (and arm); how many arms there are."""
+    between = shape[1:-1]
+    of_arms = contexts.shape[:-2] == between and contexts.ndim == len(shape)
+    n_arms = contexts.shape[-2] if of_arms else shape[-1]
+    if (
+        contexts.dtype.kind not in "iuf"
+        or contexts.shape not in ((*between, features), (*between, n_arms, features))
+        or shape[-1] not in (1, n_arms)
+        or not np.isfinite(contexts).all()
+    ):
+        raise ValueError(
+            f"contexts must be finite numbers of shape {(*between, features)}, or with one row for "
+            f"each arm, got {contexts.dtype} of shape {contexts.shape}"
+        )
+    return n_arms
+
+
+def fade(belief: FloatArray, family: Model, factor: float) -> FloatArray:
     """Forget toward the prior: evidence keeps this factor of its weight, as a new belief.
 
     prior + factor (belief - prior): linear, so agents may fade before they merge or after. A

@@ -26,6 +26,7 @@ PURPOSES = (
     "sites",
     "drift",
     "delay",
+    "contexts",
 )
 
 

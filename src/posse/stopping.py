@@ -24,7 +24,7 @@ import numpy as np
 
 from posse import checks, race
 from posse.families.abilities import ability
-from posse.families.family import Family, name_of
+from posse.families.family import Family, is_contextual, name_of
 from posse.randomness import FloatArray
 
 STRENGTHS = np.array([10.0, 100.0, 1000.0, 10000.0])  # pulls, averaged over
@@ -78,6 +78,8 @@ def verdict(
     ('winner', 0, 5.1, 3.7)
     """
     checks.number("error", error, above=0, below=1)
+    if is_contextual(family):
+        raise ValueError("with contexts there is a best arm for each: see expected_loss")
     if tolerance is not None:
         width = family.means.high - family.means.low
         checks.number("tolerance", tolerance, above=0, below=width)

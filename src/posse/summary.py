@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from posse import race
-from posse.families.family import Family
+from posse.families.family import Family, is_contextual, name_of
 from posse.randomness import FloatArray
 
 
@@ -34,6 +34,11 @@ def summarise(family: Family, belief: FloatArray) -> ArmSummary:
     >>> summary.mean.tolist(), summary.probability_best.round(3).tolist()
     ([0.75, 0.25], [0.95, 0.05])
     """
+    if is_contextual(family):
+        raise ValueError(
+            f"a belief of family {name_of(family)!r} is summarised at a context: "
+            "summarise(family.at_mean, family.at(belief, x))"
+        )
     if belief.ndim != 2 or not np.isfinite(belief).all():
         raise ValueError(
             f"belief must be one agent's, finite numbers of shape (D, K), got {belief.shape}"

@@ -252,3 +252,49 @@ def test_an_older_agent_is_shown_as_it_was(capsys, watch):
 )
 def test_text_of_others_steers_no_terminal(text, shown):
     assert overview.printable(text) == shown
+
+
+CONTEXT = {
+    "fields": {"country": ["de", "fr"], "new": "flag", "basket": {"low": 0, "high": 500}},
+    "average": {"country=de": 0.5, "country=fr": 0.3, "new": -0.2, "basket": 0.1},
+    "unknown": {"country": 14},
+    "clipped": {"basket": 0},
+}
+
+
+@pytest.fixture
+def shop(monkeypatch):
+    """Agents whose visitors differ, and what they are asked at."""
+    asked = []
+
+    def experiments(self):
+        return self._answer("experiments", {"experiments": {"checkout": {"context": CONTEXT}}})
+
+    def arms(self, context=None):
+        asked.append(context)
+        return self._answer("arms", dict.fromkeys(self._arms(), NUMBERS))
+
+    monkeypatch.setattr(Agent, "experiments", experiments)
+    monkeypatch.setattr(Agent, "arms", arms)
+    return asked
+
+
+def test_arms_are_asked_for_at_a_context(capsys, shop):
+    code, out, _ = said(capsys, "status", URL)
+    assert code == 0
+    assert f"arms, as {URL} knows them, on average" in " ".join(out.split())
+    assert "contexts: country 14 unknown\n" in out
+    given = ("--context", "country=de", "--context", "new=true", "--context", "basket=31.5")
+    code, out, _ = said(capsys, "status", URL, *given)
+    assert code == 0
+    assert ", for country=de, new=True, basket=31.5" in " ".join(out.split())
+    assert shop == [None, {"country": "de", "new": True, "basket": 31.5}]
+    code, out, _ = said(capsys, "status", URL, "--json", "--context", "country=de")
+    assert json.loads(out)["agents"][0]["experiments"]["checkout"]["at"] == {"country": "de"}
+
+
+@pytest.mark.parametrize("wrong", ["country", "=de", ""])
+def test_a_context_that_is_no_pair_is_refused(capsys, wrong):
+    code, _, err = said(capsys, "status", URL, "--context", wrong)
+    assert code == 2
+    assert "--context must be NAME=VALUE, such as country=de" in err

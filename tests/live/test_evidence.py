@@ -7,8 +7,9 @@ from posse import beliefs, families
 from posse.calibration import effective_pulls
 from posse.families import FAMILIES, Interval
 from posse.live.agent import Agent
-from posse.live.evidence import CAUTION, READ_BY, SIGNS, Evidence
+from posse.live.evidence import CAUTION, SIGNS, Evidence
 from posse.live.exchange.quanta import PER_UNIT, to_quanta
+from posse.live.powers import READ_BY
 
 LIVE = [name for name in FAMILIES if getattr(FAMILIES[name], "powers", ())]
 

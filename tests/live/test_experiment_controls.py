@@ -4,6 +4,7 @@ import time
 
 import pytest
 
+from posse.live.experiment import Wish
 from posse.live.store import Conflict, StoreError
 
 from .loopback import certified
@@ -88,7 +89,8 @@ def test_a_batch_keeps_to_controls_and_each_wish_has_its_own_answer(line):
     node = line.nodes["a"]
     node.pause("checkout", "red")
     one = node.experiment("checkout")
-    made = one.choose_many([(None, None), ("x", ["red"]), (None, ["green"]), (None, ["blue"])])
+    asked = (None, None), ("x", ["red"]), (None, ["green"]), (None, ["blue"])
+    made = one.choose_many([Wish(*each) for each in asked])
     assert [getattr(each, "arm", type(each).__name__) for each in made] == [
         "green", "Conflict", "green", "ValueError",
     ]  # fmt: skip

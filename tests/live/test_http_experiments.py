@@ -59,7 +59,7 @@ def test_each_has_its_own_decisions(http, both):
     assert shown["banner"] == {
         "arms": ARMS["banner"], "decisions": 4, "rewards": 3, "open_decisions": 1,
         "silence": "heard", "reward_window": None, "late_rewards": 0, "longest_lateness": 0.0,
-        "void_rewards": 0, "half_life": None, "pinned": None, "paused": [],
+        "void_rewards": 0, "half_life": None, "pinned": None, "paused": [], "context": None,
         "sites": shown["banner"]["sites"],
     }  # fmt: skip
     # alone, nothing is compared, and nothing is gained by sharing

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from posse.families import Bernoulli
-from posse.live.experiment import Experiment, Silence
+from posse.live.experiment import Experiment, Silence, Wish
 from posse.live.setup.experiments import ExperimentSettings
 from posse.live.store import Store
 
@@ -42,7 +42,7 @@ def play(path, seconds, default, **options):
         with store.transaction():
             for _ in range(seconds):
                 now[0] += 1.0
-                made = one.choose_many([(None, None)] * VISITORS)
+                made = one.choose_many([Wish()] * VISITORS)
                 rows += store.decide_many(made)
                 for each in made:
                     won = generator.random() < RATES[each.arm]

@@ -14,7 +14,7 @@ import pytest
 
 from posse import families
 from posse.live.agent import Agent
-from posse.live.experiment import Experiment, Silence
+from posse.live.experiment import Experiment, Silence, Wish
 from posse.live.store import Store, export
 
 PAGE = Path(__file__).parents[2] / "docs" / "howto" / "offline.md"
@@ -40,8 +40,8 @@ def world(path, name, seed, decisions, **options):
     with store, store.transaction():
         for _ in range(decisions // 20):
             now[0] += 1.0
-            wishes = [(None, ["blue", "green"] if u < 0.3 else None) for u in generator.random(20)]
-            made = one.choose_many(wishes)
+            few = (u < 0.3 for u in generator.random(20))
+            made = one.choose_many([Wish(None, ["blue", "green"] if f else None) for f in few])
             store.decide_many(made)
             wins = generator.random(20) < [RATES[each.arm] for each in made]
             waits = generator.uniform(0, 0.9 * WINDOW, 20)

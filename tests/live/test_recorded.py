@@ -11,6 +11,7 @@ import pytest
 import posse
 from posse import families
 from posse.live.agent import Agent
+from posse.live.experiment import Wish
 from posse.live.store import StoreError, export
 from posse.live.store.offers import Offers, packed, unpacked
 
@@ -47,7 +48,7 @@ def test_every_line_says_what_was_allowed_then(one, tmp_path):
 
     def decide(allowed, asked=None):
         made = [shop.decide(allowed=asked)]
-        made += node.store.decide_many(shop.choose_many([(None, asked)] * 3))
+        made += node.store.decide_many(shop.choose_many([Wish(None, asked)] * 3))
         expected.extend((each, allowed) for each in made)
 
     decide(["red", "green"])

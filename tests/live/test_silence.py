@@ -9,7 +9,7 @@ import pytest
 
 from posse import families
 from posse.live.agent import Agent
-from posse.live.experiment import Experiment, Silence
+from posse.live.experiment import Experiment, Silence, Wish
 from posse.live.store import Conflict, Disk, Late, Outcome, Store, StoreError, Void
 
 UNIT = 2**20  # quanta
@@ -358,7 +358,7 @@ def share_of_a_new_arm(path, silence, rewards, seed):
         with store.transaction():
             for turn in range(turns):
                 now[0] = window * turn / turns
-                made = store.decide_many(only.choose_many([(None, None)] * visits))
+                made = store.decide_many(only.choose_many([Wish()] * visits))
                 new += sum(each.arm == "new" for each in made)
                 happened = [each.id for each in made if rng.random() < rates[each.arm]]
                 due += [(now[0] + rng.random() * window, id_) for id_ in happened]

@@ -14,10 +14,12 @@ from posse.algorithms.decentralized import Decentralized
 from posse.algorithms.discounted_ucb import DiscountedUCB
 from posse.algorithms.dist_ucb import DistUCB
 from posse.algorithms.dpe2 import DPE2
+from posse.algorithms.fed_lin_ucb import FedLinUCB
 from posse.algorithms.flooding import Flooding
 from posse.algorithms.follow_your_leader import FollowYourLeader
 from posse.algorithms.gosine import GosInE
 from posse.algorithms.isolated import Isolated
+from posse.algorithms.lin_ucb import LinUCB
 from posse.algorithms.partial_pooling import PartialPooling
 from posse.algorithms.sliding_window_ucb import SlidingWindowUCB
 from posse.algorithms.tree import Tree
@@ -45,8 +47,12 @@ ALGORITHMS: dict[str, Any] = {
     "coop-se": CoopSE,
 }
 
+# Algorithms for bandits with contexts alone; of the others, the first five know them too.
+CONTEXTUAL: dict[str, Any] = {"lin-ucb": LinUCB, "fed-lin-ucb": FedLinUCB}
+
 __all__ = [
     "ALGORITHMS",
+    "CONTEXTUAL",
     "DDUCB",
     "DPE2",
     "Algorithm",
@@ -59,11 +65,13 @@ __all__ = [
     "Decentralized",
     "DiscountedUCB",
     "DistUCB",
+    "FedLinUCB",
     "Flooding",
     "FollowYourLeader",
     "GosInE",
     "Heard",
     "Isolated",
+    "LinUCB",
     "PartialPooling",
     "Problem",
     "SlidingWindowUCB",

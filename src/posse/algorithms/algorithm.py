@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from posse.families.family import Family
+from posse.families.family import Model
 from posse.networks.network import Network
 from posse.randomness import FloatArray, IntArray, Randomness
 
@@ -23,7 +23,7 @@ class Problem:
     n_agents: int
     n_arms: int
     horizon: int
-    family: Family
+    family: Model
     network: Network
     n_runs: int = 1
 
@@ -38,6 +38,7 @@ class Heard:
     arm: IntArray  # (n,)
     reward: FloatArray  # (n,)
     pulled: IntArray  # (n,) the round of the pull, t at most
+    contexts: FloatArray | None = None  # (n, d) of the arm pulled, where there are contexts
 
     @property
     def age(self) -> IntArray:
@@ -58,6 +59,10 @@ class Algorithm(Protocol):
 
     Optional: `prepare(state, t, generator) -> state` is asked before `choose` of round t, for what
     is drawn at random and must be remembered, such as which neighbour to ask.
+
+    Optional: `choose` and `learn` have a further argument `contexts`, (R, N, d) or, with a row for
+    each arm, (R, N, K, d): what agents see of this round's visits (`posse.ContextualBandit`). An
+    algorithm without it is refused there, unless it has a plain family of its own.
 
     Optional: `hear(state, arms, heard, weights)` takes the place of `learn` where rewards come late
     (`posse.Bandit.delayed`): arms (R, N) are those played in this round, `heard` holds the rewards

@@ -29,12 +29,18 @@ class Centralized(Timed):
     name: ClassVar[str] = "centralized"
 
     def learn(
-        self, state: BayesianState, arms: NDArray[np.intp], rewards: FloatArray, weights: Any
+        self,
+        state: BayesianState,
+        arms: NDArray[np.intp],
+        rewards: FloatArray,
+        weights: Any,
+        contexts: FloatArray | None = None,
     ) -> BayesianState:
         """Bayes' rule with all N rewards: averaging beliefs updated at rate N adds them up."""
         n_agents = arms.shape[-1]
         return _shared(
-            state, beliefs.observe(self._faded(state), arms, rewards, state.family, n_agents)
+            state,
+            beliefs.observe(self._faded(state), arms, rewards, state.family, n_agents, contexts),
         )
 
     def hear(
@@ -44,9 +50,9 @@ class Centralized(Timed):
         return _shared(state, self._told(state, arms, heard, arms.shape[-1]))
 
     def numbers_sent(self, state: BayesianState, t: int, links: IntArray) -> FloatArray:
-        """Each agent tells all others its arm and its reward, whatever the network: (R,)."""
+        """Each agent tells all others what it observed, whatever the network: (R,)."""
         n_agents = state.belief.shape[-2]
-        return np.full(len(links), 2.0 * n_agents * (n_agents - 1))
+        return np.full(len(links), state.numbers_observed * n_agents * (n_agents - 1))
 
 
 def _shared(state: BayesianState, updated: FloatArray) -> BayesianState:

@@ -46,11 +46,16 @@ learning_rate=1.0)
         return problem.n_agents if self.learning_rate is None else self.learning_rate
 
     def learn(
-        self, state: BayesianState, arms: NDArray[np.intp], rewards: FloatArray, weights: Any
+        self,
+        state: BayesianState,
+        arms: NDArray[np.intp],
+        rewards: FloatArray,
+        weights: Any,
+        contexts: FloatArray | None = None,
     ) -> BayesianState:
         """Update (eq. `posterior_update`), then merge (eq. `merge_posteriors`)."""
         faded = self._faded(state)
-        updated = beliefs.observe(faded, arms, rewards, state.family, state.learning_rate)
+        updated = beliefs.observe(faded, arms, rewards, state.family, state.learning_rate, contexts)
         return state.with_belief(beliefs.merge(updated, weights))
 
     def hear(

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from posse import beliefs
 from posse.algorithms.algorithm import Heard, Problem
 from posse.algorithms.bayesian import BayesianState
 from posse.algorithms.timed import Timed
@@ -89,13 +90,21 @@ class Flooding(Timed):
         )
 
     def learn(
-        self, state: BayesianState, arms: NDArray[np.intp], rewards: FloatArray, weights: Any
+        self,
+        state: BayesianState,
+        arms: NDArray[np.intp],
+        rewards: FloatArray,
+        weights: Any,
+        contexts: FloatArray | None = None,
     ) -> FloodingState:
         """Hear all that the neighbours know, this round's rewards included."""
         n_rows = arms.size
-        statistics = state.family.statistic(rewards).reshape(-1, n_rows)
+        statistics = beliefs.statistic(state.belief, arms, rewards, state.family, contexts)
+        its_arms = np.ravel(beliefs.places(state.belief, arms))
         return self._spread(
-            state, Observations(np.arange(n_rows + 1), np.ravel(arms), statistics), weights
+            state,
+            Observations(np.arange(n_rows + 1), its_arms, statistics.reshape(-1, n_rows)),
+            weights,
         )
 
     def hear(
@@ -133,7 +142,7 @@ class Flooding(Timed):
         )
 
     def numbers_sent(self, state: FloodingState, t: int, links: IntArray) -> FloatArray:
-        """Arm and reward of each observation, once over each link to an agent that lacks it: (R,).
+        """The numbers of each observation, once over each link to an agent that lacks it: (R,).
 
         Where the network changes these are counted as they happen, else known beforehand.
         """
@@ -144,9 +153,9 @@ class Flooding(Timed):
             lacks = np.repeat(rows, listeners.counts, axis=0)
             told = np.maximum(rows[listeners.sources] - lacks, 0).sum(axis=1)
             heard = np.add.reduceat(told, listeners.starts)
-            return np.asarray(2.0 * heard.reshape(len(links), -1).sum(axis=1))
+            return np.asarray(state.numbers_observed * heard.reshape(len(links), -1).sum(axis=1))
         by_round = observations_sent(state.network)
-        return np.full(len(links), 2.0 * by_round[min(t, len(by_round)) - 1])
+        return np.full(len(links), state.numbers_observed * by_round[min(t, len(by_round)) - 1])
 
 
 @functools.lru_cache(maxsize=32)

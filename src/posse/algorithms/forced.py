@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from posse import checks
 from posse.algorithms.algorithm import Problem
 from posse.families.abilities import ability
-from posse.families.family import Family, name_of
+from posse.families.family import Model, is_contextual, name_of, plain
 from posse.networks.static import Static
 from posse.networks.weights import is_symmetric
 from posse.randomness import FloatArray, IntArray
@@ -48,11 +48,11 @@ class ForcedStart:
         return 0 if self.charge_initial else n_arms
 
 
-def noise_scale(family: Family, sigma: float | None) -> float:
+def noise_scale(family: Model, sigma: float | None) -> float:
     """The sigma given, else the sub-Gaussian constant of a family that has one."""
     if sigma is not None:
         return sigma
-    known = ability(family, "subgaussian")
+    known = ability(family.at_mean if is_contextual(family) else plain(family), "subgaussian")
     if known is None:
         raise ValueError(
             f"sigma must be given for rewards of family {name_of(family)!r}, "

@@ -29,11 +29,16 @@ class Isolated(Timed):
     name: ClassVar[str] = "isolated"
 
     def learn(
-        self, state: BayesianState, arms: NDArray[np.intp], rewards: FloatArray, weights: Any
+        self,
+        state: BayesianState,
+        arms: NDArray[np.intp],
+        rewards: FloatArray,
+        weights: Any,
+        contexts: FloatArray | None = None,
     ) -> BayesianState:
         """Bayes' rule, no merge."""
         return state.with_belief(
-            beliefs.observe(self._faded(state), arms, rewards, state.family, 1.0)
+            beliefs.observe(self._faded(state), arms, rewards, state.family, 1.0, contexts)
         )
 
     def hear(

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from posse import beliefs, checks, sites
 from posse.algorithms.algorithm import Problem
 from posse.algorithms.bayesian import BayesianAlgorithm, BayesianState
-from posse.families.family import Family
+from posse.families.family import Family, plain
 from posse.randomness import FloatArray, IntArray
 
 
@@ -53,7 +53,7 @@ class PartialPooling(BayesianAlgorithm):
     def init(self, problem: Problem) -> PartialPoolingState:
         """Nothing seen."""
         start = super().init(problem)
-        sites.check(start.family)
+        sites.check(plain(start.family))
         nothing = np.zeros_like(start.belief)
         return PartialPoolingState(**vars(start), evidence=nothing, others=start.belief, t=0, due=1)
 
@@ -70,7 +70,7 @@ class PartialPooling(BayesianAlgorithm):
         t, others, due = state.t + 1, state.others, state.due
         if t >= due:
             others, due = (
-                self.read(state.family, evidence) - evidence,
+                self.read(plain(state.family), evidence) - evidence,
                 max(t + 1, int(t * (1 + self.refresh))),
             )
         return replace(

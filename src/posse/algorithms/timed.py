@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from posse import beliefs, checks
 from posse.algorithms.algorithm import Heard
 from posse.algorithms.bayesian import BayesianAlgorithm, BayesianState
-from posse.families.family import Family
+from posse.families.family import Model, is_contextual, plain
 from posse.randomness import FloatArray
 
 
@@ -42,12 +42,12 @@ class Timed(BayesianAlgorithm):
         held = state.belief if state.exact is None else state.exact
         return beliefs.fade(held, state.family, self.fading)
 
-    def assumed(self, lowest: float, family: Family) -> FloatArray | None:
+    def assumed(self, lowest: float, family: Model) -> FloatArray | None:
         """The statistic (D,) that an open pull counts as, in this model; None: as nothing."""
-        if self.open != "count" or not np.isfinite(lowest):
+        if self.open != "count" or not np.isfinite(lowest) or is_contextual(family):
             return None
         with np.errstate(all="ignore"):  # a likelihood may be 0 there
-            statistic = family.statistic(np.asarray(lowest, dtype=float))
+            statistic = plain(family).statistic(np.asarray(lowest, dtype=float))
         return statistic if np.isfinite(statistic).all() else None
 
     def _evidence(
@@ -62,8 +62,8 @@ class Timed(BayesianAlgorithm):
         """
         n_agents, n_arms = state.belief.shape[-2:]
         of_agents = heard.run * n_agents + heard.agent
-        cells = (of_agents * n_arms + heard.arm).astype(np.intp)
-        statistics = np.array(state.family.statistic(heard.reward))  # (D, n)
+        cells = (of_agents * n_arms + beliefs.places(state.belief, heard.arm)).astype(np.intp)
+        statistics = np.array(self._statistics(state, heard))  # (D, n)
         late = heard.age > 0
         assumed = self.assumed(state.lowest, state.family)
         if assumed is not None:
@@ -79,19 +79,35 @@ class Timed(BayesianAlgorithm):
             statistics = np.concatenate([at_start, statistics], axis=1)
         return cells, statistics
 
+    def _statistics(self, state: BayesianState, heard: Heard) -> FloatArray:
+        """What the rewards heard add at learning rate 1, linearised where they are met: (D, n)."""
+        its = beliefs.places(state.belief, heard.arm)
+        played = state.belief[:, heard.run, heard.agent, its, None]  # (D, n, 1)
+        zeros = np.zeros_like(its)
+        return beliefs.statistic(played, zeros, heard.reward, state.family, heard.contexts)
+
     def _told(
-        self, state: BayesianState, arms: NDArray[np.intp], heard: Heard, learning_rate: float
+        self,
+        state: BayesianState,
+        arms: NDArray[np.intp],
+        heard: Heard,
+        learning_rate: float,
+        own: FloatArray | None = None,
     ) -> FloatArray:
-        """The beliefs after a round of late rewards, before anybody talks: (D, R, N, K)."""
+        """The beliefs after a round of late rewards, before anybody talks: (D, R, N, K).
+
+        own: what is updated, if not the belief that agents act on.
+        """
         cells, statistics = self._evidence(state, arms, heard)
-        updated = self._faded(state).copy()  # a shared belief is a read-only view
+        held = self._faded(state) if own is None else beliefs.fade(own, state.family, self.fading)
+        updated = held.copy()  # a shared belief is a read-only view
         rows = updated.reshape(len(updated), -1)
         for row, added in zip(rows, learning_rate * statistics, strict=True):
             np.add.at(row, cells, added)  # an agent may hear of one arm several times
         return updated
 
 
-def attainable(belief: FloatArray, family: Family) -> FloatArray:
+def attainable(belief: FloatArray, family: Model) -> FloatArray:
     """The nearest belief that rewards can lead to: nothing that they only add to is negative.
 
     When a correction is made where its pull was, the pull has long spread over the network. So an
@@ -99,8 +115,8 @@ def attainable(belief: FloatArray, family: Family) -> FloatArray:
     parameters, until they have mixed as well.
     """
     rewards = family.rewards
-    if not (np.isfinite(rewards.low) and np.isfinite(rewards.high)):
+    if is_contextual(family) or not (np.isfinite(rewards.low) and np.isfinite(rewards.high)):
         return belief
-    ends = family.statistic(np.array([rewards.low, rewards.high]))  # (D, 2)
+    ends = plain(family).statistic(np.array([rewards.low, rewards.high]))  # (D, 2)
     floor = np.where(ends.min(axis=1) >= 0, family.prior(), -np.inf)
     return np.maximum(belief, floor.reshape(-1, *[1] * (belief.ndim - 1)))

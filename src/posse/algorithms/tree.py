@@ -115,7 +115,7 @@ class Tree(Timed):
             )
         channels = Channels.of(network) if network.n_agents > 1 else None
         n_channels = 0 if channels is None else len(channels.listener)
-        shape = (len(start.belief), problem.n_runs, n_channels, problem.n_arms)
+        shape = (len(start.belief), problem.n_runs, n_channels, start.belief.shape[-1])
         return TreeState(
             **vars(start),
             own=start.belief,
@@ -125,12 +125,17 @@ class Tree(Timed):
         )
 
     def learn(
-        self, state: BayesianState, arms: NDArray[np.intp], rewards: FloatArray, weights: Any
+        self,
+        state: BayesianState,
+        arms: NDArray[np.intp],
+        rewards: FloatArray,
+        weights: Any,
+        contexts: FloatArray | None = None,
     ) -> TreeState:
         """Bayes' rule with one's own reward, then tell the neighbours in the tree."""
         assert isinstance(state, TreeState)  # made by init
         own = beliefs.fade(state.own, state.family, self.fading)
-        own = beliefs.observe(own, arms, rewards, state.family, 1.0)
+        own = beliefs.observe(own, arms, rewards, state.family, 1.0, contexts, state.belief)
         return self._exchange(state, own, weights)
 
     def hear(
@@ -138,7 +143,7 @@ class Tree(Timed):
     ) -> TreeState:
         """The same of late rewards."""
         assert isinstance(state, TreeState)  # made by init
-        own = self._told(replace(state, belief=state.own), arms, heard, 1.0)
+        own = self._told(state, arms, heard, 1.0, state.own)
         return self._exchange(state, own, weights)
 
     def _exchange(self, state: TreeState, own: FloatArray, weights: Any) -> TreeState:

@@ -1,25 +1,36 @@
-"""The problem itself: true arms that draw rewards, and how their means differ and drift.
+"""The problem itself: true arms that draw rewards, and how their means differ, drift, depend.
 
 Rewards may come late: see `delays`.
 """
 
+from posse.bandits.arm_features import CONTEXTS, UnitFeatures
 from posse.bandits.bandit import Bandit
+from posse.bandits.contextual import ContextualBandit
 from posse.bandits.delays import DELAYS, Delay, GeometricDelay
 from posse.bandits.drift import DRIFTS, Drift, RandomWalk, Rotation, Sines
 from posse.bandits.means import MEANS, NormalMeans, SiteMeans, UniformMeans
+from posse.bandits.weights import WEIGHTS, NormalWeights
+
+AnyBandit = Bandit | ContextualBandit
 
 __all__ = [
+    "CONTEXTS",
     "DELAYS",
     "DRIFTS",
     "MEANS",
+    "WEIGHTS",
+    "AnyBandit",
     "Bandit",
+    "ContextualBandit",
     "Delay",
     "Drift",
     "GeometricDelay",
     "NormalMeans",
+    "NormalWeights",
     "RandomWalk",
     "Rotation",
     "Sines",
     "SiteMeans",
     "UniformMeans",
+    "UnitFeatures",
 ]

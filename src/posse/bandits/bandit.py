@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from posse import checks
-from posse.bandits.delays import Delay, GeometricDelay, check_delay
+from posse.bandits.delays import Delay, check_delay, given_delay
 from posse.bandits.drift import Drift, Rotation, check_drift
 from posse.bandits.means import Means, SiteMeans, UniformMeans, at_sites
 from posse.families.bernoulli import Bernoulli
@@ -148,10 +148,7 @@ class Bandit:
         >>> posse.Bandit.bernoulli([0.3, 0.2]).delayed(mean=20, never=0.1).delay
         GeometricDelay(mean=20.0, never=0.1)
         """
-        if (delay is None) == (mean is None) or (never != 0 and mean is None):
-            raise ValueError("delay must be given, or mean: delayed(mean=20, never=0.1)")
-        given = GeometricDelay(mean, never) if mean is not None else delay
-        return dataclasses.replace(self, delay=given)
+        return dataclasses.replace(self, delay=given_delay(delay, mean, never))
 
     @property
     def n_arms(self) -> int:

@@ -72,6 +72,13 @@ def drawn(delay: Delay, generator: Randomness, size: tuple[int, ...]) -> IntArra
     return np.where(late, np.minimum(values, _LONGEST), NEVER).astype(np.int64)
 
 
+def given_delay(delay: Delay | None, mean: float | None, never: float) -> Any:
+    """What a method `delayed` was given: a delay, or the mean of a geometric one."""
+    if (delay is None) == (mean is None) or (never != 0 and mean is None):
+        raise ValueError("delay must be given, or mean: delayed(mean=20, never=0.1)")
+    return GeometricDelay(mean, never) if mean is not None else delay
+
+
 def check_delay(delay: Any) -> None:
     """Refuse what cannot tell when rewards arrive."""
     if isinstance(delay, type) or not callable(delay):

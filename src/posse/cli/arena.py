@@ -29,6 +29,8 @@ posse arena mine.py:MyAlgorithm --instances 4,23
 
 posse arena --instances 1,4,7-9 --algorithms dec-TS,coop-UCL --runs 100
 
+posse arena --suite contexts
+
 posse arena --full --output arena-full"""
 
 
@@ -37,6 +39,9 @@ def arena(
         list[str] | None,
         typer.Argument(metavar="MINE.py:NAME", help="Your algorithms, a class or an instance."),
     ] = None,
+    suite: Annotated[
+        str, typer.Option(help="Class of instances: plain, or contexts, ranked by itself.")
+    ] = "plain",
     full: Annotated[bool, typer.Option("--full", help="200 runs of all rounds: hours.")] = False,
     instances: Annotated[str | None, typer.Option(help="Such as 1,4,7-9; all by default.")] = None,
     algorithms: Annotated[
@@ -45,9 +50,10 @@ def arena(
     runs: Annotated[int | None, typer.Option(help="Runs of each algorithm; 20, full 200.")] = None,
     horizon: Annotated[int | None, typer.Option(help="Rounds of an instance at most.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of all runs; the suite's own.")] = None,
-    output: Annotated[Path, typer.Option(help="Folder of the page and its results.")] = Path(
-        "arena"
-    ),
+    output: Annotated[
+        Path | None,
+        typer.Option(help="Folder of the page and its results; arena, or arena-contexts."),
+    ] = None,
     workers: Workers = None,
     cluster: Cluster = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print only the path.")] = False,
@@ -59,14 +65,17 @@ def arena(
     """
     start = time.perf_counter()
     with mistakes():
-        from posse.lab.arena import line_up, page, report, running, strangers, suite, tables
+        from posse.lab.arena import line_up, page, report, running, strangers, tables
+        from posse.lab.arena import suite as suites
         from posse.lab.work.executors import capacity
 
-        players = line_up.chosen(None if algorithms is None else algorithms.split(","))
+        asked = suites.chosen(instances, suite)
+        output = output or Path("arena" if suite == suites.PLAIN else f"arena-{suite}")
+        players = line_up.chosen(None if algorithms is None else algorithms.split(","), suite)
         players |= strangers.own(own or [], players)
         form = running.form(full, runs, horizon, seed)
         output.mkdir(parents=True, exist_ok=True)
-        played = running.Arena(suite.chosen(instances), players, form, output / "results")
+        played = running.Arena(asked, players, form, output / "results")
         played.store.check_writable()
     if workers is None and cluster is None:
         workers = running.workers_for(played.missing)

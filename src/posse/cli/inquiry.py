@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +18,8 @@ FRESH = 60.0  # seconds for which a history is: it has a point a minute
 class Experiment:
     """One experiment: its settings and counts, what is pinned, what is known of arms, and what was.
 
-    verdict, books, history: None where the agent has none.
+    verdict, books, history: None where the agent has none. at: what is known of the visitors that
+    the arms are of, where visitors differ.
     """
 
     about: dict[str, Any]
@@ -27,11 +28,13 @@ class Experiment:
     verdict: dict[str, Any] | None
     books: dict[str, Any] | None
     history: dict[str, Any] | None
+    at: dict[str, Any] | None = None
 
     def plain(self) -> dict[str, Any]:
         """For machines, without the past."""
         return {
             **self.about,
+            "at": self.at,
             "arms": self.arms,
             "controls": self.controls,
             "verdict": self.verdict,
@@ -55,7 +58,10 @@ class Answers:
 
 
 class Inquiry:
-    """Asks an agent, of one of its experiments or of all; past: whether for the history, too."""
+    """Asks an agent, of one of its experiments or of all.
+
+    past: whether for the history, too; at: what is known of visitors, as text by name.
+    """
 
     def __init__(
         self,
@@ -64,9 +70,10 @@ class Inquiry:
         options: dict[str, Any],
         open_: ExitStack,
         past: bool = False,
+        at: Mapping[str, str] | None = None,
     ) -> None:
         self._url, self._experiment, self._options, self._open = url, experiment, options, open_
-        self._past, self._clients = past, dict[str | None, Any]()
+        self._past, self._at, self._clients = past, at or {}, dict[str | None, Any]()
         self._histories: dict[str | None, tuple[float, dict[str, Any] | None]] = {}
         self.url = self._of(None).url
 
@@ -110,14 +117,16 @@ class Inquiry:
         return {name: self._ask_of(None, about)}
 
     def _ask_of(self, name: str | None, about: dict[str, Any]) -> Experiment:
-        client = self._of(name)
+        client, fields = self._of(name), (about.get("context") or {}).get("fields", {})
+        at = {each: _value(text, fields.get(each)) for each, text in self._at.items()}
         return Experiment(
             about,
             _if_any(client.controls) or {"pinned": None, "paused": []},
-            client.arms(),
+            client.arms(at) if at else client.arms(),
             _if_any(client.verdict),
             _if_any(client.books),
             self._history(name) if self._past else None,
+            at if about.get("context") else None,
         )
 
     def _history(self, name: str | None) -> dict[str, Any] | None:
@@ -127,6 +136,18 @@ class Inquiry:
             asked, found = now, _if_any(self._of(name).history)
             self._histories[name] = asked, found
         return found
+
+
+def _value(text: str, field: Any) -> Any:
+    """A value of the command line as the field of a schema needs it; the agent checks it."""
+    table = field if isinstance(field, dict) else {}
+    if "low" in table:
+        try:
+            return float(text)
+        except ValueError:
+            return text
+    words = {"true": True, "false": False} if field == "flag" or "flag" in table else {}
+    return words.get(text.lower(), text)
 
 
 def _if_any(ask: Callable[[], Any]) -> dict[str, Any] | None:

@@ -40,7 +40,9 @@ def new(
     """Write an agent.toml and a certificate for each of some neighbours on this machine.
 
     Then start them with posse agent; for agents on several machines, change the addresses
-    (docs/live-three-machines.md).
+    (docs/live-three-machines.md). Where visitors differ, add what is known of them to each file, as
+    a table named context, such as country = ["de", "fr"], and family = {name = "logistic", rate =
+    0.03} (docs/contexts-live.md).
     """
     with mistakes(), live():
         from posse.live import certificates
@@ -124,6 +126,9 @@ default_reward = 0              # ... and what silence means: right if only succ
 remember = 7776000              # seconds for which decisions are kept: 90 days
 # min_share = 0.02              # least share of every arm: logs by which to evaluate other policies
 # new_arm_share = 0.1           # most for arms that are new, together; an equal share if not set
+# visitors differ? family = {{name = "logistic", rate = 0.03}}, and below a table such as
+# [context]
+# country = ["de", "fr", "it"]  # see docs/contexts-live.md
 
 [neighbours]                    # where they listen
 {others}

@@ -35,7 +35,7 @@ class Overview:
         try:
             tables: list[Any] = []
             for name, experiment in answers.experiments.items():
-                title = f"arms, as {answers.url} knows them"
+                title = f"arms, as {answers.url} knows them{whom(experiment.at)}"
                 tables += self._arms(experiment, f"{name}: {title}" if answers.several else title)
             return Group(*tables, *self._network(answers.network))
         except (LookupError, TypeError, ValueError, AttributeError):
@@ -61,7 +61,7 @@ class Overview:
                 _count(arm["pulls_in_network"]),
             )
         said = [*windows(arms, about), *verdict(experiment.verdict), *sites(about.get("sites"))]
-        said += books(experiment.books)
+        said += [*contexts(about.get("context")), *books(experiment.books)]
         past = self._trends(experiment.history) if experiment.history is not None else []
         lines = [Text(printable(line)) for line in said]
         return [Text(printable(title), "italic"), table, *lines, *past, Text("")]
@@ -158,6 +158,24 @@ def verdict(found: dict[str, Any] | None) -> Iterator[str]:
     """Whether it may stop; None for an experiment without `stop`, or of an older agent."""
     if found is not None:
         yield f"verdict: {found['sentence']}"
+
+
+def whom(at: dict[str, Any] | None) -> str:
+    """Of which visitors, where these differ; an older agent knows no contexts."""
+    if at is None:
+        return ""
+    known = ", ".join(f"{name}={value}" for name, value in at.items())
+    return f", {f'for {known}' if known else 'on average'}"
+
+
+def contexts(context: dict[str, Any] | None) -> Iterator[str]:
+    """Of contexts what the schema does not quite know, since the start."""
+    if context is None:
+        return
+    odd = [f"{name} {_count(n)} unknown" for name, n in context["unknown"].items() if n]
+    odd += [f"{name} {_count(n)} out of range" for name, n in context["clipped"].items() if n]
+    if odd:
+        yield f"contexts: {', '.join(odd)}"
 
 
 def sites(sites: dict[str, Any] | None) -> Iterator[str]:

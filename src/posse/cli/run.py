@@ -114,6 +114,7 @@ def _compare(
 
 def _refuse_too_large(experiment: Experiment) -> None:
     """Refuse at once what could not be saved at the end."""
+    from posse.lab.blocks import model_of
     from posse.lab.keep import numbers_a_run
     from posse.lab.recording import axes
     from posse.lab.storage import LARGEST_ARRAY
@@ -132,7 +133,7 @@ def _refuse_too_large(experiment: Experiment) -> None:
             f"the pulls of {rows} runs, {e.network.n_agents} agents and {e.bandit.n_arms} arms do "
             "not fit into a result file of 2 GB: take fewer runs"
         )
-    models = [getattr(each, "family", None) or e.bandit.family for each in e.algorithms.values()]
+    models = [model_of(each, e.bandit) for each in e.algorithms.values()]
     for name in e.keep:
         sizes = [axes(e.bandit, e.network, rounds, model) for model in models]
         if 8 * rows * max(numbers_a_run(name, each, e.bandit) for each in sizes) > LARGEST_ARRAY:

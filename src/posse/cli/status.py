@@ -23,6 +23,8 @@ posse status http://127.0.0.1:8700
 
 posse status http://127.0.0.1:8700 http://127.0.0.1:8701 --experiment checkout
 
+posse status http://127.0.0.1:8700 --context country=de --context returning=true
+
 posse status https://berlin.example.org:8700 --token-file token --watch
 
 posse status http://127.0.0.1:8700 --json | jq '.agents[0].experiments'"""
@@ -38,6 +40,10 @@ def status(
         bool, typer.Option("--json", help="One JSON document, for programs.")
     ] = False,
     experiment: Annotated[str | None, typer.Option(help="This one alone, of several.")] = None,
+    context: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="For visitors of whom this is known."),
+    ] = None,
     token_file: Annotated[
         Path | None, typer.Option("--token-file", help="The file that agent.toml calls http_token.")
     ] = None,
@@ -53,7 +59,8 @@ def status(
         token = None if token_file is None else token_in(token_file)
         # one more attempt, for an agent that is just starting again
         options = {"timeout": 3.0, "attempts": 2, "token": token, "verify": verify}
-        agents = [Inquiry(url, experiment, options, open_, past=watch) for url in urls]
+        at = dict(map(_pair, context or []))
+        agents = [Inquiry(url, experiment, options, open_, past=watch, at=at) for url in urls]
         if as_json:
             print_json(agents)
             return
@@ -63,6 +70,14 @@ def status(
             watched(agents)
         else:
             print_tables(agents)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    """Of NAME=VALUE both."""
+    name, equals, value = text.partition("=")
+    if not (name and equals):
+        raise Mistake(f"--context must be NAME=VALUE, such as country=de, got {text}")
+    return name, value
 
 
 def print_json(agents: Sequence[Inquiry]) -> None:

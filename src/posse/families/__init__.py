@@ -6,10 +6,13 @@ from posse.families.abilities import Abilities, ability, pair, unpair
 from posse.families.bernoulli import Bernoulli
 from posse.families.bounded import Bounded
 from posse.families.exponential import Exponential
-from posse.families.family import Family, Interval
+from posse.families.family import ContextualFamily, Family, Interval, is_contextual
 from posse.families.gaussian import Gaussian
 from posse.families.gaussian_unknown_variance import GaussianUnknownVariance
 from posse.families.grid import Grid
+from posse.families.linear import Linear
+from posse.families.logistic import Logistic
+from posse.families.logit_normal import LogitNormal
 from posse.families.poisson import Poisson
 
 FAMILIES: dict[str, Any] = {
@@ -22,19 +25,28 @@ FAMILIES: dict[str, Any] = {
     "grid": Grid,
 }
 
+# Families whose beliefs are read at a context; the others know none.
+CONTEXTUAL: dict[str, Any] = {"linear": Linear, "logistic": Logistic}
+
 __all__ = [
+    "CONTEXTUAL",
     "FAMILIES",
     "Abilities",
     "Bernoulli",
     "Bounded",
+    "ContextualFamily",
     "Exponential",
     "Family",
     "Gaussian",
     "GaussianUnknownVariance",
     "Grid",
     "Interval",
+    "Linear",
+    "Logistic",
+    "LogitNormal",
     "Poisson",
     "ability",
+    "is_contextual",
     "pair",
     "unpair",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeGuard, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -97,6 +97,74 @@ class Family(Protocol):
         One variate each whatever the mean (inverse CDF or location-scale, no rejection), so that
         algorithms can be compared under common random numbers.
         """
+
+
+class ContextualFamily(Protocol):
+    """A reward model in which what an arm pays depends on features: of the visitor, or of the arm.
+
+    Its belief (D, ..., K) is about weights of features, and obeys the same two equations. Read at a
+    context it is a belief about plain means: `at` gives one of the family `at_mean`, from which
+    policies choose and which `posse.summarise` reads.
+    """
+
+    name: ClassVar[str]
+    anchored: ClassVar[bool]  # whether `statistic` depends on what was believed
+
+    @property
+    def features(self) -> int:
+        """How many features a context has, d; 0: not said yet, see `with_features`."""
+
+    @property
+    def shared(self) -> bool:
+        """Whether all arms have the same weights, and differ by their features alone."""
+
+    @property
+    def at_mean(self) -> Family:
+        """The family of the plain beliefs that `at` gives."""
+
+    @property
+    def rewards(self) -> Interval:
+        """Where rewards may lie for a belief to learn from them."""
+
+    def with_features(self, features: int) -> ContextualFamily:
+        """The same model for contexts of so many features; refused where it says another number."""
+
+    def prior(self) -> FloatArray:
+        """The prior's coordinates, (D,)."""
+
+    def at(self, belief: FloatArray, contexts: FloatArray) -> FloatArray:
+        """The belief about the means at contexts: (D, ..., K) -> (2, ..., K).
+
+        contexts: (..., d), or (..., K, d) where arms have features of their own; of a shared theta
+        the belief is (D, ..., 1).
+        """
+
+    def statistic(
+        self, rewards: FloatArray, contexts: FloatArray, at: FloatArray | None = None
+    ) -> FloatArray:
+        """What observations add at learning rate 1: (...), (..., d) -> (D, ...).
+
+        at: (2, ...) what was believed of the arm played there; needed if `anchored`.
+        """
+
+    def inverse_link(self, predictor: FloatArray) -> FloatArray:
+        """The mean of an arm, from features times weights."""
+
+
+Model = Family | ContextualFamily
+
+
+def is_contextual(family: Any) -> TypeGuard[ContextualFamily]:
+    """Whether a family's beliefs are to be read at contexts."""
+    return hasattr(family, "at_mean")
+
+
+def plain(family: Model) -> Family:
+    """The family, refused if its beliefs are to be read at contexts."""
+    if is_contextual(family):
+        raise ValueError(f"family {family.name!r} needs contexts, which are not known here")
+    without: Any = family
+    return cast(Family, without)
 
 
 def check_family(who: str, family: Any, methods: Iterable[str], ranges: Iterable[str] = ()) -> None:

@@ -12,7 +12,7 @@ from gymnasium import spaces
 from pettingzoo import ParallelEnv
 
 from posse import checks
-from posse.bandits import Bandit
+from posse.bandits import Bandit, ContextualBandit
 from posse.interop.played import Played
 from posse.interop.sight import Observation, Sight, arm_of, name_of
 from posse.lab.blocks import Simulation
@@ -96,6 +96,7 @@ class BanditEnv(ParallelEnv[str, Observation, int]):  # type: ignore[misc]
         n_arms = self._simulation.bandit.n_arms
         arms = np.array([[arm_of(agent, actions[agent], n_arms) for agent in self.agents]])
         t = self._seen.t + 1
+        self._rounds.begin(t)
         cells, rewards, weights = self._rounds.play(t, arms)
         gaps = self._rounds.world.gaps.take(cells)[0]
         self._regret = self._regret + gaps
@@ -140,6 +141,10 @@ class BanditEnv(ParallelEnv[str, Observation, int]):  # type: ignore[misc]
 
 def _checked(bandit: Any, network: Any, horizon: Any) -> Simulation:
     """The problem as the lab has it, refused where it would; whoever steps is the algorithm."""
+    if isinstance(bandit, ContextualBandit):
+        raise ValueError(
+            "bandit: contexts are not for an environment, whose observations have none"
+        )
     if isinstance(bandit, Bandit) and bandit.delay is not None:
         raise ValueError(
             "bandit: rewards that come late are not for an environment, whose every step gives "

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posse.algorithms.algorithm import Algorithm, Problem
-from posse.bandits import Bandit, SiteMeans
-from posse.families.family import Family
+from posse.bandits import AnyBandit, ContextualBandit, SiteMeans
+from posse.families.family import Model, is_contextual
 from posse.networks.network import Network
 from posse.randomness import FloatArray, generator
 
@@ -28,7 +28,7 @@ T = TypeVar("T", bound=np.generic)
 class Simulation:
     """One algorithm on one bandit and network, validated and ready to run."""
 
-    bandit: Bandit
+    bandit: AnyBandit
     network: Network
     algorithm: Algorithm
     horizon: int
@@ -37,9 +37,14 @@ class Simulation:
     keep: tuple[str, ...] = ()  # what to keep of each run besides regret and pulls
 
     @property
-    def model(self) -> Family:
+    def model(self) -> Model:
         """The family that the algorithm believes in: its own, else the bandit's."""
-        return getattr(self.algorithm, "family", None) or self.bandit.family
+        return model_of(self.algorithm, self.bandit)
+
+    @property
+    def reads_contexts(self) -> bool:
+        """Whether the algorithm is to be told the contexts: there are some, and it knows them."""
+        return is_contextual(self.model)
 
     @property
     def uncharged_rounds(self) -> int:
@@ -61,6 +66,7 @@ class Simulation:
     def true_means(self, runs: Sequence[int]) -> FloatArray:
         """Each run's means before any drift: (R, M, K), M = 1 where all agents have the same."""
         bandit, n_arms = self.bandit, self.bandit.n_arms
+        assert not isinstance(bandit, ContextualBandit)  # which has them round by round
         means = [bandit.means_of_run(run, generator(self.seed, run, "means")) for run in runs]
         if any(drawn.shape[-1] != n_arms for drawn in means):
             raise ValueError(f"means: every run must have {n_arms} arms, as the first draw had")
@@ -83,6 +89,15 @@ class Simulation:
         """
         orders = arm_orders(self.seed, runs, self.bandit.n_arms)
         return in_played_order(self.true_means(runs), orders), orders
+
+
+def model_of(algorithm: Any, bandit: AnyBandit) -> Model:
+    """The family that an algorithm believes in, for as many features as the bandit's contexts."""
+    own = getattr(algorithm, "family", None) or bandit.family
+    if is_contextual(own) and is_contextual(bandit.family):
+        return own.with_features(bandit.family.features)
+    model: Model = own
+    return model
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,23 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, TypeVar
 
+from posse import algorithms
 from posse.algorithms import ALGORITHMS, Algorithm
-from posse.bandits import DELAYS, DRIFTS, MEANS, Bandit, SiteMeans
+from posse.bandits import (
+    CONTEXTS,
+    DELAYS,
+    DRIFTS,
+    MEANS,
+    WEIGHTS,
+    AnyBandit,
+    Bandit,
+    ContextualBandit,
+    SiteMeans,
+)
+from posse.contexts import Contexts
 from posse.decoding import Decoder, naming, table
-from posse.families import FAMILIES, Family
+from posse.families import CONTEXTUAL, FAMILIES, ContextualFamily, Family
+from posse.families.family import Model
 from posse.named import find
 from posse.networks import GRAPHS, Network
 from posse.policies import POLICIES, Policy
@@ -43,9 +56,26 @@ def _delay(data: Any) -> Any:
     return find(data) if isinstance(data, str) and ":" in data else _entry(DELAYS, data)
 
 
-def _bandit(data: Any) -> Bandit:
-    """A bandit; `site_sd` beside its means makes them SiteMeans."""
+def _contexts(data: Any) -> Any:
+    """Contexts as a schema, as a function that draws them, or as an entry of CONTEXTS."""
+    if isinstance(data, str) and ":" in data:
+        return find(data)
+    name = data if isinstance(data, str) else table(data).get("name")
+    named = isinstance(name, str) and (name in CONTEXTS or ":" in name)
+    return _entry(CONTEXTS, data) if named or isinstance(data, str) else Contexts(data)
+
+
+def _theta(data: Any) -> Any:
+    """True weights as numbers, or as an entry of WEIGHTS."""
+    return _entry(WEIGHTS, data) if isinstance(data, str | Mapping) else data
+
+
+def _bandit(data: Any) -> AnyBandit:
+    """A bandit; `site_sd` beside its means makes them SiteMeans, `contexts` a contextual one."""
     given = dict(table(data))
+    if "contexts" in given or "theta" in given:
+        contextual: ContextualBandit = _DECODER.fields(ContextualBandit, given)
+        return contextual
     if "site_sd" in given and "means" in given:
         with naming(("site_sd",)):
             given["means"] = SiteMeans(_means(given["means"]), given.pop("site_sd"))
@@ -64,14 +94,20 @@ def _network(data: Any) -> Network:
 _DECODER = Decoder(
     {
         Family: partial(_entry, FAMILIES),
+        ContextualFamily: partial(_entry, CONTEXTUAL),
+        Model | None: partial(_entry, FAMILIES | CONTEXTUAL),
         Policy: partial(_entry, POLICIES),
-        Algorithm: partial(_entry, ALGORITHMS),
+        Algorithm: partial(_entry, ALGORITHMS | algorithms.CONTEXTUAL),
         Network: _network,
         Bandit: _bandit,
+        AnyBandit: _bandit,
         # wider than annotations can say
         (Bandit, "means"): _means,
         (SiteMeans, "means"): _means,
         (Bandit, "drift"): partial(_entry, DRIFTS),
         (Bandit, "delay"): _delay,
+        (ContextualBandit, "contexts"): _contexts,
+        (ContextualBandit, "theta"): _theta,
+        (ContextualBandit, "delay"): _delay,
     }
 )

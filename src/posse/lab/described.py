@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from posse.algorithms import Algorithm
-from posse.bandits import Bandit
+from posse.bandits import AnyBandit, Bandit, ContextualBandit
 from posse.checks import FrozenArray
-from posse.families import Family
+from posse.families import ContextualFamily, Family
 from posse.lab.decode import from_data
 from posse.lab.settings import not_rerunnable, to_data
 from posse.named import repr_only
@@ -28,8 +28,10 @@ def algorithm(value: Any) -> Any:
     return _faithful(Algorithm, value)
 
 
-def bandit(value: Bandit) -> dict[str, Any]:
+def bandit(value: AnyBandit) -> dict[str, Any]:
     """A bandit as plain data, part by part."""
+    if isinstance(value, ContextualBandit):
+        return _contextual(value)
     data: dict[str, Any] = to_data(value) | {"family": _faithful(Family, value.family)}
     for name, part in {
         "means": value.means_of_arms,
@@ -39,6 +41,20 @@ def bandit(value: Bandit) -> dict[str, Any]:
         if part is None or isinstance(part, tuple | FrozenArray) or not_rerunnable(data[name]):
             continue
         if not _same(_rebuilt((Bandit, name), data[name]), part):
+            data[name] = repr_only(part)
+    return data
+
+
+def _contextual(value: ContextualBandit) -> dict[str, Any]:
+    data: dict[str, Any] = to_data(value)
+    family = None if not_rerunnable(data["family"]) else _rebuilt(ContextualFamily, data["family"])
+    if family is None or not _same(family.with_features(value.family.features), value.family):
+        data["family"] = repr_only(value.family)
+    for name in ("contexts", "theta", "delay"):
+        part = getattr(value, name)
+        if part is None or isinstance(part, FrozenArray) or not_rerunnable(data[name]):
+            continue
+        if not _same(_rebuilt((ContextualBandit, name), data[name]), part):
             data[name] = repr_only(part)
     return data
 

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from posse import checks
 from posse.algorithms import Algorithm
-from posse.bandits import Bandit
+from posse.bandits import AnyBandit
 from posse.lab import keep as keeping
 from posse.lab import ranges, toml
 from posse.lab.comparisons import Comparison
@@ -43,7 +43,7 @@ class Experiment:
     Result and not to a Comparison of one.
     """
 
-    bandit: Bandit
+    bandit: AnyBandit
     network: Network
     algorithms: Mapping[str, Algorithm] = field(hash=False)
     horizon: int

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from posse import checks
-from posse.bandits import Bandit
+from posse.bandits import AnyBandit, ContextualBandit
 
 
 class Kept(NamedTuple):
@@ -51,11 +51,12 @@ def dims_of(name: str, drifts: bool, per_agent: bool) -> tuple[str, ...]:
 def dims_in(name: str, n_axes: int, settings: Mapping[str, Any]) -> tuple[str, ...]:
     """The axes of an array of a result, told by its settings; three of means are of either kind."""
     bandit = settings.get("bandit")
-    drifts = isinstance(bandit, Mapping) and "drift" in bandit
+    drifts = isinstance(bandit, Mapping) and ("drift" in bandit or "contexts" in bandit)
     return dims_of(name, drifts, per_agent=n_axes > 2 + drifts)
 
 
-def numbers_a_run(name: str, sizes: Mapping[str, int], bandit: Bandit) -> int:
+def numbers_a_run(name: str, sizes: Mapping[str, int], bandit: AnyBandit) -> int:
     """How many numbers one run keeps: sizes of the axes but that of runs, by name."""
-    dims = dims_of(name, bandit.drift is not None, bandit.per_agent)
+    changes = bandit.drift is not None or isinstance(bandit, ContextualBandit)
+    dims = dims_of(name, changes, bandit.per_agent)
     return math.prod(sizes[dim] for dim in dims[1:])

@@ -5,6 +5,7 @@ Nothing need be registered: whatever has the methods will do.
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,11 +13,19 @@ from typing import Any
 import numpy as np
 
 from posse import checks, policies
-from posse.algorithms import ALGORITHMS, Centralized, Decentralized, Flooding
+from posse.algorithms import (
+    ALGORITHMS,
+    CONTEXTUAL,
+    Centralized,
+    Decentralized,
+    Flooding,
+    PartialPooling,
+)
 from posse.algorithms.bayesian import BayesianAlgorithm
 from posse.algorithms.timed import Timed
-from posse.bandits import Bandit, UniformMeans
-from posse.families.family import check_family, name_of
+from posse.bandits import AnyBandit, ContextualBandit, UniformMeans
+from posse.families.family import check_family, is_contextual, name_of
+from posse.lab.blocks import model_of
 from posse.lab.settings import not_rerunnable
 from posse.networks.dynamics import is_own
 from posse.networks.network import Network
@@ -34,18 +43,21 @@ _READS = {
 
 def check_problem(bandit: Any, network: Any) -> None:
     """Refuse what is not a bandit or a network, and rewards that nobody can draw."""
-    if not isinstance(bandit, Bandit):
+    if not isinstance(bandit, AnyBandit):
         raise ValueError(f"bandit must be a posse.Bandit, got {bandit!r}")
     if not isinstance(network, Network):
         raise ValueError(
             f"network must be a network such as posse.networks.cycle(10), got {network!r}"
         )
     bandit.check_agents(network.n_agents)
-    check_family("the bandit's family", bandit.family, ["draw_rewards"], ["means", "rewards"])
+    drawn = bandit.family.at_mean if is_contextual(bandit.family) else bandit.family
+    check_family("the bandit's family", drawn, ["draw_rewards"], ["means", "rewards"])
 
 
-def check_means(bandit: Bandit, seed: int, runs: range) -> None:
+def check_means(bandit: AnyBandit, seed: int, runs: range) -> None:
     """Draw the means of all runs by a function of the user's: it may fail, or change K, in any."""
+    if isinstance(bandit, ContextualBandit):
+        return
     function = bandit.means_of_arms
     if not callable(function) or isinstance(function, UniformMeans):
         return
@@ -64,7 +76,7 @@ def check_means(bandit: Bandit, seed: int, runs: range) -> None:
             )
 
 
-def check_algorithm(label: str, algorithm: Any, bandit: Bandit, keep: tuple[str, ...]) -> None:
+def check_algorithm(label: str, algorithm: Any, bandit: AnyBandit, keep: tuple[str, ...]) -> None:
     """Refuse what is no algorithm, a model that it cannot learn by, and what it cannot tell."""
     checks.capable(
         label,
@@ -73,10 +85,23 @@ def check_algorithm(label: str, algorithm: Any, bandit: Bandit, keep: tuple[str,
         "posse.Decentralized(posse.ThompsonSampling())",
     )
     own = getattr(algorithm, "family", None)
-    model = own or bandit.family
+    if type(algorithm) in CONTEXTUAL.values() and not isinstance(bandit, ContextualBandit):
+        raise ValueError(
+            f"{label} is {type(algorithm).__name__}, which needs contexts: give a "
+            "posse.ContextualBandit"
+        )
+    if own is not None and is_contextual(own) and not isinstance(bandit, ContextualBandit):
+        raise ValueError(
+            f"the family of {label} is {name_of(own)!r}, which needs contexts: give a "
+            "posse.ContextualBandit"
+        )
+    model: Any = model_of(algorithm, bandit)
     who = f"the family of {label}" if own else f"the bandit's family, the model of {label},"
     if isinstance(algorithm, BayesianAlgorithm):
         reads = _READS.get(type(algorithm.policy), [])
+        if is_contextual(model):
+            check_family(who, model.at_mean, reads)
+            reads = []
         check_family(who, model, ["prior", "statistic", *reads], ["rewards"])
     elif own:
         check_family(who, model, [], ["rewards"])
@@ -85,6 +110,8 @@ def check_algorithm(label: str, algorithm: Any, bandit: Bandit, keep: tuple[str,
             f"family {name_of(model)!r} learns from rewards in {model.rewards}, but the bandit's "
             f"{name_of(bandit.family)!r} rewards lie in {bandit.family.rewards}"
         )
+    if is_contextual(model):
+        _check_contexts(label, algorithm, model, bandit, keep)
     if bandit.delay is not None:
         _check_late(label, algorithm, model, bandit, keep)
     if "messages" in keep and not callable(getattr(algorithm, "numbers_sent", None)):
@@ -92,9 +119,8 @@ def check_algorithm(label: str, algorithm: Any, bandit: Bandit, keep: tuple[str,
             f"keep: {label} does not say how many numbers it sends: give "
             f"{type(algorithm).__name__} a method numbers_sent(state, t, links)"
         )
-    without = type(algorithm) in ALGORITHMS.values() and not isinstance(
-        algorithm, BayesianAlgorithm
-    )
+    ours = type(algorithm) in (*ALGORITHMS.values(), *CONTEXTUAL.values())
+    without = ours and not isinstance(algorithm, BayesianAlgorithm)
     if "signs" in keep and not isinstance(algorithm, Decentralized):
         raise ValueError(
             f"keep: {label} is {type(algorithm).__name__}, and signs are kept of Decentralized "
@@ -104,13 +130,40 @@ def check_algorithm(label: str, algorithm: Any, bandit: Bandit, keep: tuple[str,
         raise ValueError(f"keep: {label} is {type(algorithm).__name__}, which has no beliefs")
 
 
+def _check_contexts(
+    label: str, algorithm: Any, model: Any, bandit: AnyBandit, keep: tuple[str, ...]
+) -> None:
+    """Refuse who cannot see contexts, and what is not known of beliefs with them."""
+    kind = type(algorithm).__name__
+    if isinstance(algorithm, PartialPooling):
+        raise ValueError(
+            f"{label} is {kind}, which knows no contexts: make the site a category of the context "
+            "instead, whose prior_sd says how much sites differ"
+        )
+    methods = [getattr(algorithm, name) for name in ("choose", "learn")]
+    if not all("contexts" in inspect.signature(method).parameters for method in methods):
+        raise ValueError(
+            f"{label} is {kind}, which knows no contexts: use Decentralized, Isolated, "
+            "Centralized, Flooding or Tree"
+        )
+    if model.shared and len(getattr(bandit, "shape", ())) < 2:
+        raise ValueError(
+            f"the family of {label} shares one theta among all arms, whose features are not among "
+            "these contexts: use shared=False"
+        )
+    if "signs" in keep:
+        raise ValueError(
+            "keep: signs are not kept with contexts: how sure evidence makes differs by context"
+        )
+
+
 def _definer(algorithm: Any, method: str) -> Any:
     """The class that a method comes from."""
     return next((cls for cls in type(algorithm).__mro__ if method in vars(cls)), object)
 
 
 def _check_late(
-    label: str, algorithm: Any, model: Any, bandit: Bandit, keep: tuple[str, ...]
+    label: str, algorithm: Any, model: Any, bandit: AnyBandit, keep: tuple[str, ...]
 ) -> None:
     """Refuse who cannot hear late rewards, and what is not known of those that are open."""
     if not callable(getattr(algorithm, "hear", None)):
@@ -124,6 +177,11 @@ def _check_late(
             "too, which takes its place where rewards come late"
         )
     counts = isinstance(algorithm, Timed) and algorithm.open == "count"
+    if counts and is_contextual(model):
+        raise ValueError(
+            f"open='count' of {label} is not known with contexts, where what an open pull counts "
+            "as depends on its visit: use open='wait'"
+        )
     if counts and algorithm.assumed(bandit.family.rewards.low, model) is None:
         raise ValueError(
             f"open='count' of {label} needs rewards with a lowest value that its model can learn "

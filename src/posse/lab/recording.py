@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from posse import checks
-from posse.bandits import Bandit
+from posse.bandits import AnyBandit
 from posse.calibration import SIGNS
-from posse.families.family import Family
+from posse.families.family import Model
 from posse.lab import keep as keeping
 from posse.networks.network import Network
 
@@ -23,7 +23,7 @@ def points(record: Any, horizon: int) -> int:
     return int(count) if isinstance(count, int | np.integer) and count < horizon else horizon
 
 
-def axes(bandit: Bandit, network: Network, points: int, model: Family) -> dict[str, int]:
+def axes(bandit: AnyBandit, network: Network, points: int, model: Model) -> dict[str, int]:
     """The sizes of the axes of what may be kept of a run, for an algorithm with this model."""
     return {
         "time": points,
@@ -35,12 +35,12 @@ def axes(bandit: Bandit, network: Network, points: int, model: Family) -> dict[s
 
 
 def check_size(
-    bandit: Bandit,
+    bandit: AnyBandit,
     network: Network,
     runs: int,
     points: int,
     keep: tuple[str, ...] = (),
-    models: Sequence[Family] = (),
+    models: Sequence[Model] = (),
 ) -> None:
     """Refuse at once what no memory could hold at the end.
 

@@ -35,17 +35,20 @@ def simulate_block(
     state = s.algorithm.init(problem)
     tally = Tally(s, problem, runs, played.world, state)
     late = LateRewards(s, runs) if s.bandit.delay is not None else None
-    prepare = getattr(s.algorithm, "prepare", None)
+    algorithm: Any = s.algorithm  # which has the optional methods and arguments, or was refused
+    prepare = getattr(algorithm, "prepare", None)
     for t in range(1, (rounds or s.horizon) + 1):
+        contexts = played.begin(t)
+        seen = {"contexts": contexts} if s.reads_contexts else {}
         state = prepare(state, t, to_policy) if prepare else state
-        chosen = s.algorithm.choose(state, t, to_policy)
-        arms = _checked(s.algorithm, chosen, problem)  # (R, N)
+        chosen = algorithm.choose(state, t, to_policy, **seen)
+        arms = _checked(algorithm, chosen, problem)  # (R, N)
         cells, rewards, weights = played.play(t, arms)
         if late is None:
-            state = s.algorithm.learn(state, arms, rewards, weights)
+            state = algorithm.learn(state, arms, rewards, weights, **seen)
         else:
-            hear: Any = s.algorithm  # which has the method, or was refused
-            state = hear.hear(state, arms, late.heard(t, arms, rewards), weights)
+            heard = late.heard(t, arms, rewards, **seen)
+            state = algorithm.hear(state, arms, heard, weights)
         tally.add(t, cells, state, weights)
         advance(len(runs))
     return tally.block()
@@ -66,7 +69,8 @@ def _checked(algorithm: Any, arms: Any, problem: Problem) -> NDArray[np.intp]:
 def blocks(simulation: Simulation, runs: range) -> list[range]:
     """The runs in blocks small enough for the cache, so memory does not grow with runs."""
     n_coordinates = coordinates_of(simulation.model)
-    per_run = simulation.network.n_agents * simulation.bandit.n_arms * -(-n_coordinates // 2)
+    pair = 4 if simulation.reads_contexts else 2  # elimination likes its rows long
+    per_run = simulation.network.n_agents * simulation.bandit.n_arms * -(-n_coordinates // pair)
     size = max(1, _BLOCK_ELEMENTS // per_run)
     return in_parts(runs, size)
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from posse import algorithms
 from posse.algorithms import ALGORITHMS
 from posse.bandits import DELAYS, DRIFTS
-from posse.families import FAMILIES, Grid
+from posse.families import CONTEXTUAL, FAMILIES, Grid
 from posse.lab import reference
 from posse.lab.blocks import Simulation
 from posse.networks.dynamics import is_own
@@ -42,7 +43,7 @@ def _has_own_parts(simulation: Simulation) -> bool:
     s = simulation
     policy: Any = getattr(s.algorithm, "policy", None)
     ours = (
-        type(s.algorithm) in ALGORITHMS.values()
+        type(s.algorithm) in (*ALGORITHMS.values(), *algorithms.CONTEXTUAL.values())
         and (policy is None or type(policy) in POLICIES.values())
         and all(_is_our_family(family) for family in (s.bandit.family, s.model))
     )
@@ -52,4 +53,5 @@ def _has_own_parts(simulation: Simulation) -> bool:
 
 
 def _is_our_family(family: Any) -> bool:
-    return type(family) in FAMILIES.values() and not isinstance(family, Grid)  # of functions
+    ours = (*FAMILIES.values(), *CONTEXTUAL.values())
+    return type(family) in ours and not isinstance(family, Grid)  # of functions

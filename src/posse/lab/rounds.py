@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posse.families import FAMILIES, Grid
-from posse.families.family import name_of
+from posse.families.family import is_contextual, name_of
 from posse.lab.blocks import Simulation
 from posse.lab.tally import first_cells
-from posse.lab.worlds import World
+from posse.lab.worlds import world_of
 from posse.randomness import FloatArray, Streams
 
 
@@ -24,16 +24,21 @@ class Rounds:
 
     def __init__(self, simulation: Simulation, runs: Sequence[int]) -> None:
         s = simulation
-        self.world = World(s, runs)
+        self.world = world_of(s, runs)
         self._to_rewards = Streams.of(s.seed, runs, "rewards")
         self._to_network = Streams.of(s.seed, runs, "network")
         self._draw_weights = s.network.sampler(len(runs))
-        self._draw_rewards = _drawing(s.bandit.family)
+        family: Any = s.bandit.family
+        self._draw_rewards = _drawing(family.at_mean if is_contextual(family) else family)
         self._first_cell = first_cells(self.world.means)
+
+    def begin(self, t: int) -> FloatArray | None:
+        """Round t begins: what agents see of its visits, (R, N, d) or (R, N, K, d), if anything."""
+        self.world.begin(t)
+        return self.world.contexts
 
     def play(self, t: int, arms: NDArray[np.intp]) -> tuple[NDArray[np.intp], FloatArray, Any]:
         """Play the arms (R, N) of round t: their cells among all means, rewards (R, N), W(t)."""
-        self.world.begin(t)
         cells = self._first_cell + arms  # take_along_axis, which is slower, finds them twice
         rewards = self._draw_rewards(self.world.means.take(cells), self._to_rewards)
         return cells, rewards, self._draw_weights(self._to_network, t)

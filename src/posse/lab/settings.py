@@ -13,15 +13,29 @@ from typing import Any
 import numpy as np
 
 import posse
+from posse import algorithms
 from posse.algorithms import ALGORITHMS
-from posse.bandits import DELAYS, DRIFTS, MEANS, Bandit, SiteMeans
+from posse.bandits import (
+    CONTEXTS,
+    DELAYS,
+    DRIFTS,
+    MEANS,
+    WEIGHTS,
+    Bandit,
+    ContextualBandit,
+    SiteMeans,
+)
 from posse.checks import FrozenArray
-from posse.families import FAMILIES
+from posse.contexts import Contexts
+from posse.families import CONTEXTUAL, FAMILIES
 from posse.named import REPR_ONLY, name_of, repr_only
 from posse.networks import Network
 from posse.policies import POLICIES
 
-REGISTRIES: tuple[dict[str, Any], ...] = (FAMILIES, POLICIES, ALGORITHMS, MEANS, DRIFTS, DELAYS)
+REGISTRIES: tuple[dict[str, Any], ...] = (
+    *(FAMILIES, CONTEXTUAL, POLICIES, ALGORITHMS, algorithms.CONTEXTUAL),
+    *(MEANS, DRIFTS, DELAYS, WEIGHTS, CONTEXTS),
+)
 
 
 def to_data(value: Any) -> Any:
@@ -31,7 +45,7 @@ def to_data(value: Any) -> Any:
     build again becomes {REPR_ONLY: its repr}. Fields that are None are left out, since TOML has no
     word for it.
     """
-    if isinstance(value, Network):
+    if isinstance(value, Network | Contexts):
         return value.to_data()
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return _dataclass(value)
@@ -56,6 +70,8 @@ def _dataclass(value: Any) -> Any:
             sites = fields.pop("means")
             fields |= {"means": sites["means"], "site_sd": sites["sd"]}
         return fields
+    if isinstance(value, ContextualBandit):  # which tells the family how many features there are
+        return fields | {"family": {k: v for k, v in fields["family"].items() if k != "features"}}
     name = _kind(type(value))
     return repr_only(value) if name is None else {"name": name, **fields}
 

@@ -15,7 +15,7 @@ from posse import checks
 from posse.algorithms import ALGORITHMS
 from posse.algorithms.algorithm import Algorithm
 from posse.algorithms.forced import ForcedStart
-from posse.bandits import Bandit
+from posse.bandits import AnyBandit
 from posse.lab import keep as keeping
 from posse.lab import parts, playing, ranges, worlds
 from posse.lab.blocks import Simulation
@@ -34,7 +34,7 @@ _CHECKING = (ForcedStart, *ALGORITHMS.values())
 
 
 def simulate(
-    bandit: Bandit,
+    bandit: AnyBandit,
     network: Network,
     algorithm: Algorithm,
     *,
@@ -73,7 +73,7 @@ def simulate(
 
 
 def compare(
-    bandit: Bandit,
+    bandit: AnyBandit,
     network: Network,
     algorithms: Mapping[str, Algorithm],
     *,
@@ -107,7 +107,7 @@ def compare(
 
 
 def jobs_of(
-    bandit: Bandit,
+    bandit: AnyBandit,
     network: Network,
     algorithms: Mapping[str, Algorithm],
     *,
@@ -169,7 +169,7 @@ class _Entry:
 class _Task:
     """What all algorithms of a call share, checked."""
 
-    bandit: Bandit
+    bandit: AnyBandit
     network: Network
     horizon: int
     runs: range
@@ -253,7 +253,7 @@ class _Task:
         # by bad luck when others have been played.
         self.network.of_run(self.seed, self.runs[0], most_draws=100)
         simulations = [self._simulation(entry) for entry in entries]
-        worlds.check_drift(playing.of_run(simulations[0], self.runs[0]), self.runs[0])
+        worlds.check_world(playing.of_run(simulations[0], self.runs[0]), self.runs[0])
         models = [simulation.model for simulation in simulations]
         check_size(self.bandit, self.network, len(self.runs), len(self.times), self.keep, models)
         return simulations, _engines(entries, simulations)

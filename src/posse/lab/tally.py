@@ -12,7 +12,7 @@ from posse.algorithms.algorithm import Problem
 from posse.algorithms.forced import without_forced_pulls
 from posse.lab.blocks import Block, Simulation, in_callers_order
 from posse.lab.signs import Sketches
-from posse.lab.worlds import World
+from posse.lab.worlds import ContextualWorld, World
 from posse.networks.operators import links_in_use
 from posse.randomness import FloatArray
 
@@ -25,7 +25,7 @@ class Tally:
         simulation: Simulation,
         problem: Problem,
         runs: Sequence[int],
-        world: World,
+        world: World | ContextualWorld,
         state: Any,  # the algorithm's, before round 1
     ) -> None:
         n_runs, n_agents, n_arms = problem.n_runs, problem.n_agents, problem.n_arms
@@ -34,7 +34,7 @@ class Tally:
         self._world, self._order = world, world.order
         self._per_agent = simulation.bandit.per_agent
         # where gaps drift, a round that costs nothing cannot be taken off at the end
-        self._free_rounds = simulation.uncharged_rounds if world.drifts else 0
+        self._free_rounds = simulation.uncharged_rounds if world.changes else 0
         self._pulls = np.zeros((n_runs, n_agents, n_arms), dtype=np.int32)
         self._regret = np.zeros((n_runs, len(times)))
         self._so_far = np.zeros(n_runs)
@@ -48,7 +48,7 @@ class Tally:
             self._of_agents = np.zeros((n_runs, n_agents))
         if "means" in simulation.keep:
             self._kept["means"] = self._means_now()
-            if world.drifts:
+            if world.changes:
                 between = self._kept["means"].shape[1:]
                 self._kept["means"] = np.zeros((n_runs, len(times), *between))
         if "messages" in simulation.keep:
@@ -88,7 +88,7 @@ class Tally:
         self._regret[:, column] = self._so_far
         if "agents" in self._kept:
             self._kept["agents"][:, :, column] = self._of_agents
-        if "means" in self._kept and self._world.drifts:
+        if "means" in self._kept and self._world.changes:
             self._kept["means"][:, column] = self._means_now()
         if "messages" in self._kept:
             self._kept["messages"][:, column] = self._sent
@@ -120,7 +120,7 @@ class Tally:
     def block(self) -> Block:
         """The outcome, in the caller's order of arms."""
         s, times = self._simulation, self._simulation.times
-        free = 0 if self._world.drifts else s.uncharged_rounds  # or they were not charged at all
+        free = 0 if self._world.changes else s.uncharged_rounds  # or they were not charged at all
         gaps, kept = self._world.gaps, dict(self._kept)  # (R, M, K)
         regret = without_forced_pulls(self._regret, times, gaps.mean(axis=1), free)
         if "agents" in kept:
@@ -140,6 +140,8 @@ def first_cells(means: FloatArray) -> NDArray[np.intp]:
 def belief_of(state: Any, algorithm: Any, problem: Problem) -> FloatArray:
     """The beliefs of a state, (D, R, N, K), refused where it has none."""
     belief: Any = getattr(state, "belief", None)
+    if np.ndim(belief) == 4 and belief.shape[-1] == 1:  # one theta for all arms
+        belief = np.broadcast_to(belief, (*belief.shape[:-1], problem.n_arms))
     shape = (problem.n_runs, problem.n_agents, problem.n_arms)
     if np.ndim(belief) != 4 or np.shape(belief)[1:] != shape:
         raise ValueError(

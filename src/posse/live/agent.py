@@ -12,12 +12,22 @@ from typing import Any
 import numpy as np
 
 from posse import checks
-from posse.families.family import Family
+from posse.contexts import Contexts, Features
+from posse.families.family import Model
 from posse.live.beliefs import Beliefs, Subset
 from posse.live.choosing import Choice, Chooser
 from posse.live.exchange.ledger import Ledger
 from posse.live.exchange.seam import Outgoing
-from posse.live.founding import arm_names, checked_options, evidence_of, exchange_of, spelled
+from posse.live.founding import (
+    NO_WINNER_OF_CONTEXTS,
+    arm_names,
+    check_room,
+    checked_options,
+    evidence_of,
+    exchange_of,
+    spelled,
+)
+from posse.live.moments import Met, Moments, log_odds_of, schema_of
 from posse.live.shares import Shares
 from posse.live.showing import ArmStatus as ArmStatus
 from posse.live.showing import Showing
@@ -56,12 +66,15 @@ class Agent:
     sites: "alike": the evidence of others counts like the own; "differ": for what it is worth here,
     as learnt from how far sites differ; a number: their standard deviation (`posse.sites`), if it
     is known. Others are read once a tick.
+
+    context: what is known of a visitor, a `posse.Contexts` or its table of fields, for the families
+    `Logistic` and `Linear`; then every decision is made at a context.
     """
 
     def __init__(
         self,
         arms: Sequence[str],
-        family: Family,
+        family: Model,
         *,
         policy: Policy | None = None,
         exchange: str = "origins",
@@ -78,16 +91,21 @@ class Agent:
         silent_default: float | None = None,
         sites: str | float = "alike",
         half_life: float | None = None,
+        context: Contexts | Mapping[str, Any] | None = None,
     ) -> None:
         names = arm_names(arms)
-        self.family, self.policy = family, policy or ThompsonSampling()
+        self.policy, self.stop, self.half_life = policy or ThompsonSampling(), stop, half_life
+        self.context = schema_of(context)
         shares = Shares(min_share, new_arm_share, new_arm_pulls)
         shares.check(len(names))
-        self._chooser = Chooser(self.policy, family, horizon, shares)
-        self.stop, self.half_life = stop, half_life
         options = checked_options(exchange, exchange_options, network_size, half_life)
-        self._evidence = evidence_of(exchange, family, reward_range, silent_default)
-        self._chooser.check(len(names))
+        self._evidence = evidence_of(exchange, family, reward_range, silent_default, self.context)
+        self.family = self._evidence.family
+        self._chooser = Chooser(self.policy, self._evidence.at_mean, horizon, shares)
+        self._chooser.check(len(names), self.context is not None)
+        check_room(self._evidence, names)
+        if stop is not None and self.context is not None:
+            raise ValueError(NO_WINNER_OF_CONTEXTS)
         # rewards that were waited for differently are none to compare
         terms = {} if stop is None else {"reward_window": reward_window}
         if half_life is not None:
@@ -98,19 +116,37 @@ class Agent:
         self._judge = Judge(stop, self._evidence, self.exchange, self.policy)
         self._use(names, sites)
         self._generator = np.random.default_rng(seed)
-        self._decisions: dict[str, tuple[str, float | None]] = {}  # arm, reward
+        # arm, reward, features
+        self._decisions: dict[str, tuple[str, float | None, FloatArray | None]] = {}
         self._rounds: int | None = None  # decisions so far; None: as many as own rewards
 
-    def pull(self, allowed: Sequence[str] | None = None) -> Decision:
-        """A decision: which arm to play now, of all or of those allowed."""
-        arm, probability = self.choose(allowed)
-        decision = Decision(secrets.token_hex(16), arm, probability)
-        self._remember(decision.id, arm, None)
+    def pull(
+        self, allowed: Sequence[str] | None = None, context: Mapping[str, Any] | None = None
+    ) -> Decision:
+        """A decision: which arm to play now, of all or of those allowed, at a context."""
+        visit = self.features(context)
+        (choice,) = self.choices([allowed], [visit])
+        decision = Decision(secrets.token_hex(16), choice.arm, choice.probability)
+        self._remember(decision.id, choice.arm, None, None if visit is None else visit.x)
         return decision
 
-    def choose(self, allowed: Sequence[str] | None = None) -> tuple[str, float]:
+    def choose(
+        self, allowed: Sequence[str] | None = None, context: Mapping[str, Any] | None = None
+    ) -> tuple[str, float]:
         """An arm and the probability with which it is chosen, for who remembers it elsewhere."""
-        return self.choose_many([allowed])[0]
+        (choice,) = self.choices([allowed], [self.features(context)])
+        return choice.arm, choice.probability
+
+    def features(self, context: Mapping[str, Any] | None) -> Features | None:
+        """A context as features, checked; None where there is no schema, and must be none."""
+        if self.context is None:
+            if context is not None:
+                raise ValueError("context is not known here: this experiment has no schema of it")
+            return None
+        if context is None:
+            names = ", ".join(name for name, _ in self.context)
+            raise ValueError(f"context is missing: this experiment is told {names}")
+        return self.context.features(context)
 
     def choose_many(self, wishes: Sequence[Sequence[str] | None]) -> list[tuple[str, float]]:
         """A batch of decisions on the present belief, for each of its allowed arms (None: all).
@@ -119,10 +155,24 @@ class Agent:
         """
         return [(choice.arm, choice.probability) for choice in self.choices(wishes)]
 
-    def choices(self, wishes: Sequence[Sequence[str] | None]) -> list[Choice]:
-        """The same with the probabilities of all allowed arms."""
+    @property
+    def example(self) -> Features | None:
+        """A visit of whom nothing is known; None where nothing ever is."""
+        if self.context is None:
+            return None
+        return Features(np.eye(1, self.context.n_features)[0], (), ())
+
+    def choices(
+        self,
+        wishes: Sequence[Sequence[str] | None],
+        visits: Sequence[Features | None] | None = None,
+    ) -> list[Choice]:
+        """The same with the probabilities of all allowed arms; visits: where each is made."""
         subsets = [self._subset(allowed) for allowed in wishes]
         self._count_rounds()
+        if self.context is not None:
+            places = visits or [self.features(None)] * len(wishes)  # which refuses
+            return self._choose_at(subsets, [each.x for each in places if each is not None])
         if len(subsets) == 1 or not self._chooser.timeless:
             return [self._choose(subset, 1)[0] for subset in subsets]
         drawn = {
@@ -131,9 +181,16 @@ class Agent:
         return [next(drawn[subset]) for subset in subsets]
 
     def probabilities(self) -> dict[str, float]:
-        """With which probability the next decision plays each arm; nothing is drawn."""
+        """With which probability the next decision plays each arm; nothing is drawn.
+
+        With contexts, that of the average visit.
+        """
         subset, t = self._subset(None), self._count_rounds() + 1
-        chances = self._chooser.probabilities(self._beliefs, subset, t)
+        if self.context is None:
+            chances = self._chooser.probabilities(self._beliefs, subset, t)
+        else:
+            at = self.average()[None]
+            (chances,) = self._chooser.probabilities_at(self._beliefs, subset, at, t)
         return dict(zip(subset.names, chances.tolist(), strict=True))
 
     def _count_rounds(self) -> int:
@@ -149,6 +206,19 @@ class Agent:
         self._rounds += count
         return self._chooser.choose(self._beliefs, subset, self._rounds, count, self._generator)
 
+    def _choose_at(self, subsets: Sequence[Subset], places: Sequence[FloatArray]) -> list[Choice]:
+        """Decisions at contexts, those between the same arms at once."""
+        assert self._rounds is not None
+        together: dict[Subset, list[FloatArray]] = {}
+        for subset, x in zip(subsets, places, strict=True):
+            together.setdefault(subset, []).append(x)
+        made = {}
+        for subset, asked in together.items():
+            first, self._rounds = self._rounds + 1, self._rounds + len(asked)
+            of = self._beliefs, subset, np.array(asked), first
+            made[subset] = iter(self._chooser.choose_at(*of, self._generator))
+        return [next(made[subset]) for subset in subsets]
+
     @property
     def shares(self) -> Shares:
         """The least share of every arm, and the most that new ones get together."""
@@ -161,7 +231,8 @@ class Agent:
         """
         names, shares = arm_names(names), shares or self.shares
         shares.check(len(names))
-        self._chooser.check(len(names))
+        self._chooser.check(len(names), self.context is not None)
+        check_room(self._evidence, names)
         self._chooser.shares = shares
         self._use(names, self.sites)
 
@@ -201,39 +272,87 @@ class Agent:
         id_ = decision.id if isinstance(decision, Decision) else decision
         if id_ not in self._decisions:
             raise ValueError(f"decision {id_!r} is unknown, or too old to be remembered")
-        arm, before = self._decisions[id_]
+        arm, before, x = self._decisions[id_]
         if before is not None:
             if before == reward:
                 return False
             raise ValueError(
                 f"decision {id_!r} was rewarded with {before} already, and now with {reward}"
             )
-        self.learn(arm, reward)
-        self._remember(id_, arm, float(reward))
+        self.learn(arm, reward, x=x)
+        self._remember(id_, arm, float(reward), x)
         return True
 
-    def learn(self, arm: str, reward: float, made: int = 0, at: float | None = None) -> None:
+    def meet(self, arm: str, x: FloatArray | None) -> Met | None:
+        """Where a reward of an arm is counted: at features, linearised by closed decisions.
+
+        Open ones stand for the reward that silence means: by them a logistic model would be
+        expanded far from where it will be.
+        """
+        if x is None or not isinstance(self._evidence.sums, Moments):
+            return None
+        if not self._evidence.sums.family.anchored:
+            return Met(x)
+        row = self.exchange.evidence().get(arm, ())
+        if arm in self.arm_names:
+            waits = bool(row) and self._evidence.open_count(row) > 0
+            beliefs = self._closed if waits else self._beliefs  # which are kept up to date
+            at = beliefs.at(x[None], self.arm_names.index(arm))
+        else:
+            at = self._evidence.sums.at(self._evidence.closed_part(row) if row else (), x)
+        return Met(x, log_odds_of(at))
+
+    def learn(
+        self,
+        arm: str,
+        reward: float,
+        made: int = 0,
+        at: float | None = None,
+        x: FloatArray | None = None,
+    ) -> None:
         """Add the reward of an arm, played by this agent, to its own evidence.
 
-        made: what `exchange.incarnation()` was, and at: the time, when its decision was made.
+        made: what `exchange.incarnation()` was, at: the time, and x: the features, when its
+        decision was made.
         """
-        quanta = self._evidence.of_reward(reward, self._generator)
+        quanta = self._evidence.of_reward(reward, self._generator, self.meet(arm, x))
         self.exchange.observe(arm, quanta, made=made, at=at)
 
-    def begin(self, arm: str, assumed: float, at: float | None = None) -> int:
-        """Count a decision from its start, with the reward that silence means; its `made`."""
-        return self.exchange.observe(arm, self._evidence.of_decision(assumed), at=at)
+    def begin(
+        self, arm: str, assumed: float, at: float | None = None, met: Met | None = None
+    ) -> int:
+        """Count a decision from its start, with the reward that silence means; its `made`.
+
+        met: where, see `meet`; to be kept with it.
+        """
+        return self.exchange.observe(arm, self._evidence.of_decision(assumed, met), at=at)
 
     def correct(
-        self, arm: str, assumed: float, reward: float, made: int, at: float | None = None
+        self,
+        arm: str,
+        assumed: float,
+        reward: float,
+        made: int,
+        at: float | None = None,
+        met: Met | None = None,
     ) -> None:
         """Put the reward of a decision in place of the one assumed when it began."""
-        quanta = self._evidence.of_correction(assumed, reward)
+        quanta = self._evidence.of_correction(assumed, reward, met)
         self.exchange.observe(arm, quanta, made=made, at=at)
 
-    def close(self, arm: str, reward: float, made: int, at: float | None = None) -> None:
+    def close(
+        self,
+        arm: str,
+        reward: float,
+        made: int,
+        at: float | None = None,
+        met: Met | None = None,
+    ) -> None:
         """The reward of a decision that began is final: from now on people are shown it."""
-        quanta = self._evidence.of_closing(reward, self._generator)
+        closed = met
+        if met is not None and met.log_odds is not None:
+            closed = self.meet(arm, met.x)  # by what is known now
+        quanta = self._evidence.of_closing(reward, self._generator, met, closed)
         self.exchange.observe(arm, quanta, made=made, at=at)
 
     @property
@@ -241,12 +360,23 @@ class Agent:
         """The posterior the agent acts on, (D, K): prior and evidence, tempered under flows."""
         return self._beliefs.now
 
-    def arms(self, lock: AbstractContextManager[Any] | None = None) -> dict[str, ArmStatus]:
+    def arms(
+        self,
+        lock: AbstractContextManager[Any] | None = None,
+        context: Mapping[str, Any] | None = None,
+    ) -> dict[str, ArmStatus]:
         """Every arm: mean, interval, chance of being the best, loss, pulls here and everywhere.
 
         lock: held while the agent is read, but not while its belief is summed up, which takes long.
+        context: for visitors of whom this is known; all else is as in the average visit so far.
         """
-        return self._showing.arms(nullcontext() if lock is None else lock)
+        if context is not None and self.context is None:
+            self.features(context)  # which refuses
+        return self._showing.arms(nullcontext() if lock is None else lock, context)
+
+    def average(self) -> FloatArray:
+        """The average features of closed decisions in the network, (d,); needs a `context`."""
+        return self._showing.average(self.exchange.evidence())
 
     def verdict(self, lock: AbstractContextManager[Any] | None = None) -> Judgement:
         """Whether the experiment may stop, by closed decisions; needs `stop`.
@@ -334,7 +464,8 @@ class Agent:
         sums, steady = (self._evidence, self.exchange, names), self.half_life is None
         self.arm_names, self._reading = names, SiteReading(*sums, sites, steady)
         self._beliefs = Beliefs(*sums, reading=self._reading)
-        self._showing = Showing(*sums, self._reading)
+        self._closed = Beliefs(*sums, honest=True)
+        self._showing = Showing(*sums, self._reading, self._closed)
 
     def _subset(self, allowed: Sequence[str] | None) -> Subset:
         """The allowed arms, checked when they are first asked for."""
@@ -350,8 +481,10 @@ class Agent:
             subset = self._beliefs.add(key, list(dict.fromkeys(names)) or self.arm_names)
         return subset
 
-    def _remember(self, id_: str, arm: str, reward: float | None) -> None:
+    def _remember(
+        self, id_: str, arm: str, reward: float | None, x: FloatArray | None = None
+    ) -> None:
         self._decisions.pop(id_, None)
-        self._decisions[id_] = (arm, reward)
+        self._decisions[id_] = arm, reward, x
         if len(self._decisions) > REMEMBERED:
             self._decisions.pop(next(iter(self._decisions)))

@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from posse.families.family import Family
 from posse.live.evidence import Evidence
 from posse.live.exchange import Exchange
+from posse.live.moments import Moments
 from posse.live.site_reading import SiteReading
+from posse.live.weights import Weights
 from posse.race import Race
 from posse.randomness import FloatArray
 
@@ -72,6 +74,15 @@ class Beliefs:
         self._belief = np.repeat(self._prior[:, None], len(arms), axis=1)
         self._belief.setflags(write=False)
         self._subsets: OrderedDict[tuple[str, ...], Subset] = OrderedDict()
+        self._weights: Weights | None = None
+        if isinstance(evidence.sums, Moments):
+            self._weights = Weights(evidence.sums.family, len(arms))
+
+    def at(self, x: FloatArray, arm: int | None = None) -> FloatArray:
+        """The beliefs about means at contexts: (B, d) -> (2, B, K), or about those of one arm."""
+        assert self._weights is not None
+        self._weights.follow(self.now)
+        return self._weights.at(x, arm)
 
     @property
     def now(self) -> FloatArray:
@@ -128,7 +139,7 @@ class Beliefs:
         places = None
         if names != self._arms:
             places = np.array([self._arms.index(name) for name in names])
-        self._subsets[key] = subset = Subset(names, places, self._evidence.family)
+        self._subsets[key] = subset = Subset(names, places, self._evidence.at_mean)
         if len(self._subsets) > min(MOST_SUBSETS, max(2, MOST_PLACES // len(self._arms))):
             self._subsets.popitem(last=False)
         return subset.follow(self.now)

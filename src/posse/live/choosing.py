@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from posse import checks
+from posse import checks, gaussian_race
 from posse.divergences import kl_bernoulli
 from posse.families.family import Family
+from posse.families.gaussian import Gaussian
 from posse.live.beliefs import Beliefs, Subset
 from posse.live.evidence import PROBES
 from posse.live.shares import Shares, draw
 from posse.policies import BayesUCB, Greedy, ThompsonSampling, TopTwo
 from posse.policies.policy import Policy, argmax
 from posse.race import Race
-from posse.randomness import FloatArray
+from posse.randomness import FloatArray, Randomness
 
 TRIES, TIME, ERROR = 300, 10, 1e-9  # choices by which a policy is tried, in which round
 # as tests show for all families: to try them again takes milliseconds
 HONEST = ThompsonSampling, BayesUCB, Greedy, TopTwo
+FEW = 10  # arms up to which they race at many contexts at once; more take longer so
+GAUSSIAN = Gaussian()  # of log-odds, too: a race does not mind a monotone map
 
 
 class Choice(NamedTuple):
@@ -51,7 +55,8 @@ class Chooser:
             return [Choice(subset.names[0], 1.0, subset.names, np.ones(1))] * count
         belief = subset.belief
         said = self._said(belief, t, subset.race)
-        probabilities = self._mixed(beliefs, subset, said, t)
+        between = partial(self._between, beliefs, subset, t)
+        probabilities = self._mixed(beliefs, subset, said, between)
         if probabilities is said:
             if count > 1:
                 belief = np.broadcast_to(belief[:, None], (len(belief), count, len(said)))
@@ -66,28 +71,77 @@ class Chooser:
             choices.append(Choice(names[arm], chances[arm], names, probabilities))
         return choices
 
+    def choose_at(
+        self, beliefs: Beliefs, subset: Subset, x: FloatArray, t: int, generator: Randomness
+    ) -> list[Choice]:
+        """A choice at each of some contexts, (B, d), the first of them at round t.
+
+        By the probabilities themselves: those of samples would be the same, and cost more.
+        """
+        names, choices = subset.names, []
+        for probabilities in self.probabilities_at(beliefs, subset, x, t):
+            (arm,) = draw(probabilities, 1, generator)
+            choices.append(Choice(names[arm], float(probabilities[arm]), names, probabilities))
+        return choices
+
     def probabilities(self, beliefs: Beliefs, subset: Subset, t: int) -> FloatArray:
         """With which probability each arm of a subset would be chosen at round t."""
         if len(subset.names) == 1:
             return np.ones(1)
-        return self._mixed(beliefs, subset, self._said(subset.belief, t, subset.race), t)
+        said = self._said(subset.belief, t, subset.race)
+        return self._mixed(beliefs, subset, said, partial(self._between, beliefs, subset, t))
 
-    def _mixed(self, beliefs: Beliefs, subset: Subset, said: FloatArray, t: int) -> FloatArray:
-        """What the shares make of the policy's probabilities; the same array if nothing."""
+    def probabilities_at(
+        self, beliefs: Beliefs, subset: Subset, x: FloatArray, t: int
+    ) -> list[FloatArray]:
+        """The same at each of some contexts, (B, d), the first of them at round t."""
+        if len(subset.names) == 1:
+            return [np.ones(1)] * len(x)
+        at = beliefs.at(x)  # (2, B, K)
+        at = at if subset.places is None else at[:, :, subset.places]
+        found = []
+        for row, race in enumerate(self._races_at(at)):
+            belief, now = at[:, row], t + row
+            between = partial(self._between_at, belief, now)
+            found.append(self._mixed(beliefs, subset, self._said(belief, now, race), between))
+        return found
+
+    def _races_at(self, at: FloatArray) -> list[Any]:
+        """For each of some beliefs (2, B, K) what says of its arms which is the best."""
+        if not self._races or at.shape[2] > FEW:
+            return [Race(GAUSSIAN)] * at.shape[1]
+        found = gaussian_race.chances(at[0] / at[1], np.sqrt(1.0 / at[1]))
+        return [lambda _, row=row: row for row in found]
+
+    def _mixed(
+        self,
+        beliefs: Beliefs,
+        subset: Subset,
+        said: FloatArray,
+        between: Callable[[list[int]], FloatArray],
+    ) -> FloatArray:
+        """What the shares make of the policy's probabilities; the same array if nothing.
+
+        between: how it would choose if there were only some of the arms, by their places.
+        """
         new = self.shares.new(beliefs.closed, subset.places)
         if new is None and self.shares.min_share == 0:
             return said
-        return self.shares.mixed(
-            said, new, lambda: self._between(beliefs, [subset.names[k] for k in _others(new)], t)
-        )
+        return self.shares.mixed(said, new, lambda: between(_others(new)))
 
-    def _between(self, beliefs: Beliefs, names: list[str], t: int) -> FloatArray:
-        """How the policy would choose if there were only these arms."""
+    def _between_at(self, belief: FloatArray, t: int, others: list[int]) -> FloatArray:
+        """How the policy would choose at a context if there were only these arms."""
+        few = belief[:, others]
+        return self._said(few, t, Race(GAUSSIAN)) if len(others) > 1 else np.ones(1)
+
+    def _between(self, beliefs: Beliefs, subset: Subset, t: int, others: list[int]) -> FloatArray:
+        """How the policy would choose if there were only these arms of a subset."""
+        names = [subset.names[k] for k in others]
         if len(names) == 1:
             return np.ones(1)
         key = tuple(names)
-        subset = beliefs.of(key) or beliefs.add(key, names)
-        return self._said(subset.belief, t, subset.race)
+        few = beliefs.of(key) or beliefs.add(key, names)
+        return self._said(few.belief, t, few.race)
 
     def _said(self, belief: FloatArray, t: int, race: Race) -> FloatArray:
         """With which probability the policy chooses each arm; it says them, as was checked."""
@@ -99,10 +153,13 @@ class Chooser:
             say = partial(say, race=race)
         return say(belief, self.family, t, self.horizon) if callable(say) else None
 
-    def check(self, n_arms: int) -> None:
-        """Refuse a policy whose decisions could not be logged with their probabilities."""
+    def check(self, n_arms: int, contexts: bool = False) -> None:
+        """Refuse a policy whose decisions could not be logged with their probabilities.
+
+        contexts: at these it is held to what it says, see `choose_at`.
+        """
         self._checked(np.repeat(self.family.prior()[:, None], n_arms, axis=1), 1)
-        if type(self.policy) not in HONEST:
+        if type(self.policy) not in HONEST and not contexts:
             self.check_honesty()
 
     def _checked(self, belief: FloatArray, t: int) -> FloatArray:

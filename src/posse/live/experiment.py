@@ -13,8 +13,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
-from typing import Any
+from typing import Any, NamedTuple
 
+from posse.contexts import Features
 from posse.live.agent import Agent
 from posse.live.books import Books
 from posse.live.choosing import Choice
@@ -29,6 +30,7 @@ from posse.live.exchange.origins import Origins
 from posse.live.exchange.seam import NeighbourStatus, Outgoing
 from posse.live.history import History
 from posse.live.lateness import Lateness
+from posse.live.oddities import Oddities, written
 from posse.live.past import Past
 from posse.live.shares import Shares
 from posse.live.silence import Kept, Mode
@@ -44,7 +46,13 @@ log = logging.getLogger(__name__)
 CONTROLS = "controls"  # under which the store keeps them
 ALIKE_AGAIN = "sites are no longer found to differ"
 
-Wish = tuple[str | None, Sequence[str] | None]  # the id, or one is drawn; the arms allowed, or all
+
+class Wish(NamedTuple):
+    """What is asked for: a decision under an id, or one is drawn, of these arms, or of all."""
+
+    id: str | None = None
+    allowed: Sequence[str] | None = None
+    context: Mapping[str, Any] | None = None  # what is known of the visitor
 
 
 class Experiment:
@@ -66,6 +74,7 @@ class Experiment:
         self.remember, self.clock = remember, clock
         self.counts = Counts()  # decisions and rewards
         self.late = Lateness()  # of rewards after their window
+        self.oddities = Oddities(agent.context)  # of contexts
         self._refused: Counter[str] = Counter()  # controls, by reason
         self._draw = draw
         self._lock = threading.RLock()
@@ -144,19 +153,35 @@ class Experiment:
                 self.agent.connect(name)
 
     def decide(
-        self, id_: str | None = None, allowed: Sequence[str] | None = None
+        self,
+        id_: str | None = None,
+        allowed: Sequence[str] | None = None,
+        context: Mapping[str, Any] | None = None,
     ) -> DecisionRecord:
-        """A decision: which arm to play; idempotent in its id."""
-        ((kept, new),) = self.store.decided([self.choose(id_, allowed)])
-        self.counts.add("decisions", new)
+        """A decision: which arm to play, at a context if there are any; idempotent in its id."""
+        ((kept, new),) = self.store.decided([self.choose(id_, allowed, context)])
+        self.count_decisions([kept] if new else [])
         return kept
 
-    def choose(self, id_: str | None, allowed: Sequence[str] | None) -> DecisionRecord:
+    def count_decisions(self, new: Sequence[DecisionRecord]) -> None:
+        """Count new decisions, once they are kept."""
+        self.counts.add("decisions", len(new))
+        for decision in new:
+            if decision.features is not None:
+                self.oddities.add(decision.features)
+
+    def choose(
+        self,
+        id_: str | None,
+        allowed: Sequence[str] | None,
+        context: Mapping[str, Any] | None = None,
+    ) -> DecisionRecord:
         """A new decision that is not on disk yet, and will not be if its id is taken."""
+        visit = self.agent.features(context)
         try:
             with self._lock:
-                (choice,) = self.agent.choices([self._allowed(allowed)])
-                offer = self._offer(choice)
+                (choice,) = self.agent.choices([self._allowed(allowed)], [visit])
+                offer = self._offer(choice, visit, context)
         except ValueError:  # an arm may be gone since this id was first asked for
             if id_ is not None and (kept := self.store.decision(id_)) is not None:
                 return kept
@@ -166,15 +191,20 @@ class Experiment:
     def choose_many(self, wishes: Sequence[Wish]) -> list[DecisionRecord | ValueError]:
         """New decisions that are not on disk yet, or why one cannot be made."""
         try:
+            visits = [self.agent.features(wish.context) for wish in wishes]
             with self._lock:
-                chosen = self.agent.choices([self._allowed(arms) for _, arms in wishes])
-                offers = [self._offer(choice) for choice in chosen]
+                allowed = [self._allowed(wish.allowed) for wish in wishes]
+                chosen = self.agent.choices(allowed, visits)
+                offers = [
+                    self._offer(choice, visit, wish.context)
+                    for wish, choice, visit in zip(wishes, chosen, visits, strict=True)
+                ]
         except ValueError:  # one of them is wrong: each gets an answer of its own
             return [self._attempt(wish) for wish in wishes]
         now, begun = self.clock(), self._begun()
         return [
-            self._record(id_, choice, now, {**begun, **offer})
-            for (id_, _), choice, offer in zip(wishes, chosen, offers, strict=True)
+            self._record(wish.id, choice, now, {**begun, **offer})
+            for wish, choice, offer in zip(wishes, chosen, offers, strict=True)
         ]
 
     def probabilities(self) -> dict[str, float]:
@@ -187,12 +217,17 @@ class Experiment:
     ) -> DecisionRecord:
         return DecisionRecord(id_ or self._new_id(), choice.arm, choice.probability, now, **more)
 
-    def _offer(self, choice: Choice) -> dict[str, Any]:
-        """Between which arms it was made, and with which probabilities, as the store has it."""
-        return {
+    def _offer(
+        self, choice: Choice, visit: Features | None, context: Mapping[str, Any] | None
+    ) -> dict[str, Any]:
+        """Between which arms it was made, with which probabilities, and where, as it is kept."""
+        offer: dict[str, Any] = {
             "allowed": self._offers.text(choice.allowed),
             "probabilities": packed(choice.probabilities),
         }
+        if visit is not None and context is not None:
+            offer |= {"context": written(context), "features": visit}
+        return offer
 
     def _begun(self) -> dict[str, Any]:
         """What a new decision most likely has when it is kept, which is then done faster."""
@@ -251,9 +286,18 @@ class Experiment:
         with self._lock:
             return self.controls.status(self.agent.arm_names)
 
-    def arms(self) -> dict[str, dict[str, Any]]:
-        """What is known of every arm."""
-        return {name: asdict(status) for name, status in self.agent.arms(self._lock).items()}
+    def arms(self, context: Mapping[str, Any] | None = None) -> dict[str, dict[str, Any]]:
+        """What is known of every arm: of all visitors, or of those at a context."""
+        status = self.agent.arms(self._lock, context)
+        return {name: asdict(each) for name, each in status.items()}
+
+    def average(self) -> dict[str, float]:
+        """The features of the average visitor, by their columns; none without a schema."""
+        if self.agent.context is None:
+            return {}
+        with self._lock:
+            x = self.agent.average()
+        return dict(zip(self.agent.context.columns[1:], x[1:].tolist(), strict=True))
 
     def sites(self) -> dict[str, Any]:
         """How the evidence of other sites is read, whether they differ, and what sharing gained."""

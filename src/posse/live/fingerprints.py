@@ -110,14 +110,14 @@ def _in_numbers(kind: str, evidence: Evidence) -> str:
     """The family's name and its belief's numbers, to 12 digits: the last may be the machine's."""
 
     def written(values: object) -> str:
+        if isinstance(values, str):
+            return values
         return " ".join(f"{value:.12g}" for value in np.ravel(np.asarray(values, dtype=float)))
 
     parts = {
         "family": name_of(evidence.family),
         "prior": written(evidence.family.prior()),
-        "statistic": written(evidence.linear),
-        "powers": written(evidence.powers),
-        "scale": written(evidence.scale),
+        **{name: written(value) for name, value in evidence.sums.spelled().items()},
         "range": written(evidence.reward_range),
         "signs": str(evidence.signs),
     }

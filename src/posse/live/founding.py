@@ -6,13 +6,22 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from posse import checks
-from posse.families.family import Family
+from posse.contexts import Contexts
+from posse.families.family import Model
 from posse.live.evidence import SIGNS, Evidence
 from posse.live.exchange import EXCHANGES, Exchange
 from posse.live.exchange.ledger import LONGEST_NAME, MOST_ARMS
+from posse.live.exchange.messages import row_size
+from posse.live.exchange.origin_checks import LARGEST_ENTRY
 from posse.live.fingerprints import spellings
 
 LARGEST_NETWORK = 1_000_000  # agents
+NO_CONTEXTS_UNDER_FLOWS = (
+    "contexts need exchange 'origins': under flows no honest interval is known for them"
+)
+NO_WINNER_OF_CONTEXTS = (
+    "stop does not go with a context: with contexts there is a best arm for each: see expected_loss"
+)
 
 
 def arm_names(arms: Sequence[str]) -> list[str]:
@@ -51,17 +60,32 @@ def checked_options(
 
 def evidence_of(
     exchange: str,
-    family: Family,
+    family: Model,
     reward_range: tuple[float, float] | None,
     silent_default: float | None,
+    context: Contexts | None = None,
 ) -> Evidence:
     """The coordinates that an exchange of this kind carries."""
+    if context is not None and exchange == "flows":
+        raise ValueError(NO_CONTEXTS_UNDER_FLOWS)
     # under flows only if asked for: neighbours must have the same coordinates
     signs, closed = (SIGNS, silent_default is not None) if exchange == "flows" else (0, True)
-    evidence = Evidence.of(family, reward_range, signs, closed)
+    evidence = Evidence.of(family, reward_range, signs, closed, context)
     if silent_default is not None:
-        evidence.of_decision(silent_default)  # or refuse it
+        evidence.check_reward(silent_default)
     return evidence
+
+
+def check_room(evidence: Evidence, names: Sequence[str]) -> None:
+    """Refuse more columns and arms than one message can carry of an agent's evidence."""
+    coordinates = len(evidence.bounds)
+    size = sum(row_size(name, coordinates) for name in names)
+    if evidence.features and size > LARGEST_ENTRY // 2:
+        raise ValueError(
+            f"context has {evidence.features} columns and there are {len(names)} arms: "
+            f"{len(names)} x {coordinates} numbers are too many for a message, at most some "
+            f"{LARGEST_ENTRY // 20:,}: merge rare categories, or play fewer arms"
+        )
 
 
 def spelled(
@@ -83,10 +107,12 @@ def exchange_of(
 ) -> Exchange:
     """An exchange of this kind, with nothing observed yet."""
     fingerprint, *equal = fingerprints
+    more: dict[str, Any] = {"features": evidence.features} if evidence.features else {}
     return EXCHANGES[exchange](
         fingerprint=fingerprint,
         equal=equal,
         bounds=evidence.bounds,
-        closed=evidence.closed_powers,
+        closed=evidence.closed_sums,
+        **more,
         **options,
     )

@@ -171,10 +171,13 @@ class Node:
         return self.experiment().agent
 
     def decide(
-        self, id_: str | None = None, allowed: Sequence[str] | None = None
+        self,
+        id_: str | None = None,
+        allowed: Sequence[str] | None = None,
+        context: Mapping[str, Any] | None = None,
     ) -> DecisionRecord:
         """A decision of the only experiment; idempotent in its id."""
-        return self.experiment().decide(id_, allowed)
+        return self.experiment().decide(id_, allowed, context)
 
     def choose(self, id_: str | None, allowed: Sequence[str] | None) -> DecisionRecord:
         """A new decision of the only experiment that is not on disk yet."""

@@ -11,6 +11,7 @@ from posse.live.beliefs import Beliefs
 from posse.live.evidence import Evidence
 from posse.live.exchange import Exchange
 from posse.live.exchange.ledger import Ledger
+from posse.live.moments import Moments, placed
 from posse.live.site_reading import SiteReading
 from posse.randomness import FloatArray
 from posse.summary import summarise
@@ -40,30 +41,55 @@ class Showing:
     """Sums up the belief about some arms, once for each state of the evidence."""
 
     def __init__(
-        self, evidence: Evidence, exchange: Exchange, arms: Sequence[str], reading: SiteReading
+        self,
+        evidence: Evidence,
+        exchange: Exchange,
+        arms: Sequence[str],
+        reading: SiteReading,
+        belief: Beliefs,
     ) -> None:
-        """reading: how the evidence of other sites is read."""
+        """reading: how the evidence of other sites is read; belief: what closed decisions say."""
         self._evidence, self._exchange, self._arms = evidence, exchange, arms
-        self._reading = reading
-        self._belief = Beliefs(evidence, exchange, arms, honest=True)
+        self._reading, self._belief = reading, belief
         self._last: tuple[int, dict[str, ArmStatus]] = (-1, {})  # of a revision of the evidence
 
-    def arms(self, lock: AbstractContextManager[Any]) -> dict[str, ArmStatus]:
-        """Every arm; the lock is held while the evidence is read, and not while it is summed up."""
+    def arms(
+        self, lock: AbstractContextManager[Any], context: Mapping[str, Any] | None = None
+    ) -> dict[str, ArmStatus]:
+        """Every arm; the lock is held while the evidence is read, and not while it is summed up.
+
+        context: what is known of a visitor; of the rest, or without one, the average is taken.
+        """
         with lock:
             revision = self._exchange.revision
-            if self._last[0] == revision:
+            if self._last[0] == revision and not context:
                 return dict(self._last[1])
-            belief, held, own = self._belief.now, self._exchange.evidence(), self._exchange.own()
+            held, own = self._exchange.evidence(), self._exchange.own()
+            belief = self._read(held, context or {})
             table = self._reading.table() if self._reading.able else None
         facts: Sequence[Mapping[str, Any]] = [{}] * len(self._arms)
         if table is not None:
             belief = belief if self._reading.pools else self._reading.shown(table)
             facts = self._reading.facts(table)
         status = self._summary(belief, held, own, facts)
-        with lock:
-            self._last = revision, status
+        if not context:
+            with lock:
+                self._last = revision, status
         return dict(status)
+
+    def average(self, held: Ledger) -> FloatArray:
+        """The average features of closed decisions in the network, (d,)."""
+        sums = self._evidence.sums
+        assert isinstance(sums, Moments)
+        return sums.average(map(self._evidence.closed_part, held.values()))
+
+    def _read(self, held: Ledger, context: Mapping[str, Any]) -> FloatArray:
+        """The belief about the means, (D, K): of all visitors, or of those at a context."""
+        sums = self._evidence.sums
+        if not isinstance(sums, Moments):
+            return self._belief.now
+        x = placed(sums.context, context, self.average(held))
+        return self._belief.at(x[None])[:, 0]
 
     def _summary(
         self,
@@ -73,7 +99,7 @@ class Showing:
         facts: Sequence[Mapping[str, Any]],  # of other sites
     ) -> dict[str, ArmStatus]:
         evidence = self._evidence
-        summary = summarise(evidence.family, belief)
+        summary = summarise(evidence.at_mean, belief)
         nothing = (0,) * len(evidence.bounds)
         return {
             name: ArmStatus(

@@ -9,12 +9,15 @@ the window has closed. Where silence means nothing, a reward counts when it is h
 
 from __future__ import annotations
 
+import json
 import threading
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from posse.live.agent import Agent
+from posse.live.moments import Met
 from posse.live.store import DecisionRecord
+from posse.randomness import FloatArray
 
 Mode = Literal["heard", "count", "wait"]
 
@@ -83,14 +86,29 @@ class Kept:
         """Count a new decision, if decisions count from the start."""
         with self._lock:
             assumed = self.silence.default_reward if self.counting else None
+            met = None
             if assumed is None:
                 made = self._agent.exchange.incarnation()
             else:
-                made = self._agent.begin(decision.arm, assumed, decision.time)
+                met = self._agent.meet(decision.arm, self._features_of(decision))
+                made = self._agent.begin(decision.arm, assumed, decision.time, met)
                 self.counted += 1
-        if (made, assumed) == (decision.made, decision.assumed):
+        log_odds = None if met is None else met.log_odds
+        if (made, assumed, log_odds) == (decision.made, decision.assumed, decision.log_odds):
             return decision
-        return replace(decision, made=made, assumed=assumed)
+        return replace(decision, made=made, assumed=assumed, log_odds=log_odds)
+
+    def _features_of(self, decision: DecisionRecord) -> FloatArray | None:
+        """The features of the context that a decision was made at."""
+        found = decision.features
+        if found is None and decision.context is not None:
+            found = self._agent.features(json.loads(decision.context))
+        return None if found is None else found.x
+
+    def _met(self, decision: DecisionRecord) -> Met | None:
+        """Where a decision was counted when it began."""
+        x = self._features_of(decision)
+        return None if x is None else Met(x, decision.log_odds)
 
     def settle(self, decision: DecisionRecord) -> bool:
         """Take in a reward that came in time; whether the evidence is final with it."""
@@ -99,16 +117,16 @@ class Kept:
         with self._lock:
             if d.assumed is None:
                 if self.silence.default_reward is None:
-                    self._agent.learn(d.arm, reward, d.made, d.time)
+                    self._agent.learn(d.arm, reward, d.made, d.time, self._features_of(d))
                     self.counted += 1
                     return True
                 self._agent.check_reward(reward)  # which waits for the window to close
                 return False
             self._agent.check_reward(reward)
             if reward != d.assumed:
-                self._agent.correct(d.arm, d.assumed, reward, d.made, d.time)
+                self._agent.correct(d.arm, d.assumed, reward, d.made, d.time, self._met(d))
             if self.silence.window is None:  # not any more: nothing else closes it
-                self._agent.close(d.arm, reward, d.made, d.time)
+                self._agent.close(d.arm, reward, d.made, d.time, self._met(d))
                 return True
             return False
 
@@ -118,10 +136,10 @@ class Kept:
         assert reward is not None
         with self._lock:
             if d.assumed is None:
-                self._agent.learn(d.arm, reward, d.made, d.time)
+                self._agent.learn(d.arm, reward, d.made, d.time, self._features_of(d))
                 self.counted += 1
             else:
-                self._agent.close(d.arm, reward, d.made, d.time)
+                self._agent.close(d.arm, reward, d.made, d.time, self._met(d))
 
     def state(self) -> dict[str, Any]:
         """The exchange's durable state, and the counter."""

@@ -81,8 +81,8 @@ def site_map(
     nothing = (0,) * len(evidence.bounds)
     rows = [[held.get(arm, nothing) for arm in arms] for held in ledgers.values()]
     values = np.array(rows, dtype=float).reshape(len(rows), len(arms), -1) / PER_UNIT
-    powers = len(evidence.powers)  # then come the closed ones, and the count of these
-    pulls, totals = values[..., 2 * powers], values[..., powers] * evidence.scale  # (N, K)
+    sums = evidence.closed_sums  # then come the closed ones, and the count of these
+    pulls, totals = values[..., 2 * sums], values[..., sums] * evidence.scale  # (N, K)
     names = list(ledgers)
     own = exchange.identity
     order = sorted(range(len(names)), key=lambda i: (names[i] != own, -pulls[i].sum()))
@@ -109,7 +109,7 @@ def _arm(pulls: float, total: float) -> SiteArm:
 
 def _gains(evidence: Evidence, reading: SiteReading, table: Table) -> list[float | None]:
     """How many times its own evidence each site has of the leading arm, by posterior variance."""
-    family, closed = evidence.family, table.closed  # (2, N, K)
+    family, closed = evidence.at_mean, table.closed  # (2, N, K)
     prior = family.prior()[:, None]
     pooled = prior + closed.sum(axis=1)  # (2, K)
     leader = int(np.argmax(family.posterior_mean(pooled)))
@@ -141,7 +141,7 @@ def _apart(
         others = n.sum() - n
         elsewhere = (total.sum() - total) / others
         pooled = np.array([total.sum() / n.sum()])
-        variance = float(ability(evidence.family, "variance")(pooled)[0])
+        variance = float(ability(evidence.at_mean, "variance")(pooled)[0])
         if not variance > 0:
             break
         errors = (total / n - elsewhere) / np.sqrt(variance * (1 / n + 1 / others))

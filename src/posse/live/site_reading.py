@@ -16,11 +16,15 @@ from posse.families.abilities import ability
 from posse.live.evidence import Evidence
 from posse.live.exchange import Exchange
 from posse.live.exchange.quanta import PER_UNIT
+from posse.live.powers import Powers
 from posse.race import fine
 from posse.randomness import FloatArray
 from posse.sites import SURE, Sites, check
 
 WATCH = 10  # ticks between two looks at whether sites that are taken for alike are
+SITES_IN_CONTEXT = (
+    "sites = {!r} does not go with a context: make the site a category of the context instead"
+)
 OVER = 0.5  # the probability to be alike from which on a warning ends
 
 
@@ -82,10 +86,13 @@ class SiteReading:
         self.sites = check_sites(sites)
         self._evidence, self._exchange, self._arms = evidence, exchange, list(arms)
         known = hasattr(exchange, "by_origin") and not evidence.signs  # flows have signs
-        variance = ability(evidence.family, "variance")(np.array([0.5]))
-        self.able = known and steady and variance is not None
+        self._family, contexts = evidence.at_mean, evidence.features > 0
+        variance = ability(self._family, "variance")(np.array([0.5]))
+        self.able = known and steady and variance is not None and not contexts
         if self.pools:
             self.site_sd = None
+        elif contexts:
+            raise ValueError(SITES_IN_CONTEXT.format(sites))
         elif not known:
             raise ValueError(
                 f"sites = {sites!r} needs exchange 'origins': flows do not know whose evidence it "
@@ -97,7 +104,7 @@ class SiteReading:
                 "means that drift cannot be told from sites that differ"
             )
         else:
-            check(evidence.family)
+            check(self._family)
             self.site_sd = None if sites == "differ" else float(sites)
         self.differences = Differences(None)
         self._others: FloatArray | None = None
@@ -139,19 +146,19 @@ class SiteReading:
 
     def of(self, table: Table) -> Sites:
         """The sites of a table, as this agent reads them."""
-        return Sites(self._evidence.family, table.closed, self.site_sd)
+        return Sites(self._family, table.closed, self.site_sd)
 
     def shown(self, table: Table) -> FloatArray:
         """What people are shown as the belief here, from closed decisions: (2, K)."""
         if self.pools:
-            return np.asarray(self._evidence.family.prior()[:, None] + table.closed.sum(axis=1))
+            return np.asarray(self._family.prior()[:, None] + table.closed.sum(axis=1))
         return self.of(table).belief(showing=True)[:, table.own]
 
     def facts(self, table: Table) -> list[dict[str, float | bool]]:
         """Of each arm the mean over sites with its 95% interval, and how far they differ."""
         if not table.several:
             return [{}] * len(self._arms)
-        family, sites = self._evidence.family, self.of(table)
+        family, sites = self._family, self.of(table)
         network, (sd, _, _) = sites.network(), sites.sd_between()
         columns = {
             "network_mean": family.posterior_mean(network),
@@ -167,7 +174,7 @@ class SiteReading:
 
     def sharing(self, table: Table) -> Sharing:
         """What is given up by settling for the best arm now, with and without the others."""
-        family = self._evidence.family
+        family = self._family
         alone = family.prior()[:, None] + table.closed[:, table.own]
         losses = [float(fine(family, each)[1].min()) for each in (alone, self.shown(table))]
         return Sharing(*losses)
@@ -189,9 +196,11 @@ class SiteReading:
     def _statistics(self, total: FloatArray, count: FloatArray) -> FloatArray:
         """Sums of the family's statistics: (N, K) each -> (2, N, K), clipped to what can be."""
         count = np.maximum(count, 0.0)
-        low, high = self._evidence.reward_range
-        total = np.clip(total * self._evidence.scale, low * count, high * count)
-        return np.tensordot(self._evidence.linear, np.stack([count, total]), axes=1)
+        sums = self._evidence.sums
+        assert isinstance(sums, Powers)
+        low, high = sums.reward_range
+        total = np.clip(total * sums.scale, low * count, high * count)
+        return np.tensordot(sums.linear, np.stack([count, total]), axes=1)
 
     def _differences(self, sites: Sites) -> Differences:
         """What is to be said now; a warning stays until it is as likely as not to be wrong."""

@@ -102,10 +102,10 @@ class Judge:
                 count = evidence.effective_count(closed) if evidence.signs else None
                 belief[:, k] += evidence.statistic(closed, count)
         if evidence.signs:  # pulls are weighted unevenly under flows: no martingale
-            found = by_loss(evidence.family, belief, self._stop.tolerance, names)
+            found = by_loss(evidence.at_mean, belief, self._stop.tolerance, names)
         else:
             found = verdict(
-                evidence.family,
+                evidence.at_mean,
                 belief,
                 self._stop.error,
                 self._stop.tolerance,

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from posse.families.family import Family
+from posse.families.family import Family, Model, is_contextual, name_of, plain
 from posse.randomness import FloatArray, Randomness
 
 
@@ -78,16 +78,25 @@ def argmax(scores: FloatArray, generator: Randomness) -> NDArray[np.intp]:
 def choose(
     policy: Policy,
     belief: FloatArray,
-    family: Family,
+    family: Model,
     t: int,
     horizon: int | None,
     generator: Randomness,
+    contexts: FloatArray | None = None,  # (..., d) or (..., K, d)
 ) -> NDArray[np.intp]:
     """The arms a policy plays: belief (D, ..., K) -> (...).
+
+    contexts: where to read the belief of a family such as `posse.families.Linear`.
 
     >>> belief = np.array([[3.0, 1.0], [1.0, 3.0]])  # Beta(3, 1) and Beta(1, 3)
     >>> rng = np.random.default_rng(0)
     >>> int(policies.choose(posse.Greedy(), belief, posse.families.Bernoulli(), 1, None, rng))
     0
     """
-    return argmax(policy.scores(belief, family, t, horizon, generator), generator)
+    if is_contextual(family):
+        if contexts is None:
+            raise ValueError(f"contexts are needed to read a belief of family {family.name!r}")
+        belief, family = family.at(belief, contexts), family.at_mean
+    elif contexts is not None:
+        raise ValueError(f"contexts are not for family {name_of(family)!r}, which knows none")
+    return argmax(policy.scores(belief, plain(family), t, horizon, generator), generator)

@@ -5,6 +5,7 @@ import { armTable } from "./arms.js";
 import { timeChart } from "./chart.js";
 import { network } from "./network.js";
 import { panels, recent } from "./past.js";
+import { picker } from "./segments.js";
 import { siteMap } from "./sites.js";
 import * as states from "./states.js";
 import { ask, follow, keepToken, token } from "./stream.js";
@@ -78,8 +79,7 @@ const show = () => {
   render($("strip"), ...strip(view));
   const nothing = !total(Object.values(arms).map((arm) => arm.pulls_in_network + arm.open_in_network)) && !view.experiment.open_decisions;
   render($("notes"), ...notes(view), nothing ? states.empty(view) : null);
-  $("arms-about").textContent = `${measure(agent).rate ? "Rates" : "Means"} of closed decisions${view.experiment.sites.read === "alike" ? " at all sites" : ", for this site"}, with 95% intervals; dotted: the leader`;
-  render($("arms"), armTable(view, recent(past.day, arms)));
+  table();
   $("sites-about").textContent = measure(agent).rate ? "How many visits convert where" : "Mean rewards by site";
   render($("sites"), ...siteMap(view));
   $("network-about").textContent = `Seen from ${agent.name}; numbers on links: time for news`;
@@ -89,6 +89,15 @@ const show = () => {
   beat();
   settle();
 };
+// The arms: of all visitors, or of those that the picker names.
+const table = () => {
+  const { arms, whom } = segments.arms(base, view);
+  const where = view.experiment.sites.read === "alike" ? " at all sites" : ", for this site";
+  $("arms-about").textContent = `${measure(view.agent).rate ? "Rates" : "Means"} of closed decisions${where}${whom ? `, for ${whom}` : ""}, with 95% intervals; dotted: the leader`;
+  render($("arms"), armTable({ ...view, arms }, recent(past.day, arms)));
+  settle();
+};
+const segments = picker($("segments"), table);
 const draw = () => {
   if (!past.shown || !view.arms) return;
   const shown = panels(past.shown, view);
@@ -113,8 +122,7 @@ const remember = async () => {
     if (mark !== past.asked) return; // another experiment or range by now
     [past.day, past.shown] = found;
     draw();
-    render($("arms"), armTable(view, recent(past.day, view.arms)));
-    settle();
+    table();
   } catch {
     if (mark === past.asked) past.asked = ""; // with the next news
   }

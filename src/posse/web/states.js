@@ -21,10 +21,14 @@ export const refused = (error) => {
   return note("bad", "No answer", "This agent does not answer. ", again());
 };
 
+// A visitor as the schema of contexts has one.
+const example = (fields) => Object.fromEntries(Object.entries(fields).map(([name, field]) => [name, Array.isArray(field) ? field[0] : field === "flag" || field.flag ? true : field.categories?.[0] ?? field.low]));
+
 // Before the first reward: how to get one.
 export const empty = (view) => {
   const route = new URL(view.agent.experiments.length > 1 ? `v1/experiments/${view.agent.experiment}` : "v1", location.href).href;
   const json = "-H 'content-type: application/json'";
+  const known = view.experiment.context ? `, "context": ${JSON.stringify(example(view.experiment.context.fields))}` : "";
   return h("div", { class: "blank" }, "Ask for an arm, then say how it went:",
-    h("pre", {}, `curl ${json} ${route}/decisions -d '{"decision": "visit-1"}'\ncurl ${json} ${route}/decisions/visit-1/reward -d '{"reward": 1}'`));
+    h("pre", {}, `curl ${json} ${route}/decisions -d '{"decision": "visit-1"${known}}'\ncurl ${json} ${route}/decisions/visit-1/reward -d '{"reward": 1}'`));
 };

@@ -7,7 +7,7 @@ const said = (text, tip) => h("span", { tip }, text);
 const nats = (value) => (value < 100 ? fixed(value) : whole(value));
 
 // How rewards are written: rates of success as percent, all others as they are.
-export const measure = (agent) => agent.family === "bernoulli"
+export const measure = (agent) => ["bernoulli", "logistic"].includes(agent.family)
   ? { rate: true, column: "converts", value: (v) => percent(v), axis: (v) => percent(v, 1), half: (v) => `±${fixed(100 * v, 2)} pp`, lead: (v) => `${fixed(100 * v)} of 100 visits convert`, other: (v) => fixed(100 * v), of: "of visits convert", loss: (v) => `${short(1000 * v)} conversions in 1,000 visits` }
   : { rate: false, column: "mean reward", value: short, axis: short, half: (v) => `±${short(v)}`, lead: (v) => `mean reward ${short(v)}`, other: short, of: "mean reward", loss: (v) => `${short(v)} of reward a visit` };
 
@@ -35,6 +35,7 @@ const judged = (view, leader) => {
   const { verdict, experiment, agent } = view;
   const chance = likely(view.arms[leader].probability_best ?? 0);
   if (experiment.half_life) return [` ${chance} now; what drifts has no winner.`];
+  if (experiment.context) return [` ${chance} for the average visit; each kind of visitor may have another.`];
   if (!verdict) return [` ${chance}; no verdict is asked for.`];
   const error = percent(agent.error ?? 0.05, 0);
   const odds = `wrong in at most ${error} of such experiments, however often you look`;
@@ -106,6 +107,7 @@ const leaderBox = (view, [first, next]) => {
 const verdictBox = (view) => {
   const { verdict, experiment } = view;
   if (experiment.half_life) return box("Verdict", big("Not asked"), small(`with a half-life of ${duration(experiment.half_life)} the best arm may change`));
+  if (experiment.context) return box("Verdict", big("Not asked"), small("with contexts there is a best arm for each"));
   if (!verdict) return box("Verdict", big("Not asked"), small("set ", h("code", {}, "stop"), " in a new experiment to be told when to stop"));
   const words = { winner: "Winner", "no-difference": "No difference", "good-enough": "Good enough", "keep-going": "Keep going" };
   if (verdict.evidence === null) return box("Verdict", big(words[verdict.verdict]), small(said(verdict.arm ? "by expected loss" : "waiting for a neighbour's evidence", verdict.sentence)));

@@ -22,13 +22,14 @@ class LateWorld(World):
     """
 
     bounds = (1.0, 1.0, 1.0, 1.0)
+    shape = {"closed": 1}  # noqa: RUF012
 
     def __init__(self, exchange, n_agents, seed=0, **options):
         self.open = defaultdict(list)  # name -> (arm, made)
-        super().__init__(exchange, n_agents, seed, closed=1, **options)
+        super().__init__(exchange, n_agents, seed, **self.shape, **options)
 
     def restoring(self, name):
-        return {"closed": 1}
+        return self.shape
 
     def observe(self, name, pulls=1, at=None):
         arm = f"{name}.{self.lives[name]}" if self.lives[name] else name

@@ -182,7 +182,7 @@ def test_an_older_file_is_migrated(
             with reopen() as store:
                 assert store.decision("d") is not None
                 assert store._read("SELECT name FROM agent", ()) == [("x",)]
-    with pytest.raises(ValueError, match=r"newer Posse \(schema 5, known up to 4\): upgrade"):
+    with pytest.raises(ValueError, match=r"newer Posse \(schema 6, known up to 5\): upgrade"):
         reopen()
 
 

@@ -75,7 +75,8 @@ class Score:
     ratio:         mean regret over the reference's
     percentile_99: of runs, only where there are 200 of them; percentile_95: 40
     worst_agent:   the mean over runs of the largest regret of an agent
-    wrong_share:   the share of runs whose most played arm is not a best one
+    wrong_share:   the share of runs whose most played arm is not a best one; None with contexts,
+                   where every visit has its own
     numbers_sent:  per agent and round, on average; None if it does not say
     rank:          1 + the algorithms that are better beyond doubt, so equal ranks are undecided;
                    None for bounds and for the worse one of two versions
@@ -99,7 +100,7 @@ class Score:
     percentile_95: float | None
     percentile_99: float | None
     worst_agent: float
-    wrong_share: float
+    wrong_share: float | None
     numbers_sent: float | None
     rank: int | None
     on_front: bool
@@ -124,7 +125,7 @@ class InstanceReport:
     network:      in words
     horizon:      the rounds played; full_horizon: those of the suite
     lower_bound:  Lai-Robbins over N at this horizon: slope ln T. It holds in the limit: at a finite
-                  horizon an algorithm may lie below.
+                  horizon an algorithm may lie below. None where it is not known.
     mixed:        whether algorithms ran on two engines: such pairs share means and graphs, not
                   rewards, and their intervals are wider
     """
@@ -181,7 +182,8 @@ class Standing:
 class Made:
     """How a report was made.
 
-    mode: "quick", "full" or "custom"
+    mode:  "quick", "full" or "custom"
+    suite: the class of instances, "plain" or "contexts"
     """
 
     mode: str
@@ -190,6 +192,7 @@ class Made:
     seconds: float
     versions: Mapping[str, str]
     machine: str
+    suite: str = "plain"
 
 
 @dataclass(frozen=True)

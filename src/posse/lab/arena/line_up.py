@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from posse import algorithms, checks, policies
+from posse.bandits import ContextualBandit
 from posse.lab.arena import data
 from posse.lab.arena.data import Entrant
-from posse.lab.arena.suite import Instance
+from posse.lab.arena.suite import CONTEXTS, PLAIN, Instance
 from posse.lab.rehearsal import rehearse
 from posse.lab.simulation import jobs_of
 from posse.lab.work.jobs import Job
@@ -17,6 +18,7 @@ from posse.lab.work.jobs import Job
 REFERENCE = "dec-TS"
 RECORDED = 24  # rounds of a curve
 KEEP = ("means", "messages")
+KEEP_WITH_CONTEXTS = ("agents", "messages")  # means would be those of every visit
 
 
 @dataclass(frozen=True)
@@ -37,9 +39,23 @@ class Player:
         return self.entrant.source == data.YOURS
 
 
-def line_up() -> dict[str, Player]:
-    """All algorithms of the arena by name, in the order of the legend."""
+def line_up(kind: str = PLAIN) -> dict[str, Player]:
+    """All algorithms of a class of the arena by name, in the order of the legend."""
     ts, bayes_ucb, rand_ucb = policies.ThompsonSampling(), policies.BayesUCB(), policies.RandUCB()
+    if kind == CONTEXTS:
+        some = [
+            _player(REFERENCE, algorithms.Decentralized(ts), data.PAPER),
+            _player("dec-Bayes-UCB", algorithms.Decentralized(bayes_ucb), data.PAPER),
+            _player("flooding TS", algorithms.Flooding(ts), data.BASELINE),
+            _player("isolated TS", algorithms.Isolated(ts), data.BASELINE),
+            _player("isolated LinUCB", algorithms.LinUCB(), data.MEMORY),
+            _player("federated LinUCB", algorithms.FedLinUCB(), data.MEMORY),
+            _player("dec-RandUCB", algorithms.Decentralized(rand_ucb), data.OURS),
+            _player("Tree TS", algorithms.Tree(ts), data.OURS),
+            _player("centralized TS", algorithms.Centralized(ts), data.BOUND),
+            _player("centralized LinUCB", algorithms.LinUCB(data="all"), data.BOUND),
+        ]
+        return {player.name: player for player in some}
     some = [
         _player(REFERENCE, algorithms.Decentralized(ts), data.PAPER),
         _player("dec-Bayes-UCB", algorithms.Decentralized(bayes_ucb), data.PAPER),
@@ -80,9 +96,9 @@ def _both(name: str, kind: Any, other: str = "kl", **settings: Any) -> list[Play
     ]
 
 
-def chosen(names: Iterable[str] | None) -> dict[str, Player]:
+def chosen(names: Iterable[str] | None, kind: str = PLAIN) -> dict[str, Player]:
     """Some of the line-up by name, in its order; the reference is always among them."""
-    every = line_up()
+    every = line_up(kind)
     if names is None:
         return every
     wanted = {REFERENCE} | {checks.choice("algorithm", name.strip(), every) for name in names}
@@ -93,6 +109,7 @@ def job_of(player: Player, instance: Instance, horizon: int, runs: int, seed: in
     """What a player has to do on an instance; a ValueError says why it cannot."""
     algorithm = player.algorithm
     says = callable(getattr(algorithm, "numbers_sent", None))
+    kept = KEEP_WITH_CONTEXTS if isinstance(instance.bandit, ContextualBandit) else KEEP
     job = jobs_of(
         instance.bandit,
         instance.network,
@@ -101,7 +118,7 @@ def job_of(player: Player, instance: Instance, horizon: int, runs: int, seed: in
         runs=runs,
         seed=seed,
         record=RECORDED,
-        keep=KEEP if says else tuple(name for name in KEEP if name != "messages"),
+        keep=kept if says else tuple(name for name in kept if name != "messages"),
     )[player.name]
     if player.is_yours:  # in its first rounds too
         rehearse(player.name, job.simulation, job.runs[:2])

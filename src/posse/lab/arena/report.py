@@ -9,6 +9,7 @@ from itertools import combinations
 
 import numpy as np
 
+from posse.bandits import ContextualBandit
 from posse.lab import statistics as stats
 from posse.lab.arena import data
 from posse.lab.arena.data import ArenaReport, Curve, InstanceReport, Made, Score
@@ -16,13 +17,16 @@ from posse.lab.arena.line_up import REFERENCE
 from posse.lab.arena.running import Arena
 from posse.lab.arena.standings import Played, standings
 from posse.lab.arena.statistics import order
-from posse.lab.arena.suite import Instance, lower_bound
+from posse.lab.arena.suite import CONTEXTS, PLAIN, Instance, lower_bound
 from posse.lab.pages import words
 from posse.lab.results import Result
 from posse.lab.settings import versions
 from posse.randomness import FloatArray
 
-TITLE = "The arena: algorithms for decentralized bandits, ranked"
+TITLES = {
+    PLAIN: "The arena: algorithms for decentralized bandits, ranked",
+    CONTEXTS: "The arena: algorithms for decentralized bandits with contexts, ranked",
+}
 
 
 @dataclass(frozen=True)
@@ -32,7 +36,7 @@ class _Outcome:
     instance: Instance
     scores: dict[str, Score]
     regrets: dict[str, FloatArray]  # (R,) at the horizon
-    bound: float
+    bound: float | None
 
 
 def report_of(arena: Arena, seconds: float, machine: str) -> ArenaReport:
@@ -40,8 +44,10 @@ def report_of(arena: Arena, seconds: float, machine: str) -> ArenaReport:
     outcomes = [_outcome(arena, instance) for instance in arena.instances]
     _correct(outcomes)
     played = [_ranked(arena, outcome) for outcome in outcomes]
+    contextual = any(isinstance(each.bandit, ContextualBandit) for each in arena.instances)
+    kind = CONTEXTS if contextual else PLAIN
     return ArenaReport(
-        title=TITLE,
+        title=TITLES[kind],
         made=Made(
             mode=arena.form.mode,
             runs=arena.form.runs,
@@ -49,6 +55,7 @@ def report_of(arena: Arena, seconds: float, machine: str) -> ArenaReport:
             seconds=seconds,
             versions=versions(),
             machine=f"{platform.machine()}, {machine}",
+            suite=kind,
         ),
         reference=REFERENCE,
         entrants=[player.entrant for player in arena.players.values()],
@@ -63,8 +70,10 @@ def _outcome(arena: Arena, instance: Instance) -> _Outcome:
     regrets = {name: result.regret[:, -1] for name, result in results.items()}
     reference = regrets[REFERENCE]
     scores = {name: _score(name, result, reference) for name, result in results.items()}
-    means = results[REFERENCE].means
-    bound = lower_bound(instance, means, arena.form.horizon(instance))
+    bound = None
+    if not isinstance(instance.bandit, ContextualBandit):
+        means = results[REFERENCE].means
+        bound = lower_bound(instance, means, arena.form.horizon(instance))
     return _Outcome(instance, scores, regrets, bound)
 
 
@@ -72,7 +81,12 @@ def _score(name: str, result: Result, reference: FloatArray) -> Score:
     """A score before any comparison with others but the reference."""
     regret = result.regret[:, -1]
     mean, error, low, high = (_known(float(each)) for each in stats.mean_interval(regret))
-    gaps = result.means.max(axis=1, keepdims=True) - result.means  # (R, K)
+    if "agents" in result.kept:  # with contexts
+        of_agents, wrong = result.agent_regret[:, :, -1], None
+    else:
+        gaps = result.means.max(axis=1, keepdims=True) - result.means  # (R, K)
+        of_agents = stats.of_agents(result.pulls, gaps)
+        wrong = stats.wrong_leader(result.pulls, gaps)
     sent = result.numbers_sent[:, -1].mean() / result.horizon if "messages" in result.kept else None
     is_reference = name == REFERENCE
     difference, p = stats.paired(regret, reference)
@@ -94,8 +108,8 @@ def _score(name: str, result: Result, reference: FloatArray) -> Score:
         ratio=float(regret.mean()) / base if base > 0 else None,
         percentile_95=stats.percentile(regret, 95),
         percentile_99=stats.percentile(regret, 99),
-        worst_agent=float(stats.of_agents(result.pulls, gaps).max(axis=1).mean()),
-        wrong_share=stats.wrong_leader(result.pulls, gaps),
+        worst_agent=float(of_agents.max(axis=1).mean()),
+        wrong_share=wrong,
         numbers_sent=None if sent is None else float(sent),
         rank=None,
         on_front=False,
@@ -185,10 +199,7 @@ def notes(arena: Arena, outcomes: Sequence[_Outcome]) -> list[str]:
         "varies much may rank before somebody with less regret. Read ranks beside intervals.",
         f"The overall rank goes by the geometric mean of regret over {REFERENCE}'s, on the "
         "instances that both of a pair can play, with the same correction over all pairs.",
-        "Where an algorithm has two indices, published and KL, the better one of the instance is "
-        "ranked; choosing it by the same runs flatters it a little.",
-        "Lai-Robbins over N is a limit for long horizons: at a finite one regret may lie below.",
-        "centralized TS hears everything at once and is no decentralized algorithm: not ranked.",
+        *_of_class(outcomes),
     ]
     if runs < 1000:
         found.append(
@@ -208,6 +219,22 @@ def notes(arena: Arena, outcomes: Sequence[_Outcome]) -> list[str]:
         )
     found += filter(None, [words.undecided(runs), words.unseen_tails(runs)])
     return found
+
+
+def _of_class(outcomes: Sequence[_Outcome]) -> list[str]:
+    """What holds of one class of instances."""
+    if any(outcome.bound is None for outcome in outcomes):
+        return [
+            "Regret is against the best arm for the context of the visit; no lower bound is shown.",
+            "centralized TS and LinUCB hear everything at once and are no decentralized "
+            "algorithms: not ranked. Federated LinUCB talks to a server, whatever the network.",
+        ]
+    return [
+        "Where an algorithm has two indices, published and KL, the better one of the instance is "
+        "ranked; choosing it by the same runs flatters it a little.",
+        "Lai-Robbins over N is a limit for long horizons: at a finite one regret may lie below.",
+        "centralized TS hears everything at once and is no decentralized algorithm: not ranked.",
+    ]
 
 
 def _known(value: float) -> float | None:

@@ -1,4 +1,7 @@
-"""The suite: 24 instances, fixed as data in suite.toml, on which algorithms are compared."""
+"""The suite: instances, fixed as data in suite.toml, on which algorithms are compared.
+
+Two classes, each ranked by itself: 24 plain ones, and some with contexts.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,8 @@ from importlib import resources
 import numpy as np
 
 from posse import checks, theory
-from posse.bandits import Bandit
+from posse.bandits import AnyBandit
+from posse.families.family import plain
 from posse.lab.decode import from_data
 from posse.networks import Network
 from posse.randomness import FloatArray
@@ -31,17 +35,25 @@ class Instance:
     arms: str
     graph: str
     horizon: int
-    bandit: Bandit
+    bandit: AnyBandit
     network: Network
+
+
+PLAIN, CONTEXTS = CLASSES = ("plain", "contexts")
 
 
 @dataclass(frozen=True)
 class Suite:
-    """All instances, the seed of their runs and how many the full form plays."""
+    """All instances by class, the seed of their runs and how many the full form plays."""
 
     seed: int
     full_runs: int
     instances: tuple[Instance, ...]
+    contextual: tuple[Instance, ...]
+
+    def of(self, kind: str) -> tuple[Instance, ...]:
+        """The instances of one of CLASSES."""
+        return self.contextual if kind == CONTEXTS else self.instances
 
 
 @cache
@@ -51,9 +63,9 @@ def suite() -> Suite:
     return from_data(Suite, tomllib.loads(text))
 
 
-def chosen(numbers: str | None) -> tuple[Instance, ...]:
-    """The instances that text such as "1,4,7-9" names; all if there is none."""
-    every = suite().instances
+def chosen(numbers: str | None, kind: str = PLAIN) -> tuple[Instance, ...]:
+    """The instances of a class that text such as "1,4,7-9" names; all if there is none."""
+    every = suite().of(checks.choice("suite", kind, CLASSES))
     if numbers is None:
         return every
     wanted: set[int] = set()
@@ -68,13 +80,13 @@ def chosen(numbers: str | None) -> tuple[Instance, ...]:
 
 
 def lower_bound(instance: Instance, means: FloatArray, horizon: int) -> float:
-    """Lai-Robbins over N at a horizon, averaged over runs of true means (R, K).
+    """Lai-Robbins over N at a horizon, averaged over runs of true means (R, K); not for contexts.
 
     An arm costs at least gap / (N d(mean, best)) ln T in the limit; gap T if that is less, which is
     all that playing nothing else would cost. At a finite horizon it is a guide, not a bound.
     """
     n_agents = instance.network.n_agents
-    divergence = theory.divergence(instance.bandit.family)
+    divergence = theory.divergence(plain(instance.bandit.family))
     totals = [_least(row, n_agents, divergence, horizon) for row in np.unique(means, axis=0)]
     weights = np.unique(means, axis=0, return_counts=True)[1]
     return float(np.average(totals, weights=weights))

@@ -8,6 +8,7 @@ import numpy as np
 
 from posse import families
 from posse.algorithms.forced import without_forced_pulls
+from posse.families.family import plain
 from posse.lab.blocks import in_callers_order
 from posse.lab.compiled.merge import count_living
 from posse.lab.compiled.random import U64
@@ -83,7 +84,7 @@ class Keeper:
         n_runs, n_agents, n_arms = self._shape
         pairs = state.reshape(n_runs, -1, 2, n_arms)  # one row an agent, or one for all
         pairs = np.broadcast_to(pairs, (n_runs, n_agents, 2, n_arms))
-        return families.unpair(self._simulation.model, np.moveaxis(pairs, 2, 0))
+        return families.unpair(plain(self._simulation.model), np.moveaxis(pairs, 2, 0))
 
     def _messages(self) -> FloatArray:
         """Numbers sent per agent up to each recorded round: (R, len)."""

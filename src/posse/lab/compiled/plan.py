@@ -11,6 +11,8 @@ from posse import algorithms, families, policies
 from posse.algorithms.dducb import chebyshev
 from posse.algorithms.forced import ForcedStart
 from posse.algorithms.kl_index import kind_of
+from posse.bandits import ContextualBandit
+from posse.families.family import plain
 from posse.lab.blocks import Simulation
 from posse.lab.compiled import observations_plan
 from posse.networks.gossip import Gossip
@@ -89,6 +91,8 @@ def missing(simulation: Simulation) -> str | None:
     for name in simulation.keep:
         if name not in KEEPS:
             return f"keep={name!r}"
+    if isinstance(simulation.bandit, ContextualBandit):
+        return "contexts"
     if simulation.bandit.drift is not None:
         return f"drift {type(simulation.bandit.drift).__name__}"
     if simulation.bandit.delay is not None:
@@ -130,7 +134,7 @@ def missing(simulation: Simulation) -> str | None:
 
 def plan_for(simulation: Simulation) -> Plan:
     """The kernels of a simulation for which nothing is missing."""
-    rewards = simulation.bandit.family
+    rewards = plain(simulation.bandit.family)
     draw = reward_kernel(type(rewards))
     assert draw is not None
     parameter = float(families.ability(rewards, "reward_parameter"))
@@ -147,7 +151,7 @@ def plan_for(simulation: Simulation) -> Plan:
 
 def _bayesian_parts(simulation: Simulation) -> dict[str, Any]:
     algorithm: Any = simulation.algorithm
-    model, network = simulation.model, simulation.network
+    model, network = plain(simulation.model), simulation.network
     belief = belief_kernel(type(model))
     count, total = families.pair(model, model.prior())
     weight = families.ability(model, "observation_weight")

@@ -7,6 +7,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from posse.bandits import Bandit
 from posse.lab.comparisons import Comparison
 from posse.lab.experiments import Experiment, experiment_of, experiment_to_toml
 from posse.lab.pages import curves
@@ -97,7 +98,7 @@ def _rerun(comparison: Comparison, title: str, single: bool) -> Rerun:
 def _regret(comparison: Comparison, experiment: Experiment | None) -> Chart | None:
     first = next(iter(comparison.values()))
     bound = None
-    if experiment is not None:
+    if experiment is not None and isinstance(experiment.bandit, Bandit):  # none with contexts
         bound = curves.least_slope(experiment.bandit, first.n_agents)
     return curves.of_results("regret-over-time", comparison, bound)
 

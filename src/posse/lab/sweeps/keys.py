@@ -81,14 +81,14 @@ def _spelled_out(data: Mapping[str, Any], key: str, path: tuple[str, ...]) -> li
         return [path]
     if len(path) == 2:
         return [("algorithms", name) for name in names]
-    from posse.algorithms import ALGORITHMS
+    from posse.algorithms import ALGORITHMS, CONTEXTUAL
     from posse.named import find
 
     kinds = {}
     for name in names:
         entry = data["algorithms"][name]
         kind = entry if isinstance(entry, str) else entry["name"]
-        kinds[name] = find(kind) if ":" in kind else ALGORITHMS[kind]
+        kinds[name] = find(kind) if ":" in kind else (ALGORITHMS | CONTEXTUAL)[kind]
     fields = {name: [f.name for f in dataclasses.fields(kind)] for name, kind in kinds.items()}
     checks.choice(
         f"{key}: field", path[2], sorted({each for own in fields.values() for each in own})

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from posse.live.agent import Decision
 from posse.live.client import calls
-from posse.live.client.calls import Call, Quanta, Reward, Told
+from posse.live.client.calls import Call, Context, Quanta, Reward, Told
 from posse.live.client.connection import Address, Answer
 from posse.live.client.fallback import Fallback
 from posse.live.client.retries import AWAY, Attempts, Patience, understood
@@ -47,19 +47,29 @@ class AsyncClient:
         self._pool = httpcore.AsyncConnectionPool(uds=address.socket, ssl_context=address.tls)
 
     async def pull(
-        self, allowed: Sequence[str] | None = None, decision: str | None = None
+        self,
+        allowed: Sequence[str] | None = None,
+        decision: str | None = None,
+        context: Context | None = None,
     ) -> Decision:
-        """Which arm to play, of all or of those allowed; the same id gets the same answer."""
-        call = self._fallback.decision(calls.pull(allowed, decision), allowed, decision)
+        """Which arm to play, as `Client.pull`."""
+        asked = calls.pull(allowed, decision, context)
+        call = self._fallback.decision(asked, allowed, decision)
         return await self._run(call, self._fallback.hurry)
 
     async def update(self, decision: Decision | str, reward: float) -> bool:
         """Say how a decision went, as `Client.update`."""
         return await self._run(calls.update(self._fallback.known(decision), reward))
 
-    async def pull_all(self, count: int, allowed: Sequence[str] | None = None) -> list[Decision]:
-        """Many decisions at once."""
-        call = self._fallback.decisions(calls.pull_all(count, allowed), allowed, count)
+    async def pull_all(
+        self,
+        count: int,
+        allowed: Sequence[str] | None = None,
+        contexts: Sequence[Context] | None = None,
+    ) -> list[Decision]:
+        """Many decisions at once; contexts: one for each."""
+        asked = calls.pull_all(count, allowed, contexts)
+        call = self._fallback.decisions(asked, allowed, count)
         return await self._run(call, self._fallback.hurry)
 
     async def update_all(self, rewards: Iterable[Reward]) -> list[Told]:
@@ -71,19 +81,26 @@ class AsyncClient:
         rewards: Iterable[Reward],
         allowed: Sequence[str] | None = None,
         decision: str | None = None,
+        context: Context | None = None,
     ) -> tuple[Decision, list[Told]]:
         """Rewards and the next decision in one request and one commit; there is no fallback."""
-        return await self._run(calls.step(self._fallback.known_of(rewards), allowed, decision))
+        known = self._fallback.known_of(rewards)
+        return await self._run(calls.step(known, allowed, decision, context))
 
     async def step_all(
-        self, rewards: Iterable[Reward], count: int, allowed: Sequence[str] | None = None
+        self,
+        rewards: Iterable[Reward],
+        count: int,
+        allowed: Sequence[str] | None = None,
+        contexts: Sequence[Context] | None = None,
     ) -> tuple[list[Decision], list[Told]]:
         """Rewards and many new decisions."""
-        return await self._run(calls.step_all(self._fallback.known_of(rewards), count, allowed))
+        known = self._fallback.known_of(rewards)
+        return await self._run(calls.step_all(known, count, allowed, contexts))
 
-    async def arms(self) -> dict[str, dict[str, float]]:
-        """What is known of every arm."""
-        return await self._run(calls.arms())
+    async def arms(self, context: Context | None = None) -> dict[str, dict[str, float]]:
+        """What is known of every arm: on average, or at a context, which may leave fields out."""
+        return await self._run(calls.arms(context))
 
     async def verdict(self) -> dict[str, Any]:
         """Whether the experiment may stop, and why; `Unknown` if its settings have no `stop`."""

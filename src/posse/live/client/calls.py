@@ -7,7 +7,7 @@ A call is a generator: it yields a request, is sent the answer, and returns what
 from __future__ import annotations
 
 import secrets
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -22,12 +22,15 @@ Reward = tuple[Decision | str, float]
 Told = bool | ValueError  # of a reward: what `update` returns, or the error it would raise
 Request = tuple[str, str, Any]  # method, path below /v1 or that of the experiment, body
 Call = Generator[Request, Any, T]
+Context = Mapping[str, Any]
 Quanta = dict[str, dict[str, tuple[int, ...]]]
 
 
-def pull(allowed: Sequence[str] | None, decision: str | None) -> Call[Decision]:
+def pull(
+    allowed: Sequence[str] | None, decision: str | None, context: Context | None = None
+) -> Call[Decision]:
     """Which arm to play."""
-    return _decision((yield "POST", "/decisions", _wish(allowed, decision)))
+    return _decision((yield "POST", "/decisions", _wish(allowed, decision, context)))
 
 
 def update(decision: Decision | str, reward: float) -> Call[bool]:
@@ -41,12 +44,15 @@ def update(decision: Decision | str, reward: float) -> Call[bool]:
     return not answer["repeated"]
 
 
-def pull_all(count: int, allowed: Sequence[str] | None) -> Call[list[Decision]]:
+def pull_all(
+    count: int, allowed: Sequence[str] | None, contexts: Sequence[Context] | None = None
+) -> Call[list[Decision]]:
     """Many decisions."""
     made: list[Decision] = []
-    while len(made) < count:
-        wishes = [_wish(allowed) for _ in range(min(BATCH, count - len(made)))]
-        answer = yield "POST", "/decisions/batch", {"decisions": wishes}
+    wishes = _wishes(count, allowed, contexts)
+    for first in range(0, len(wishes), BATCH):
+        asked = {"decisions": wishes[first : first + BATCH]}
+        answer = yield "POST", "/decisions/batch", asked
         made += map(_decision, answer["decisions"])
     return made
 
@@ -59,26 +65,35 @@ def update_all(rewards: Iterable[Reward]) -> Call[list[Told]]:
 
 
 def step(
-    rewards: Iterable[Reward], allowed: Sequence[str] | None, decision: str | None
+    rewards: Iterable[Reward],
+    allowed: Sequence[str] | None,
+    decision: str | None,
+    context: Context | None = None,
 ) -> Call[tuple[Decision, list[Told]]]:
     """How decisions went, and which arm to play next, in one commit."""
-    answer, told = yield from _step(rewards, _wish(allowed, decision))
+    answer, told = yield from _step(rewards, _wish(allowed, decision, context))
     return _decision(answer["decision"]), told
 
 
 def step_all(
-    rewards: Iterable[Reward], count: int, allowed: Sequence[str] | None
+    rewards: Iterable[Reward],
+    count: int,
+    allowed: Sequence[str] | None,
+    contexts: Sequence[Context] | None = None,
 ) -> Call[tuple[list[Decision], list[Told]]]:
     """How decisions went, and many new ones; the first 500 of each in one commit."""
-    wishes = [_wish(allowed) for _ in range(min(BATCH, count))]
-    answer, told = yield from _step(rewards, wishes)
+    wishes = _wishes(count, allowed, contexts)
+    answer, told = yield from _step(rewards, wishes[:BATCH])
     made = [*map(_decision, answer["decisions"])]
-    return made + (yield from pull_all(count - len(made), allowed)), told
+    rest = None if contexts is None else contexts[BATCH:]
+    return made + (yield from pull_all(count - len(made), allowed, rest)), told
 
 
-def arms() -> Call[dict[str, dict[str, float]]]:
+def arms(context: Context | None = None) -> Call[dict[str, dict[str, float]]]:
     """What is known of every arm."""
-    return dict((yield "GET", "/arms", None))
+    if context is None:
+        return dict((yield "GET", "/arms", None))
+    return dict((yield "POST", "/arms", {"context": dict(context)}))
 
 
 def verdict() -> Call[dict[str, Any]]:
@@ -171,12 +186,29 @@ def _in_place(items: Sequence[dict[str, Any] | None], told: Sequence[Told]) -> l
     return [False if item is None else next(answers) for item in items]
 
 
-def _wish(allowed: Sequence[str] | None, decision: str | None = None) -> dict[str, Any]:
+def _wish(
+    allowed: Sequence[str] | None, decision: str | None = None, context: Context | None = None
+) -> dict[str, Any]:
     """The request of a decision, with an id that makes it idempotent, so that it may be retried."""
     if isinstance(allowed, str):
         raise ValueError(f"allowed must be a list of arms, got {allowed!r}")
     wish: dict[str, Any] = {"decision": secrets.token_hex(16) if decision is None else decision}
-    return wish if allowed is None else {**wish, "allowed": list(allowed)}
+    if allowed is not None:
+        wish["allowed"] = list(allowed)
+    if context is not None:
+        wish["context"] = dict(context)
+    return wish
+
+
+def _wishes(
+    count: int, allowed: Sequence[str] | None, contexts: Sequence[Context] | None
+) -> list[dict[str, Any]]:
+    """The requests of so many decisions."""
+    if contexts is None:
+        return [_wish(allowed) for _ in range(count)]
+    if len(contexts) != count:
+        raise ValueError(f"contexts must be {count}, one for each decision, got {len(contexts)}")
+    return [_wish(allowed, context=context) for context in contexts]
 
 
 def _id(decision: Decision | str) -> str:

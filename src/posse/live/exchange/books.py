@@ -171,7 +171,7 @@ class Books:
         counting.append(entry)
         epoch = max(map(self.epoch_of, counting))
         together = total(self.read_in(each, epoch) for each in counting)
-        return all(map(self.bounds.allow, together.values()))
+        return all(map(self.bounds.allow_all, together.values()))
 
     def origins(self) -> Iterable[str]:
         """All origins with entries."""

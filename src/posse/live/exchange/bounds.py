@@ -2,9 +2,11 @@
 
 Where decisions count before their reward is final, closed ones are summed by themselves as well:
 
-    powers...  closed powers...  closed count  signs...  count
+    sums...  closed sums...  closed count  signs...  count
 
-Powers are bounded by the count, what is closed (with its signs) by the closed count.
+Sums are bounded by the count, what is closed (with its signs) by the closed count. Where contexts
+have d features, the last d (d + 1) / 2 of the sums are the upper triangle by rows of a Gram matrix,
+which no direction can make negative.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ class Bounds:
     per_pull: tuple[float, ...]
     closed: int = 0  # how many of the first coordinates come again, for closed decisions; 0: none
     rounded: bool = False  # where evidence fades, parts of one decision are rounded apart
+    features: int = 0  # of contexts; 0: there is no Gram matrix
 
     @property
     def dimension(self) -> int:
@@ -67,7 +70,41 @@ class Bounds:
         if not self.closed:
             return self.allow(values)
         n = self.closed
-        return values[-1] >= 0 and _within(values[n:-1], self._quanta[n:], values[2 * n])
+        return (
+            values[-1] >= 0
+            and _within(values[n:-1], self._quanta[n:], values[2 * n])
+            and self._is_gram(values[n : 2 * n], values[2 * n])
+        )
+
+    def allow_all(self, values: Sequence[int]) -> bool:
+        """Whether it can be all evidence of an origin, over its incarnations."""
+        return self.allow(values) and self._is_gram(values[: self.closed], values[-1])
+
+    def _is_gram(self, sums: Sequence[int], pulls: int) -> bool:
+        """Whether no two features can have shown that their Gram matrix is none (2 x 2 minors)."""
+        slack = ROUNDING + (pulls >> ROUNDING_BITS) if self.rounded else 0
+        diagonal = [sums[at] for at in self._diagonal]
+        if any(each < 0 for each in diagonal):
+            return False
+        diagonal = [each + slack for each in diagonal]
+        return all(sums[at] ** 2 <= diagonal[i] * diagonal[j] for at, i, j in self._beside)
+
+    @cached_property
+    def _beside(self) -> tuple[tuple[int, int, int], ...]:
+        """Of a Gram matrix, the place among the sums, row and column of all above the diagonal."""
+        d, places = self.features, []
+        at = self.closed - d * (d + 1) // 2
+        for i in range(d):
+            places += [(at + j - i, i, j) for j in range(i + 1, d)]
+            at += d - i
+        return tuple(places)
+
+    @cached_property
+    def _diagonal(self) -> tuple[int, ...]:
+        """The places of its diagonal."""
+        d = self.features
+        first = self.closed - d * (d + 1) // 2
+        return tuple(first + i * d - i * (i - 1) // 2 for i in range(d))
 
     def clipped(self, values: Sequence[int], pull: bool = False) -> tuple[int, ...]:
         """The nearest values that the counts in them allow: rounding may lead a little beyond.

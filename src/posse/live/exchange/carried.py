@@ -23,6 +23,7 @@ from posse.live.exchange.ledger import LARGEST, Ledger, total
 PREFIX = "carried "  # of the names of durable parts
 VOID = LARGEST  # a sequence number that nothing has
 MOST_CARRIED = 20_000  # arms, over all rows: beyond, those of the oldest decisions are forgotten
+MANY_NUMBERS = 20  # of an arm, for more of which there are fewer
 
 
 @dataclass
@@ -43,7 +44,8 @@ class Carried:
     """Rows by their numbers; durable."""
 
     def __init__(self, closed: int = 0) -> None:
-        self._closed = closed  # powers
+        self._closed = closed  # sums
+        self._most = MOST_CARRIED // max(1, 2 * closed // MANY_NUMBERS)
         self.rows: dict[int, Row] = {}
         self._numbers: dict[tuple[int, int], int] = {}  # of the present processes' rows
         self._changed: set[int] = set()
@@ -58,7 +60,7 @@ class Carried:
         self._numbers[made, added_in] = number
         arms = sum(len(row.evidence) for row in self.rows.values())
         for oldest in sorted(self.rows, key=lambda each: self.rows[each].made):
-            if arms <= MOST_CARRIED:
+            if arms <= self._most:
                 break
             arms -= len(self.rows[oldest].evidence)
             self.forget(oldest)

@@ -11,7 +11,7 @@ from posse.live.exchange.bounds import Bounds
 from posse.live.exchange.epochs import shifted
 from posse.live.exchange.layouts import narrowed, needed, read
 from posse.live.exchange.ledger import LARGEST_SUM, MOST_ARMS, Ledger, dominates, minus, plus
-from posse.live.exchange.messages import Entry, wire_size
+from posse.live.exchange.messages import Entry, row_size
 
 MOST_VERSIONS = 64  # remembered: all of late, fewer and fewer of long ago
 MOST_SINCE = 10_000  # observations remembered one by one, from tick to tick
@@ -84,7 +84,7 @@ class Current:
     def has_room_for(self, ledger: Mapping[str, Sequence[int]]) -> bool:
         """Whether it can take in all of this."""
         new = [arm for arm in ledger if arm not in self.sums]
-        size = self._size + sum(self._row_size(arm, ledger[arm]) for arm in new)
+        size = self._size + sum(row_size(arm, len(ledger[arm])) for arm in new)
         return (
             len(self.sums) + len(new) <= MOST_ARMS
             and size <= self._largest
@@ -96,7 +96,7 @@ class Current:
         row = self.sums.get(arm)
         if row is None:
             self.sums[arm] = list(values)
-            self._size += self._row_size(arm, values)
+            self._size += row_size(arm, len(values))
         else:
             for nth, value in enumerate(values):
                 row[nth] += value
@@ -140,7 +140,7 @@ class Current:
 
     def _set(self, sums: Rows) -> None:
         self.sums = {arm: list(row) for arm, row in sums.items() if any(row)}
-        self._size = sum(self._row_size(arm, row) for arm, row in self.sums.items())
+        self._size = sum(row_size(arm, len(row)) for arm, row in self.sums.items())
 
     def evidence(self) -> Ledger:
         """Its sums."""
@@ -253,7 +253,3 @@ class Current:
 
     def _dominates(self, one: Rows, other: Rows) -> bool:
         return dominates(one, other, self._bounds.counts)
-
-    @staticmethod
-    def _row_size(arm: str, values: Sequence[int]) -> int:
-        return 20 + wire_size(arm) + 10 * len(values)

@@ -46,7 +46,7 @@ class Entry:
     @cached_property
     def size(self) -> int:
         """The most bytes it takes on the wire."""
-        arms = (20 + wire_size(arm) + 10 * len(each) for arm, each in self.evidence.items())
+        arms = (row_size(arm, len(each)) for arm, each in self.evidence.items())
         names = wire_size(self.origin) + wire_size(self.experiment)
         return 400 + names + len(self.signature) + 19 * len(self.folded) + sum(arms)
 
@@ -117,6 +117,11 @@ class FlowsMessage:
     def left_out_of_version_1(self) -> int:
         """Nothing of it needs a newer Posse."""
         return 0
+
+
+def row_size(arm: str, coordinates: int) -> int:
+    """The most bytes that the evidence of an arm takes on the wire."""
+    return 20 + wire_size(arm) + 10 * coordinates
 
 
 def wire_size(text: str) -> int:

@@ -57,6 +57,7 @@ class Origins:
         fingerprint: str,
         bounds: Sequence[float],
         closed: int = 0,  # how many of the first coordinates come again, for closed decisions
+        features: int = 0,  # of contexts, whose Gram matrix is the last of these
         equal: Sequence[str] = (),  # fingerprints that mean the same
         identity: str | None = None,
         network: str = "",
@@ -79,7 +80,7 @@ class Origins:
         self.older: frozenset[str] = frozenset()  # neighbours that may not read folds
         self._fingerprints = (fingerprint, *equal)
         self._experiment = experiment
-        self._bounds = Bounds(tuple(bounds), closed, half_life is not None)
+        self._bounds = Bounds(tuple(bounds), closed, half_life is not None, features)
         self._epochs = Epochs(half_life, clock, monotonic, self.refusals)
         checks = OriginChecks(self._fingerprints, self._bounds, most_entries, experiment)
         self._examiner = Examiner(checks, verify, network, self._is_news, draw)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from posse.live.exchange import overlaps, voids
 from posse.live.exchange.archive import Archive
 from posse.live.exchange.books import NOT_HERE_YET, Books
-from posse.live.exchange.carried import Carried
+from posse.live.exchange.carried import MANY_NUMBERS, Carried
 from posse.live.exchange.current import Current
 from posse.live.exchange.epochs import Epochs
 from posse.live.exchange.futures import part
@@ -29,7 +29,7 @@ FOLDED_ABOVE = 64  # own entries
 FOLDED_AT_ONCE_ABOVE = 512  # whatever neighbours have shown, and can read
 MOST_NAMED = 256  # folded incarnations by name, where the others can be told by a floor
 MOST_NAMED_EVER = 1024
-MOST_ARCHIVED = 20_000  # arms, over all of the archive
+MOST_ARCHIVED = 20_000  # arms, over all of the archive; fewer where each has many numbers
 
 
 class Own:
@@ -274,8 +274,9 @@ class Own:
         ]
         lowest = min([current.incarnation, *free])
         arms = self.archive.arms()
+        most = MOST_ARCHIVED // max(1, self.books.bounds.dimension // MANY_NUMBERS)
         while dated and dated[0] < lowest:
-            if len(current.folded) <= MOST_NAMED and sum(arms.values()) <= MOST_ARCHIVED:
+            if len(current.folded) <= MOST_NAMED and sum(arms.values()) <= most:
                 break
             incarnation = dated.pop(0)
             current.floor = incarnation + 1

@@ -35,7 +35,16 @@ NAMES = {
     "bool": "true or false",
     "null": "null",
 }
-NO_VALUE = object()  # in place of what strict JSON does not have: refused wherever it stands
+
+
+class _NoValue:
+    """In place of what strict JSON does not have: refused wherever it stands."""
+
+    def __repr__(self) -> str:
+        return "no JSON value"
+
+
+NO_VALUE = _NoValue()
 
 
 def read(kind: type[T], content: bytes) -> T | None:

@@ -131,7 +131,8 @@ class Interface:
             return in_json(route.view(self._node))
         whom = self._node.experiment(name) if route.of_experiment else self._node
         pool = self._prober if route.path == "/readyz" else self._viewers
-        return await self._in_thread(pool, route.view, whom, *([part] if part else []))
+        more = [await self._read(route.body, body)] if route.body else [part] if part else []
+        return await self._in_thread(pool, route.view, whom, *more)
 
     async def _read(self, kind: type, body: bytes) -> Any:
         """What a body says; what is wrong with a large one takes long to find, elsewhere."""

@@ -148,6 +148,7 @@ def _experiments(node: Node, traffic: Traffic) -> Iterator[str]:
     for key, (name, help_) in COUNTS.items():
         samples = [({"experiment": e}, each.counts[key]) for e, each in experiments.items()]
         yield _metric(name, help_, samples)
+    yield from _oddities(experiments)
     kept = [({"experiment": e}, each.counted) for e, each in experiments.items()]
     yield _metric("decisions_counted", "Decisions counted as evidence here, ever.", kept)
     waiting = [({"experiment": e}, x.store.open_decisions()) for e, x in experiments.items()]
@@ -182,6 +183,25 @@ def _verdicts(experiments: Mapping[str, Experiment]) -> Iterator[str]:
         values = ((e, getattr(each, name)) for e, each in found.items())
         samples = [({"experiment": e}, value) for e, value in values if value is not None]
         yield _metric(f"verdict_{name}", help_, samples)
+
+
+def _oddities(experiments: Mapping[str, Experiment]) -> Iterator[str]:
+    """Of contexts what the schema does not quite know."""
+    odd = {name: each.oddities for name, each in experiments.items()}
+    for name, help_, counts in (
+        ("context_unknown_total", "Decisions whose category has no column, by field.", "unknown"),
+        (
+            "context_clipped_total",
+            "Decisions with a number outside its range, by field.",
+            "clipped",
+        ),
+    ):
+        samples = [
+            ({"experiment": e, "field": field}, number)
+            for e, each in odd.items()
+            for field, number in getattr(each, counts).items()
+        ]
+        yield _metric(name, help_, samples)
 
 
 def _lateness(experiments: Mapping[str, Experiment]) -> Iterator[str]:

@@ -18,6 +18,8 @@ PATTERN = r"^[A-Za-z0-9_-][A-Za-z0-9._~:@=+-]{0,199}$"
 NewId = Annotated[str, Meta(pattern=PATTERN + r"(?!\n)")]  # `$` lets a last line break pass
 Arm = Annotated[str, Meta(min_length=1, max_length=1000)]
 Arms = Annotated[list[Arm], Meta(min_length=1, max_length=ITEMS)]
+# values are checked by the schema of the experiment, which names the field that is wrong
+Context = Annotated[dict[str, Any], Meta(description="what is known of the visitor, by name")]
 
 
 class Refused(ValueError):
@@ -29,6 +31,7 @@ class DecisionRequest(Struct, forbid_unknown_fields=True):
 
     decision: NewId | None = None
     allowed: Arms | None = None
+    context: Context | None = None
 
 
 class RewardRequest(Struct, forbid_unknown_fields=True):
@@ -61,6 +64,12 @@ class StepsRequest(Struct, forbid_unknown_fields=True):
 
     rewards: Annotated[list[RewardItem], Meta(max_length=ITEMS)] = []
     decide: DecisionRequest | Annotated[list[DecisionRequest], Meta(max_length=ITEMS)] | None = None
+
+
+class ArmsRequest(Struct, forbid_unknown_fields=True):
+    """Name what is known of the visitors that are asked about; the rest is as on average."""
+
+    context: Context
 
 
 class ArmRequest(Struct, forbid_unknown_fields=True):
@@ -356,6 +365,19 @@ class SiteMapAnswer(Struct):
     why: str | None
 
 
+class ContextAnswer(Struct):
+    """What is known of visitors: the fields of agent.toml, and of the average one the features.
+
+    unknown: how many decisions since the start had a category without a column, by field; clipped:
+    a number outside its range.
+    """
+
+    fields: dict[str, Any]
+    average: dict[str, float]
+    unknown: dict[str, int]
+    clipped: dict[str, int]
+
+
 class ExperimentAnswer(Struct):
     """One experiment: its arms, how many decisions since the start, and what operators set.
 
@@ -363,6 +385,7 @@ class ExperimentAnswer(Struct):
     ("count"), or at the end of its window ("wait"). late_rewards were refused since the start as
     their windows had closed, the latest of them so many seconds before; void_rewards as a disk was
     set back. half_life: the seconds after which evidence is worth half; null: it does not fade.
+    context: what decisions are told of visitors; null: nothing.
     """
 
     arms: list[str]
@@ -378,6 +401,7 @@ class ExperimentAnswer(Struct):
     pinned: str | None
     paused: list[str]
     sites: SitesAnswer
+    context: ContextAnswer | None = None
 
 
 class ExperimentsAnswer(Struct):
@@ -439,6 +463,7 @@ class StatusAnswer(Struct):
 
 EXAMPLES: dict[str, list[Any]] = {  # what /openapi.json shows
     "DecisionRequest": [{}, {"decision": ID, "allowed": ["red", "green"]}],
+    "ArmsRequest": [{"context": {"country": "de"}}],
     "RewardRequest": [{"reward": 1.0}],
     "DecisionsRequest": [{"decisions": [{}, {"allowed": ["red", "green"]}]}],
     "RewardsRequest": [{"rewards": [{"decision": ID, "reward": 1.0}]}],

@@ -25,7 +25,7 @@ from posse.live.http.turns import Given, Question, Turns
 
 async def decide(turns: Turns, experiment: Experiment, _: str, body: DecisionRequest) -> Any:
     """Which arm to play."""
-    question = Question(experiment, wishes=((body.decision, body.allowed),))
+    question = Question(experiment, wishes=_wishes([body]))
     await turns.ask(question)
     (decision,) = question.decisions
     if isinstance(decision, ValueError):
@@ -77,7 +77,9 @@ def _rewards(items: Sequence[RewardItem | ValueError]) -> list[Given | ValueErro
 
 
 def _wishes(items: Sequence[DecisionRequest | ValueError]) -> list[Wish | ValueError]:
-    return [i if isinstance(i, ValueError) else (i.decision, i.allowed) for i in items]
+    return [
+        i if isinstance(i, ValueError) else Wish(i.decision, i.allowed, i.context) for i in items
+    ]
 
 
 def _told(question: Question) -> list[Any]:

@@ -16,8 +16,8 @@ class Route:
     """A method and a path, what it takes and gives, and who does the work.
 
     One of `question` (on the loop, in a turn), `view` (in a thread: it may take long; given the
-    part in braces, if the path has one), `order` (the same, for operators only) or `stream` (until
-    who asks hangs up), or the interface itself.
+    part in braces, if the path has one, or the body), `order` (the same, for operators only) or
+    `stream` (until who asks hangs up), or the interface itself.
     """
 
     method: str
@@ -67,6 +67,11 @@ ROUTES = (
     Route(
         "GET", "/v1/arms", "arms", "What is known of every arm.",
         dict[str, models.ArmAnswer], of_experiment=True, view=views.arms,
+    ),
+    Route(
+        "POST", "/v1/arms", "arms_at",
+        "What is known of every arm for visitors at a context; what it lacks is as on average.",
+        dict[str, models.ArmAnswer], models.ArmsRequest, of_experiment=True, view=views.arms_at,
     ),
     Route(
         "GET", "/v1/verdict", "verdict",

@@ -15,6 +15,7 @@ from itertools import accumulate
 from posse.live.experiment import Experiment, Wish
 from posse.live.http.traffic import Traffic
 from posse.live.node import Node
+from posse.live.oddities import same
 from posse.live.store import Conflict, DecisionRecord, Outcome, StoreError, Unknown
 
 MOST = 1000  # rewards and decisions after which a commit takes no further question
@@ -123,7 +124,7 @@ class Turns:
         for question in rewarding:
             question.experiment.count_rewards(question.outcomes)
         for question in deciding:
-            question.experiment.counts.add("decisions", len(question.new))
+            question.experiment.count_decisions(question.new)
             played = self._traffic.played[question.experiment.name]
             for decision in question.new:
                 played[decision.arm] += 1
@@ -160,7 +161,7 @@ def _decide(asked: Sequence[Question]) -> None:
                 kept, new = next(pairs)
                 if new:
                     question.new.append(kept)
-                question.decisions.append(_permitted(kept, wish[1]))
+                question.decisions.append(kept if new else _permitted(kept, wish))
 
 
 def _by_experiment(asked: Sequence[Question]) -> Iterable[tuple[Experiment, Sequence[Question]]]:
@@ -184,15 +185,15 @@ def _reward_the_rest(question: Question, made: set[tuple[Experiment, str]], now:
             (question.outcomes[place],) = experiment.store.reward_many([item], now)
 
 
-def _permitted(
-    decision: DecisionRecord, allowed: Sequence[str] | None
-) -> DecisionRecord | Conflict:
-    """The decision, if its arm is one of those allowed."""
-    if allowed is not None and decision.arm not in allowed:
+def _permitted(decision: DecisionRecord, wish: Wish) -> DecisionRecord | Conflict:
+    """A decision of before, if its arm is one of those allowed, and its context the same."""
+    if wish.allowed is not None and decision.arm not in wish.allowed:
         return Conflict(
             f"decision {decision.id!r} has the arm {decision.arm!r}, which is not allowed now: "
             "use a new id"
         )
+    if not same(wish.context, decision.context):
+        return Conflict(f"decision {decision.id!r} was made at another context: use a new id")
     return decision
 
 

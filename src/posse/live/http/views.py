@@ -8,7 +8,14 @@ from posse.live.experiment import Experiment
 from posse.live.http.answers import Answer, Refusal
 from posse.live.http.metrics import CONTENT_TYPE
 from posse.live.http.metrics import metrics as numbers
-from posse.live.http.models import ExperimentAnswer, ExperimentsAnswer, SitesAnswer, StatusAnswer
+from posse.live.http.models import (
+    ArmsRequest,
+    ContextAnswer,
+    ExperimentAnswer,
+    ExperimentsAnswer,
+    SitesAnswer,
+    StatusAnswer,
+)
 from posse.live.http.traffic import traffic_of
 from posse.live.node import Node
 from posse.live.store import Unknown
@@ -17,6 +24,11 @@ from posse.live.store import Unknown
 def arms(experiment: Experiment) -> Any:
     """What is known of every arm."""
     return experiment.arms()
+
+
+def arms_at(experiment: Experiment, body: ArmsRequest) -> Any:
+    """What is known of every arm at a context."""
+    return experiment.arms(body.context)
 
 
 def verdict(experiment: Experiment) -> Any:
@@ -76,7 +88,15 @@ def shown(experiment: Experiment) -> ExperimentAnswer:
         pinned=controls["pinned"],
         paused=controls["paused"],
         sites=SitesAnswer(**experiment.sites()),
+        context=_context(experiment),
     )
+
+
+def _context(experiment: Experiment) -> ContextAnswer | None:
+    schema, odd = experiment.agent.context, experiment.oddities
+    if schema is None:
+        return None
+    return ContextAnswer(schema.to_data(), experiment.average(), odd.unknown, odd.clipped)
 
 
 def controls(experiment: Experiment) -> Any:

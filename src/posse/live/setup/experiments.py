@@ -8,8 +8,10 @@ from datetime import UTC, datetime, time
 from typing import Any
 
 from posse import checks
+from posse.contexts import Contexts
 from posse.decoding import Decoder, DecodingError
-from posse.families import FAMILIES, Family
+from posse.families import CONTEXTUAL, FAMILIES
+from posse.families.family import Model, is_contextual
 from posse.live.agent import Agent
 from posse.live.exchange import EXCHANGES, RateCap
 from posse.live.setup.durations import seconds
@@ -31,11 +33,12 @@ class ExperimentSettings:
     only if their reward_window is the same. new_arm_share: None is one in as many as there are
     arms. half_life: seconds after which evidence is worth half; all agents must have the same.
     sites: whether the evidence of other sites is read like the own ("alike"), for what it is worth
-    here ("differ"), or by how far sites are known to differ (a number).
+    here ("differ"), or by how far sites are known to differ (a number). context: what is known of a
+    visitor, for the families "logistic" and "linear".
     """
 
     arms: tuple[str, ...]
-    family: Family
+    family: Model
     policy: Policy = field(default_factory=ThompsonSampling)
     exchange: str = "origins"
     reward_range: tuple[float, float] | None = None
@@ -50,6 +53,7 @@ class ExperimentSettings:
     new_arm_pulls: int = 100
     half_life: float | None = None
     sites: str | float = "alike"
+    context: Contexts | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.exchange, str):
@@ -70,10 +74,10 @@ class ExperimentSettings:
         check_sites(self.sites)
         check_worlds(self)
         agent = self.agent()  # so that whatever it refuses is refused now
-        agent.choose()
+        agent.choices([None], [agent.example])
         if self.default_reward is not None:
             try:
-                agent.learn(self.arms[0], self.default_reward)
+                agent.check_reward(self.default_reward)
             except ValueError as error:
                 raise ValueError(f"default_reward: {error}") from None
 
@@ -120,6 +124,7 @@ class ExperimentSettings:
             silent_default=self._lowest if (self.begins if begins is None else begins) else None,
             half_life=self.half_life,
             sites=self.sites,
+            context=self.context,
         )
 
 
@@ -141,7 +146,11 @@ def experiment_from_data(
     for key in ("arms", "family"):
         if key not in values:
             raise ValueError(f"{key} is missing")
-    values["family"] = _as_written(_entry("family", FAMILIES, values["family"]), values["family"])
+    values["family"] = _family(values["family"])
+    if "context" not in data and not is_contextual(values["family"]):
+        values.pop("context", None)  # that of other experiments
+    if "context" in values:
+        values["context"] = _context(values["context"])
     if "policy" in values:
         values["policy"] = _entry("policy", POLICIES, values["policy"])
     if not isinstance(values["arms"], list):
@@ -186,6 +195,25 @@ def _stop(data: Any) -> Stop:
     for key in data:
         checks.choice("stop: key", key, ("error", "tolerance"))
     return Stop(**data)
+
+
+def _family(data: Any) -> Any:
+    """A family, plain or for contexts."""
+    return _as_written(_entry("family", FAMILIES | CONTEXTUAL, data), data)
+
+
+def _context(data: Any) -> Contexts:
+    """The schema of a table of fields, in sentences that name the key as the file has it."""
+    if not isinstance(data, Mapping) or not data:
+        example = 'country = ["de", "fr"]'
+        raise ValueError(f"context must be a table such as {example}, got {checks.shown(data)}")
+    try:
+        return Contexts(data)
+    except ValueError as error:
+        said = str(error)
+        if said.startswith("contexts."):  # the field's name follows
+            raise ValueError(f"context.{said.removeprefix('contexts.')}") from None
+        raise ValueError(f"context: {said}") from None
 
 
 def _as_written(family: Any, data: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 import sys
 import time
@@ -18,6 +19,9 @@ from posse.live.store import StoreError
 from posse.live.transport import Transport
 from posse.live.transport.zenoh import ZenohTransport
 
+log = logging.getLogger(__name__)
+
+NUMBER, MUCH = 5, 1e6  # bytes of a number on the wire, and of all in a second
 SWITCH = 0.0005  # seconds after which a thread gives way, so that no request waits for long
 
 
@@ -71,7 +75,27 @@ def assemble(
         first.store.close()
         raise
     node.reloading = Reloading(node, settings, outside, maker)
+    _say_volume(settings)
     return node
+
+
+def _say_volume(settings: Settings) -> None:
+    """Warn of more bytes a second to neighbours than contexts of many columns are worth.
+
+    With as many agents that learn as are known here, each entry to each neighbour once a tick.
+    """
+    near = len(settings.neighbours)
+    for name, each in settings.experiments.items():
+        d = 0 if each.context is None else each.context.n_features
+        numbers = len(each.arms) * (1 + d * (d + 3) // 2)
+        rate = NUMBER * numbers * (1 + near) * near / settings.tick_seconds
+        if d and rate > MUCH:
+            log.warning(
+                "%d columns of context and %d arms are some %.1f MB a second to neighbours: "
+                "raise tick_seconds",
+                *(d, len(each.arms), rate / 1e6),
+                extra={"experiment": name},
+            )
 
 
 def _presence(settings: Settings, keys: Keys | None, now: float) -> Presence:

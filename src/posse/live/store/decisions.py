@@ -22,11 +22,12 @@ from posse.live.store.records import (
 
 COLUMNS = (
     "id, arm, probability, time, reward, settled, silent, "
-    "assumed, closed, made, void, allowed, probabilities"
+    "assumed, closed, made, void, allowed, probabilities, context, log_odds"
 )
 INSERT = (
     "INSERT INTO decision (experiment, id, arm, probability, time, assumed, made, allowed, "
-    "probabilities) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (experiment, id) DO NOTHING"
+    "probabilities, context, log_odds) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
+    "ON CONFLICT (experiment, id) DO NOTHING"
 )
 SETTLE = "UPDATE decision SET reward = ?, settled = ?, closed = ? WHERE number = ?"
 CLOSE = (
@@ -59,7 +60,7 @@ class Decisions:
             d = self._keeper.begin(asked)
             row = (
                 *(self._experiment, d.id, d.arm, float(d.probability), float(d.time)),
-                *(d.assumed, d.made, d.allowed, d.probabilities),
+                *(d.assumed, d.made, d.allowed, d.probabilities, d.context, d.log_odds),
             )
             if execute(INSERT, row).rowcount:
                 kept.append((d, True))
@@ -151,10 +152,10 @@ def check(decision: DecisionRecord) -> None:
 
 def of_columns(columns: Sequence[Any]) -> DecisionRecord:
     """Make a decision of the COLUMNS."""
-    (*first, silent, assumed, closed, made, void, allowed, probabilities) = columns
-    id, arm, probability, time, reward, settled = first
+    id, arm, probability, time, reward, settled, silent, *more = columns
+    assumed, closed, made, void, *rest = more  # as they are: allowed, probabilities, context ...
     d = id, arm, probability, time, reward, settled, bool(silent)
-    return DecisionRecord(*d, assumed, closed, made, bool(void), allowed, probabilities)
+    return DecisionRecord(*d, assumed, closed, made, bool(void), *rest)
 
 
 @cache

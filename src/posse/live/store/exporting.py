@@ -16,7 +16,7 @@ from posse.live.store.offers import ARMS, Offers, unpacked
 # the fields of a line after the experiment and the site; an older store lacks some of them
 FIELDS = (
     "id", "arm", "probability", "allowed", "probabilities", "time", "reward", "settled", "silent",
-    "closed", "assumed", "void",
+    "closed", "assumed", "void", "context",
 )  # fmt: skip
 
 
@@ -60,6 +60,8 @@ def _readable(fields: dict[str, Any], offers: Offers) -> dict[str, Any]:
         allowed = fields["allowed"] = offers.allowed(fields["allowed"])
         probabilities = fields["probabilities"] = unpacked(fields["probabilities"])
         probabilities[allowed.index(fields["arm"])] = fields["probability"]  # in full
+    if fields["context"] is not None:
+        fields["context"] = json.loads(fields["context"])
     return fields
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
+
+from posse.contexts import Features
 
 
 class Conflict(ValueError):
@@ -43,7 +45,9 @@ class DecisionRecord:
     `closed` when its evidence became final. `assumed` is the reward that was counted for it from
     the start, None if none was; `made` the incarnation in which it was made (0: not known). `void`:
     closed without evidence, as another future of this agent may have counted it. `allowed` and
-    `probabilities`, if known, are as `offers` writes them.
+    `probabilities`, if known, are as `offers` writes them. `context` is what was known of the
+    visitor, as JSON, and `log_odds` where what was assumed is linearised; `features`, which no file
+    has, are those of the context.
     """
 
     id: str
@@ -59,6 +63,9 @@ class DecisionRecord:
     void: bool = False
     allowed: str | None = None
     probabilities: bytes | None = None
+    context: str | None = None
+    log_odds: float | None = None
+    features: Features | None = field(default=None, compare=False, repr=False)
 
 
 def text(name: str, value: Any) -> str:

@@ -73,6 +73,11 @@ MIGRATIONS: list[tuple[str, ...]] = [
         "time REAL NOT NULL, kind TEXT NOT NULL, text TEXT NOT NULL)",
         "CREATE INDEX event_experiment ON event (experiment)",
     ),
+    (
+        # what was known of the visitor, and where a reward counted from the start was linearised
+        "ALTER TABLE decision ADD COLUMN context TEXT",
+        "ALTER TABLE decision ADD COLUMN log_odds REAL",
+    ),
 ]
 
 

@@ -32,6 +32,7 @@ ASSETS = (
     "marks.js",
     "network.js",
     "past.js",
+    "segments.js",
     "sites.js",
     "states.js",
     "stream.js",

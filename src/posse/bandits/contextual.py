@@ -1,0 +1,181 @@
+"""Contextual bandits: what an arm pays depends on features of the visit."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from posse import checks
+from posse.bandits.arm_features import CONTEXTS
+from posse.bandits.delays import Delay, check_delay, given_delay
+from posse.bandits.weights import NormalWeights
+from posse.contexts import Contexts
+from posse.families.family import ContextualFamily, is_contextual
+from posse.randomness import FloatArray, Randomness
+
+
+@dataclass(frozen=True)
+class ContextualBandit:
+    """K arms whose means are linear in features of the visit (through the family's link).
+
+    family:   `posse.families.Linear` or `Logistic`; its prior is what agents begin with
+    contexts: `posse.Contexts`; `posse.bandits.UnitFeatures` for features of arms; or a function of
+              a generator and a size (runs, agents) that gives (runs, agents, d), or with a row for
+              each arm (runs, agents, K, d). Drawn anew for every agent in every round.
+    theta:    true weights: `posse.bandits.NormalWeights`, an array (K, d), or (runs, K, d); one row
+              where the family's arms share one theta
+    delay:    when rewards arrive, as of `posse.Bandit`
+
+    Regret is against the best arm for the context that the agent met. An algorithm with a plain
+    `family=` ignores contexts.
+
+    >>> bandit = posse.ContextualBandit(
+    ...     posse.families.Linear(sigma=1.0, prior_sd=0.3),
+    ...     contexts=posse.Contexts({"country": ["de", "fr", "it"], "basket": (0, 500)}),
+    ...     theta=posse.NormalWeights(n_arms=5, sd=0.3),
+    ... )
+    >>> bandit.n_arms, bandit.family.features
+    (5, 5)
+    """
+
+    family: ContextualFamily
+    contexts: Any
+    theta: Any
+    delay: Any = None
+
+    def __post_init__(self) -> None:
+        if not is_contextual(self.family) or isinstance(self.family, type):
+            raise ValueError(
+                "family must be one with contexts such as posse.families.Linear(), "
+                f"got {checks.shown(self.family)}"
+            )
+        if isinstance(self.contexts, dict):
+            object.__setattr__(self, "contexts", Contexts(self.contexts))
+        object.__setattr__(self, "family", self.family.with_features(self.shape[-1]))
+        if self.family.shared and len(self.shape) == 1:
+            raise ValueError(
+                "contexts must have a row for each arm, (runs, agents, K, d), where all arms share "
+                "one theta: use posse.bandits.UnitFeatures, or shared=False"
+            )
+        object.__setattr__(self, "theta", self._checked(self.theta))
+        if len(self.shape) == 2 and self.shape[0] != self.n_arms:
+            raise ValueError(
+                f"contexts have features of {self.shape[0]} arms, but theta is of {self.n_arms}"
+            )
+        if self.delay is not None:
+            check_delay(self.delay)
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        """Of what an agent sees of a visit: (d,), or (K, d) where arms have features."""
+        if not callable(self.contexts) or isinstance(self.contexts, type):
+            raise ValueError(
+                "contexts must be posse.Contexts({...}), or a function of a generator and a size "
+                f"(runs, agents), got {checks.shown(self.contexts)}"
+            )
+        size = (1, 2)
+        try:
+            drawn = self.contexts(np.random.default_rng(0), size)
+            shape = np.asarray(drawn, dtype=float).shape
+        except Exception as error:  # whatever a user's function may raise
+            raise ValueError(
+                f"contexts: drawing them by {self.contexts!r} failed: {error}"
+            ) from error
+        if len(shape) not in (3, 4) or shape[:2] != size or 0 in shape:
+            raise ValueError(
+                f"contexts {checks.shown(self.contexts)} must give numbers in shape (1, 2, d), or "
+                f"with a row for each arm (1, 2, K, d), for size {size} (runs, agents), got {shape}"
+            )
+        return shape[2:]
+
+    def draw_contexts(self, generator: Randomness, size: tuple[int, int]) -> FloatArray:
+        """The contexts of a round: (R, N) -> (R, N, d), or (R, N, K, d); own ones are looked at."""
+        x = np.asarray(self.contexts(generator, size), dtype=float)
+        if isinstance(self.contexts, Contexts) or type(self.contexts) in CONTEXTS.values():
+            return x
+        if x.shape != (*size, *self.shape) or not np.isfinite(x).all():
+            raise ValueError(
+                f"contexts {checks.shown(self.contexts)} must give finite numbers in shape "
+                f"{(*size, *self.shape)}, as they did at first, got {checks.shown(x)}"
+            )
+        return x
+
+    def _checked(self, theta: Any) -> Any:
+        """Weights of the family's shape, in a form that compares and hashes."""
+        if isinstance(theta, NormalWeights):
+            return theta
+        given = theta.values if isinstance(theta, checks.FrozenArray) else theta
+        values = np.atleast_2d(checks.numbers("theta", given, -1e30, 1e30))
+        rows, features = values.shape[-2:]
+        if values.ndim > 3 or features != self.family.features or not values.size:
+            raise ValueError(
+                f"theta must be weights of {self.family.features} features for each arm, (K, d) or "
+                f"(runs, K, d), got shape {values.shape}"
+            )
+        if self.family.shared and rows != 1:
+            raise ValueError(f"theta must be one row where all arms share it, got {rows} rows")
+        if not self.family.shared and rows < 2:
+            raise ValueError(f"theta must be of at least 2 arms, got shape {values.shape}")
+        return checks.FrozenArray(values)
+
+    def delayed(
+        self, delay: Delay | None = None, *, mean: float | None = None, never: float = 0.0
+    ) -> ContextualBandit:
+        """The same with rewards that arrive some rounds after their pull: as `Bandit.delayed`."""
+        return dataclasses.replace(self, delay=given_delay(delay, mean, never))
+
+    @property
+    def n_arms(self) -> int:
+        """K, the number of arms."""
+        if isinstance(self.theta, NormalWeights):
+            return self.theta.n_arms
+        return self.shape[0] if self.family.shared else int(self.theta.values.shape[-2])
+
+    @property
+    def per_agent(self) -> bool:
+        """Whether each agent has means of its own: always, for each has its own visitors."""
+        return True
+
+    @property
+    def drift(self) -> None:
+        """None: the weights stay as they are."""
+        return None
+
+    @property
+    def gaps(self) -> FloatArray:
+        """Refused: there are some for every context."""
+        raise ValueError("gaps differ from visit to visit: the means of this bandit have contexts")
+
+    def theta_of_run(self, run: int, generator: np.random.Generator) -> FloatArray:
+        """The true weights in one run, a row for each arm (one row if shared): (K, d)."""
+        if isinstance(self.theta, NormalWeights):
+            rows = 1 if self.family.shared else self.n_arms
+            return self.theta(generator, (rows, self.family.features))
+        values = self.theta.values
+        return np.asarray(values if values.ndim == 2 else values[run])
+
+    def means(self, contexts: FloatArray, theta: FloatArray) -> FloatArray:
+        """What each arm pays on average: (R, N, d) or (R, N, K, d), (R, K, d) -> (R, N, K)."""
+        x = contexts if contexts.ndim == 4 else contexts[:, :, None, :]
+        weights = theta[:, None]
+        # feature by feature, so that a run has the same digits in whatever block it is played
+        predictor = x[..., 0] * weights[..., 0]
+        for j in range(1, x.shape[-1]):
+            predictor = predictor + x[..., j] * weights[..., j]
+        return self.family.inverse_link(predictor)
+
+    def check_runs(self, runs: int) -> None:
+        """Refuse more runs than there are weights for."""
+        if isinstance(self.theta, NormalWeights) or self.theta.values.ndim == 2:
+            return
+        if runs > len(self.theta.values):
+            raise ValueError(
+                f"runs is {runs}, but theta is given for {len(self.theta.values)} runs only"
+            )
+
+    def check_agents(self, n_agents: int) -> None:
+        """Contexts are drawn for as many agents as there are."""

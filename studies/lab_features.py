@@ -1,0 +1,49 @@
+"""What superfluous features and a wrong width of the prior cost."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+from lab_contexts import EARLY, GRID, SEED, TS, coverage, error, simulate
+
+import posse
+from posse.families import Linear
+
+HORIZON = 1000
+SD = 0.3  # of the weights that matter
+
+
+def study(runs=100):
+    """The table of docs/contexts.md on features, and what in it is not as that page says."""
+    lines = [
+        f"| 4 numbers matter, dec-TS on the grid, {runs} runs | regret per agent | coverage at t = "
+        f"{EARLY[0]} / {EARLY[1]} / T | numbers sent a round |",
+        "|---|---|---|---|",
+    ]
+    generators = [np.random.default_rng([SEED, run]) for run in range(runs)]
+    known = np.stack([each.normal(0, SD, (5, 5)) for each in generators])  # (R, K, 5)
+    regrets = []
+    for more in (0, 4, 12, 28):
+        theta = np.concatenate([known, np.zeros((runs, 5, more))], axis=-1)
+        line, regret = row_of(f"{more} more that do not (d = {5 + more})", theta, SD)
+        lines.append(line)
+        regrets.append(regret)
+    for prior_sd in (0.1, 1.0, 3.0):
+        name = f"none more, prior_sd = {prior_sd} where {SD} is true"
+        lines.append(row_of(name, known, prior_sd)[0])
+    rising = all(one < other for one, other in pairwise(regrets))
+    return "\n".join(lines), [] if rising else ["more features must cost more"]
+
+
+def row_of(name, theta, prior_sd):
+    """A line, and the regret, with these weights (R, K, d)."""
+    columns = {f"x{i}": (-1, 1) for i in range(1, theta.shape[-1])}
+    bandit = posse.ContextualBandit(Linear(prior_sd=prior_sd), posse.Contexts(columns), theta)
+    times, keep = (*EARLY, HORIZON), ("beliefs", "messages")
+    result = simulate(bandit, GRID, posse.Decentralized(TS), times, len(theta), keep)
+    inside = coverage(bandit, bandit.family, result, SEED)[0].mean(axis=0)
+    shares = " / ".join(f"{each:.2f}" for each in inside)
+    regret, sent = result.regret[:, -1], result.numbers_sent[:, -1].mean() / HORIZON
+    line = f"| {name} | {regret.mean():.1f} ± {error(regret):.1f} | {shares} | {sent:,.0f} |"
+    return line, regret.mean()

@@ -1,0 +1,83 @@
+"""Nodes whose visitors differ, on a network that loses and repeats, restarted while they wait."""
+
+import sqlite3
+
+import numpy as np
+import pytest
+
+from posse.live.exchange.books import NOT_HERE_YET
+from posse.live.exchange.ledger import total
+from posse.live.moments import Met
+from posse.live.store import schema
+
+from .several import Several, table
+from .visits import ARMS, RANGES, SCHEMA, TABLES, shop, visit
+
+FAULTS = {"loss": 0.3, "duplication": 0.3, "delay": (0, 2)}
+
+
+def data(name, kind, **more):
+    ranged = {} if RANGES[kind] is None else {"reward_range": list(RANGES[kind])}
+    settings = {"arms": ARMS, "family": TABLES[kind], "context": SCHEMA, **ranged, **more}
+    return table(name, ["default"], **settings)
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_late_rewards_at_contexts_are_exact_through_restarts_and_loss(kind, tmp_path):
+    lowest = 0.0 if kind == "logistic" else -2.0
+    late = {"reward_window": 30, "default_reward": lowest}
+    files = {name: data(name, kind, **late) for name in "abc"}
+    world, generator = Several(tmp_path, **FAULTS).start(**files), np.random.default_rng(1)
+    counted, model = [], shop(kind)
+    try:
+        for nth in range(36):
+            name = "abc"[nth % 3]
+            one, context = world.nodes[name].experiment(), visit(generator)
+            made = one.decide(f"visit-{nth}", context=context)
+            world.tick()
+            if nth % 12 == 5:  # what is open goes on in another process
+                world.nodes[name].stop()
+                one = world.open(name, files[name]).experiment()
+            reward = lowest if nth % 2 else 1.0
+            if reward != lowest:
+                one.reward(made.id, reward)
+            met = Met(model.features(context).x, -2.0)
+            row = model._evidence.of_reward(reward, model._generator, met)
+            counted.append({made.arm: row})
+        for _ in range(60):
+            world.tick()
+            for node in world.nodes.values():
+                node.experiment().expire(world.now)
+        held = [node.experiment().evidence()["held"] for node in world.nodes.values()]
+        assert held[0] == held[1] == held[2]
+        wanted = total(counted)
+        if kind == "linear":  # every number, as it does not hang on what was believed
+            assert held[0] == wanted
+        for arm, row in held[0].items():
+            n = model._evidence.sums.number
+            assert row[:n] == row[n : 2 * n]  # all is closed, and where it was begun is forgotten
+            assert (row[0], row[-1]) == (wanted[arm][0], wanted[arm][-1])
+        for node in world.nodes.values():
+            assert node.experiment().books().counted == 12
+            assert set(node.network()["refused"]) <= {NOT_HERE_YET}
+    finally:
+        world.close()
+
+
+def test_a_store_from_before_contexts_goes_on(tmp_path):
+    """Its decisions have none, and neither has its experiment."""
+    world = Several(tmp_path).start(a=table("a"), b=table("b"))
+    world.visit("a", "checkout", 3)
+    world.close()
+    with sqlite3.connect(tmp_path / "a.db") as connection:
+        for column in ("context", "log_odds"):
+            connection.execute(f"ALTER TABLE decision DROP COLUMN {column}")
+        connection.execute(f"PRAGMA user_version={len(schema.MIGRATIONS) - 1}")
+    connection.close()
+    node = world.open("a", table("a"))
+    try:
+        assert world.pulls("a", "checkout") == 3
+        node.experiment("checkout").decide("new")
+        assert node.experiment("checkout").store.decision("new").context is None
+    finally:
+        node.stop()
