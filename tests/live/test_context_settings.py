@@ -1,6 +1,9 @@
 """[context] in agent.toml: read, refused in sentences, and the same for all of a network."""
 
 import logging
+import re
+import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -154,6 +157,17 @@ def test_who_would_fill_the_network_is_told(columns, tick, warned, tmp_path, cap
     world = Several(tmp_path).start(a={**data, **near}, b=table("b", ["plain"]))
     world.close()
     assert ("raise tick_seconds" in caplog.text) is warned
+
+
+def test_the_page_says_so():
+    page = (Path(__file__).parents[2] / "docs" / "contexts-live.md").read_text()
+    (block,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    (settings,) = from_data(tomllib.loads(block)).experiments.values()
+    assert settings.agent().context.n_features == 10
+    for wish in ({"exchange": "flows"}, {"sites": "differ"}, {"stop": {}}):
+        with pytest.raises(ValueError, match=r"context") as refused:
+            experiment_from_data({**LOGISTIC, **wish})
+        assert f". {refused.value}\n" in page
 
 
 def test_top_level_settings_of_one_experiment():

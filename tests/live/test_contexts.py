@@ -8,6 +8,7 @@ import pytest
 from posse import beliefs, families, policies
 from posse.live.agent import Agent
 from posse.live.shares import Shares
+from posse.live.visiting import log_odds_of
 from posse.summary import probability_best, summarise
 
 from .visits import ARMS, FAMILIES, SCHEMA, exchanged, reward_of, shop, visit
@@ -219,11 +220,15 @@ def test_open_decisions_do_not_move_the_point_of_linearisation():
     agent = shop()
     x = agent.features(DE).x
     first = agent.meet("red", x)
-    for _ in range(500):
-        agent.begin("red", 0.0, met=agent.meet("red", x))
+    begun = []
+    for _ in range(300):
+        met = agent.meet("red", x)
+        begun.append((met, agent.begin("red", 0.0, met=met)))
     assert agent.meet("red", x).log_odds == pytest.approx(first.log_odds)
-    shift, precision = agent._beliefs.at(x[None], 0)
-    assert (shift / precision).item() < first.log_odds - 0.5  # what is acted on did move
+    assert log_odds_of(agent._beliefs.at(x[None], 0)) < first.log_odds - 0.5  # as is acted on
+    for met, made in begun[:30]:  # of which a tenth pays, as was thought
+        agent.correct("red", 0.0, 1.0, made, met=met)
+    assert log_odds_of(agent._beliefs.at(x[None], 0)) == pytest.approx(first.log_odds, abs=0.01)
 
 
 @KINDS
@@ -283,7 +288,7 @@ def test_as_many_arms_as_fit_into_a_message():
     agent = shop(context={f"f{n}": (0, 1) for n in range(63)}, arms=list("abcd"))
     with pytest.raises(ValueError, match=r"^context has 64 columns and there are 5 arms"):
         agent.set_arms(list("abcde"))
-    agent.learn("d", 1.0, x=agent.example.x)
+    agent.learn("d", 1.0, x=agent.average())
     agents = {"a": agent, "b": shop(context=agent.context, arms=list("abcd"))}
     exchanged(agents)
     assert agents["b"].exchange.evidence() == agent.exchange.own()

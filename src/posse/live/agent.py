@@ -27,13 +27,14 @@ from posse.live.founding import (
     exchange_of,
     spelled,
 )
-from posse.live.moments import Met, Moments, log_odds_of, schema_of
+from posse.live.moments import Met
 from posse.live.shares import Shares
 from posse.live.showing import ArmStatus as ArmStatus
 from posse.live.showing import Showing
 from posse.live.site_map import SiteMap, site_map
 from posse.live.site_reading import Differences, Sharing, SiteReading
 from posse.live.verdicts import Judge, Judgement, Stop
+from posse.live.visiting import Meeting, features_of, schema_of
 from posse.policies.policy import Policy
 from posse.policies.thompson import ThompsonSampling
 from posse.randomness import FloatArray
@@ -139,14 +140,7 @@ class Agent:
 
     def features(self, context: Mapping[str, Any] | None) -> Features | None:
         """A context as features, checked; None where there is no schema, and must be none."""
-        if self.context is None:
-            if context is not None:
-                raise ValueError("context is not known here: this experiment has no schema of it")
-            return None
-        if context is None:
-            names = ", ".join(name for name, _ in self.context)
-            raise ValueError(f"context is missing: this experiment is told {names}")
-        return self.context.features(context)
+        return features_of(self.context, context)
 
     def choose_many(self, wishes: Sequence[Sequence[str] | None]) -> list[tuple[str, float]]:
         """A batch of decisions on the present belief, for each of its allowed arms (None: all).
@@ -154,13 +148,6 @@ class Agent:
         Wishes for the same arms are drawn at once, unless the policy's scores depend on the round.
         """
         return [(choice.arm, choice.probability) for choice in self.choices(wishes)]
-
-    @property
-    def example(self) -> Features | None:
-        """A visit of whom nothing is known; None where nothing ever is."""
-        if self.context is None:
-            return None
-        return Features(np.eye(1, self.context.n_features)[0], (), ())
 
     def choices(
         self,
@@ -207,17 +194,10 @@ class Agent:
         return self._chooser.choose(self._beliefs, subset, self._rounds, count, self._generator)
 
     def _choose_at(self, subsets: Sequence[Subset], places: Sequence[FloatArray]) -> list[Choice]:
-        """Decisions at contexts, those between the same arms at once."""
-        assert self._rounds is not None
-        together: dict[Subset, list[FloatArray]] = {}
-        for subset, x in zip(subsets, places, strict=True):
-            together.setdefault(subset, []).append(x)
-        made = {}
-        for subset, asked in together.items():
-            first, self._rounds = self._rounds + 1, self._rounds + len(asked)
-            of = self._beliefs, subset, np.array(asked), first
-            made[subset] = iter(self._chooser.choose_at(*of, self._generator))
-        return [next(made[subset]) for subset in subsets]
+        """Decisions at contexts."""
+        first = self._count_rounds() + 1
+        self._rounds = self._count_rounds() + len(subsets)
+        return self._chooser.choose_all_at(self._beliefs, subsets, places, first, self._generator)
 
     @property
     def shares(self) -> Shares:
@@ -284,23 +264,8 @@ class Agent:
         return True
 
     def meet(self, arm: str, x: FloatArray | None) -> Met | None:
-        """Where a reward of an arm is counted: at features, linearised by closed decisions.
-
-        Open ones stand for the reward that silence means: by them a logistic model would be
-        expanded far from where it will be.
-        """
-        if x is None or not isinstance(self._evidence.sums, Moments):
-            return None
-        if not self._evidence.sums.family.anchored:
-            return Met(x)
-        row = self.exchange.evidence().get(arm, ())
-        if arm in self.arm_names:
-            waits = bool(row) and self._evidence.open_count(row) > 0
-            beliefs = self._closed if waits else self._beliefs  # which are kept up to date
-            at = beliefs.at(x[None], self.arm_names.index(arm))
-        else:
-            at = self._evidence.sums.at(self._evidence.closed_part(row) if row else (), x)
-        return Met(x, log_odds_of(at))
+        """Where a reward of an arm is counted now; None without features. See `Meeting`."""
+        return self._meeting(arm, x)
 
     def learn(
         self,
@@ -465,6 +430,7 @@ class Agent:
         self.arm_names, self._reading = names, SiteReading(*sums, sites, steady)
         self._beliefs = Beliefs(*sums, reading=self._reading)
         self._closed = Beliefs(*sums, honest=True)
+        self._meeting = Meeting(*sums, self._beliefs, self._closed)
         self._showing = Showing(*sums, self._reading, self._closed)
 
     def _subset(self, allowed: Sequence[str] | None) -> Subset:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -83,6 +83,24 @@ class Chooser:
             (arm,) = draw(probabilities, 1, generator)
             choices.append(Choice(names[arm], float(probabilities[arm]), names, probabilities))
         return choices
+
+    def choose_all_at(
+        self,
+        beliefs: Beliefs,
+        subsets: Sequence[Subset],
+        x: Sequence[FloatArray],
+        t: int,
+        generator: Randomness,
+    ) -> list[Choice]:
+        """A choice between each of some subsets at its context; those of the same arms at once."""
+        together: dict[Subset, list[FloatArray]] = {}
+        for subset, each in zip(subsets, x, strict=True):
+            together.setdefault(subset, []).append(each)
+        made = {}
+        for subset, asked in together.items():
+            made[subset] = iter(self.choose_at(beliefs, subset, np.array(asked), t, generator))
+            t += len(asked)
+        return [next(made[subset]) for subset in subsets]
 
     def probabilities(self, beliefs: Beliefs, subset: Subset, t: int) -> FloatArray:
         """With which probability each arm of a subset would be chosen at round t."""

@@ -15,20 +15,19 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from posse import checks
 from posse.context_fields import Category, Field, Flag
 from posse.contexts import Contexts
 from posse.families.family import Family, Model, is_contextual, name_of
 from posse.families.linear import Linear
-from posse.families.logistic import FARTHEST, Logistic
+from posse.families.logistic import Logistic
 from posse.live.exchange.quanta import PER_UNIT, from_quanta
 from posse.randomness import FloatArray
 
@@ -149,33 +148,6 @@ class Moments:
             units /= self.family.sigma**2
             units[:d] *= self.scale
         return units
-
-
-def log_odds_of(at: FloatArray) -> float:
-    """Where a logistic model is expanded, by shift and precision of the log-odds: (2, 1, 1) ->."""
-    return float(np.clip(at[0] / at[1], -FARTHEST, FARTHEST).item())
-
-
-def placed(schema: Contexts, context: Mapping[str, Any], average: FloatArray) -> FloatArray:
-    """The features of visitors of whom only this is known, else the average: (d,) -> (d,)."""
-    x, at = average.copy(), 1
-    known = {name: len(field.columns(name)) + field.optional for name, field in schema}
-    for name in context:
-        if name not in known:
-            checks.choice("context:", name, list(known))
-    for name, columns in known.items():
-        if name in context:
-            field = Contexts({name: dict(schema)[name]})
-            x[at : at + columns] = field.features({name: context[name]}).x[1:]
-        at += columns
-    return x
-
-
-def schema_of(context: Contexts | Mapping[str, Any] | None) -> Contexts | None:
-    """A schema of contexts, from its table of fields perhaps."""
-    if context is None or isinstance(context, Contexts):
-        return context
-    return Contexts(context)
 
 
 def weights_of(family: Model, context: Contexts | None) -> Linear | Logistic | None:

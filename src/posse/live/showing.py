@@ -11,8 +11,9 @@ from posse.live.beliefs import Beliefs
 from posse.live.evidence import Evidence
 from posse.live.exchange import Exchange
 from posse.live.exchange.ledger import Ledger
-from posse.live.moments import Moments, placed
+from posse.live.moments import Moments
 from posse.live.site_reading import SiteReading
+from posse.live.visiting import placed
 from posse.randomness import FloatArray
 from posse.summary import summarise
 

@@ -74,7 +74,10 @@ class ExperimentSettings:
         check_sites(self.sites)
         check_worlds(self)
         agent = self.agent()  # so that whatever it refuses is refused now
-        agent.choices([None], [agent.example])
+        if self.context is None:
+            agent.choose()
+        else:
+            agent.probabilities()
         if self.default_reward is not None:
             try:
                 agent.check_reward(self.default_reward)
