@@ -16,6 +16,7 @@ from pathlib import Path
 
 from posse.live import certificates
 from posse.live.certificates import Files
+from posse.live.experiment import Wish
 from posse.live.http import serve
 from posse.live.http.server import Server
 from posse.live.node import Node
@@ -58,7 +59,10 @@ class Shop:
         keys = Keys(name, Files.of(self._folder / "certs", name))
         outside = Outside(lambda _: self._network.transport(name), keys)
         clock = lambda: self.now  # noqa: E731
-        node = assemble(self._settings(name), self._folder, outside, clock=clock, monotonic=clock)
+        draw = self._random.getrandbits  # the same story whenever it is played
+        node = assemble(
+            self._settings(name), self._folder, outside, clock=clock, monotonic=clock, draw=draw
+        )
         node.transport.start(node.receive)
         self.nodes[name] = node
 
@@ -78,9 +82,9 @@ class Shop:
         data = {"name": name, "store": f"{name}.db", "neighbours": near, "experiments": tables}
         return from_data({**data, "operators": ["paris"]})
 
-    def play(self) -> None:
-        """Two weeks: an hour at a time, the last day three minutes at a time."""
-        for hour in range(HOURS):
+    def play(self, hours: int = HOURS) -> None:
+        """Two weeks, or their beginning: an hour at a time, the last day in steps of 3 minutes."""
+        for hour in range(hours):
             self._story(hour)
             steps = 20 if hour >= HOURS - 24 else 1
             for _ in range(steps):
@@ -124,7 +128,7 @@ class Shop:
     def _visits(self, name: str, experiment: str, visits: int) -> None:
         one = self.nodes[name].experiment(experiment)
         with one.store.transaction(durable=False):
-            made = one.choose_many([(None, None)] * visits)
+            made = one.choose_many([Wish()] * visits)
             good = [each for each in made if not isinstance(each, ValueError)]
             one.store.decided(good)
             one.counts.add("decisions", len(good))

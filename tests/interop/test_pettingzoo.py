@@ -332,3 +332,11 @@ def test_without_petting_zoo_a_sentence_says_what_to_install(monkeypatch):
     with pytest.raises(ModuleNotFoundError, match=r"needs pettingzoo: .*\.\[pettingzoo\]"):
         parallel_env(GAUSSIAN, CYCLE, horizon=5)
     assert posse.simulate(GAUSSIAN, CYCLE, Played(wander), horizon=5, runs=1).runs == 1
+
+
+def test_contexts_are_refused_in_a_sentence():
+    bandit = posse.ContextualBandit(
+        posse.families.Linear(), posse.Contexts({"new": "flag"}), posse.NormalWeights(3)
+    )
+    with pytest.raises(ValueError, match="contexts are not for an environment"):
+        parallel_env(bandit, posse.networks.cycle(3), horizon=5)

@@ -6,9 +6,10 @@ import { colour, meter } from "./marks.js";
 const said = (text, tip) => h("span", { tip }, text);
 const nats = (value) => (value < 100 ? fixed(value) : whole(value));
 
+const hundred = (v) => fixed(100 * v, v < 0.02 ? 2 : 1);
 // How rewards are written: rates of success as percent, all others as they are.
 export const measure = (agent) => ["bernoulli", "logistic"].includes(agent.family)
-  ? { rate: true, column: "converts", value: (v) => percent(v), axis: (v) => percent(v, 1), half: (v) => `±${fixed(100 * v, 2)} pp`, lead: (v) => `${fixed(100 * v)} of 100 visits convert`, other: (v) => fixed(100 * v), of: "of visits convert", loss: (v) => `${short(1000 * v)} conversions in 1,000 visits` }
+  ? { rate: true, column: "converts", value: (v) => percent(v), axis: (v) => percent(v, 1), half: (v) => `±${fixed(100 * v, 2)} pp`, lead: (v) => `${hundred(v)} of 100 visits convert`, other: hundred, of: "of visits convert", loss: (v) => `${short(1000 * v)} conversions in 1,000 visits` }
   : { rate: false, column: "mean reward", value: short, axis: short, half: (v) => `±${short(v)}`, lead: (v) => `mean reward ${short(v)}`, other: short, of: "mean reward", loss: (v) => `${short(v)} of reward a visit` };
 
 const closed = (arm) => arm.pulls_in_network;
