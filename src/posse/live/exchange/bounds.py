@@ -133,7 +133,7 @@ class Bounds:
         if not (
             is_name(arm)
             and len(values) == len(self.per_pull)
-            and all(type(value) is int or type(value) is number for value in values)
+            and {int, number}.issuperset(map(type, values))
             and max(map(abs, values)) <= LARGEST_SUM
             and (self.allow(values) or self._is_late(values))
         ):
