@@ -127,10 +127,8 @@ def test_a_stream_brings_the_past_then_what_changes_and_ends_with_the_swarm(http
         assert "agents" not in change
         polled = http.get(f"/v1/views?after={show.ring.count - 1}").json()
         assert [each["view"] for each in polled] == [change]
-        began = time.monotonic()
         show.stop()
         assert [each["view"]["phase"] for each in coming] == ["ended"]
-        assert time.monotonic() - began < 5
     late = press({"button": "lose-none"})
     assert (late.status_code, late.json()) == (422, {"error": "the swarm has ended"})
 
