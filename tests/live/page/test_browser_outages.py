@@ -24,8 +24,20 @@ def two(tmp_path):
         site.stop()
 
 
-def test_a_killed_neighbour_is_marked(two, watch):
-    # within three seconds and two ticks, where the machine has time: that is not for a test to time
+def test_a_neighbour_that_is_gone_is_marked_after_two_ticks(tmp_path, watch):
+    with world(tmp_path, berlin=one("berlin"), paris=one("paris")) as made:
+        made.tick(2)
+        page = watch(made.urls["berlin"])
+        page.shows("#lead p", "All 2 agents are in touch.")
+        made.nodes.pop("paris").stop()
+        made.tick(2)
+        assert made.nodes["berlin"].network()["agents"]["paris"]["state"] == "down"
+        page.wait("document.querySelector('.net [data-agent=\"paris\"].lost')")
+        page.wait("document.querySelector('.net .wire.down')")
+
+
+def test_a_killed_process_is_marked(two, watch):
+    # how many seconds that takes is the machine's: the ticks are counted above
     here, there = two
     here.wait()
     page = watch(here.url)
