@@ -65,6 +65,9 @@ def verdict(
     half-life it is faded: no verdict is valid for these (evidence that merely counts twice gives
     false winners at will).
 
+    The verdict of one belief has no memory. If it is asked repeatedly, the first "winner" or
+    "no-difference" is valid for ever (Ville's inequality), whatever a later call returns: keep it.
+
     error: the probability with which a false winner, or a false "no difference", may ever be
     named. tolerance: a difference of means that does not matter: "no-difference" if all arms are
     that close, also within the error; "good-enough" if settling for an arm gives up less than that

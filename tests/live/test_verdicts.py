@@ -10,11 +10,12 @@ import posse
 from posse import families
 from posse.live import AsyncClient, Client
 from posse.live.agent import Agent
+from posse.live.experiment import Experiment
 from posse.live.http import serve
 from posse.live.node import Node
-from posse.live.store import Store, Unknown
+from posse.live.store import Store, StoreError, Unknown
 from posse.live.transport.memory import MemoryNetwork
-from posse.live.verdicts import Stop
+from posse.live.verdicts import NamedVerdict, Stop
 
 from .asking import refused
 
@@ -43,6 +44,89 @@ def test_a_winner_by_the_evidence_of_all():
     belief = np.array([[61.0, 21.0], [41.0, 81.0]])
     assert found.evidence == pytest.approx(posse.verdict(one.family, belief).evidence, abs=1e-9)
     assert one.verdict() is found  # not computed again
+
+
+def lose(agent, arm, pulls=60):
+    """Pulls without a reward, after which nothing would be named."""
+    learn(agent, arm, pulls, 0)
+
+
+def test_a_named_winner_is_not_taken_back():
+    """The first crossing of a confidence sequence is valid for ever (Ville's inequality)."""
+    one = agent()
+    learn(one, "red", 100, 60)
+    learn(one, "green", 100, 20)
+    first = one.verdict(now=0.0)
+    assert (first.verdict, first.since) == ("winner", 0.0)
+    assert first.sentence.startswith("since 1970-01-01 00:00 UTC: red wins; wrong in at most 5%")
+    lose(one, "red", 150)
+    belief = np.array([[61.0, 21.0], [191.0, 81.0]])
+    assert posse.verdict(one.family, belief).verdict == "keep-going"  # which has no memory
+    later = one.verdict(now=60.0)
+    assert (later.verdict, later.arm, later.since) == ("winner", "red", 0.0)
+    assert (later.evidence, later.sentence) == (first.evidence, first.sentence)
+    assert later.expected_loss > first.expected_loss
+    learn(one, "red", 400, 400)
+    assert one.verdict(now=120.0).evidence > first.evidence
+    assert one.verdict(now=120.0).since == 0.0
+
+
+def test_other_arms_are_another_question():
+    one = agent()
+    learn(one, "red", 100, 60)
+    learn(one, "green", 100, 20)
+    assert one.verdict(now=0.0).verdict == "winner"
+    one.set_arms(["green", "red"])
+    assert one.verdict(now=1.0).since == 0.0
+    one.set_arms([*ARMS, "blue"])
+    assert one.verdict(now=2.0).verdict == "keep-going"
+    lose(one, "red", 150)
+    one.set_arms(ARMS)
+    assert one.verdict(now=3.0).verdict == "keep-going"
+
+
+def test_two_winners_are_a_contradiction_that_is_not_hidden():
+    one = agent()
+    learn(one, "red", 100, 60)
+    learn(one, "green", 100, 20)
+    assert one.verdict(now=0.0).arm == "red"
+    learn(one, "green", 400, 400)
+    found = one.verdict(now=60.0)
+    assert (found.verdict, found.arm) == ("winner", "red")
+    assert "red was named the winner, but now green has the evidence of one" in found.sentence
+    assert "posse pin" not in found.sentence
+
+
+def test_no_difference_stays_and_may_become_a_winner():
+    one = agent(Stop(tolerance=0.3))
+    learn(one, "red", 400, 200)
+    learn(one, "green", 400, 200)
+    assert one.verdict(now=0.0).verdict == "no-difference"
+    learn(one, "red", 60, 60)
+    found = one.verdict(now=1.0)
+    assert (found.verdict, found.since) == ("no-difference", 0.0)
+    learn(one, "red", 400, 300)
+    found = one.verdict(now=2.0)
+    assert (found.verdict, found.arm, found.since) == ("winner", "red", 2.0)
+
+
+def test_a_winner_is_one_before_the_evidence_of_neighbours_has_come_back():
+    one = agent()
+    learn(one, "red", 100, 60)
+    learn(one, "green", 100, 20)
+    first = one.verdict(now=0.0)
+    fresh, there = agent(), agent(exchange_options={"batch": 1, "digest_every": 1})
+    third = agent()
+    third.connect("there")
+    learn(third, "red", 1, 1)
+    learn(there, "green", 1, 1)
+    passed(third, there, "third")
+    fresh.connect("there")
+    there.connect("here")
+    fresh.named_verdict = NamedVerdict.from_json(one.named_verdict.to_json())
+    passed(there, fresh)
+    assert not fresh.exchange.is_current()
+    assert fresh.verdict(now=60.0) == first
 
 
 def test_a_policy_that_starves_challengers_is_told_so():
@@ -198,7 +282,7 @@ def test_over_http_and_by_both_clients(node):
     ):
         first = http.get("/v1/verdict").json()
         assert set(first) == {
-            "verdict", "arm", "evidence", "needed", "expected_loss", "sentence"
+            "verdict", "arm", "evidence", "needed", "expected_loss", "sentence", "since"
         }  # fmt: skip
         assert first["verdict"] == "keep-going"
         with Client(server.url) as client:
@@ -237,3 +321,44 @@ def test_without_stop_it_is_not_found(tmp_path):
             assert "posse_verdict_evidence{" not in http.get("/metrics").text
     finally:
         made.stop()
+
+
+def test_a_winner_outlives_the_process_and_a_disk_that_fails(tmp_path, monkeypatch):
+    def start(arms=ARMS):
+        one = Agent(arms, families.Bernoulli(), stop=Stop(), seed=1)
+        store = Store.open(tmp_path / "agent.db", fingerprint=one.fingerprint)
+        return Experiment("default", one, store, clock=lambda: 86_400.0)
+
+    def reward(experiment, arm, pulls, rewarded):
+        for i in range(pulls):
+            experiment.reward(experiment.decide(allowed=[arm]).id, float(i < rewarded))
+
+    first = start()
+    reward(first, "red", 100, 60)
+    reward(first, "green", 100, 20)
+
+    def fail(*_):
+        raise StoreError("no space")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(first.store, "keep", fail)
+        assert first.verdict().verdict == "winner"
+    found = first.verdict()
+    commits = first.store.commits
+    assert first.verdict() == found
+    assert first.store.commits == commits  # a look writes nothing
+    first.store.close()
+
+    second = start()
+    reward(second, "red", 150, 0)
+    kept = second.verdict()
+    assert (kept.verdict, kept.arm, kept.since) == ("winner", "red", 86_400.0)
+    assert kept.evidence == found.evidence
+    second.store.close()
+
+    third = start([*ARMS, "blue"])
+    assert third.verdict().verdict == "keep-going"
+    third.store.close()
+    fourth = start()
+    assert fourth.verdict().verdict == "keep-going"  # of other arms once, so from the beginning
+    fourth.store.close()

@@ -33,7 +33,7 @@ from posse.live.showing import ArmStatus as ArmStatus
 from posse.live.showing import Showing
 from posse.live.site_map import SiteMap, site_map
 from posse.live.site_reading import Differences, Sharing, SiteReading
-from posse.live.verdicts import Judge, Judgement, Stop
+from posse.live.verdicts import Judge, Judgement, NamedVerdict, Stop
 from posse.live.visiting import Meeting, features_of, schema_of
 from posse.policies.policy import Policy
 from posse.policies.thompson import ThompsonSampling
@@ -224,7 +224,9 @@ class Agent:
     def set_sites(self, sites: str | float) -> None:
         """Read the evidence of others in another way from now on."""
         self._use(self.arm_names, sites)
+        named = self._judge.named
         self._judge = Judge(self.stop, self._evidence, self.exchange, self.policy)
+        self._judge.named = named
 
     def sharing(self, lock: AbstractContextManager[Any] | None = None) -> Sharing | None:
         """What settling now would give up by own closed decisions, and with others'; None: flows.
@@ -343,13 +345,25 @@ class Agent:
         """The average features of closed decisions in the network, (d,); needs a `context`."""
         return self._showing.average(self.exchange.evidence())
 
-    def verdict(self, lock: AbstractContextManager[Any] | None = None) -> Judgement:
+    def verdict(
+        self, lock: AbstractContextManager[Any] | None = None, now: float | None = None
+    ) -> Judgement:
         """Whether the experiment may stop, by closed decisions; needs `stop`.
 
-        Nothing stops by itself. Where sites differ it is about this one only. lock: as of `arms`.
+        Nothing stops by itself. Where sites differ it is about this one only. A winner stays one
+        until the arms change. lock: as of `arms`; now: the time, to say since when.
         """
         lock = nullcontext() if lock is None else lock
-        return self._judge.of(self.arm_names, self.sites != "alike", lock)
+        return self._judge.of(self.arm_names, self.sites != "alike", lock, now)
+
+    @property
+    def named_verdict(self) -> NamedVerdict | None:
+        """The winner, or "no difference", that was named so far: part of the durable state."""
+        return self._judge.named
+
+    @named_verdict.setter
+    def named_verdict(self, named: NamedVerdict | None) -> None:
+        self._judge.named = named
 
     @property
     def reward_range(self) -> tuple[float, float]:

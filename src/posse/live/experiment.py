@@ -11,7 +11,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
@@ -36,14 +36,24 @@ from posse.live.shares import Shares
 from posse.live.silence import Kept, Mode
 from posse.live.silence import Silence as Silence
 from posse.live.site_map import SiteMap
-from posse.live.store import Conflict, DecisionRecord, Late, Outcome, Store, Unknown, Void
+from posse.live.store import (
+    Conflict,
+    DecisionRecord,
+    Late,
+    Outcome,
+    Store,
+    StoreError,
+    Unknown,
+    Void,
+)
 from posse.live.store.events import Event
 from posse.live.store.offers import ARMS, Offers, packed
-from posse.live.verdicts import NO_STOP, Judgement
+from posse.live.verdicts import NO_STOP, Judgement, NamedVerdict
 
 log = logging.getLogger(__name__)
 
 CONTROLS = "controls"  # under which the store keeps them
+VERDICT = "verdict"  # under which the store has the winner that was named
 ALIKE_AGAIN = "sites are no longer found to differ"
 
 
@@ -86,7 +96,10 @@ class Experiment:
         self._offers = Offers(store.kept(ARMS))
         self._keep_arms(agent.arm_names)
         self._offers.use(agent.arm_names)
-        self.past = Past(agent, store, self._offers, self.counts, self._lock, clock)
+        self._restore_verdict()
+        self.past = Past(
+            agent, store, self._offers, self.counts, self._lock, clock, verdict=self.verdict
+        )
         self.past.begin()
         self.controls = controls or Controls(DEFAULT, name, agent.exchange.identity)
         self.controls.restore(store.kept(CONTROLS))
@@ -318,7 +331,29 @@ class Experiment:
         """Whether the experiment may stop; `Unknown` without `stop`."""
         if self.agent.stop is None:
             raise Unknown(NO_STOP)
-        return self.agent.verdict(self._lock)
+        found = self.agent.verdict(self._lock, self.clock())
+        self._store_verdict()
+        return found
+
+    def _restore_verdict(self) -> None:
+        """Continue with the winner that an earlier process named."""
+        data = self.store.kept(VERDICT)
+        self._stored_verdict = None if data is None else NamedVerdict.from_json(data)
+        self.agent.named_verdict = self._stored_verdict
+
+    def _store_verdict(self) -> None:
+        """Write the named winner, so that no restart takes it back."""
+        with self._lock:
+            named = self.agent.named_verdict
+        if named is None:
+            if self._stored_verdict is None:
+                return
+        elif not named.is_news_after(self._stored_verdict):
+            return
+        # A view must not fail because the disk does: the next look tries again.
+        with suppress(StoreError):
+            self.store.keep(VERDICT, None if named is None else named.to_json())
+            self._stored_verdict = named
 
     def evidence(self) -> dict[str, Ledger]:
         """In quanta: what this agent saw itself, and what it holds of all."""

@@ -16,6 +16,7 @@ from posse.live.store import Store, StoreError, Unknown
 from posse.live.store.events import MOST, Event, listed
 from posse.live.store.offers import Offers
 from posse.live.store.points import Point
+from posse.live.verdicts import Judgement
 
 Kind = Literal[
     "restart", "arm", "pin", "pause", "resume", "partition",
@@ -44,14 +45,16 @@ class Past:
         counts: Counts,
         lock: threading.RLock,
         clock: Callable[[], float],
+        verdict: Callable[[], Judgement],
     ) -> None:
-        """lock: that of the agent and the offers; counts: those of the experiment."""
+        """lock: that of the agent and the offers; counts, verdict: those of the experiment."""
         self._agent, self._store, self._offers = agent, store, offers
         self._counts, self._lock, self._clock = counts, lock, clock
         self._waiting: deque[Event] = deque(maxlen=MOST)  # for a store that can be written
         self._minute: int | None = None  # that was looked at last
         self._late = 0  # of the late rewards those that were told
         self._told = max((each.time for each in store.events.of("late")), default=-math.inf)
+        self._judge = verdict
         self._verdict = ""
 
     def note(self, kind: Kind, text: str) -> None:
@@ -143,7 +146,7 @@ class Past:
     def _note_verdict(self) -> None:
         if self._agent.stop is None:
             return
-        found = self._agent.verdict(self._lock)
+        found = self._judge()
         text = VERDICTS.get(found.verdict, "").format(found.arm)
         if text and text != self._verdict:
             self._verdict = text

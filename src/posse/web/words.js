@@ -1,6 +1,6 @@
 // What the numbers say: the first line, the strip of four answers, and notes that ask for a decision.
 import { bdi, h, isolated } from "./dom.js";
-import { ago, count, duration, fixed, percent, plural, short, sure, total, whole } from "./format.js";
+import { ago, count, duration, fixed, percent, plural, short, stamp, sure, total, whole } from "./format.js";
 import { colour, meter } from "./marks.js";
 
 const said = (text, tip) => h("span", { tip }, text);
@@ -114,7 +114,7 @@ const verdictBox = (view) => {
   if (verdict.evidence === null) return box("Verdict", big(words[verdict.verdict]), small(said(verdict.arm ? "by expected loss" : "waiting for a neighbour's evidence", verdict.sentence)));
   const tip = `${verdict.sentence}.`;
   return box("Verdict", big(words[verdict.verdict], " ", h("small", {}, `${nats(verdict.evidence)} of ${nats(verdict.needed)}`)), meter(verdict.evidence, verdict.needed, tip, verdict.verdict === "winner" ? "c2" : "c6"),
-    small(verdict.verdict === "keep-going" ? "at the mark it wins" : "you decide when to stop"));
+    small(verdict.verdict === "keep-going" ? "at the mark it wins" : `${verdict.since ? `since ${stamp(verdict.since)} UTC; ` : ""}you decide when to stop`));
 };
 
 const networkBox = (view) => {
