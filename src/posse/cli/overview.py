@@ -15,6 +15,9 @@ FIGURES = 58  # columns that all but the names of arms may take, without what is
 OF_NEIGHBOURS = 40  # and all but the names of neighbours
 WIDE = 100  # columns from which on there is more between them
 DRAWN, LONGEST, BESIDE = 8, 24, 9  # arms with a sparkline; columns of its name, and of its number
+# a longer reward window is advised from here on; the alert and the page use the same share
+LATE_SHARE = 0.03  # of all rewards
+FEWEST_LATE = 10
 ISOLATE, END = "\u2068", "\u2069"  # around a name from right to left, so that it turns no line
 
 
@@ -145,10 +148,12 @@ def windows(arms: dict[str, dict[str, Any]], about: dict[str, Any]) -> Iterator[
     if half_life := about.get("half_life"):
         yield f"pulls are counted for what they are worth: half after {_duration(half_life)}"
     if late := about.get("late_rewards"):
+        rewards = about["rewards"] + late
+        too_many = late >= FEWEST_LATE and late > LATE_SHARE * rewards
         yield (
-            f"late: {_count(late)} reward{'s' if late > 1 else ''} came up to "
-            f"{about['longest_lateness']:,.0f} s after the window had closed, and did not count: "
-            "lengthen reward_window"
+            f"late: {_count(late)} of {_count(rewards)} reward{'s' if rewards > 1 else ''} came up "
+            f"to {about['longest_lateness']:,.0f} s after the window had closed, and did not count"
+            f"{': lengthen reward_window' if too_many else ''}"
         )
     if void := about.get("void_rewards"):
         yield f"void: {_count(void)} of decisions that were open when the disk was set back"

@@ -161,6 +161,6 @@ export const notes = (view) => {
   if (apart > 0) made.push(note("partly", `${whole(apart)} apart`, `Neighbours hold ${plural(apart, "pull")} of this agent that its disk had forgotten: it was set back, or is new. They count; what was open on it then is void.`));
   if (apart < 0) made.push(note("bad", `${whole(-apart)} apart`, `${plural(-apart, "decision")} that this agent counted are not in its entries: look at its log.`));
   const { late_rewards: missed, rewards, longest_lateness: longest } = view.experiment;
-  if (missed && missed > 0.02 * (rewards + missed)) made.push(note("partly", "Late", `${whole(missed)} of ${whole(rewards + missed)} rewards (${percent(missed / (rewards + missed), 1)}) came after the window of ${duration(view.experiment.reward_window ?? 0)}, the latest by ${duration(longest)}, and did not count: lengthen `, h("code", {}, "reward_window"), "."));
+  if (missed >= 10 && missed > 0.03 * (rewards + missed)) made.push(note("partly", "Late", `${whole(missed)} of ${whole(rewards + missed)} rewards (${percent(missed / (rewards + missed), 1)}) came after the window of ${duration(view.experiment.reward_window ?? 0)}, the latest by ${duration(longest)}, and did not count: lengthen `, h("code", {}, "reward_window"), "."));
   return made;
 };
