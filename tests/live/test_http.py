@@ -5,6 +5,8 @@ import re
 import sqlite3
 from pathlib import Path
 
+import pytest
+
 import posse.live
 from posse.live.http import health
 from posse.live.store import StoreError
@@ -216,6 +218,70 @@ def test_openapi(http):
     pattern = shapes["DecisionRequest"]["properties"]["decision"]["anyOf"][0]["pattern"]
     assert pattern.endswith("{0,199}$")  # not all that read it know what Python adds
     assert shapes["StepsRequest"]["properties"]["rewards"]["maxItems"] == 1000
+
+
+def schemas_within(value):
+    """Every part of a document that says of which type something is."""
+    if isinstance(value, list):
+        for item in value:
+            yield from schemas_within(item)
+    elif isinstance(value, dict):
+        if "type" in value or "anyOf" in value:
+            yield value
+        for key, item in value.items():
+            if key != "examples":
+                yield from schemas_within(item)
+
+
+def test_openapi_gives_generators_types_that_can_be_used(http):
+    """In TypeScript a bare object must be empty, and a field with a default is required."""
+    document = http.get("/openapi.json").json()
+    schemas = list(schemas_within(document))
+    assert len(schemas) > 100
+    for schema in schemas:
+        assert "default" not in schema
+        if schema.get("type") == "object":
+            assert "properties" in schema or "additionalProperties" in schema, schema
+    shapes = document["components"]["schemas"]
+    context, none = shapes["DecisionRequest"]["properties"]["context"]["anyOf"]
+    assert (context["additionalProperties"], none) == (True, {"type": "null"})
+    assert shapes["ArmsRequest"]["properties"]["context"]["additionalProperties"] is True
+
+
+def test_another_method_is_refused_whatever_the_type_of_its_body(http):
+    document = http.get("/openapi.json").json()
+    posts = 0
+    for template, operations in document["paths"].items():
+        path = template.replace("{experiment}", "default").replace("{scale}", "day")
+        if "post" in operations:
+            continue
+        posts += 1
+        for answer in (http.post(path), http.post(path, content=b"{}"), http.post(path, json={})):
+            refused(answer, 405, f"POST {path}")
+            assert answer.headers["allow"].split(", ")[0] == "GET"
+    assert posts >= 20
+    refused(http.post("/nowhere"), 404, "POST /nowhere")
+    refused(http.post("/"), 405)
+    assert http.post("/").headers["allow"] == "GET, HEAD"
+
+
+@pytest.mark.parametrize("path", ["/", "/assets/base.css", "/healthz", "/readyz", "/metrics"])
+def test_head_is_get_without_a_body(http, path):
+    get, head = http.get(path), http.head(path)
+    assert (head.status_code, head.content) == (200, b"")
+    assert head.headers["content-type"] == get.headers["content-type"]
+    assert int(head.headers["content-length"]) > 0
+    if path != "/metrics":  # which counts requests
+        assert head.headers["content-length"] == str(len(get.content))
+    assert http.get("/healthz").status_code == 200  # the connection goes on
+
+
+@pytest.mark.parametrize("path", ["/v1/arms", "/v1/decisions", "/v1/page/stream", "/openapi.json"])
+def test_head_is_refused_elsewhere(http, path):
+    answer = http.head(path)
+    assert (answer.status_code, answer.content) == (405, b"")
+    assert "HEAD" not in answer.headers["allow"]
+    assert http.head("/nowhere").status_code == 404
 
 
 def test_openapi_says_all_of_every_route(http):

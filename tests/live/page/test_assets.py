@@ -51,7 +51,7 @@ def test_headers_forbid_other_hosts_frames_and_guessing_of_types(http):
 
 def test_a_page_is_asked_for_by_name_of_this_agent_only(http):
     assert http.get("/", headers={"Host": "evil.example"}).status_code == 403
-    assert http.post("/", json={}).status_code == 404
+    assert http.post("/", json={}).status_code == 405
     for path in (
         "/assets/",
         "/assets/__init__.py",

@@ -57,10 +57,13 @@ class Guard:
         self._token = None if token is None else token.encode()
         self._operator_token = None if operator_token is None else operator_token.encode()
 
-    async def admit(self, scope: Scope, receive: Receive, public: bool = False) -> bytes | None:
+    async def admit(
+        self, scope: Scope, receive: Receive, public: bool = False, json_only: bool = True
+    ) -> bytes | None:
         """The body of a request that is let in; None if the client has left.
 
-        public: what is asked for is everybody's, and needs no token.
+        public: what is asked for is everybody's, and needs no token. json_only: False where no
+        body is read, as there is no such route, and the caller refuses the request for that.
         """
         host = length = kind = None
         n_hosts = 0
@@ -78,7 +81,7 @@ class Guard:
         if length is not None and (not length.isdigit() or len(length) > 12 or int(length) > BYTES):
             raise Refusal(413, "too large", TOO_LARGE)
         # browsers send other types across sites without asking, this one they do not
-        if scope["method"] == "POST" and kind != b"application/json":
+        if json_only and scope["method"] == "POST" and kind != b"application/json":
             said = (kind or b"").partition(b";")[0].strip().lower()
             if said != b"application/json":
                 raise Refusal(415, "not JSON", NOT_JSON)
@@ -167,14 +170,17 @@ def _is_here(server: Any) -> bool:
     return server is None or str(server[0]).startswith(HERE)
 
 
-async def send_answer(send: Send, answer: Answer, more: bool = False) -> None:
-    """Send it."""
+async def send_answer(
+    send: Send, answer: Answer, more: bool = False, head_only: bool = False
+) -> None:
+    """Send it; head_only: without its body, as HEAD asks, but with the length of it."""
     body = answer.body
     headers = [(b"content-type", answer.kind), (b"content-length", b"%d" % len(body))]
     if answer.headers:
         headers += answer.headers
     await send({"type": "http.response.start", "status": answer.status, "headers": headers})
-    await send({"type": "http.response.body", "body": body, "more_body": more})
+    sent = b"" if head_only else body
+    await send({"type": "http.response.body", "body": sent, "more_body": more})
 
 
 async def refuse(receive: Receive, send: Send, refusal: Refusal) -> None:

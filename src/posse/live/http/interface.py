@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from time import perf_counter
 from typing import Any
@@ -54,22 +54,26 @@ class Interface:
             await _lifespan(scope, receive, send)
             return
         began = perf_counter()
-        page = self._table.routes is ROUTES and is_asset(scope["path"])
-        public = page or scope["path"] in PUBLIC
+        path, method = scope["path"], scope["method"]
+        page = self._table.routes is ROUTES and is_asset(path)
+        public = page or path in PUBLIC
+        methods, name, part = self._table.find(path)
         try:
-            body = await self._guard.admit(scope, receive, public)
+            # where nothing can be posted, that is what is wrong, not the type of the body
+            body = await self._guard.admit(scope, receive, public, json_only="POST" in methods)
         except Refusal as refusal:
             self._traffic.refused.add(refusal.reason)
             await refuse(receive, send, refusal)
             return
         if body is None:
             return
-        if page and scope["method"] == "GET":
-            await send_answer(send, asset(scope["path"]))
+        head_only = method == "HEAD"
+        if page and (head_only or method == "GET"):
+            await send_answer(send, asset(path), head_only=head_only)
             return
         waits: Waits | None = None
         try:
-            route, name, part = self._route(scope)
+            route = methods.get(method) or self._other_route(path, method, methods, page)
             if route.stream:
                 await self.streams.serve(self._node.experiment(name), receive, send)
                 return
@@ -79,22 +83,22 @@ class Interface:
             answer = await self._answer(scope, route, name, part, body)
         except Exception as error:
             answer = self._explained(scope, error)
-        await send_answer(send, answer)
+        await send_answer(send, answer, head_only=head_only)
         if waits is not None:
             waits.add(perf_counter() - began)
 
-    def _route(self, scope: Scope) -> tuple[Route, str | None, str]:
-        path, method = scope["path"], scope["method"]
-        methods, name, part = self._table.find(path)
-        if (route := methods.get(method)) is not None:
-            return route, name, part
+    def _other_route(
+        self, path: str, method: str, methods: Mapping[str, Route], page: bool
+    ) -> Route:
+        """The route of this document, which is not in the table; any other request is refused."""
+        allowed = ("GET", "HEAD") if page else tuple(methods)
         if path == "/openapi.json" and self._table.routes is ROUTES:
-            methods, route = {"GET": OPENAPI}, OPENAPI if method == "GET" else None
-        if route is not None:
-            return route, None, ""
+            if method == "GET":
+                return OPENAPI
+            allowed = ("GET",)
         sentence = f"there is no {method} {_line(path[:100])}: see /openapi.json"
-        if methods:
-            allow = ((b"allow", ", ".join(methods).encode()),)
+        if allowed:
+            allow = ((b"allow", ", ".join(allowed).encode()),)
             raise Refusal(405, "no such route", sentence, allow)
         raise Refusal(404, "no such route", sentence)
 
