@@ -112,7 +112,6 @@ class Inquiry:
             return {self._experiment: self._ask_of(self._experiment, there[self._experiment])}
         if len(there) > 1:
             return {name: self._ask_of(name, about) for name, about in there.items()}
-        # an agent of 0.1 has one, and does not say so
         ((name, about),) = there.items() or [(ONLY, {})]
         return {name: self._ask_of(None, about)}
 
