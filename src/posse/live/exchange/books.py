@@ -65,6 +65,7 @@ class Absorbed:
 
 
 PREFIX = "entry "  # of the names of durable parts
+LAYOUT_PLACE = 5  # among the values of such a part, for every layout to come
 NOTHING = Absorbed()
 NOT_HERE_YET = "rewards of decisions that are not here yet"  # not acknowledged, they come again
 
@@ -281,20 +282,20 @@ def _part(key: Key) -> str:
 def plain_entry(e: Entry) -> list[Any]:
     """An entry as JSON would give it back."""
     return [
-        *(e.layout, e.origin, e.incarnation, e.seq, plain(e.evidence), e.signature.hex()),
-        *(e.experiment, e.epoch, [list(each) for each in e.folded], e.floor),
+        *(e.origin, e.incarnation, e.seq, plain(e.evidence), e.signature.hex()),
+        *(e.layout, e.experiment, e.epoch, [list(each) for each in e.folded], e.floor),
     ]
 
 
 def entry_from_plain(values: Sequence[Any]) -> Entry:
     """The entry that was written."""
-    layout, *content = values
+    layout = values[LAYOUT_PLACE] if len(values) > LAYOUT_PLACE else None
     if layout != LAYOUT:
         raise ValueError(
             f"the store holds an entry of layout {layout} and this Posse reads layout {LAYOUT}: "
             "start the agent with the Posse that wrote it, or give it a new store"
         )
-    origin, incarnation, seq, evidence, signature, experiment, epoch, folded, floor = content
+    origin, incarnation, seq, evidence, signature, _, experiment, epoch, folded, floor = values
     return Entry(
         *(origin, incarnation, seq, from_plain(evidence), bytes.fromhex(signature)),
         *(layout, experiment, epoch, tuple((i, s) for i, s in folded), floor),

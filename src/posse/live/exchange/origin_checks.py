@@ -80,7 +80,6 @@ class OriginChecks:
             and isinstance(entry.evidence, Mapping)
             and isinstance(entry.signature, bytes)
             and is_whole(entry.layout)
-            and entry.layout > 0
             and isinstance(entry.experiment, str)
             and is_whole(entry.epoch)
             and is_whole(entry.floor, entry.incarnation)

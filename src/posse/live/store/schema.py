@@ -85,7 +85,7 @@ def create(path: Path) -> None:
 
 
 def check(path: Path, claim: Claim | None = None) -> None:
-    """Refuse a file that is damaged, foreign, or of another version or agent; nothing is written."""
+    """Refuse a file that is damaged, foreign, or of another version or agent, unchanged."""
     damaged = f"{path} is damaged or no store ({{}}): move it away or name another"
     try:
         size = path.stat().st_size
