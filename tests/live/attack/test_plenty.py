@@ -139,13 +139,14 @@ def test_an_absurd_lie_leaves_an_agent_that_answers(exchange, pulls, share):
     agent = Agent(["red", "green"], families.Bernoulli(), exchange=exchange, seed=1)
     exchanged = agent.exchange
     quanta = pulls * PER_UNIT
-    lie = {"red": (int(share * quanta), *[0] * (exchanged._bounds.narrow - 2), quanta)}
+    reward = int(share * quanta)
     if exchange == "origins":
-        entry = Entry("liar", 1, 1, lie)
+        entry = Entry("liar", 1, 1, {"red": (reward, reward, quanta, quanta)})
         agent.receive("x", OriginsMessage(agent.fingerprint, (entry,), (), False), 1.0)
         assert exchanged.evidence()
     else:
-        exchanged._records.observe("red", lie["red"])
+        signs = [0] * (exchanged._bounds.dimension - 2)
+        exchanged._records.observe("red", (reward, *signs, quanta))
     for _ in range(20):
         decision = agent.pull()
         assert 0 <= decision.probability <= 1

@@ -76,7 +76,7 @@ def test_what_is_open_must_be_a_matrix_over_all_incarnations():
     said(agent, row)
     assert agent.exchange.refusals == {NOT_HERE_YET: 1}
     row[D + 1] = -5 * PER_UNIT  # beside 10 and 2.5 on the diagonal
-    said(agent, all_closed(row))
+    said(agent, row)
     assert agent.exchange.evidence()["red"][n] == 0
 
 
