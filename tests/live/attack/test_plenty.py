@@ -132,7 +132,7 @@ def test_nobody_is_made_to_say_what_others_refuse(flow):
 
 
 @pytest.mark.parametrize("exchange", ["origins", "flows"])
-@pytest.mark.parametrize("pulls", [2**40, 2**43 - 1])
+@pytest.mark.parametrize("pulls", [2**40, 2**42])
 @pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
 def test_an_absurd_lie_leaves_an_agent_that_answers(exchange, pulls, share):
     """Numbers of any size give a decision, a probability and an interval."""

@@ -165,8 +165,8 @@ def test_hostile_entries_are_refused_one_by_one(row):
     mine = agent("me")
     lie = Entry("liar", 1, 1, {"a": row})
     honest = Entry("honest", 1, 1, {"a": START})
-    narrow = Entry("other", 1, 1, {"a": WHOLE})
-    mine.receive("liar", message(lie, honest, narrow), 0.0)
+    closed = Entry("other", 1, 1, {"a": WHOLE})
+    mine.receive("liar", message(lie, honest, closed), 0.0)
     assert mine.evidence() == {"a": (ONE, ONE, ONE, 2 * ONE)}
     assert sum(mine.refusals.values()) == 1
     assert mine.refusals.keys() <= {
