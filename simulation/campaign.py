@@ -79,7 +79,7 @@ def report(plan: Plan) -> str:
         f"  shrunk from {len(plan.steps)} to {len(short.steps)} steps: {verdict(short)}",
         f"  agents {' '.join(short.names)}, links {' '.join(a + b for a, b in short.links)}, "
         f"window {short.window}, default {short.default_reward}, remember {short.remember}, "
-        f"eager {short.eager}, floors {short.floors}, old {short.old}, "
+        f"eager {short.eager}, floors {short.floors}, "
         f"experiments {short.experiments}, silences {short.silences}",
         *(f"    {step}" for step in short.steps),
     ]

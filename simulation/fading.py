@@ -23,8 +23,7 @@ from simulation.schedule import Plan, plan_of
 from simulation.world import World
 
 HALF_LIFE = 500.0  # seconds: no clock comes to be an epoch ahead by the ticks of a schedule
-# seconds from tick to tick while an epoch passes: less than a jump, and three of them, after which
-# there is a digest, less than it takes to be thought one that only speaks as 0.1 did
+# seconds from tick to tick while an epoch passes: less than a jump
 STRIDE = 15.0
 EPOCHS = 3  # at most, in one schedule
 # a clock that is years ahead at a start is believed (docs/live.md), and what a liar said of an
@@ -44,7 +43,6 @@ def fading_plan_of(seed: int, exchange: str) -> Plan:
         steps=tuple(steps),
         links=tuple(link for link in plan.links if LIAR not in link),
         remember=None,
-        old=(),
         half_life=HALF_LIFE,
     )
 

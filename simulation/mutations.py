@@ -122,8 +122,8 @@ def _lazily(self: Any, work: Callable[[], Any], durable: bool = True) -> Any:
     return _run(self, work, False)
 
 
-def _all_or_nothing(self: Any, message: Any, fingerprints: Any) -> Any:
-    examined = _examine(self, message, fingerprints)
+def _all_or_nothing(self: Any, message: Any) -> Any:
+    examined = _examine(self, message)
     return replace(examined, news=(), known=()) if examined.refused else examined
 
 
@@ -153,7 +153,7 @@ RULES: dict[str, list[Patch]] = {
         (overlaps, "overlap", lambda own, entry: False),
     ],
     "origins: incarnations without a name fold only when all was shown": [
-        (own.Own, "fold_if_many", lambda self, *_, apart=False: _fold_if_many(self, True, apart)),
+        (own.Own, "fold_if_many", lambda self, *_: _fold_if_many(self, True)),
     ],
     "origins: what comes late of a folded one is added": [
         (overlaps, "add_difference", lambda own, entry: None),

@@ -133,8 +133,7 @@ class World:
         """A process of these settings on the disk of a site."""
 
         def mailbox(_: Settings) -> Mailbox:
-            old = site.name in self.plan.old
-            return Mailbox(site.name, self.post, lambda: site.disk.event("send", before=False), old)
+            return Mailbox(site.name, self.post, lambda: site.disk.event("send", before=False))
 
         node = assemble(
             settings,
@@ -325,8 +324,6 @@ class World:
         if node is None or self.post.groups.get(letter.sender, 0) != self.post.groups.get(
             site.name, 0
         ):
-            return
-        if site.name in self.plan.old and letter.payload[:1] != b"\x01":
             return
         failed, failures = site.disk.failed, node.failures["receive"]
         self.attempt(site, lambda: node.receive(letter.sender, letter.payload))

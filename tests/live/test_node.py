@@ -240,11 +240,10 @@ def test_no_count_is_lost_and_none_grows_under_those_who_read_it(world):
         start.wait(10)
         node.receive("b", b"garbage")
         node.reward(node.decide().id, 1.0)
-        node._send("default", [("b", "7"), ("b", "too large")], 0.0)
+        node._send("default", [("b", "7"), ("b", "too large")])
         node.failures.copy().total()
 
     encode = lambda message, *_: bytes(int(message))  # noqa: E731
-    node._dialects.heard("b", 2, 0.0)
     node._codec = SimpleNamespace(encode=encode, decode=node._codec.decode)
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(work, range(8)))

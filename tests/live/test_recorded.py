@@ -2,8 +2,6 @@
 
 import io
 import json
-import shutil
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,8 +15,6 @@ from posse.live.store.offers import Offers, packed, unpacked
 
 from .several import Several, table
 from .test_turns import ask, wish
-
-DATA = Path(__file__).parent / "store" / "data"
 
 
 @pytest.fixture
@@ -131,16 +127,6 @@ def test_turns_record_what_they_answer(node, tmp_path):
         assert line["probabilities"][place] == made.probability
     assert found["c"]["allowed"] == ["red", "green"]
     assert found["a"]["allowed"] == ["red", "green", 'the "blue"']
-
-
-@pytest.mark.parametrize("name", ["agent-0.1.db", "agent-0.2.db"])
-def test_decisions_of_before_say_that_nothing_is_known(name, tmp_path):
-    shutil.copy(DATA / name, tmp_path / "old.db")
-    found = lines(tmp_path / "old.db")
-    assert found
-    assert {(line["allowed"], line["probabilities"], line["void"]) for line in found} == {
-        (None, None, False)
-    }
 
 
 def test_a_policy_that_needs_a_horizon_is_refused_without_one():

@@ -126,10 +126,11 @@ def test_a_rate_cap(since):
     settings = from_data({**MINIMAL, **tomllib.loads(cap)})
     began = datetime(2026, 11, 1, tzinfo=UTC).timestamp()
     assert settings.experiments["default"].rate_cap.pulls(began + 10) == 20
-    liar = Origins(fingerprint=settings.agent().fingerprint, bounds=(1.0, 1.0), identity="paris")
+    fingerprint = settings.agent().fingerprint
+    liar = Origins(fingerprint=fingerprint, bounds=(1.0,) * 4, closed=1, identity="paris")
     liar.connect("berlin")
     for _ in range(21):
-        liar.observe("red", (PER_UNIT, PER_UNIT))
+        liar.observe("red", (PER_UNIT,) * 4)
     ((_, message),) = liar.tick(0.0)
     honest = settings.agent()
     honest.receive("paris", message, began + 10)

@@ -68,7 +68,9 @@ def test_entries_are_relayed_and_cannot_be_forged(folder):
         dataclasses.replace(
             message,
             entries=tuple(
-                dataclasses.replace(entry, evidence={"red": (0, 10 * 2**20)}, seq=entry.seq + 1)
+                dataclasses.replace(
+                    entry, evidence={"red": (0, 0, 10 * 2**20, 10 * 2**20)}, seq=entry.seq + 1
+                )
                 for entry in message.entries
             ),
         )

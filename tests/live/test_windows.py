@@ -71,7 +71,7 @@ def test_an_agent_starts_again_after_its_default_was_changed(make):
         assert (only.mode, only.agent.fingerprint) == (mode, begun)
 
 
-def test_an_older_store_goes_on_whatever_its_exchange(make):
+def test_a_store_goes_on_as_it_was_begun_whatever_its_exchange(make):
     """Under flows neighbours of its network would not understand decisions that count at once."""
     several = make()
     several.visit("a", "checkout", 3)
@@ -163,5 +163,3 @@ def test_open_and_late_ones_are_shown(make):
     ]
     faded = {name: {"open_here": 0.0, "open_in_network": 3e-6} for name in arms}  # of flows
     assert list(overview.windows(faded, {})) == []
-    older = {name: {"pulls_here": 1.0} for name in arms}  # of an agent of 0.1
-    assert list(overview.windows(older, {})) == []

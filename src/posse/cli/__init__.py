@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -102,12 +101,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
         with interruptible():
-            if len(given) == 2 and given[0] == "agent" and not given[1].startswith("-"):
-                # to read one path typer loads pydantic, which an agent would keep: 9 MB
-                agent.agent([Path(given[1])])
-                code = 0
-            else:
-                code = app(given or ["--help"], prog_name="posse", standalone_mode=False)
+            code = app(given or ["--help"], prog_name="posse", standalone_mode=False)
     except _UsageError as error:
         code = _refuse(error.format_message())
     except Mistake as error:

@@ -57,9 +57,6 @@ def _run(file: Path) -> None:
                 _reload(file, node)
 
     with mistakes(), live(), told(reload) as stopped:
-        from posse.live.lean import code, give_back, import_special
-
-        import_special()
         from posse.live import logs
         from posse.live.setup.process import make_node
         from posse.live.setup.settings import read_settings
@@ -69,7 +66,6 @@ def _run(file: Path) -> None:
         raise_descriptors()
         with _of(file):
             made = make_node(settings, file.resolve().parent)
-        loaded = code()
         try:
             with ExitStack() as open_:
                 with _of(file):
@@ -79,7 +75,6 @@ def _run(file: Path) -> None:
                 _tell(settings, f"{settings.name} answers at {url}")
                 for experiment in made.experiments.values():
                     experiment.say_silence()
-                give_back(loaded)
                 gc.freeze()  # what is here stays, and a look through all of it takes long
                 stopped()
         finally:

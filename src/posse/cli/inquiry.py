@@ -1,4 +1,4 @@
-"""What `posse status` asks of an agent, and the answers; of an older agent those that it has."""
+"""What `posse status` asks of an agent, and the answers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Any
 
 from posse.cli.errors import Mistake
 
-ONLY = "default"  # the experiment of an agent that does not say
 FRESH = 60.0  # seconds for which a history is: it has a point a minute
 
 
@@ -103,8 +102,7 @@ class Inquiry:
         return self._clients[experiment]
 
     def _experiments(self) -> dict[str, Experiment]:
-        found = _if_any(self._of(None).experiments)
-        there: dict[str, Any] = {} if found is None else found["experiments"]
+        there: dict[str, Any] = dict(self._of(None).experiments()["experiments"])
         if self._experiment is not None:
             if self._experiment not in there:
                 known = ", ".join(map(str, there))
@@ -112,8 +110,7 @@ class Inquiry:
             return {self._experiment: self._ask_of(self._experiment, there[self._experiment])}
         if len(there) > 1:
             return {name: self._ask_of(name, about) for name, about in there.items()}
-        # an agent of 0.1 has one, and does not say so
-        ((name, about),) = there.items() or [(ONLY, {})]
+        ((name, about),) = there.items()
         return {name: self._ask_of(None, about)}
 
     def _ask_of(self, name: str | None, about: dict[str, Any]) -> Experiment:
@@ -121,7 +118,7 @@ class Inquiry:
         at = {each: _value(text, fields.get(each)) for each, text in self._at.items()}
         return Experiment(
             about,
-            _if_any(client.controls) or {"pinned": None, "paused": []},
+            dict(client.controls()),
             client.arms(at) if at else client.arms(),
             _if_any(client.verdict),
             _if_any(client.books),
@@ -133,7 +130,7 @@ class Inquiry:
         asked, found = self._histories.get(name, (-FRESH, None))
         now = time.monotonic()
         if now - asked >= FRESH:
-            asked, found = now, _if_any(self._of(name).history)
+            asked, found = now, dict(self._of(name).history())
             self._histories[name] = asked, found
         return found
 
@@ -151,7 +148,7 @@ def _value(text: str, field: Any) -> Any:
 
 
 def _if_any(ask: Callable[[], Any]) -> dict[str, Any] | None:
-    """An answer that an agent need not have: an older one knows no such thing."""
+    """An answer that an experiment need not have, such as a verdict where there is no `stop`."""
     from posse.live.store import Unknown
 
     try:

@@ -132,7 +132,7 @@ class Overview:
 
 
 def windows(arms: dict[str, dict[str, Any]], about: dict[str, Any]) -> Iterator[str]:
-    """What is not in the table yet, or never will be; older agents say less."""
+    """What is not in the table yet, or never will be."""
     counted = {
         name: (a.get("open_here", 0), a.get("open_in_network", 0)) for name, a in arms.items()
     }
@@ -160,13 +160,13 @@ def windows(arms: dict[str, dict[str, Any]], about: dict[str, Any]) -> Iterator[
 
 
 def verdict(found: dict[str, Any] | None) -> Iterator[str]:
-    """Whether it may stop; None for an experiment without `stop`, or of an older agent."""
+    """Whether it may stop; None for an experiment without `stop`."""
     if found is not None:
         yield f"verdict: {found['sentence']}"
 
 
 def whom(at: dict[str, Any] | None) -> str:
-    """Of which visitors, where these differ; an older agent knows no contexts."""
+    """Of which visitors, where these differ."""
     if at is None:
         return ""
     known = ", ".join(f"{name}={value}" for name, value in at.items())
@@ -184,7 +184,7 @@ def contexts(context: dict[str, Any] | None) -> Iterator[str]:
 
 
 def sites(sites: dict[str, Any] | None) -> Iterator[str]:
-    """Whether sites differ, and what their sharing gained; an older agent does not say."""
+    """Whether sites differ, and what their sharing gained."""
     if sites is None:
         return
     if sites["differ"]:
@@ -195,7 +195,7 @@ def sites(sites: dict[str, Any] | None) -> Iterator[str]:
 
 
 def books(books: dict[str, Any] | None) -> Iterator[str]:
-    """Whether what was counted is what the evidence counts; an older agent does not say."""
+    """Whether what was counted is what the evidence counts."""
     if books is not None:
         counted, own, network = books["counted"], books["own"], books["network"]
         equal = "=" if counted == own else "IS NOT"

@@ -111,9 +111,8 @@ class Agent:
         terms = {} if stop is None else {"reward_window": reward_window}
         if half_life is not None:
             terms["half_life"] = half_life
-        fingerprints = spelled(exchange, self._evidence, options, terms)
-        self.fingerprint, *self.equal_fingerprints = fingerprints
-        self.exchange = exchange_of(exchange, self._evidence, options, fingerprints)
+        self.fingerprint = spelled(exchange, self._evidence, options, terms)
+        self.exchange = exchange_of(exchange, self._evidence, options, self.fingerprint)
         self._judge = Judge(stop, self._evidence, self.exchange, self.policy)
         self._use(names, sites)
         self._generator = np.random.default_rng(seed)
@@ -423,20 +422,10 @@ class Agent:
 
     def restore(self, state: Mapping[str, Any], clean: bool = False) -> None:
         """Continue from a saved state; `clean` if nothing was observed after it was saved."""
-        spelling = state.get("fingerprint")
-        if spelling not in (self.fingerprint, *self.equal_fingerprints):
+        if state.get("fingerprint") != self.fingerprint:
             raise ValueError("this state is of an agent with another exchange, family or prior")
-        self.go_on_as(spelling)
         self.exchange.restore(state["exchange"], clean)
         self._reading.forget()
-
-    def go_on_as(self, fingerprint: str) -> None:
-        """Keep to an equal fingerprint, under which the agent is known to its neighbours."""
-        if fingerprint in self.equal_fingerprints:
-            self.equal_fingerprints.remove(fingerprint)
-            self.equal_fingerprints.append(self.fingerprint)
-            self.fingerprint = fingerprint
-            self.exchange.fingerprint = fingerprint
 
     def _use(self, names: list[str], sites: str | float) -> None:
         """Begin with these arms: nothing that was kept of others is of use."""

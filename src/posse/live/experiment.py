@@ -88,7 +88,6 @@ class Experiment:
         self._refused: Counter[str] = Counter()  # controls, by reason
         self._draw = draw
         self._lock = threading.RLock()
-        agent.go_on_as(store.fingerprint)
         self._kept = Kept(agent, self._lock, silence)
         self._swept = False  # whether rewards that waited for a window are seen to without one
         store.attach(self._kept)
@@ -434,11 +433,10 @@ class Experiment:
         if self.remember is not None:
             self.store.forget(now, self.remember)
 
-    def tick(self, now: float, older: Iterable[str] = ()) -> Outgoing:
-        """The messages that are due, once what they say is on disk; older: perhaps of 0.1."""
+    def tick(self, now: float) -> Outgoing:
+        """The messages that are due, once what they say is on disk."""
         before = self.agent.differences
         with self.store.transaction(), self._lock:
-            self.agent.exchange.older = frozenset(older)
             messages = self.agent.tick(now)
         self._say_differences(before.differ)
         self._say_void()

@@ -13,7 +13,7 @@ from posse.live.exchange import EXCHANGES, Exchange
 from posse.live.exchange.ledger import LONGEST_NAME, MOST_ARMS
 from posse.live.exchange.messages import row_size
 from posse.live.exchange.origin_checks import LARGEST_ENTRY
-from posse.live.fingerprints import spellings
+from posse.live.fingerprints import fingerprint_of
 
 LARGEST_NETWORK = 1_000_000  # agents
 NO_CONTEXTS_UNDER_FLOWS = (
@@ -93,24 +93,22 @@ def spelled(
     evidence: Evidence,
     options: Mapping[str, Any],
     terms: Mapping[str, float | None],
-) -> tuple[str, ...]:
-    """The fingerprint, and all that are equal to it; what keeps experiments apart is in it."""
+) -> str:
+    """The fingerprint; what keeps experiments apart is in it."""
     apart = {key: options[key] for key in ("network", "experiment") if key in options}
-    return spellings(exchange, evidence, **apart, terms=terms)
+    return fingerprint_of(exchange, evidence, **apart, terms=terms)
 
 
 def exchange_of(
     exchange: str,
     evidence: Evidence,
     options: Mapping[str, Any],
-    fingerprints: Sequence[str],
+    fingerprint: str,
 ) -> Exchange:
     """An exchange of this kind, with nothing observed yet."""
-    fingerprint, *equal = fingerprints
     more: dict[str, Any] = {"features": evidence.features} if evidence.features else {}
     return EXCHANGES[exchange](
         fingerprint=fingerprint,
-        equal=equal,
         bounds=evidence.bounds,
         closed=evidence.closed_sums,
         **more,

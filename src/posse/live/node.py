@@ -18,7 +18,6 @@ from posse.live.absences import Absences
 from posse.live.agent import Agent
 from posse.live.control.controls import Control, ControlMessage
 from posse.live.counts import Counts
-from posse.live.dialects import Dialects
 from posse.live.exchange.ledger import Ledger
 from posse.live.exchange.messages import FlowsMessage, OriginsMessage
 from posse.live.experiment import DEFAULT as DEFAULT
@@ -45,7 +44,6 @@ REST = 1.0  # seconds of the inbox's rest, for each of work
 WORK, WASTE = 3.0, 50.0  # seconds of a neighbour's budget that a second of work costs it
 MALFORMED = 2  # messages that one which is none costs its sender besides
 FORGED = 10  # or one with a bad signature
-NEWER = "needs a newer Posse"
 
 
 class Node:
@@ -117,7 +115,6 @@ class Node:
         self.refusals = Counts()  # of payloads that are no message
         self.failures = Counts()  # of the store, by what was going on
         self._codec = Codec(OriginsMessage, FlowsMessage, ControlMessage, StatusMessage)
-        self._dialects = Dialects()
         self._inbox = Inbox(self._rates(), clock, self.refusals)
         self.stopping = threading.Event()
         self._threads: list[threading.Thread] = []
@@ -246,11 +243,10 @@ class Node:
                 self._bug("tick", each)
         self.store.check_place()
         self.store.flush()
-        older = [n for n in self.neighbours if self._dialects.shown(n) != 2]  # perhaps
         for each in experiments:
             try:
-                self._send(each.name, each.tick(now, older), now)
-                self._send(each.name, each.tick_controls(self.neighbours, now), now)
+                self._send(each.name, each.tick(now))
+                self._send(each.name, each.tick_controls(self.neighbours, now))
                 each.past.turn(now)
             except StoreError as error:
                 failed = error
@@ -281,7 +277,6 @@ class Node:
             self._inbox.charge(peer, MALFORMED)
             self.refusals.add(error.kind)
             return False
-        self._dialects.heard(peer, parcel.version, now)
         self.presence.hear(peer, now)
         if isinstance(parcel.message, StatusMessage):
             return self._take_statuses(peer, parcel.message, now)
@@ -294,7 +289,7 @@ class Node:
             if isinstance(parcel.message, ControlMessage):
                 experiment.receive_controls(peer, parcel.message, now)
             else:
-                self._send(experiment.name, experiment.receive(peer, parcel.message, now), now)
+                self._send(experiment.name, experiment.receive(peer, parcel.message, now))
         except StoreError:  # the neighbour will say it again
             self.failures.add("receive")
         except Exception:  # a bug of ours must not end the process
@@ -309,10 +304,8 @@ class Node:
             self._look(now)
             if self.presence.is_due(self.experiments, now):
                 self.presence.say(self._status(now), self.experiments, now)
-            peers = [n for n in self.neighbours if 2 in self._dialects.spoken_to(n, now)]
             relay = any(each.knows_origins for each in self.experiments.values())
-            for peer, message in self.presence.messages(peers, relay, now):
-                self._send_in(2, peer, message, DEFAULT)
+            self._send(DEFAULT, self.presence.messages(self.neighbours, relay, now))
         except Exception:  # a bug of ours must not keep evidence from others
             log.exception("the status of %s was not told", self.name)
             self.failures.add("tick")
@@ -353,8 +346,8 @@ class Node:
         """The neighbours, all agents and links that are known, and what was refused and why."""
         now, experiments = self.clock(), dict(self.experiments)
         connected, refused = self._look(now), self._refused()
-        own, version = self._status(now), self._dialects.shown
-        return network(experiments, self.presence, own, connected, version, refused, now)
+        own = self._status(now)
+        return network(experiments, self.presence, own, connected, refused, now)
 
     def _run(self) -> None:
         absences, failing = Absences(), False
@@ -392,30 +385,16 @@ class Node:
     def _rates(self) -> tuple[float, float]:
         return self.limits.of(self.tick_seconds, len(self.experiments))
 
-    def _send(self, experiment: str, outgoing: Iterable[tuple[str, object]], now: float) -> None:
-        """Send to each neighbour in the versions that it may understand."""
+    def _send(self, experiment: str, outgoing: Iterable[tuple[str, object]]) -> None:
+        """Send to each neighbour what is for it."""
         for peer, message in outgoing:
-            versions = self._dialects.spoken_to(peer, now)
-            for version in versions:
-                self._send_in(version, peer, message, experiment, only=len(versions) == 1)
-
-    def _send_in(
-        self, version: int, peer: str, message: object, experiment: str, only: bool = False
-    ) -> None:
-        """Send in one version; only: it is said in no other."""
-        try:
-            self.transport.send(peer, self._codec.encode(message, experiment, version))
-            self.counts.add("sent")
-            if version == 1 and only:
-                left_out = message.left_out_of_version_1()  # type: ignore[attr-defined]
-                self.refusals.add(NEWER, left_out > 0)
-        except ValueError as error:  # too large, or an unknown neighbour
-            if getattr(error, "kind", "") == NEWER:
-                self.refusals.add(NEWER, only)  # one that may be newer gets it in version 2
-                return
-            if not self.failures["send"]:
-                log.warning("a message to %s was not sent: %s", peer, error)
-            self.failures.add("send")
+            try:
+                self.transport.send(peer, self._codec.encode(message, experiment))
+                self.counts.add("sent")
+            except ValueError as error:  # too large, or an unknown neighbour
+                if not self.failures["send"]:
+                    log.warning("a message to %s was not sent: %s", peer, error)
+                self.failures.add("send")
 
     def _say(self, kind: Kind, sentence: str, advice: str = "") -> None:
         """Log what concerns the agent as a whole, and keep it in the past of every experiment."""

@@ -2,11 +2,8 @@
 
     byte 0       the version of this format
     bytes 1...   msgpack: [tag, experiment, field, field, ...]
-                 version 1, of Posse 0.1: [tag, field, field, ...]
 
-The tag is the message's class name, and the fields come in the order of the class. A class says
-what version 1 has of it by `VERSION_1` (how many of its first fields), `in_version_1` and
-`left_out_of_version_1`; one without these is said in version 2 only.
+The tag is the message's class name, and the fields come in the order of the class.
 """
 
 from __future__ import annotations
@@ -19,8 +16,7 @@ import msgspec
 from posse.live.exchange.layouts import DEFAULT
 from posse.live.transport import MAX_BYTES
 
-VERSION: Final = 2
-VERSIONS: Final = (1, 2)
+VERSION: Final = 1  # of messages; any other is refused
 MOST_FIELDS = 16  # of a message, with its tag
 LONGEST_TAG = 64  # bytes
 
@@ -35,9 +31,8 @@ class WireError(ValueError):
 
 @dataclass(frozen=True)
 class Parcel:
-    """A message, the version it came in, and the experiment it is for."""
+    """A message, and the experiment it is for."""
 
-    version: int
     experiment: str
     message: Any
 
@@ -50,7 +45,7 @@ class Codec:
         self._encoder = msgspec.msgpack.Encoder()
         self._fields: dict[type, list[str]] = {}
         self._classes: dict[str, type] = {}
-        self._shapes: dict[tuple[int, str], msgspec.msgpack.Decoder[Any]] = {}
+        self._shapes: dict[str, msgspec.msgpack.Decoder[Any]] = {}
         for cls in classes:
             if not (is_dataclass(cls) and cls.__dataclass_params__.frozen):  # type: ignore[attr-defined]
                 raise TypeError(f"a message is a frozen dataclass, got {cls.__name__}")
@@ -62,28 +57,18 @@ class Codec:
             names = [field.name for field in fields(cls) if field.init]
             self._classes[cls.__name__] = cls
             self._fields[cls] = names
-            shapes = {2: [str, str, *(hints[name] for name in names)]}
-            if of_1 := getattr(cls, "VERSION_1", None):
-                shapes[1] = [str, *(hints[name] for name in names[:of_1])]
-            for version, shape in shapes.items():
-                # strict: no number from a string, no truth from a number
-                decoder = msgspec.msgpack.Decoder(tuple.__class_getitem__(tuple(shape)))
-                self._shapes[version, cls.__name__] = decoder
+            shape = (str, str, *(hints[name] for name in names))
+            # strict: no number from a string, no truth from a number
+            self._shapes[cls.__name__] = msgspec.msgpack.Decoder(tuple.__class_getitem__(shape))
 
-    def encode(self, message: object, experiment: str = DEFAULT, version: int = VERSION) -> bytes:
-        """The bytes of a message; in version 1 without the entries that need a newer Posse."""
+    def encode(self, message: object, experiment: str = DEFAULT) -> bytes:
+        """The bytes of a message."""
         cls = type(message)
         if cls not in self._fields:
             raise WireError(f"{cls.__name__} is not a message of this codec")
-        if (version, cls.__name__) not in self._shapes or (version == 1 and experiment != DEFAULT):
-            about = f"a {cls.__name__} of experiment {experiment!r}"
-            raise WireError(f"{about} cannot be said in version {version}", "needs a newer Posse")
         try:
-            if version == 1:
-                values = message.in_version_1()  # type: ignore[attr-defined]
-            else:
-                values = [experiment, *(getattr(message, name) for name in self._fields[cls])]
-            payload = bytes([version]) + self._encoder.encode([cls.__name__, *values])
+            values = [experiment, *(getattr(message, name) for name in self._fields[cls])]
+            payload = bytes([VERSION]) + self._encoder.encode([cls.__name__, *values])
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
             raise WireError(f"a {cls.__name__} cannot be encoded: {_line(error)}") from None
         if len(payload) > self.max_bytes:
@@ -97,20 +82,21 @@ class Codec:
             raise WireError(f"a message of {size} bytes is above {self.max_bytes}", "too large")
         if size < 2:
             raise WireError(f"a message of {size} bytes is too short", "too short")
-        version = payload[0]
-        if version not in VERSIONS:
-            sentence = f"version {version} is unknown, this is {VERSION}"
-            raise WireError(sentence, "another version")
+        if payload[0] != VERSION:
+            raise WireError(
+                f"a message of version {payload[0]} and this Posse reads version {VERSION}: run "
+                "the same Posse at both ends",
+                "another version",
+            )
         try:
             # the tag alone first: which fields are right depends on it, and a stranger's million
             # of them need not be made
             tag = _tag(payload)
-            shape = self._shapes.get((version, tag))
+            shape = self._shapes.get(tag)
             if shape is None:
                 raise WireError(f"tag {tag[:40]!r} is unknown", "another kind of message")
-            _, *values = shape.decode(memoryview(payload)[1:])
-            experiment = DEFAULT if version == 1 else values.pop(0)
-            return Parcel(version, experiment, self._classes[tag](*values))
+            _, experiment, *values = shape.decode(memoryview(payload)[1:])
+            return Parcel(experiment, self._classes[tag](*values))
         except WireError:
             raise
         # bad UTF-8 and nesting too deep have errors of their own, and a message's own checks

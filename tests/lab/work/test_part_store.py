@@ -139,6 +139,28 @@ class TestDamage:
         assert path.with_name(f"{path.name}.damaged").exists()
         assert done(tmp_path, job(20))[1] == []
 
+    def test_a_part_of_another_format_is_computed_again(self, tmp_path, computed, monkeypatch):
+        with monkeypatch.context() as patch:
+            patch.setattr(storage, "FORMAT", 2)
+            expected, _ = done(tmp_path, job(10))
+        del computed[:]
+        again, notes = done(tmp_path, job(10))
+        assert computed == list(range(10))
+        (note,) = notes
+        assert "has format 2 and this Posse reads format 1" in note
+        np.testing.assert_array_equal(again.regret, expected.regret)
+
+    def test_parts_of_another_version_are_left_alone(self, tmp_path, computed, monkeypatch):
+        with monkeypatch.context() as patch:
+            patch.setattr(digests, "VERSION", 2)
+            done(tmp_path, job(10))
+        (other,) = tmp_path.glob("*/*.nc")
+        before = other.read_bytes()
+        del computed[:]
+        assert done(tmp_path, job(10))[1] == []
+        assert computed == list(range(10))
+        assert other.read_bytes() == before
+
     def test_between_looking_and_reading(self, tmp_path):
         store = PartStore(tmp_path)
         complete([job()], store, threads=1)

@@ -8,7 +8,7 @@ import pytest
 from posse import families
 from posse.live.agent import Agent
 from posse.live.certificates import Files
-from posse.live.exchange.layouts import widened
+from posse.live.exchange.ledger import from_plain
 from posse.live.exchange.messages import FlowsMessage, OriginsMessage
 from posse.live.inbox import Limits
 from posse.live.node import Node
@@ -34,7 +34,7 @@ KINDS = {
     "more evidence than its pulls allow", "more evidence than the network can have",
     "a version it cannot have", "our own identity", "the identity of another name",
     "too many identities", "too many entries", "too large an entry",
-    "too many entries of one origin", "another experiment", "needs a newer Posse", "goes back",
+    "too many entries of one origin", "another experiment", "another layout", "goes back",
     "an experiment not run here", "a malformed status", "a status with a bad signature",
     "a status of another network", "a status ahead of our clock", "a status that is long past",
 }  # fmt: skip
@@ -189,7 +189,7 @@ def attack(trio, chance):
             kept = a.agent.state()["exchange"]
             entries = [part for name, part in kept.items() if name.startswith("entry ")]
             for origin, _, _, evidence, *_ in entries:
-                assert widened(evidence, 1) in said[origin]
+                assert from_plain(evidence) in said[origin]
     assert refused > ROUNDS / 2
     assert set(a.network()["refused"]) > SEEN[trio.exchange]
     assert not a.failures.copy()

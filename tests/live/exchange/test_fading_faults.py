@@ -21,7 +21,7 @@ class FadingFaults(Faults):
     @initialize(n_agents=st.integers(2, 4), seed=st.integers(0, 99), allowed=st.integers(0, 3))
     def begin(self, n_agents, seed, allowed):
         ways = ["to stay", "to roll back", "to die", "to do both"]
-        super().begin(n_agents, seed, ways[allowed], old=False)  # 0.1 knows no epochs
+        super().begin(n_agents, seed, ways[allowed])
 
     @rule()
     def an_epoch_passes(self):

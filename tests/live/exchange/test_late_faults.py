@@ -69,7 +69,6 @@ class LateOrigins(OriginsFaults):
 
     def settle_all(self):
         """0.1 does not understand open decisions, and holds what it held."""
-        self.world.old = set()
         super().settle_all()
 
 

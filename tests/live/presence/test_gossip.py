@@ -171,7 +171,7 @@ def test_under_flows_neighbours_are_told_of_oneself_only():
 
 
 def test_a_neighbour_that_never_says_a_status_is_told_ours_and_nothing_else():
-    """It may be an older Posse, which counts each as a fault."""
+    """It may not be there."""
     world = World([("a", "b"), ("b", "c")])
     world.run(5)
     del world.agents["c"]

@@ -5,8 +5,6 @@ from dataclasses import replace
 import pytest
 
 from posse.live.certificates import Files, issue
-from posse.live.control.controls import ControlMessage
-from posse.live.exchange import FlowsMessage, OriginsMessage
 from posse.live.http.metrics import metrics
 from posse.live.presence.records import Status, StatusMessage
 from posse.live.signatures import signer
@@ -149,42 +147,6 @@ def test_forged_statuses_are_counted_and_charged_to_who_brings_them(line, certif
         shown["refused"]["a status with a bad signature"]
         == refused["a status with a bad signature"]
     )
-
-
-class Before(Codec):
-    """That of an agent of before there was presence."""
-
-    def __init__(self):
-        super().__init__(OriginsMessage, FlowsMessage, ControlMessage)
-
-    def encode(self, message, *rest):
-        if isinstance(message, StatusMessage):
-            raise RuntimeError("it says none")
-        return super().encode(message, *rest)
-
-
-@pytest.mark.parametrize("exchange", ["origins", "flows"])
-def test_an_agent_that_knows_no_statuses_exchanges_evidence_as_ever(line, exchange):
-    line = line(exchange=exchange)
-    old = line.nodes["b"]
-    old._codec, old._show_presence = Before(), lambda now: None
-    for name in NAMES:
-        line.visit(name, "shop", 5)
-    line.tick(40)
-    later(line, 80)
-    for name in NAMES:
-        assert line.pulls(name, "shop") == pytest.approx(15, abs=1e-3)
-        assert not line.nodes[name].failures.copy()
-    assert old.network()["refused"].keys() == {"another kind of message"}
-    assert old.refusals["another kind of message"] <= 2 * 20  # of two neighbours, in two minutes
-    assert line.nodes["a"].network()["refused"] == {}
-    b = line.nodes["a"].network()["agents"]["b"]
-    assert (b["state"], b["version"], b["lag"]) == ("up", None, None)
-    assert b["heard"] > START + 30
-    if exchange == "origins":
-        assert states(line, "a")["c"] == "known"
-        shown = line.nodes["a"].network()["agents"]["c"]["experiments"]["shop"]
-        assert (shown["counted"], shown["held"]) == (None, 5)
 
 
 def test_keys_that_change_while_agents_run(tmp_path):

@@ -24,6 +24,7 @@ from posse.lab.settings import not_rerunnable, versions
 from posse.lab.source import is_hashed, source_hash
 from posse.lab.work.jobs import Job
 
+VERSION = 1  # of what is hashed: parts of another version lie in other folders, and are left alone
 _KNOWN: weakref.WeakKeyDictionary[Job, str] = weakref.WeakKeyDictionary()
 
 
@@ -37,6 +38,7 @@ def digest(job: Job) -> str:
 def _digest(job: Job) -> str:
     s = job.simulation
     data: dict[str, Any] = {
+        "version": VERSION,
         "bandit": described.bandit(s.bandit),
         "network": described.network(s.network),
         "algorithm": described.algorithm(s.algorithm),

@@ -37,11 +37,6 @@ class Bounds:
         """How many coordinates a statistic has."""
         return len(self.per_pull)
 
-    @property
-    def narrow(self) -> int:
-        """How many it has without those of closed decisions."""
-        return self.dimension - (self.closed + 1 if self.closed else 0)
-
     @cached_property
     def counts(self) -> Counts:
         """Which coordinates are counts: of all pulls and, if they are told, of closed ones."""

@@ -9,7 +9,7 @@ from operator import add
 
 from posse.live.exchange.bounds import Bounds
 from posse.live.exchange.epochs import shifted
-from posse.live.exchange.layouts import narrowed, needed, read
+from posse.live.exchange.layouts import LAYOUT
 from posse.live.exchange.ledger import LARGEST_SUM, MOST_ARMS, Ledger, dominates, minus, plus
 from posse.live.exchange.messages import Entry, row_size
 
@@ -65,7 +65,7 @@ class Current:
         """Go on where an entry ends, in the process that made it."""
         made = entry.origin, entry.incarnation, entry.experiment, bounds, largest, draw
         current = cls(*made, entry.epoch)
-        current.absorb(read(entry, bounds.closed))
+        current.absorb(entry.evidence)
         current.seq, current.folded, current.floor = entry.seq, dict(entry.folded), entry.floor
         current.dirty = False
         return current
@@ -149,13 +149,9 @@ class Current:
     def entry(self) -> Entry:
         """What it is now, not signed yet: rewards come more often than ticks."""
         folded = tuple(sorted(self.folded.items()))
-        evidence = self.evidence()
-        narrow = narrowed(evidence, self._bounds.closed)
-        layout = needed(self.experiment, self.epoch, folded, self.floor, narrow is None)
-        said = evidence if narrow is None else narrow
         return Entry(
-            *(self.origin, self.incarnation, self.seq, said, b""),
-            *(layout, self.experiment, self.epoch, folded, self.floor),
+            *(self.origin, self.incarnation, self.seq, self.evidence(), b""),
+            *(LAYOUT, self.experiment, self.epoch, folded, self.floor),
         )
 
     def note_version(self) -> None:
@@ -189,7 +185,7 @@ class Current:
 
     def is_own_past(self, entry: Entry) -> bool:
         """Whether an entry of this incarnation is what this process said itself."""
-        said = read(entry, self._bounds.closed)
+        said = entry.evidence
         if self._bounds.rounded and entry.epoch != self.epoch:
             if entry.epoch > self.epoch:
                 return False

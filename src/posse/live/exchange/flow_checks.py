@@ -25,14 +25,14 @@ class FlowChecks:
     level, from which its size no longer follows, and an honest edge would be refused for ever.
     """
 
-    fingerprints: tuple[str, ...]  # all equal
+    fingerprint: str
     bounds: Bounds
     most_pulls: int  # of the whole network, ever
     number: type = int
 
     def problem(self, message: FlowsMessage) -> str | None:
         """Why a message cannot be used; never an exception."""
-        if message.fingerprint not in self.fingerprints:
+        if message.fingerprint != self.fingerprint:
             return "another fingerprint"
         if not self._has_shape(message):
             return "malformed"

@@ -163,16 +163,15 @@ class Records:
 
     @classmethod
     def restored(cls, state: Mapping[str, Any]) -> Records:
-        """What was written; 0.1 wrote one list of records, which have no rank, but an order."""
-        parts = [part for name, part in state.items() if name.startswith(PART)]
-        known = {part[0] for part in parts}
-        before = [part for part in state.get("records") or () if part[0] not in known]
+        """What was written."""
         own = state["own"]
         records = cls(from_plain(own), from_plain(own), epoch=state.get("epoch", 0))
-        for nth, (identity, name, version, flow, *rank) in enumerate([*before, *parts]):
-            records.by_identity[identity] = Record(name, rank[0] if rank else nth)
-            records.set(identity, version, from_plain(flow))
-        records.changed = {part[0] for part in before}
+        for part_name, part in state.items():
+            if part_name.startswith(PART):
+                identity, name, version, flow, rank = part
+                records.by_identity[identity] = Record(name, rank)
+                records.set(identity, version, from_plain(flow))
+        records.changed.clear()
         return records
 
     def _next_rank(self) -> int:

@@ -13,7 +13,7 @@ LAST: Counts = (-1,)
 MOST_ARMS = 1000
 LONGEST_NAME = 200
 LARGEST = 2**63 - 1  # what the wire can carry
-LARGEST_SUM = 2**62  # of evidence as written now; 0.1 wrote more
+LARGEST_SUM = 2**62  # of evidence
 
 
 def plus(one: Mapping[str, Sequence[int]], other: Mapping[str, Sequence[int]]) -> Ledger:

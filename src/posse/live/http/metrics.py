@@ -46,7 +46,7 @@ REASONS = (
     "cannot be told from what is counted",
     "another experiment",
     "an experiment not run here",
-    "needs a newer Posse",
+    "another layout",
     "no certificate",
     "a certificate that is too large",
     "a certificate that ended",

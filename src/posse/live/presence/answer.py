@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,6 @@ def network(
     presence: Presence,
     own: Status,  # what this agent says of itself now
     connected: Mapping[str, bool],
-    version: Callable[[str], int | None],  # of the wire, that a neighbour speaks
     refused: Mapping[str, int],
     now: float,
 ) -> dict[str, Any]:
@@ -29,7 +28,7 @@ def network(
     view = View.of(presence, own, pulls, fading, now)
     agents = view.agents()
     return {
-        "neighbours": _neighbours(experiments, connected, version),
+        "neighbours": _neighbours(experiments, connected),
         "refused": dict(refused),
         "agents_known": len({name for each in experiments.values() for name in each.known()}),
         "agents": agents,
@@ -38,18 +37,12 @@ def network(
 
 
 def _neighbours(
-    experiments: Mapping[str, Experiment],
-    connected: Mapping[str, bool],
-    version: Callable[[str], int | None],
+    experiments: Mapping[str, Experiment], connected: Mapping[str, bool]
 ) -> dict[str, dict[str, Any]]:
     neighbours: dict[str, dict[str, Any]] = {}
     for each in experiments.values():
         for name, status in each.neighbours().items():
-            said = {
-                **asdict(status),
-                "connected": connected.get(name, False),
-                "version": version(name),
-            }
+            said = {**asdict(status), "connected": connected.get(name, False)}
             neighbours[name] = _both(neighbours[name], said) if name in neighbours else said
     return neighbours
 
@@ -64,5 +57,4 @@ def _both(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
         "last_heard": max(heard, default=None),
         "lag": sum(lags) if lags else None,
         "connected": one["connected"],
-        "version": one["version"],
     }

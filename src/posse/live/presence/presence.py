@@ -143,7 +143,7 @@ class Presence:
                 if link is None or link.up is False:
                     continue
                 link.give_up(now)
-                # who has said none may not know what it is: an older Posse counts it as a fault
+                # a neighbour that has sent none may not be there: our own is enough to find out
                 batch = self._batch(link, peer, relay and link.last is not None)
                 if batch or (link.last is not None and link.is_due(now)):
                     sent = max(0, round(1000 * now))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime, time
 from typing import Any
 
@@ -202,7 +202,7 @@ def _stop(data: Any) -> Stop:
 
 def _family(data: Any) -> Any:
     """A family, plain or for contexts."""
-    return _as_written(_entry("family", FAMILIES | CONTEXTUAL, data), data)
+    return _entry("family", FAMILIES | CONTEXTUAL, data)
 
 
 def _context(data: Any) -> Contexts:
@@ -217,13 +217,6 @@ def _context(data: Any) -> Contexts:
         if said.startswith("contexts."):  # the field's name follows
             raise ValueError(f"context.{said.removeprefix('contexts.')}") from None
         raise ValueError(f"context: {said}") from None
-
-
-def _as_written(family: Any, data: Any) -> Any:
-    """With whole numbers as the file has them: neighbours of 0.1 tell 1 from 1.0 (fingerprints)."""
-    if not (isinstance(data, Mapping) and FAMILIES.get(data["name"]) is type(family)):
-        return family
-    return replace(family, **{key: value for key, value in data.items() if type(value) is int})
 
 
 def _entry(key: str, registry: Mapping[str, Any], data: Any) -> Any:

@@ -117,7 +117,7 @@ class Maker:
         experiment.configure(settings.operators, sign, vouch)
 
     def _agents(self, settings: Settings, experiment: str) -> list[Agent]:
-        """The agent that settings ask for, and what an older store may hold in its place.
+        """The agent that settings ask for, and what its store may hold in its place.
 
         Under flows neighbours must agree whether decisions can count from the start; as a store
         was begun, so is its network, and it goes on like that, whatever silence means by now.
@@ -157,13 +157,9 @@ class Maker:
 
 def _equal(agents: Sequence[Agent]) -> list[str]:
     """The fingerprints of a store that fits one of these, but for the first of them."""
-    return [each for agent in agents for each in (agent.fingerprint, *agent.equal_fingerprints)][1:]
+    return [agent.fingerprint for agent in agents[1:]]
 
 
 def _of(agents: Sequence[Agent], store: Store) -> Agent:
     """Whose evidence a store holds."""
-    return next(
-        agent
-        for agent in agents
-        if store.fingerprint in (agent.fingerprint, *agent.equal_fingerprints)
-    )
+    return next(agent for agent in agents if agent.fingerprint == store.fingerprint)

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from dataclasses import dataclass
 
 from posse.live.store.records import text
 
-DEFAULT = "default"  # the experiment that a store of 0.1 holds
+DEFAULT = "default"  # the experiment of files without tables of experiments
 
 
 @dataclass(frozen=True)
 class Claim:
-    """An experiment and its fingerprint, or an equal one, and the name of the agent if it has one.
+    """An experiment and its fingerprint, and the name of the agent if it has one.
 
+    equal: further fingerprints that a file may hold in its place; it keeps the one that it holds.
     An experiment that a file does not hold yet fits every file.
     """
 
@@ -39,6 +39,13 @@ class Claim:
             )
         stored = _fingerprint(connection, self.experiment)
         if stored is not None and stored not in (self.fingerprint, *self.equal):
+            wanted = _version_of(self.fingerprint)
+            if _version_of(stored) != wanted:
+                raise ValueError(
+                    f"{path} has fingerprints of version {_version_of(stored)} and this Posse "
+                    f"reads version {wanted}: start the agent with the Posse that wrote it, or "
+                    "give it a new store"
+                )
             which = "" if self.experiment == DEFAULT else f" in the experiment {self.experiment}"
             raise ValueError(
                 f"{path} holds evidence of another exchange, family, prior, reward_range, "
@@ -60,28 +67,19 @@ class Claim:
         return int(number), str(fingerprint)
 
 
-def _version(connection: sqlite3.Connection) -> int:
-    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+def _version_of(fingerprint: str) -> str:
+    """The version at the head of a fingerprint, such as 1 of '1-9f86'."""
+    version, dash, _ = fingerprint.partition("-")
+    return version if dash else "none"
 
 
 def owner_of(connection: sqlite3.Connection) -> str | None:
-    """The name that first opened the file; of origins in 0.1, the one in its evidence."""
-    if _version(connection) > 1:
-        (owner,) = connection.execute("SELECT owner FROM agent").fetchone()
-        if owner is not None:
-            return str(owner)
-        parts = dict(connection.execute("SELECT part, value FROM exchange WHERE experiment = 1"))
-    else:
-        parts = dict(connection.execute("SELECT part, value FROM exchange"))
-    # flows have an identity that is no name; only origins have incarnations
-    return str(json.loads(parts["identity"])) if "incarnation" in parts else None
+    """The name of the agent that first opened the file, if it had one."""
+    (owner,) = connection.execute("SELECT owner FROM agent").fetchone()
+    return None if owner is None else str(owner)
 
 
 def _fingerprint(connection: sqlite3.Connection, experiment: str) -> str | None:
-    if _version(connection) > 1:
-        query = "SELECT fingerprint FROM experiment WHERE name = ?"
-        row = connection.execute(query, (experiment,)).fetchone()
-    else:
-        row = connection.execute("SELECT fingerprint FROM agent").fetchone()
-        row = row if experiment == DEFAULT else None
+    query = "SELECT fingerprint FROM experiment WHERE name = ?"
+    row = connection.execute(query, (experiment,)).fetchone()
     return None if row is None else str(row[0])

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from posse.live.store import schema
-from posse.live.store.claim import DEFAULT, owner_of
+from posse.live.store.claim import owner_of
 from posse.live.store.offers import ARMS, Offers, unpacked
 
-# the fields of a line after the experiment and the site; an older store lacks some of them
+# the fields of a line after the experiment and the site
 FIELDS = (
     "id", "arm", "probability", "allowed", "probabilities", "time", "reward", "settled", "silent",
     "closed", "assumed", "void", "context",
@@ -38,14 +38,12 @@ def export(path: str | os.PathLike[str], file: TextIO, experiment: str | None = 
             raise ValueError(
                 f"{path} has no experiment {experiment!r}: it has {', '.join(known) or 'none'}"
             )
-        columns = {row[1] for row in connection.execute("PRAGMA table_info(decision)")}
-        select = ", ".join(each if each in columns else f"NULL AS {each}" for each in FIELDS)
         site = owner_of(connection)
+        columns = ", ".join(FIELDS)
+        query = f"SELECT {columns} FROM decision WHERE experiment = ? ORDER BY time, number"
         for name in known if experiment is None else [experiment]:
-            where, values = known[name]
-            offers = _offers(connection, values)
-            query = f"SELECT {select} FROM decision {where} ORDER BY time, number"
-            for row in connection.execute(query, values):
+            offers = _offers(connection, known[name])
+            for row in connection.execute(query, (known[name],)):
                 fields = _readable(dict(zip(FIELDS, row, strict=True)), offers)
                 line = {"experiment": name, "site": site, **fields}
                 file.write(json.dumps(line, ensure_ascii=False) + "\n")
@@ -65,16 +63,14 @@ def _readable(fields: dict[str, Any], offers: Offers) -> dict[str, Any]:
     return fields
 
 
-def _offers(connection: sqlite3.Connection, experiment: tuple[int, ...]) -> Offers:
+def _offers(connection: sqlite3.Connection, experiment: int) -> Offers:
     """The lists of arms that an experiment has had."""
     query = "SELECT value FROM kept WHERE experiment = ? AND key = ?"
-    rows = connection.execute(query, (*experiment, ARMS)).fetchall() if experiment else []
-    return Offers(rows[0][0] if rows else None)
+    row = connection.execute(query, (experiment, ARMS)).fetchone()
+    return Offers(row[0] if row else None)
 
 
-def _experiments(connection: sqlite3.Connection) -> dict[str, tuple[str, tuple[int, ...]]]:
-    """The names in a file, and how to find the decisions of each; one of 0.1 is left as it is."""
-    if connection.execute("PRAGMA user_version").fetchone() == (1,):
-        return {DEFAULT: ("", ())}
+def _experiments(connection: sqlite3.Connection) -> dict[str, int]:
+    """The names in a file, and the number of each."""
     rows = connection.execute("SELECT name, number FROM experiment ORDER BY number")
-    return {str(name): ("WHERE experiment = ?", (number,)) for name, number in rows}
+    return {str(name): number for name, number in rows}

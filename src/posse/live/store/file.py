@@ -37,7 +37,7 @@ class StoreFile:
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], claim: Claim, disk: Disk) -> StoreFile:
-        """Hold a file that fits the claim, made if it is not there, at the newest version."""
+        """Hold a file that fits the claim, made if it is not there."""
         target = Path(path).resolve()
         if not target.parent.is_dir():
             raise ValueError(f"{path} cannot be opened: there is no folder {target.parent}")
@@ -54,7 +54,6 @@ class StoreFile:
             schema.check(target, claim)
             connection = schema.connect(target)
             try:
-                schema.migrate(connection)
                 return cls(place, connection, disk)
             except BaseException:
                 connection.close()

@@ -59,9 +59,9 @@ class Store:
     ) -> Store:
         """Open the store of an agent, made if it is not there, and hold it until `close`.
 
-        One with an equal fingerprint is as good, and keeps it. owner: the name of the agent; the
-        first that opens a file stays in it, and any other is refused. disk, monotonic: a disk that
-        fails and another clock, for simulations.
+        equal: fingerprints that a file may hold in place of the first, and then keeps. owner: the
+        name of the agent; the first that opens a file stays in it, and any other is refused. disk,
+        monotonic: a disk that fails and another clock, for simulations.
         """
         claim = Claim(experiment, fingerprint, tuple(equal), owner)
         file = StoreFile.open(path, claim, disk or Disk())
