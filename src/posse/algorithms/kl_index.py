@@ -15,6 +15,8 @@ Above = Callable[..., FloatArray]
 
 # Newton's method from above halves the error at worst and squares it at best: 6 are usual.
 _STEPS = 60
+# A step below this share of the scale is the last one: what is still missing is no longer than it.
+LAST_STEP = 1e-14
 # Enough for the halves of any interval of floats.
 _HALVES = 1100
 # No mean is further from another.
@@ -133,7 +135,7 @@ def _newton(
             down = step(x)
         down = np.where(np.isfinite(down), down, 0.0)  # already at the end, or radius 0
         x = np.maximum(x - down, 0.0)
-        if (np.abs(down) <= 1e-14 * scale).all():
+        if (np.abs(down) <= LAST_STEP * scale).all():
             break
     return x
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from posse import checks
-from posse.bandits.arm_features import CONTEXTS
+from posse.bandits.arm_features import CONTEXTS, UnitFeatures
 from posse.bandits.delays import Delay, check_delay, given_delay
 from posse.bandits.weights import NormalWeights
 from posse.contexts import Contexts
@@ -77,6 +77,8 @@ class ContextualBandit:
                 "contexts must be posse.Contexts({...}), or a function of a generator and a size "
                 f"(runs, agents), got {checks.shown(self.contexts)}"
             )
+        if type(self.contexts) is UnitFeatures:
+            return (self.contexts.n_arms, self.contexts.features)
         size = (1, 2)
         try:
             drawn = self.contexts(np.random.default_rng(0), size)

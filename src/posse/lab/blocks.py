@@ -110,7 +110,9 @@ class Block:
 
     @classmethod
     def joined(cls, blocks: Sequence[Block]) -> Block:
-        """The runs of all of them, in order."""
+        """The runs of all of them, in order; of one block without a copy."""
+        if len(blocks) == 1:
+            return blocks[0]
         return cls(
             np.concatenate([block.regret for block in blocks]),
             np.concatenate([block.pulls for block in blocks]),

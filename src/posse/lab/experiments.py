@@ -24,7 +24,7 @@ from posse.lab import ranges, toml
 from posse.lab.comparisons import Comparison
 from posse.lab.decode import from_data
 from posse.lab.files import atomic_write
-from posse.lab.recording import recorded_rounds
+from posse.lab.recording import check_record
 from posse.lab.results import Result
 from posse.lab.settings import not_rerunnable, to_data
 from posse.lab.simulation import compare, engine_of_each, jobs_of
@@ -67,8 +67,7 @@ class Experiment:
                 f"{len(self.algorithms)}"
             )
         horizon = checks.whole("horizon", self.horizon, at_least=1)
-        if self.record is not None:
-            recorded_rounds(self.record, horizon)
+        check_record(self.record, horizon)
         runs = ranges.runs_of(self.runs)
         self.bandit.check_runs(runs.stop)
         self.bandit.check_agents(self.network.n_agents)

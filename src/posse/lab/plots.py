@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,14 +52,24 @@ _LETTERS = 80  # of a title, or of a name in a legend
 
 def new_axes() -> Axes:
     """Open a figure that a notebook shows and that `plt.show()` and `plt.savefig` find."""
-    import matplotlib as mpl
     import matplotlib.pyplot as plt
 
-    # pyplot keeps its figures, and from the 21st on would warn whoever plots in a loop
-    with mpl.rc_context({"figure.max_open_warning": 0}):
+    with ignore_open_figures():
         axes = plt.figure(figsize=SIZE, dpi=150, layout="constrained").add_subplot()
     dress(axes)
     return axes
+
+
+@contextmanager
+def ignore_open_figures() -> Iterator[None]:
+    """Silence pyplot's warning from the 21st open figure on, for users who plot in a loop.
+
+    `rc_context` would silence it too, but the first figure of a notebook loads the inline backend,
+    which sets `interactive`; leaving the context would reset that, and no later figure would show.
+    """
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "More than .* figures have been opened", RuntimeWarning)
+        yield
 
 
 def dress(axes: Axes) -> None:

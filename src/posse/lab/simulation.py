@@ -18,11 +18,11 @@ from posse.algorithms.forced import ForcedStart
 from posse.bandits import AnyBandit
 from posse.lab import keep as keeping
 from posse.lab import parts, playing, ranges, worlds
-from posse.lab.blocks import Simulation
+from posse.lab.blocks import Simulation, model_of
 from posse.lab.comparisons import Comparison
 from posse.lab.compiled import plan
 from posse.lab.progress import progress_bar
-from posse.lab.recording import check_size, points, recorded_rounds
+from posse.lab.recording import check_run, check_size, points, recorded_rounds
 from posse.lab.rehearsal import rehearse
 from posse.lab.results import Result
 from posse.lab.work.jobs import Job
@@ -195,6 +195,7 @@ class _Task:
         horizon = checks.whole("horizon", horizon, at_least=1, at_most=2**31 - 1)
         runs, keep = ranges.runs_of(runs), keeping.checked(keep)
         check_size(bandit, network, len(runs), points(record, horizon))
+        check_run(bandit, network)
         seed = secrets.randbits(32) if seed is None else checks.whole("seed", seed, at_least=0)
         threads = os.cpu_count() or 1 if threads is None else threads
         threads = checks.whole("threads", threads, at_least=1)
@@ -249,18 +250,21 @@ class _Task:
 
     def planned(self, entries: Sequence[_Entry]) -> tuple[list[Simulation], list[str]]:
         """The simulation of each algorithm and its engine; refused where one cannot be played."""
+        for entry in entries:
+            parts.check_algorithm(entry.label, entry.algorithm, self.bandit, self.keep)
+        models = [model_of(entry.algorithm, self.bandit) for entry in entries]
+        check_size(self.bandit, self.network, len(self.runs), len(self.times), self.keep, models)
+        for entry, model in zip(entries, models, strict=True):
+            check_run(self.bandit, self.network, entry.algorithm, model)
         # Refused here if hardly any draw is connected; later runs have the patience not to fail
         # by bad luck when others have been played.
         self.network.of_run(self.seed, self.runs[0], most_draws=100)
         simulations = [self._simulation(entry) for entry in entries]
         worlds.check_world(playing.of_run(simulations[0], self.runs[0]), self.runs[0])
-        models = [simulation.model for simulation in simulations]
-        check_size(self.bandit, self.network, len(self.runs), len(self.times), self.keep, models)
         return simulations, _engines(entries, simulations)
 
     def _simulation(self, entry: _Entry) -> Simulation:
         algorithm: Any = entry.algorithm
-        parts.check_algorithm(entry.label, algorithm, self.bandit, self.keep)
         simulation = Simulation(
             self.bandit, self.network, algorithm, self.horizon, self.seed, self.times, self.keep
         )

@@ -18,7 +18,7 @@ import numpy as np
 from posse import checks
 from posse.bandits import SiteMeans
 from posse.lab.settings import not_rerunnable, to_data
-from posse.lab.sweeps.keys import path_of
+from posse.lab.sweeps.keys import EVERY, overlap, path_of
 from posse.named import REPR_ONLY
 from posse.networks import Network
 
@@ -67,11 +67,9 @@ class Grid:
                 key=lambda axis: len(axis.keys) > 1,
             )
         )
-        seen: set[tuple[str, ...]] = set()
-        for key in (key for axis in axes for key in axis.keys):
-            if path_of(key) in seen:
-                raise ValueError(f"grid: {key} is there twice")
-            seen.add(path_of(key))
+        keys = [key for axis in axes for key in axis.keys]
+        for first, second in itertools.combinations(keys, 2):
+            _refuse_overlap(first, second)
         return cls(axes)
 
     @property
@@ -128,6 +126,20 @@ class Grid:
 def words(cell: Mapping[str, Label]) -> str:
     """A cell as sentences name it."""
     return ", ".join(f"{key} = {label}" for key, label in cell.items())
+
+
+def _refuse_overlap(first: str, second: str) -> None:
+    """Refuse two keys that set the same thing: the label of one would not be what is played."""
+    if path_of(first) == path_of(second):
+        raise ValueError(f"grid: {second} is there twice")
+    if not overlap(path_of(first), path_of(second)):
+        return
+    outer, inner = sorted((first, second), key=lambda key: (len(path_of(key)), EVERY in key))
+    if EVERY in path_of(first) + path_of(second):
+        advice = "name the algorithms one by one instead of *, each key once"
+    else:
+        advice = f"keep {inner} alone, or write its values into those of {outer}"
+    raise ValueError(f"grid: {outer} and {inner} set the same thing: {advice}")
 
 
 def _axis(keys: Any, values: Any) -> Axis:

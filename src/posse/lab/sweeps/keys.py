@@ -56,10 +56,13 @@ def path_of(key: Any) -> tuple[str, ...]:
     )
 
 
-def reach(key: str) -> tuple[int, bool]:
-    """What to sort keys by so that none undoes another: what holds more first, then stars."""
-    path = path_of(key)
-    return len(path), EVERY not in path
+def overlap(first: tuple[str, ...], second: tuple[str, ...]) -> bool:
+    """Whether one path leads to a part of the other, or to the same; a star is any algorithm."""
+    algorithms = first[0] == second[0] == "algorithms"
+    return all(
+        a == b or (algorithms and place == 1 and EVERY in (a, b))
+        for place, (a, b) in enumerate(zip(first, second, strict=False))
+    )
 
 
 def put(data: dict[str, Any], key: str, value: Any) -> None:

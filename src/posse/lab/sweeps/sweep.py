@@ -18,7 +18,7 @@ from posse.lab.decode import from_data
 from posse.lab.experiments import Experiment
 from posse.lab.sweeps import files, tables
 from posse.lab.sweeps.grid import Grid, Label, short, words
-from posse.lab.sweeps.keys import data_of, put, reach
+from posse.lab.sweeps.keys import data_of, put
 from posse.lab.work.completing import complete
 from posse.lab.work.digests import digest
 from posse.lab.work.jobs import Job
@@ -270,7 +270,7 @@ def _cell(data: dict[str, Any], grid: Grid, point: tuple[int, ...]) -> Cell:
     labels = grid.labels(point)
     changed = copy.deepcopy(data)
     try:
-        for key, value in sorted(grid.settings(point).items(), key=lambda item: reach(item[0])):
+        for key, value in grid.settings(point).items():
             put(changed, key, copy.deepcopy(value))
         e = from_data(Experiment, changed)
         jobs = e.jobs()

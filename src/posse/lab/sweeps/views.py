@@ -124,10 +124,9 @@ def _new_axes(rows: int) -> list[Axes]:
     """Axes below each other in one figure that pyplot knows."""
     if rows == 1:
         return [plots.new_axes()]
-    import matplotlib as mpl
     import matplotlib.pyplot as plt
 
-    with mpl.rc_context({"figure.max_open_warning": 0}):
+    with plots.ignore_open_figures():
         _, found = plt.subplots(
             rows, 1, figsize=(7.2, 3.0 * rows), dpi=150, layout="constrained",
             sharex=True, sharey=True, squeeze=False,
