@@ -6,12 +6,10 @@ import json
 import random
 from collections import Counter
 
-from posse.live.exchange import Flows, FlowsMessage, Origins, OriginsMessage
+from posse.live.exchange import Flows, Origins
 from posse.live.exchange.ledger import plus, total
 from posse.live.exchange.quanta import PER_UNIT
-from posse.live.wire import Codec
 
-CODEC = Codec(OriginsMessage, FlowsMessage)
 BOUNDS = (1.0, 1.0)
 FINGERPRINT = "bernoulli"
 
