@@ -19,6 +19,13 @@ from .browsing import opened
 settings.register_profile("unhurried", deadline=None)
 settings.load_profile("unhurried")
 
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """What needs a browser is long, without a mark of its own."""
+    if "browser" in getattr(item, "fixturenames", ()):
+        item.add_marker("long")
+
+
 FLOAT = ("float", float)  # a field's type, annotated lazily or not
 
 
