@@ -1,8 +1,8 @@
 """Thompson Sampling of the kernels: every arm with its exact probability of being the best.
 
 Frequencies of 24,000 decisions, in `make test-all` of 120,000, against numerical integration, over
-60 random posteriors for each belief and way of drawing.  The p-values of a group are tested by their
-minimum (Bonferroni), their product (Fisher) and their uniformity (Kolmogorov-Smirnov), each at an
+60 random posteriors for each belief and way of drawing.  The p-values of a group are tested by
+their minimum (Bonferroni), product (Fisher) and uniformity (Kolmogorov-Smirnov), each at an
 error rate of 1e-5.
 """
 
