@@ -33,7 +33,12 @@ def test_shown_intervals_cover_the_mean(exchange):
 
 @pytest.mark.parametrize(
     ("exchange", "n_agents", "rounds"),
-    [("origins", 16, 100), ("origins", 100, 15), ("flows", 16, 100), ("flows", 100, 15)],
+    [
+        ("origins", 16, 100),
+        ("flows", 16, 100),
+        pytest.param("origins", 100, 15, marks=pytest.mark.long),
+        pytest.param("flows", 100, 15, marks=pytest.mark.long),
+    ],
 )
 def test_arrays_hold_what_real_agents_hold(exchange, n_agents, rounds):
     """Fed with the same pulls; from it come the intervals that the agents show and act on."""
