@@ -158,9 +158,9 @@ def test_flooding_sends_what_the_other_end_lacks(network):
 def test_on_a_complete_graph_flooding_sends_what_a_centre_needs():
     """By hand: 5 agents tell 4 others 2 numbers each; a path's ends hear of each other late."""
     for network in (networks.complete(5), networks.path(5)):
-        central = posse.Centralized(TS)
-        state = central.init(Problem(5, N_ARMS, 9, Gaussian(), network, RUNS))
-        np.testing.assert_array_equal(central.numbers_sent(state, 3, np.full(RUNS, 8)), 40)
+        for central in (posse.Centralized(TS), posse.PartialPooling(TS)):
+            state = central.init(Problem(5, N_ARMS, 9, Gaussian(), network, RUNS))
+            np.testing.assert_array_equal(central.numbers_sent(state, 3, np.full(RUNS, 8)), 40)
     flooding = posse.Flooding(TS)
     for network, expected in ((networks.complete(5), [40, 40]), (networks.path(3), [8, 12, 12])):
         state = flooding.init(Problem(network.n_agents, N_ARMS, 9, Gaussian(), network, 1))
