@@ -3,7 +3,8 @@
 Frequencies of 24,000 decisions, in `make test-all` of 120,000, against numerical integration, over
 60 random posteriors for each belief and way of drawing.  The p-values of a group are tested by
 their minimum (Bonferroni), product (Fisher) and uniformity (Kolmogorov-Smirnov), each at an
-error rate of 1e-5.
+error rate of 1e-5.  The few find deviations of samples that are 8% off (3% where all arms are drawn
+alike), the many 3%.
 """
 
 import numpy as np
