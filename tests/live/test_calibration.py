@@ -16,7 +16,7 @@ here = SimpleNamespace(**runpy.run_path(str(STUDIES / "live_calibration.py")))
 RUNS = {"origins": 600, "flows": 300}
 
 
-@pytest.mark.parametrize("exchange", RUNS)
+@pytest.mark.parametrize("exchange", ["origins", pytest.param("flows", marks=pytest.mark.long)])
 def test_shown_intervals_cover_the_mean(exchange):
     """Of the best arm, and over all arms, early and late: within 3 errors, 1% of seeds fail."""
     seeds = range(RUNS[exchange] // here.AT_ONCE)

@@ -133,7 +133,10 @@ def test_every_compiled_part_is_here():
     assert used == set(BAYESIAN)  # what the others do is replayed exactly in test_baselines
 
 
-@pytest.mark.parametrize("bandit", BANDITS)
+@pytest.mark.parametrize(
+    "bandit",
+    [pytest.param(name, marks=[] if name == "bernoulli" else pytest.mark.long) for name in BANDITS],
+)
 def test_a_wrong_engine_would_be_found(bandit):
     """One that learns at half the rate: half the weight of every observation."""
     network = networks.cycle(6)
