@@ -12,10 +12,10 @@ PORTABLE := tests/lab/compiled/test_golden.py tests/lab/compiled/test_determinis
 SCHEDULES ?= 1000
 
 .DEFAULT_GOAL := help
-.PHONY: help paper demo quick test disguise study soak simulate lint docs format bench screenshots clean
+.PHONY: help paper demo quick test test-all disguise study soak simulate lint docs format bench screenshots clean
 
 help: ## list the commands
-	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 10
+	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 13
 
 $(READY): requirements.lock pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -32,11 +32,14 @@ demo: $(READY) ## 100 agents on a cycle: a table, and a plot in results/
 quick: $(READY) ## the core's laws and the lab's front door: a minute once kernels are compiled
 	$(BIN)/python -m pytest -q -n auto $(QUICK)
 
-test: $(READY) ## the test suite, on all cores
-	@command -v chromedriver >/dev/null || echo "NO BROWSER: the pages go untested;" \
-	  "to test it too: apt-get install chromium chromium-driver"
+test: $(READY) ## what guards daily work, without a browser: 5 minutes on two cores, kernels included
 	@echo "compiling the kernels (once)"; $(BIN)/python -m posse.lab.compiled
-	$(BIN)/python -m pytest -n auto --dist worksteal
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not long"
+
+test-all: test ## and the rest: long statistics, real processes, a short soak, the pages in a browser, property tests on fresh examples
+	@command -v chromedriver >/dev/null || echo "NO BROWSER: the pages go untested;" \
+	  "to test them too: apt-get install chromium chromium-driver"
+	HYPOTHESIS_PROFILE=random $(BIN)/python -m pytest -n auto --dist worksteal -m "long or hypothesis"
 
 disguise: $(READY) ## what hangs on the processor, as on another one
 	NUMBA_CPU_NAME=generic $(BIN)/python -m posse.lab.compiled

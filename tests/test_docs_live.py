@@ -129,6 +129,7 @@ def stranger(tmp_path, request):
     stranger.leave()
 
 
+@pytest.mark.long
 def test_three_commands_give_three_agents_that_agree(stranger):
     first, second, third = commands("Three commands")
     stranger.run(first)

@@ -101,6 +101,7 @@ def test_sigma_scales_the_bonus(name):
     np.testing.assert_array_equal(arms_of(given, network, noise, sigma=1.0), expected)
 
 
+@pytest.mark.long  # the same at small sizes is not
 @pytest.mark.parametrize("network", [networks.cycle(100), networks.grid(10, 10)], ids=str)
 @pytest.mark.parametrize("name", ["coop-UCB", *DDUCBS, "coop-UCB2", "coop-UCL"])
 def test_every_arm_is_the_oracles_at_the_size_of_the_paper(name, network):

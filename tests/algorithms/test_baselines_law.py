@@ -48,7 +48,7 @@ PUBLISHED_SIZE = [
 ]
 
 
-@pytest.mark.parametrize("engine", ["compiled", "reference"])
+@pytest.mark.parametrize("engine", ["compiled", pytest.param("reference", marks=pytest.mark.long)])
 @pytest.mark.parametrize(("network", "algorithm", "expected", "error", "runs"), PUBLISHED_SIZE)
 def test_regret_is_the_oracles(network, algorithm, expected, error, runs, engine):
     """Within 4 standard errors: 6e-5 a case, 2e-3 in all."""

@@ -298,7 +298,7 @@ KNOWN = {
 }
 
 
-@pytest.mark.parametrize("where", ["cycle", "star"])
+@pytest.mark.parametrize("where", ["cycle", pytest.param("star", marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", KNOWN)
 def test_regret_is_that_of_another_implementation(name, where):
     """Within 3 standard errors, 3e-3 a case, and 3% more where constants are from memory."""

@@ -77,21 +77,43 @@ def rounds_of(algorithm, network, family, rounds=ROUNDS):
         yield t, state, start, links, by_hand(weights, n_agents), watched.numbers
 
 
-@pytest.mark.parametrize("network", [*STATIC, *CHANGING], ids=str)
-@pytest.mark.parametrize("name", ALGORITHMS)
-def test_numbers_are_those_that_pass_from_agent_to_agent(name, network):
-    """All that agents learn of each other passes through W(t), flooding and the centre apart."""
-    cls = ALGORITHMS[name]
-    heard = ("ucb-network", "follow-your-leader", "comex", "coop-se")  # test_heard.py counts them
-    if name in ("flooding", "centralized", "partial-pooling", "tree", *heard):
-        assert hasattr(cls, "numbers_sent")
-        return
-    if hasattr(cls, "source"):  # rivals have messages of their own, counted in their own tests
-        return
+# All that agents of these learn of each other passes through W(t).
+THROUGH_WEIGHTS = (
+    *("decentralized", "isolated", "coop-ucb", "coop-ucb2", "coop-ucl", "dducb"),
+    *("discounted-ucb", "sliding-window-ucb"),
+)
+# The others have messages of their own, which tests of their own count: flooding's and a centre's
+# below, those of a tree in test_tree.py, of what agents hear in test_heard.py, and of the other
+# rivals, which name the paper that they are from as their `source`, in test_rivals.py.
+OTHERWISE = ("flooding", "centralized", "partial-pooling", "tree")
+HEARD = ("ucb-network", "follow-your-leader", "comex", "coop-se")
+
+
+def is_refused(name, network):
+    """Whether an algorithm cannot be run on a network."""
     if name in ("coop-ucb", "dducb") and (network in CHANGING or network is LOPSIDED):
-        return  # they refuse these
-    if name == "coop-ucb" and network.n_agents == 1:
-        return
+        return True
+    return name == "coop-ucb" and network.n_agents == 1
+
+
+def test_the_messages_of_every_algorithm_are_counted_somewhere():
+    rivals = {name for name, cls in ALGORITHMS.items() if hasattr(cls, "source")}
+    assert {*THROUGH_WEIGHTS, *OTHERWISE, *HEARD, *rivals} == set(ALGORITHMS)
+    for name in (*OTHERWISE, *HEARD):
+        assert hasattr(ALGORITHMS[name], "numbers_sent")
+
+
+@pytest.mark.parametrize(
+    ("name", "network"),
+    [
+        pytest.param(name, network, id=f"{network}-{name}")
+        for name in THROUGH_WEIGHTS
+        for network in (*STATIC, *CHANGING)
+        if not is_refused(name, network)
+    ],
+)
+def test_numbers_are_those_that_pass_from_agent_to_agent(name, network):
+    cls = ALGORITHMS[name]
     algorithm = cls.example() if hasattr(cls, "example") else cls()
     for t, state, start, links, counted, numbers in rounds_of(algorithm, network, Gaussian()):
         expected = [numbers * len(one) for one in counted]
@@ -136,9 +158,9 @@ def test_flooding_sends_what_the_other_end_lacks(network):
 def test_on_a_complete_graph_flooding_sends_what_a_centre_needs():
     """By hand: 5 agents tell 4 others 2 numbers each; a path's ends hear of each other late."""
     for network in (networks.complete(5), networks.path(5)):
-        central = posse.Centralized(TS)
-        state = central.init(Problem(5, N_ARMS, 9, Gaussian(), network, RUNS))
-        np.testing.assert_array_equal(central.numbers_sent(state, 3, np.full(RUNS, 8)), 40)
+        for central in (posse.Centralized(TS), posse.PartialPooling(TS)):
+            state = central.init(Problem(5, N_ARMS, 9, Gaussian(), network, RUNS))
+            np.testing.assert_array_equal(central.numbers_sent(state, 3, np.full(RUNS, 8)), 40)
     flooding = posse.Flooding(TS)
     for network, expected in ((networks.complete(5), [40, 40]), (networks.path(3), [8, 12, 12])):
         state = flooding.init(Problem(network.n_agents, N_ARMS, 9, Gaussian(), network, 1))

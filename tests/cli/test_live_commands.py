@@ -203,6 +203,7 @@ def test_status_of_nobody(capsys):
     assert "no agent answers" in line
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("exchange", ["origins", "flows"])
 def test_a_swarm_counts_every_reward_once(exchange, capsys):
     """Three real agents with mTLS, one of them killed and started again."""
@@ -262,6 +263,7 @@ def test_a_swarm_that_lost_a_reward_says_where(monkeypatch, tmp_path, capsys):
     assert (folder / "agent-1.0.db").exists()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_swarm_leaves_nothing(number, tmp_path):
     with subprocess.Popen(

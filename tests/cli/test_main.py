@@ -103,27 +103,31 @@ def test_every_command_is_explained(command):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "heavy"),
+    ("all_arguments", "heavy"),
     [
-        (["--help"], HEAVY | {"pydantic"}),
-        (["--version"], HEAVY | {"pydantic"}),
+        ([["--help"], ["--version"]], HEAVY | {"pydantic"}),
         # typer itself reads the options of a command with pydantic
-        *(([*command.split(), "--help"], HEAVY) for command in COMMANDS),
+        ([[*command.split(), "--help"] for command in COMMANDS], HEAVY),
     ],
+    ids=["alone", "commands"],
 )
-def test_help_imports_nothing_heavy(arguments, heavy):
+def test_help_imports_nothing_heavy(all_arguments, heavy):
+    """All in one process, which names what had been loaded after the first that loads anything."""
     code = f"""
 import sys
 from posse.cli import main
-try:
-    main({arguments!r})
-except SystemExit as done:
-    assert done.code == 0, done.code
-print("loaded:", *({heavy!r} & sys.modules.keys()))
+for arguments in {all_arguments!r}:
+    try:
+        main(arguments)
+    except SystemExit as done:
+        assert done.code == 0, (arguments, done.code)
+    loaded = {heavy!r} & sys.modules.keys()
+    assert not loaded, (arguments, loaded)
+print("nothing heavy")
 """
     process = start("-c", code)
     out, err = process.communicate(timeout=60)
-    assert out.endswith("loaded:\n"), err
+    assert out.endswith("nothing heavy\n"), err
 
 
 @pytest.mark.parametrize(
@@ -188,6 +192,7 @@ def test_an_interruption_that_python_ignores_is_not_lost(monkeypatch, capsys):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT to send")
+@pytest.mark.long
 def test_interrupting_exits_130_and_says_how_to_go_on(tmp_path):
     text = (ROOT / "experiments" / "demo.toml").read_text()
     (tmp_path / "long.toml").write_text(text)

@@ -40,6 +40,7 @@ def free_address():
         return f"127.0.0.1:{held.getsockname()[1]}"
 
 
+@pytest.mark.long
 def test_two_agents_learn_by_way_of_a_router(start, folder):
     address = free_address()
     for name, other in (("berlin", "paris"), ("paris", "berlin")):

@@ -143,6 +143,7 @@ def children(process):
     return found
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
 def test_real_agents_killed_reloaded_and_ended(start, tmp_path):
     """kill -9 of one ended all of them, without a line that said why."""

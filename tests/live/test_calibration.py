@@ -16,7 +16,7 @@ here = SimpleNamespace(**runpy.run_path(str(STUDIES / "live_calibration.py")))
 RUNS = {"origins": 600, "flows": 300}
 
 
-@pytest.mark.parametrize("exchange", RUNS)
+@pytest.mark.parametrize("exchange", ["origins", pytest.param("flows", marks=pytest.mark.long)])
 def test_shown_intervals_cover_the_mean(exchange):
     """Of the best arm, and over all arms, early and late: within 3 errors, 1% of seeds fail."""
     seeds = range(RUNS[exchange] // here.AT_ONCE)
@@ -33,7 +33,12 @@ def test_shown_intervals_cover_the_mean(exchange):
 
 @pytest.mark.parametrize(
     ("exchange", "n_agents", "rounds"),
-    [("origins", 16, 100), ("origins", 100, 15), ("flows", 16, 100), ("flows", 100, 15)],
+    [
+        ("origins", 16, 100),
+        ("flows", 16, 100),
+        pytest.param("origins", 100, 15, marks=pytest.mark.long),
+        pytest.param("flows", 100, 15, marks=pytest.mark.long),
+    ],
 )
 def test_arrays_hold_what_real_agents_hold(exchange, n_agents, rounds):
     """Fed with the same pulls; from it come the intervals that the agents show and act on."""

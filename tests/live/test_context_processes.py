@@ -52,6 +52,7 @@ def sites(tmp_path):
         site.stop()
 
 
+@pytest.mark.long
 def test_three_agents_are_exact_under_kills(sites):
     generator, models = np.random.default_rng(1), {e: shop(k) for e, k in EXPERIMENTS.items()}
     rows = {(site.name, each): [] for site in sites for each in EXPERIMENTS}

@@ -28,6 +28,7 @@ def pair(tmp_path):
             site.stop()
 
 
+@pytest.mark.long
 def test_a_link_ends_when_its_certificate_does(pair):
     """The other end hangs up, and hears no more of what this one learns."""
     with Client(pair[0].url) as lasting, Client(pair[1].url) as ending:

@@ -4,6 +4,8 @@ import json
 import sqlite3
 from contextlib import closing
 
+import pytest
+
 from posse.live.exchange.epochs import shifted
 from posse.live.exchange.ledger import from_plain, plus
 from posse.live.exchange.quanta import PER_UNIT
@@ -53,6 +55,7 @@ def entries(parts):
     return {part: value for part, value in parts.items() if part.startswith("entry ")}
 
 
+@pytest.mark.long
 def test_three_agents_fade_alike_though_one_is_killed(tmp_path):
     sites = in_processes(tmp_path, [(0, 1), (1, 2)], [settings(name) for name in NAMES])
     try:

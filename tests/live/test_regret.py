@@ -14,6 +14,7 @@ here = SimpleNamespace(**runpy.run_path(str(STUDIES / "live_regret.py")))
 RUNS = 8  # `make study` plays 200
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("exchange", "most", "slack"),
     # Flows are so far within that 1 of 200 seeds fails in 8 runs; origins may be as bad as

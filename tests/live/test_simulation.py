@@ -14,8 +14,9 @@ from simulation.shrink import shrink
 from simulation.steps import play
 from simulation.verdict import folder
 from simulation.world import World
+from tests.combinations import all_combinations
 
-SCHEDULES, PART = 150, 25  # of each exchange, and of one test
+SCHEDULES, PART = 150, 25  # of each exchange, and of one test: the first is in `make test`
 FADING = 5  # of those in which epochs pass
 LONGEST, LARGEST = 20, 3  # steps; agents times experiments: `make simulate` has larger ones
 
@@ -27,7 +28,9 @@ def small(exchange):
     return (replace(plan, steps=plan.steps[:LONGEST]) for plan in few)
 
 
-@pytest.mark.parametrize("first", range(0, SCHEDULES, PART))
+@pytest.mark.parametrize(
+    "first", [0, *(pytest.param(n, marks=pytest.mark.long) for n in range(PART, SCHEDULES, PART))]
+)
 @pytest.mark.parametrize("exchange", ["origins", "flows"])
 def test_what_was_acknowledged_is_counted_once_whatever_happens(exchange, first):
     for plan in itertools.islice(small(exchange), first, first + PART):
@@ -135,9 +138,11 @@ def test_a_tick_puts_decisions_on_disk(exchange):
         assert verdict(plan) is not None
 
 
-@pytest.mark.parametrize("fault", range(1, 4), ids=["kill", "power", "torn"])
-@pytest.mark.parametrize("exchange", ["origins", "flows"])
-@pytest.mark.parametrize("silence", [{}, {"window": 5.0, "default_reward": 0.0}])
+@all_combinations(
+    exchange=["origins", "flows"],
+    fault={"kill": 1, "power": 2, "torn": 3},
+    silence={"waits": {}, "counts": {"window": 5.0, "default_reward": 0.0}},
+)
 def test_a_process_that_ends_at_any_of_its_statements_and_messages(exchange, fault, silence):
     """In the middle of a commit, too, and again when the power fails after the next start."""
     for events in range(0, 30, 3):

@@ -1,4 +1,4 @@
-"""Real agent processes under faults: short in `make test`, long in `make soak`."""
+"""Real agent processes under faults: short in `make test-all`, long in `make soak`."""
 
 from __future__ import annotations
 

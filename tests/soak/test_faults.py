@@ -14,6 +14,8 @@ import pytest
 
 from posse.live.swarm import Site
 
+pytestmark = pytest.mark.long
+
 
 class Proxy:
     """Passes TCP connections on to a port of this machine, or cuts them all."""

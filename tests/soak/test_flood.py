@@ -7,7 +7,9 @@ import time
 
 import httpx
 import numpy as np
+import pytest
 
+pytestmark = pytest.mark.long
 THREADS = 8  # in pairs, which want to settle the same decisions differently
 AT_ONCE = 20  # decisions of a batch, and as many one by one
 PREFIX = "/v1/experiments/checkout"

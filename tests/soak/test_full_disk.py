@@ -12,6 +12,7 @@ from contextlib import suppress
 import httpx
 import pytest
 
+pytestmark = pytest.mark.long
 PREFIX = "/v1/experiments/checkout"
 
 

@@ -138,6 +138,7 @@ print(*sorted({path.name.split(".")[1].split("-")[0] for path in cache.folder().
 """
 
 
+@pytest.mark.long
 def test_only_what_is_needed_is_compiled_and_people_are_told_once(tmp_path):
     """Two simulations that need kernels, whatever `progress` is; and a process that needs none."""
     environment = {"NUMBA_CACHE_DIR": str(tmp_path), "PATH": "/usr/bin:/bin"}

@@ -8,6 +8,7 @@ from posse import networks
 from posse.families import Bernoulli, Exponential, Gaussian, Poisson
 from posse.lab.blocks import Simulation
 from posse.lab.compiled import engine, thompson
+from tests.combinations import all_combinations
 
 TS, UCB, GREEDY = posse.ThompsonSampling(), posse.BayesUCB(), posse.Greedy()
 BANDITS = {
@@ -40,9 +41,9 @@ def assert_same(a, b):
         np.testing.assert_array_equal(x, y)
 
 
-@pytest.mark.parametrize("policy", [TS, UCB, GREEDY], ids=lambda policy: policy.name)
-@pytest.mark.parametrize("bandit", BANDITS.values(), ids=BANDITS)
-@pytest.mark.parametrize("network", NETWORKS.values(), ids=NETWORKS)
+@all_combinations(
+    network=NETWORKS, bandit=BANDITS, policy={policy.name: policy for policy in (TS, UCB, GREEDY)}
+)
 class TestBlocks:
     def test_any_threads_and_any_block_size(self, monkeypatch, network, bandit, policy):
         problem = (bandit, network, posse.Decentralized(policy))
@@ -82,15 +83,14 @@ BIG = {
     "odd": networks.cycle(101),
     "random": networks.erdos_renyi(97, 0.1, seed=1),
 }
+IN_TILES = {
+    "decentralized-thompson": posse.Decentralized(TS),
+    "isolated-thompson": posse.Isolated(TS),
+    "decentralized-bayes-ucb": posse.Decentralized(UCB),
+}
 
 
-@pytest.mark.parametrize(
-    "algorithm",
-    [posse.Decentralized(TS), posse.Isolated(TS), posse.Decentralized(UCB)],
-    ids=lambda a: f"{a.name}-{a.policy.name}",
-)
-@pytest.mark.parametrize("bandit", BANDITS.values(), ids=BANDITS)
-@pytest.mark.parametrize("network", BIG.values(), ids=BIG)
+@all_combinations(network=BIG, bandit=BANDITS, algorithm=IN_TILES)
 def test_tiles_of_a_big_network_give_what_a_block_gives(monkeypatch, network, bandit, algorithm):
     """Bit for bit, however the agents are shared out: also where threads outnumber the tiles."""
     problem = (bandit, network, algorithm)

@@ -15,6 +15,7 @@ import posse
 from posse import networks
 from posse.families import Bernoulli, Bounded, Exponential, Gaussian, Poisson
 from posse.lab.compiled.plan import BAYESIAN, BELIEFS, MERGES, POLICIES, REWARDS
+from tests.combinations import all_combinations
 
 TS, UCB, GREEDY = posse.ThompsonSampling(), posse.BayesUCB(), posse.Greedy()
 COMPILED = BELIEFS.keys() & REWARDS.keys()
@@ -96,8 +97,7 @@ def z_scores(bandit, network, algorithm, name, other=None):
     return difference / (ranks.std(axis=0) * np.sqrt(1 / first + 1 / second))
 
 
-@pytest.mark.parametrize("policy", ALL_POLICIES)
-@pytest.mark.parametrize("bandit", BANDITS)
+@all_combinations(bandit=list(BANDITS), policy=list(ALL_POLICIES))
 def test_regret(bandit, policy):
     scores = {}
     for setting in SETTINGS[bandit, policy]:
@@ -110,8 +110,7 @@ def test_regret(bandit, policy):
     assert abs(together) < LIMIT
 
 
-@pytest.mark.parametrize("policy", ALL_POLICIES)
-@pytest.mark.parametrize("setting", OTHERS)
+@all_combinations(setting=list(OTHERS), policy=list(ALL_POLICIES))
 def test_regret_on_other_networks(setting, policy):
     network, algorithm = OTHERS[setting]
     algorithm = algorithm(ALL_POLICIES[policy])
@@ -134,7 +133,10 @@ def test_every_compiled_part_is_here():
     assert used == set(BAYESIAN)  # what the others do is replayed exactly in test_baselines
 
 
-@pytest.mark.parametrize("bandit", BANDITS)
+@pytest.mark.parametrize(
+    "bandit",
+    [pytest.param(name, marks=[] if name == "bernoulli" else pytest.mark.long) for name in BANDITS],
+)
 def test_a_wrong_engine_would_be_found(bandit):
     """One that learns at half the rate: half the weight of every observation."""
     network = networks.cycle(6)

@@ -174,7 +174,9 @@ def fixed_problems(extreme):
     return kept
 
 
-@pytest.mark.parametrize("extreme", [False, True], ids=["sensible", "extreme"])
+@pytest.mark.parametrize(
+    "extreme", [False, pytest.param(True, marks=pytest.mark.long)], ids=["sensible", "extreme"]
+)
 def test_engines_agree_in_law(extreme):
     """Regret and pulls of the best arms, problem by problem, by the test of Kolmogorov and Smirnov:
     where outcomes repeat it errs on the safe side, so the error rate is at most 1e-3 in all."""

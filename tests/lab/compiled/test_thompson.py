@@ -1,8 +1,10 @@
 """Thompson Sampling of the kernels: every arm with its exact probability of being the best.
 
-Frequencies of 120,000 decisions against numerical integration, over 60 random posteriors for each
-belief and way of drawing.  The p-values of a group are tested by their minimum (Bonferroni), their
-product (Fisher) and their uniformity (Kolmogorov-Smirnov), each at an error rate of 1e-5.
+Frequencies of 24,000 decisions, in `make test-all` of 120,000, against numerical integration, over
+60 random posteriors for each belief and way of drawing.  The p-values of a group are tested by
+their minimum (Bonferroni), product (Fisher) and uniformity (Kolmogorov-Smirnov), each at an
+error rate of 1e-5.  The few find deviations of samples that are 8% off (3% where all arms are drawn
+alike), the many 3%.
 """
 
 import numpy as np
@@ -14,7 +16,8 @@ from posse.lab.compiled import thompson
 
 ERROR_RATE = 1e-5
 POSTERIORS = 60
-AGENTS, ROUNDS = 6_000, 20
+AGENTS = 6_000
+FEW, MANY = 4, pytest.param(20, marks=pytest.mark.long)  # rounds of decisions by all agents
 # how to draw, and the bound below which arms are thinned
 WAYS = {
     "lazily": (thompson.ALWAYS_LAZY, thompson.OUTRIGHT),
@@ -67,7 +70,7 @@ def all_consistent(p_values):
     assert stats.kstest(p, "uniform").pvalue > ERROR_RATE
 
 
-def frequencies(choose, kind, counts, totals, way, *, pivot, seed, rounds=ROUNDS):
+def frequencies(choose, kind, counts, totals, way, *, pivot, seed, rounds):
     """How often each arm is chosen, by agents with one belief; `pivot`: an arm, or none: any."""
     drawing, level = WAYS[way]
     n_arms = len(counts)
@@ -98,13 +101,18 @@ def test_the_integration_agrees_with_the_summary_of_a_belief(kind, posteriors):
         np.testing.assert_allclose(exact, other, atol=2e-4)
 
 
+@pytest.mark.parametrize("rounds", [FEW, MANY])
 @pytest.mark.parametrize("way", WAYS)
-def test_arms_are_chosen_with_their_probability_of_being_the_best(choose, kind, posteriors, way):
+def test_arms_are_chosen_with_their_probability_of_being_the_best(
+    choose, kind, posteriors, way, rounds
+):
     p_values = []
     for seed, (counts, totals, exact) in enumerate(posteriors):
         # the pivot is the likely winner, any arm, or the least likely one
         pivot = (int(exact.argmax()), None, int(exact.argmin()))[seed // 3 % 3]
-        chosen = frequencies(choose, kind, counts, totals, way, pivot=pivot, seed=seed)
+        chosen = frequencies(
+            choose, kind, counts, totals, way, pivot=pivot, seed=seed, rounds=rounds
+        )
         p = p_value(chosen, exact * chosen.sum())
         if p is None:  # as good as decided: no arm is played that can hardly win
             assert chosen.sum() - chosen[exact.argmax()] < 60
@@ -114,12 +122,13 @@ def test_arms_are_chosen_with_their_probability_of_being_the_best(choose, kind, 
     all_consistent(p_values)
 
 
+@pytest.mark.parametrize("rounds", [20, pytest.param(100, marks=pytest.mark.long)])
 @pytest.mark.parametrize("way", ["lazily", "thinning at 0.25"])
-def test_rare_arms_are_played_as_rarely_as_they_should(choose, kind, way):
+def test_rare_arms_are_played_as_rarely_as_they_should(choose, kind, way, rounds):
     """Arms below the thinning level, 1e-3 or so each: what the walk through thinned arms decides.
 
-    Each alternative's own frequency over 10 posteriors, about 50 to 5,000 plays each: 90 binomial
-    tests in all, together at an error rate of 1e-5.
+    Each alternative's own frequency over 10 posteriors, about 50 to 5,000 plays each in 100 rounds:
+    90 binomial tests in all, together at an error rate of 1e-5.
     """
     generator = np.random.default_rng(5)
     p_values, n_rare = [], 0
@@ -129,11 +138,11 @@ def test_rare_arms_are_played_as_rarely_as_they_should(choose, kind, way):
         counts, totals = kind.rows(generator, sizes, off)
         counts[0], totals[0] = 400 * counts[0], 400 * totals[0]  # its own sample hardly moves
         exact = probability_best(kind.family, kind.coordinates(counts, totals))
-        chosen = frequencies(choose, kind, counts, totals, way, pivot=0, seed=seed, rounds=100)
+        chosen = frequencies(choose, kind, counts, totals, way, pivot=0, seed=seed, rounds=rounds)
         n = int(chosen.sum())
         p_values += [stats.binomtest(int(chosen[k]), n, exact[k]).pvalue for k in range(1, 10)]
         n_rare += int(chosen[1:].sum())
-    assert n_rare > 1_000
+    assert n_rare > 10 * rounds
     assert min(p_values) > ERROR_RATE / len(p_values)
 
 
@@ -195,5 +204,5 @@ def test_beta_shapes_so_small_that_samples_reach_the_ends_of_the_range(choose, k
         ((1e-3, 1e-3), (5e3, 5e3)),
     ):
         counts, totals = np.array([a + b, c + d]), np.array([a, c])
-        chosen = frequencies(choose, kind, counts, totals, way, pivot=pivot, seed=1)
+        chosen = frequencies(choose, kind, counts, totals, way, pivot=pivot, seed=1, rounds=20)
         assert stats.binomtest(int(chosen[0]), int(chosen.sum()), 0.5).pvalue > ERROR_RATE

@@ -12,7 +12,13 @@ from posse.lab.results import Result
 from posse.lab.work.part_store import PartStore
 
 
-@pytest.mark.parametrize("name", published.VALUES)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[] if name == "cycle 36" else pytest.mark.long)
+        for name in published.VALUES
+    ],
+)
 def test_published_values(name, tmp_path):
     """Within 3 sqrt(2) standard errors plus 0.1 for reading from t = 50 on, 0.3 at t = 25.
 

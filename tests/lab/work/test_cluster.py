@@ -45,6 +45,7 @@ def cluster(tmp_path):
             process.wait()
 
 
+@pytest.mark.long
 def test_a_cluster_of_which_a_worker_is_killed_gives_what_one_process_gives(
     cluster, tmp_path, monkeypatch
 ):

@@ -54,6 +54,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT to send")
+@pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_a_program_that_is_interrupted_or_killed_leaves_its_parts_and_no_process(
     tmp_path, monkeypatch, number

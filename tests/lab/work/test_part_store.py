@@ -297,6 +297,7 @@ print(store.result(made["dec-TS"]).regret.sum(), store.notes)
 """
 
 
+@pytest.mark.long
 def test_two_processes_in_one_folder_agree(tmp_path):
     """Both do the same work at the same time: files overlap or are written twice, none is torn."""
     command = [sys.executable, "-c", SMALL, tmp_path]

@@ -108,7 +108,9 @@ def visit(url, acknowledged, stop):
                 return
 
 
-@pytest.mark.parametrize("signals", [[signal.SIGTERM] * 3, [signal.SIGINT]])
+@pytest.mark.parametrize(
+    "signals", [[signal.SIGTERM] * 3, pytest.param([signal.SIGINT], marks=pytest.mark.long)]
+)
 def test_told_to_stop_under_load(agents, signals):
     """It ends well, and all that it acknowledged is on disk, counted once."""
     process = agents.start(http="127.0.0.1:0")
@@ -138,6 +140,7 @@ def test_told_to_stop_under_load(agents, signals):
     assert sum(counts) == len(rewarded) * 2**20
 
 
+@pytest.mark.long
 def test_nobody_reads_what_it_prints(agents):
     """As in `posse agent agent.toml | head -0`, and without a home."""
     reader, writer = os.pipe()
@@ -151,6 +154,7 @@ def test_nobody_reads_what_it_prints(agents):
     agents.end(process, signal.SIGTERM)
 
 
+@pytest.mark.long
 def test_two_in_one_place(agents):
     """The second says what is taken, and the first goes on."""
     first = agents.start(http="127.0.0.1:0")
@@ -184,6 +188,7 @@ main(["agent", sys.argv[1]])
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("threads", range(3))
 def test_too_few_threads_to_start(agents, threads):
     """A traceback was printed, the store left open, and once the process stayed for ever."""
@@ -197,6 +202,7 @@ def test_too_few_threads_to_start(agents, threads):
     assert "no room for one more thread" in one_line(process)
 
 
+@pytest.mark.long
 def test_an_address_for_others_its_token_and_its_probe(agents):
     """The application's address has TLS and a token, the probe's tells of health alone."""
     certificates.create_authority(agents.folder)
@@ -232,6 +238,7 @@ def test_an_address_for_others_its_token_and_its_probe(agents):
     agents.end(process, signal.SIGTERM)
 
 
+@pytest.mark.long
 def test_logs_for_machines(agents):
     path = agents.folder / "agent.toml"
     path.write_text(SETTINGS.format(http=f"unix:{agents.folder}/s") + 'log = "json"')

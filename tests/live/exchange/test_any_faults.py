@@ -85,12 +85,13 @@ class FlowsFaults(Faults):
         assert not world.all_refusals()
 
 
+@pytest.mark.parametrize("histories", [40, pytest.param(120, marks=pytest.mark.long)])
 @pytest.mark.parametrize("machine", [OriginsFaults, FlowsFaults])
-def test_evidence_survives_any_faults(machine):
+def test_evidence_survives_any_faults(machine, histories):
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=120,
+            max_examples=histories,
             stateful_step_count=50,
             deadline=None,
             derandomize=True,

@@ -14,6 +14,7 @@ from posse.live.swarm.faulty import Faults
 from posse.live.swarm.page import Show, default_story
 from posse.live.swarm.page.in_processes import ProcessCrew
 
+pytestmark = pytest.mark.long
 SOON = 60.0  # seconds, on a machine that does much else
 
 
