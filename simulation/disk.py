@@ -205,7 +205,7 @@ def connect(path: Path, *, readonly: bool = False) -> sqlite3.Connection:
 def install() -> None:
     """Put the simulated disks under every store of this process."""
     global _real
-    from posse.live import wire
+    from posse.live.messaging import wire
     from posse.live.store import schema
 
     if schema.connect is not connect:

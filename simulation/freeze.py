@@ -15,9 +15,9 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+from posse.live.messaging.wire import Codec
 from posse.live.node import Node
-from posse.live.store.place import Place
-from posse.live.wire import Codec
+from posse.live.store.file_lock import Place
 from simulation import disk as disks
 from simulation.agents import Seal
 from simulation.disk import Connection, Disk

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from operator import add
 from typing import Any, NamedTuple
 
-from posse.live.control.controls import Controls
+from posse.live.controls.controls import Controls
 from posse.live.store import DecisionRecord
 from simulation.bits import CLOSED, Mark, Sums, marks_in, worth
 

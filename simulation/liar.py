@@ -8,8 +8,8 @@ from dataclasses import replace
 from posse.live.exchange.layouts import signed_bytes
 from posse.live.exchange.messages import Entry, FlowsMessage, OriginsMessage
 from posse.live.exchange.quanta import PER_UNIT
-from posse.live.experiment import Experiment
-from posse.live.wire import VERSION, Codec
+from posse.live.experiment.experiment import Experiment
+from posse.live.messaging.wire import VERSION, Codec
 from simulation.agents import LIAR, signature
 from simulation.world import Site, World
 

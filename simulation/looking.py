@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from posse.live.exchange.own import UNTOLD
-from posse.live.experiment import Experiment
+from posse.live.experiment.experiment import Experiment
 from posse.live.store import DecisionRecord
 from simulation.bits import CLOSED, Garbled, Sums, marks_in, marks_of, narrow, worth
 from simulation.history import Expiry, Given, Key, Known, Violation

@@ -11,13 +11,18 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any
 
-from posse.live import inbox
-from posse.live.agent import Agent
-from posse.live.exchange import boots, digests, examine, flows, origins, overlaps, own
+from posse.live.agent.agent import Agent
+from posse.live.exchange import digests, examine, flows, origins, overlaps, own
+from posse.live.exchange import flow_records as boots
 from posse.live.exchange.ledger import negative
 from posse.live.exchange.messages import FlowsMessage
-from posse.live.experiment import Experiment
-from posse.live.store import Outcome, Store, StoreError, ages, claim, file, keeper, writer
+from posse.live.experiment.experiment import Experiment
+from posse.live.messaging import inbox
+from posse.live.store import Outcome, Store, StoreError, file
+from posse.live.store import clock as ages
+from posse.live.store import file_lock as claim
+from posse.live.store import group_commit as writer
+from posse.live.store import transactions as keeper
 
 Patch = tuple[Any, str, Any]
 ENOUGH = 3  # schedules that fail

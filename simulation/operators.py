@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
-from posse.live.experiment import Experiment
+from posse.live.experiment.experiment import Experiment
 from posse.live.store import Conflict, StoreError
 from simulation.applications import experiment_of, site_of
 from simulation.disk import Killed

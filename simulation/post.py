@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from posse.live.counts import Counts
-from posse.live.transport import MAX_BYTES, Receive, check_size
+from posse.live.counters import Counts
+from posse.live.messaging.transport import MAX_BYTES, Receive, check_size
 
 MOST_WAITING = 400  # an old one is lost for each one more
 

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+from posse.live.config.agent_settings import Settings
 from posse.live.node import Node
-from posse.live.setup.making import Outside
-from posse.live.setup.process import assemble
-from posse.live.setup.settings import Settings
+from posse.live.node_factory import Outside
+from posse.live.process import assemble
 from posse.live.store import Conflict, DecisionRecord, StoreError, schema
-from posse.live.store.place import _held
+from posse.live.store.file_lock import _held
 from simulation import disk as disks
 from simulation.agents import Seal, hurry, settings_of
 from simulation.bits import Mark, bit_of, marks_in, worth

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import posse
-from posse import beliefs, calibration, families, networks
-from posse.calibration import CAUTION, SIGNS, calibrated, effective_pulls
+from posse import beliefs, families, networks
+from posse import effective_samples as calibration
+from posse.effective_samples import CAUTION, SIGNS, calibrated, effective_pulls
 
 
 class TestEffectivePulls:

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from posse import checks
+from posse import validation as checks
 
 
 @pytest.mark.parametrize("value", [2, 2.5, np.float32(2.5), np.int8(3), np.float64(2.5)])

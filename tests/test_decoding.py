@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import pytest
 
-from posse.decoding import Decoder, DecodingError, find
+from posse.serialization.decoder import Decoder, DecodingError, find
 
 
 @dataclass(frozen=True)

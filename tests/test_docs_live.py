@@ -18,8 +18,8 @@ import httpx
 import pytest
 
 from posse.families import FAMILIES, ability
-from posse.live.setup.experiments import KEYS
-from posse.live.setup.settings import Settings, from_data
+from posse.live.config.agent_settings import Settings, from_data
+from posse.live.config.experiment_settings import KEYS
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "live.md").read_text()

@@ -109,9 +109,10 @@ def test_every_public_name_is_in_the_reference():
 
 def test_versions_of_formats_are_those_of_the_source():
     from posse.lab import storage
-    from posse.lab.work import digests
-    from posse.live import fingerprints, wire
+    from posse.lab.jobs import results_cache as digests
+    from posse.live.agent import factory as fingerprints
     from posse.live.exchange import layouts
+    from posse.live.messaging import wire
     from posse.live.store import schema
 
     page = (ROOT / "docs" / "formats.md").read_text()

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from posse import families
-from posse.gaussian_race import chances
-from posse.race import fine
+from posse.best_arm import chances, fine
 
 
 @pytest.mark.parametrize("n_arms", [2, 3, 5, 10])

@@ -32,7 +32,7 @@ from posse.live import Agent, AsyncClient, Client
 from posse.live.http import serve
 from posse.live.node import Node
 from posse.live.store import Store
-from posse.live.transport.memory import MemoryNetwork
+from posse.live.messaging.transport.memory import MemoryNetwork
 
 async def ask(url):
     async with AsyncClient(url) as client:
@@ -97,5 +97,5 @@ def test_every_page_style_script_and_suite_is_in_the_wheel():
         for path in (ROOT / "src" / "posse").rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
-    assert {"posse/web/tokens.css", "posse/lab/pages/document.html"} <= lying
+    assert {"posse/web/tokens.css", "posse/lab/report/assets/document.html"} <= lying
     assert lying <= found

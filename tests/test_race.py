@@ -11,9 +11,10 @@ import pytest
 from scipy import integrate
 from scipy.special import betainc, betaln, ndtr, ndtri, stdtr, stdtrit
 
-from posse import families, race
+from posse import best_arm as race
+from posse import families
+from posse.best_arm import Race, fine
 from posse.families import FAMILIES, Interval
-from posse.race import Race, fine
 
 LIVE = [name for name in FAMILIES if getattr(FAMILIES[name], "powers", ())]
 WITHIN = 1e-7

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from posse.checks import number, numbers
 from posse.randomness import FloatArray
+from posse.validation import number, numbers
 
 Divergence = Callable[[ArrayLike, ArrayLike], FloatArray]
 

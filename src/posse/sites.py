@@ -13,9 +13,9 @@ from math import atan, log, pi
 
 import numpy as np
 
-from posse import checks
-from posse.families.abilities import ability, pair, unpair
+from posse import validation as checks
 from posse.families.family import Family, name_of
+from posse.families.optional_methods import ability, pair, unpair
 from posse.randomness import FloatArray
 
 # what tau may be, as multiples of the family's `site_spread` and `site_unit`

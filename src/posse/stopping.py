@@ -22,9 +22,10 @@ from typing import Literal
 
 import numpy as np
 
-from posse import checks, race
-from posse.families.abilities import ability
+from posse import best_arm as race
+from posse import validation as checks
 from posse.families.family import Family, is_contextual, name_of
+from posse.families.optional_methods import ability
 from posse.randomness import FloatArray
 
 STRENGTHS = np.array([10.0, 100.0, 1000.0, 10000.0])  # pulls, averaged over

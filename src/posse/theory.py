@@ -14,7 +14,6 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from posse.checks import number, numbers, whole
 from posse.divergences import Divergence as Divergence
 from posse.divergences import divergence as divergence
 from posse.divergences import kl_bernoulli as kl_bernoulli
@@ -23,6 +22,7 @@ from posse.divergences import kl_gaussian as kl_gaussian
 from posse.divergences import kl_gaussian_unknown_variance as kl_gaussian_unknown_variance
 from posse.divergences import kl_poisson as kl_poisson
 from posse.randomness import FloatArray
+from posse.validation import number, numbers, whole
 
 # Regret --------------------------------------------------------------------------------------
 

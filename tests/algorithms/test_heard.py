@@ -11,7 +11,7 @@ import pytest
 import posse
 from posse import networks
 from posse.algorithms import Problem
-from posse.algorithms.follow_your_leader import leaders_of
+from posse.algorithms.rivals.follow_your_leader import leaders_of
 from posse.families import Bernoulli, Exponential, Gaussian, Poisson
 from posse.networks.operators import links_in_use
 from posse.randomness import Streams

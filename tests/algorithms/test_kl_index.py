@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq
 
 from posse import theory
-from posse.algorithms.kl_index import LAST_STEP, kl_ucb
+from posse.algorithms.rivals.kl_index import LAST_STEP, kl_ucb
 from posse.families import FAMILIES, Gaussian, Poisson
 from posse.families.family import POSITIVE, Interval
 

@@ -8,8 +8,8 @@ import pytest
 import posse
 from posse import networks
 from posse.algorithms import Problem
-from posse.algorithms.fixed_links import hops
-from posse.algorithms.gosine import ends_phase
+from posse.algorithms.rivals.gosine import ends_phase
+from posse.algorithms.rivals.message_passing import hops
 from posse.families import Bernoulli, Gaussian, Grid
 
 BANDIT = posse.Bandit.gaussian([0.9, 0.5, 0.4, 0.1, 0.0])

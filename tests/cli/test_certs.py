@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from posse.live import certificates
+from posse.live.security import certificates
 
 from .calling import said
 

@@ -11,8 +11,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from posse.cli.executing import executing
-from posse.lab.work import executors
+from posse.cli.common import executing
+from posse.lab.jobs import executors
 
 from .calling import EXPERIMENT, said
 
@@ -61,7 +61,7 @@ def test_runs_and_sweeps_are_computed_where_they_are_asked_to_be(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "study.toml").write_text(f'engine = "reference"\n{EXPERIMENT}{more}')
     submitted = []
-    monkeypatch.setattr("posse.lab.work.flight.pack", None)  # threads take it as it is
+    monkeypatch.setattr("posse.lab.jobs.scheduler.pack", None)  # threads take it as it is
     monkeypatch.setattr(
         ThreadPoolExecutor,
         "submit",
@@ -105,7 +105,7 @@ def test_nothing_asked_for_is_our_own_threads():
 
 
 SLEEPER = """
-from posse.cli.executing import executing
+from posse.cli.common import executing
 import signal
 with executing(None, None):
     print("ready", flush=True)

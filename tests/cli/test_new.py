@@ -3,7 +3,7 @@
 import pytest
 import scipy.stats
 
-from posse.live.setup.settings import read_settings
+from posse.live.config.agent_settings import read_settings
 
 from .calling import said
 

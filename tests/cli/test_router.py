@@ -9,7 +9,7 @@ from contextlib import nullcontext
 import httpx
 import pytest
 
-from posse.live import certificates
+from posse.live.security import certificates
 
 from .calling import said
 

@@ -8,7 +8,7 @@ import pytest
 
 from posse import load
 from posse.lab.experiments import experiment_of, read_experiment
-from posse.lab.work import workers
+from posse.lab.jobs import workers
 
 from .calling import EXPERIMENT, posse
 

@@ -11,7 +11,7 @@ import pytest
 
 WAIT = """
 import signal, threading
-from posse.cli.running import told
+from posse.cli.common import told
 with told() as stopped:
     {before}
     print(stopped(0.01), flush=True)
@@ -46,7 +46,7 @@ def test_it_was_told_before_it_waits(number):
 
 HANGUP = """
 import signal
-from posse.cli.running import told
+from posse.cli.common import told
 heard = []
 with told(lambda: heard.append(1)) as stopped:
     signal.raise_signal(signal.SIGHUP)
@@ -90,7 +90,7 @@ def test_as_many_descriptors_as_are_allowed():
     """Systems begin with 1,024, which idle strangers use up; they allow more to who asks."""
     resource = pytest.importorskip("resource")
     code = (
-        "import resource; from posse.cli.running import raise_descriptors; "
+        "import resource; from posse.cli.common import raise_descriptors; "
         "resource.setrlimit(resource.RLIMIT_NOFILE, (128, 512)); raise_descriptors(); "
         "print(resource.getrlimit(resource.RLIMIT_NOFILE)); raise_descriptors(300)"
     )
@@ -101,7 +101,7 @@ def test_as_many_descriptors_as_are_allowed():
 
 LATE = """
 import time
-from posse.cli.running import interruptible
+from posse.cli.common import interruptible
 
 class Interrupted:
     def __del__(self):

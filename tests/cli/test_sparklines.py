@@ -2,7 +2,7 @@
 
 import pytest
 
-from posse.cli.sparklines import ASCII, BLOCKS, HOURS, drawn, trends
+from posse.cli.status_tables import ASCII, BLOCKS, HOURS, drawn, trends
 
 START = 1_700_000_040
 

@@ -6,7 +6,7 @@ import time
 import pytest
 from rich.cells import cell_len
 
-from posse.cli import overview
+from posse.cli import status_tables as overview
 from posse.live.store import Unknown
 
 from .calling import posse, said

@@ -5,7 +5,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from posse.lab.work import workers
+from posse.lab.jobs import workers
 
 from .calling import EXPERIMENT, posse, said
 

@@ -13,7 +13,7 @@ import pytest
 from scipy import optimize, special
 
 from posse.families import FAMILIES, Abilities, Gaussian, ability, pair, unpair
-from posse.live.evidence import Evidence
+from posse.live.agent.evidence import Evidence
 
 LEVELS = (np.arange(20_000) + 0.5) / 20_000
 
@@ -114,7 +114,7 @@ def test_the_kernels_count_and_total(family, with_random_prior, learnt):
 
 @pytest.mark.parametrize("family", that_say("reward_kernel"))
 def test_reward_kernels_exist(family):
-    from posse.lab.compiled import rewards
+    from posse.lab.compiled.kernels import rewards
 
     assert callable(getattr(rewards, family.reward_kernel))
     assert isinstance(ability(family, "reward_parameter"), float)
@@ -122,7 +122,7 @@ def test_reward_kernels_exist(family):
 
 @pytest.mark.parametrize("family", that_say("kernel"))
 def test_belief_kernels_exist(family):
-    from posse.lab.compiled import beliefs
+    from posse.lab.compiled import posteriors as beliefs
 
     assert beliefs.BELIEFS[family.kernel].name == family.kernel
 

@@ -6,8 +6,9 @@ import stat
 import pytest
 from scipy.io import netcdf_file
 
-from posse.lab import files, storage
-from posse.lab.files import atomic_write
+from posse.lab import atomic_files as files
+from posse.lab import storage
+from posse.lab.atomic_files import atomic_write
 
 from .stored import assert_same, make
 

@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from posse import markup
+from posse import notebook_tables as markup
 from posse.lab.comparisons import Comparison
 
 from .making import make

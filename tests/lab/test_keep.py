@@ -13,8 +13,8 @@ from posse.bandits import UniformMeans
 from posse.families import Gaussian
 from posse.lab import recording
 from posse.lab.comparisons import Comparison
-from posse.lab.keep import KEEP
 from posse.lab.results import Result
+from posse.lab.simulation import KEEP
 from posse.randomness import generator
 
 from .making import make
@@ -114,7 +114,7 @@ def test_forced_rounds_that_are_not_charged_are_charged_to_no_agent():
 
 
 def test_blocks_and_parts_keep_the_same(monkeypatch):
-    from posse.lab import reference
+    from posse.lab.reference import engine as reference
 
     whole = simulate()
     halves = [simulate(runs=range(1)), simulate(runs=range(1, 3))]

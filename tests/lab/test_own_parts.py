@@ -16,7 +16,7 @@ from posse import networks
 from posse.families import Gaussian, Grid
 from posse.families.family import REAL_LINE
 from posse.lab.experiments import experiment_of
-from posse.named import REPR_ONLY
+from posse.serialization.import_strings import REPR_ONLY
 
 from .stored import assert_same
 

@@ -15,10 +15,13 @@ import posse
 from posse import theory
 from posse.lab import storage
 from posse.lab.comparisons import Comparison
-from posse.lab.pages import curves
-from posse.lab.pages.formats import interval, number, probability, share
-from posse.lab.report import numbers, page, words, writing
-from posse.lab.report.data import report_of
+from posse.lab.report import curves
+from posse.lab.report import scoreboard as numbers
+from posse.lab.report import writer as writing
+from posse.lab.report.pages import comparison as page
+from posse.lab.report.pages import comparison_text as words
+from posse.lab.report.text import interval, number, probability, share
+from posse.lab.report.writer import report_of
 from posse.lab.results import Result
 
 from ..browsing import all_of, scheme, screen, texts  # noqa: TID252 (no package to name)

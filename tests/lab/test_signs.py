@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import posse
-from posse.calibration import SIGNS
+from posse.effective_samples import SIGNS
 
 MEANS = np.array([0.5, 0.4, 0.3, 0.2, 0.1])
 BANDIT = posse.Bandit.gaussian(MEANS)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import posse
-from posse.lab.source import source_hash
+from posse.lab.jobs.results_cache import source_hash
 
 SOURCE = Path(posse.__file__).parent
 
@@ -27,15 +27,15 @@ def test_equal_sources_have_equal_hashes(copied):
     ("name", "counts"),
     [
         ("lab/compiled/driver.py", True),
-        ("lab/compiled/thompson.py", True),
-        ("lab/reference.py", True),
+        ("lab/compiled/kernels/thompson.py", True),
+        ("lab/reference/engine.py", True),
         ("beliefs.py", True),
         ("networks/weights.py", True),
         ("lab/plots.py", False),
-        ("lab/paper/page.py", False),
-        ("lab/pages/document.py", False),
+        ("lab/report/pages/paper.py", False),
+        ("lab/report/document.py", False),
         ("cli/run.py", False),
-        ("live/agent.py", False),
+        ("live/agent/agent.py", False),
     ],
 )
 def test_one_changed_byte_counts_where_numbers_are_made(copied, name, counts):

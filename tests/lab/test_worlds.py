@@ -9,8 +9,9 @@ import pytest
 import posse
 from posse import networks, theory
 from posse.bandits import RandomWalk, Rotation, Sines, SiteMeans, UniformMeans
-from posse.lab import recording, reference
+from posse.lab import recording
 from posse.lab.experiments import experiment_from_toml, experiment_of, experiment_to_toml
+from posse.lab.reference import engine as reference
 from posse.randomness import generator
 
 from .stored import assert_same

@@ -8,8 +8,8 @@ from scipy import stats
 
 import posse
 from posse import families
-from posse.live.agent import Agent
-from posse.live.beliefs import MOST_SUBSETS
+from posse.live.agent.agent import Agent
+from posse.live.agent.posterior import MOST_SUBSETS
 from posse.summary import probability_best
 
 ARMS = ["red", "green", "blue"]

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from posse.live.http import models
-from posse.live.http.bodies import read, read_slowly
 from posse.live.http.models import Refused
+from posse.live.http.request_bodies import read, read_slowly
 
 KINDS = [
     models.DecisionRequest, models.RewardRequest, models.DecisionsRequest, models.RewardsRequest,

@@ -10,13 +10,13 @@ import httpx
 import pytest
 
 from posse import families
-from posse.live.agent import Agent
-from posse.live.books import Books
+from posse.live.agent.agent import Agent
 from posse.live.client import Client
+from posse.live.experiment.experiment import Books
 from posse.live.http import serve
+from posse.live.messaging.transport.memory import MemoryNetwork
 from posse.live.node import Node, Silence
 from posse.live.store import Disk, Outcome, Store, StoreError, Unknown
-from posse.live.transport.memory import MemoryNetwork
 
 from .asking import refused
 from .several import Several, table

@@ -8,8 +8,8 @@ from ipaddress import ip_address
 import pytest
 from cryptography import x509
 
-from posse.live import certificates
-from posse.live.certificates import Files
+from posse.live.security import certificates
+from posse.live.security.certificates import Files
 
 
 @pytest.fixture

@@ -13,8 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from posse.live import AsyncClient, Client, Conflict, StoreError, Unknown
-from posse.live.client.connection import Answer
-from posse.live.client.retries import Attempts, Patience
+from posse.live.client.connection import Answer, Attempts, Patience
 from posse.live.http import serve
 
 from .loopback import certified, free_addresses, wait_until

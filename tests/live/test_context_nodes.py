@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from posse.live.agent.context_evidence import Met
 from posse.live.exchange.books import NOT_HERE_YET
 from posse.live.exchange.ledger import total
-from posse.live.moments import Met
 
 from .several import Several, table
 from .visits import ARMS, RANGES, SCHEMA, TABLES, shop, visit

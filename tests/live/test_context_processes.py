@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from posse.live import Client
+from posse.live.agent.context_evidence import Met
+from posse.live.demo import agent_settings, in_processes
 from posse.live.exchange.ledger import total
 from posse.live.exchange.quanta import PER_UNIT
-from posse.live.moments import Met
-from posse.live.swarm import agent_settings, in_processes
 
 from .loopback import wait_until
 from .visits import ARMS, SCHEMA, TABLES, grams, shop, visit

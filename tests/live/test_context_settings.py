@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 
 from posse.contexts import Contexts
+from posse.live.agent.verdicts import Stop
+from posse.live.config.agent_settings import from_data, read_settings
+from posse.live.config.experiment_settings import experiment_from_data, refusal
 from posse.live.exchange.origins import Origins
-from posse.live.setup.experiments import experiment_from_data
-from posse.live.setup.settings import from_data, read_settings
-from posse.live.setup.worlds import refusal
-from posse.live.verdicts import Stop
 
 from .several import Several, table
 from .visits import SCHEMA, TABLES

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from posse import beliefs, families, policies
-from posse.live.agent import Agent
-from posse.live.shares import Shares
-from posse.live.visiting import log_odds_of
+from posse.live.agent.action_selection import Shares
+from posse.live.agent.agent import Agent
+from posse.live.agent.visitor_features import log_odds_of
 from posse.summary import probability_best, summarise
 
 from .visits import ARMS, FAMILIES, SCHEMA, exchanged, reward_of, shop, visit

@@ -8,13 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posse.live.certificates import Files
-from posse.live.control.controls import REPEAT, Control, ControlMessage, Controls
-from posse.live.control.steps import AHEAD, MOST
-from posse.live.control.vouching import voucher
-from posse.live.signatures import signer
+from posse.live.controls.controls import REPEAT, Control, ControlMessage, Controls
+from posse.live.controls.records import AHEAD, MOST
+from posse.live.messaging.wire import Codec
+from posse.live.security.certificates import Files
+from posse.live.security.signatures import signer, voucher
 from posse.live.store import Conflict
-from posse.live.wire import Codec
 
 from .loopback import certified, issue_for
 

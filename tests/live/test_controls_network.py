@@ -4,13 +4,13 @@ import time
 
 import pytest
 
-from posse.live.certificates import Files
-from posse.live.control.controls import REPEAT
-from posse.live.setup.making import Keys, Outside
-from posse.live.setup.process import assemble
-from posse.live.setup.settings import from_data
+from posse.live.config.agent_settings import from_data
+from posse.live.controls.controls import REPEAT
+from posse.live.messaging.transport.memory import MemoryNetwork
+from posse.live.node_factory import Keys, Outside
+from posse.live.process import assemble
+from posse.live.security.certificates import Files
 from posse.live.store import Conflict
-from posse.live.transport.memory import MemoryNetwork
 
 from .loopback import certified
 

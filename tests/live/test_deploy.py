@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from posse.live.config.agent_settings import read_settings
 from posse.live.http.metrics import metrics
-from posse.live.setup.settings import read_settings
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"

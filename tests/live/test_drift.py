@@ -5,10 +5,10 @@ import pytest
 
 from posse import beliefs, families
 from posse.families import FAMILIES
-from posse.live.agent import Agent
+from posse.live.agent.agent import Agent
+from posse.live.config.agent_settings import from_data
+from posse.live.config.experiment_settings import experiment_from_data
 from posse.live.exchange.quanta import PER_UNIT
-from posse.live.setup.experiments import experiment_from_data
-from posse.live.setup.settings import from_data
 
 from .several import Several, table
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from posse.live.setup.durations import seconds
+from posse.live.config.experiment_settings import seconds
 
 
 @pytest.mark.parametrize(

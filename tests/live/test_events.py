@@ -8,8 +8,8 @@ from contextlib import suppress
 
 import pytest
 
-from posse.live.control.changes import changes
-from posse.live.past import Past
+from posse.live.controls.controls import changes
+from posse.live.experiment.history import Past
 from posse.live.store import Conflict, Late, StoreError
 
 from .loopback import certified
@@ -245,7 +245,7 @@ def test_a_verdict_is_told_when_it_is_first_named(tmp_path):
 
 def test_a_partition_is_told_where_it_is_logged(node, caplog, monkeypatch):
     """By the thread that ticks: away for some time, and back."""
-    monkeypatch.setattr("posse.live.absences.PATIENCE", 0.05)
+    monkeypatch.setattr("posse.live.node.PATIENCE", 0.05)
     node.tick_seconds = 0.02
     monkeypatch.setattr(node.transport, "start", lambda receive: None)
     seen, there = threading.Event(), {"b": False}

@@ -4,12 +4,11 @@ import numpy as np
 import pytest
 
 from posse import beliefs, families
-from posse.calibration import effective_pulls
+from posse.effective_samples import effective_pulls
 from posse.families import FAMILIES, Interval
-from posse.live.agent import Agent
-from posse.live.evidence import CAUTION, SIGNS, Evidence
+from posse.live.agent.agent import Agent
+from posse.live.agent.evidence import CAUTION, READ_BY, SIGNS, Evidence
 from posse.live.exchange.quanta import PER_UNIT, to_quanta
-from posse.live.powers import READ_BY
 
 LIVE = [name for name in FAMILIES if getattr(FAMILIES[name], "powers", ())]
 

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from posse.live.experiment import Wish
+from posse.live.experiment.experiment import Wish
 from posse.live.store import Conflict, StoreError
 
 from .loopback import certified

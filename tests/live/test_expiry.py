@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from posse.live import Client
-from posse.live.swarm import agent_settings, in_processes
+from posse.live.demo import agent_settings, in_processes
 
 from .loopback import issue_for, wait_until
 

@@ -6,10 +6,10 @@ from contextlib import closing
 
 import pytest
 
+from posse.live.demo import in_processes
 from posse.live.exchange.epochs import shifted
 from posse.live.exchange.ledger import from_plain, plus
 from posse.live.exchange.quanta import PER_UNIT
-from posse.live.swarm import in_processes
 
 from .loopback import wait_until
 

@@ -11,11 +11,11 @@ from typing import ClassVar
 import pytest
 
 from posse import families
-from posse.live import fingerprints
-from posse.live.agent import Agent
-from posse.live.evidence import SIGNS, Evidence
+from posse.live.agent import factory as fingerprints
+from posse.live.agent.agent import Agent
+from posse.live.agent.evidence import SIGNS, Evidence
+from posse.live.config.experiment_settings import experiment_from_data
 from posse.live.exchange.messages import OriginsMessage
-from posse.live.setup.experiments import experiment_from_data
 
 CASES = [
     ("origins", families.Bernoulli(), None),

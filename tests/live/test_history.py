@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from posse.live.client import AsyncClient, Client
-from posse.live.history import EACH, SCALES
+from posse.live.experiment.history import EACH, SCALES
 from posse.live.http import serve
 from posse.live.store import Unknown
-from posse.live.store.points import Point
+from posse.live.store.timeline import Point
 
 from .asking import refused
 from .several import Several, table

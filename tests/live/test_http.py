@@ -187,10 +187,10 @@ def test_counters_begin_at_zero(http):
     assert len(reasons) > 10
     for name, pattern in {
         "wire.py": r'WireError\(.*, "([A-Za-z ]+)"\)',
-        "control/controls.py": r'(?:FORGED = |return )"(a [a-z ]*control[a-z ]*)"',
+        "controls/controls.py": r'(?:FORGED = |return )"(a [a-z ]*control[a-z ]*)"',
         "node.py": r'refusals.add\("([A-Za-z ]+)"|NEWER = "([A-Za-z ]+)"',
         "inbox.py": r'MESSAGES, BYTES = "([a-z ]+)", "([a-z ]+)"',
-        "transport/zenoh.py": r'return "([a-z ]+)"',
+        "messaging/transport/zenoh.py": r'return "([a-z ]+)"',
     }.items():
         found = re.findall(pattern, (source / name).read_text())
         assert found, name
@@ -349,7 +349,7 @@ def test_a_store_that_fails_now_and_then_does_not_flood_the_log(http, node, monk
             broken.setattr(node.store._file, "check_process", fail)
             refused(http.post("/v1/decisions", json={}), 503)
         ask(http, "/v1/decisions", {})
-    said = [r.message for r in caplog.records if r.name == "posse.live.http.interface"]
+    said = [r.message for r in caplog.records if r.name == "posse.live.http.app"]
     assert said == ["agent.db could not be written", "the store is written again"]
     monkeypatch.setattr(health, "QUIET", 0.0)
     monkeypatch.setattr(node.store._file, "check_process", fail)

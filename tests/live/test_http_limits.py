@@ -5,7 +5,7 @@ import threading
 
 import httpx
 
-from posse.live import showing
+from posse.live.agent import arm_status as showing
 
 from .asking import JSON, ask, refused
 

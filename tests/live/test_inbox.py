@@ -6,8 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posse.live.counts import Counts
-from posse.live.inbox import BURST, BYTES, LARGEST_QUEUE, LONGEST_QUEUE, MESSAGES, Inbox, Limits
+from posse.live.counters import Counts
+from posse.live.messaging.inbox import (
+    BURST,
+    BYTES,
+    LARGEST_QUEUE,
+    LONGEST_QUEUE,
+    MESSAGES,
+    Inbox,
+    Limits,
+)
 
 
 class World:

@@ -4,8 +4,8 @@ from collections import Counter
 
 import pytest
 
-from posse.live.transport import Transport
-from posse.live.transport.memory import MemoryNetwork
+from posse.live.messaging.transport import Transport
+from posse.live.messaging.transport.memory import MemoryNetwork
 
 
 def network(links=(("a", "b"),), **faults):

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from posse import beliefs, families
 from posse.contexts import Contexts
-from posse.live.evidence import Evidence
+from posse.live.agent.context_evidence import Met
+from posse.live.agent.evidence import Evidence
 from posse.live.exchange.bounds import Bounds
 from posse.live.exchange.quanta import PER_UNIT
-from posse.live.moments import Met
 
 from .visits import ARMS, FAMILIES, SCHEMA, exchanged, grams, reward_of, shop, visit
 

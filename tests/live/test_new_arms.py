@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from posse.families import Bernoulli
-from posse.live.experiment import Experiment, Silence, Wish
-from posse.live.setup.experiments import ExperimentSettings
+from posse.live.config.experiment_settings import ExperimentSettings
+from posse.live.experiment.experiment import Experiment, Silence, Wish
 from posse.live.store import Store
 
 RATES = {"red": 0.04, "green": 0.03, "new": 0.01}

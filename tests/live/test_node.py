@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from posse import families
-from posse.live.agent import Agent
-from posse.live.inbox import Limits
+from posse.live.agent.agent import Agent
+from posse.live.messaging.inbox import Limits
+from posse.live.messaging.transport.memory import MemoryNetwork
 from posse.live.node import Node, Silence
 from posse.live.store import Conflict, Outcome, Store, StoreError, Unknown
-from posse.live.transport.memory import MemoryNetwork
 
 ARMS = ["red", "green", "blue"]
 MEANS = {"red": 0.7, "green": 0.5, "blue": 0.2}

@@ -8,10 +8,10 @@ import pytest
 
 import posse
 from posse import families
-from posse.live.agent import Agent
-from posse.live.experiment import Wish
+from posse.live.agent.agent import Agent
+from posse.live.experiment.experiment import Wish
 from posse.live.store import StoreError, export
-from posse.live.store.offers import Offers, packed, unpacked
+from posse.live.store.decisions import Offers, packed, unpacked
 
 from .several import Several, table
 from .test_turns import ask, wish

@@ -4,10 +4,10 @@ import threading
 
 import pytest
 
-from posse.live import certificates
-from posse.live.inbox import Limits
-from posse.live.setup.process import make_node
-from posse.live.setup.settings import from_data
+from posse.live.config.agent_settings import from_data
+from posse.live.messaging.inbox import Limits
+from posse.live.process import make_node
+from posse.live.security import certificates
 from posse.live.store import Unknown
 
 from .loopback import certified, free_addresses, wait_until

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from posse.live.http import serve
-from posse.live.http.traffic import traffic_of
+from posse.live.http.health import traffic_of
 
 OTHERS = "0.0.0.0:80 [::]:80 192.0.2.1:80 example.org:80 :80 80 127.0.0.1 127.0.0.1:x [::1:80"
 OTHERS += " 127.0.0.1:99999 http://127.0.0.1:80 a@127.0.0.1:80 127.0.0.1:80/path 127.0.0.2:80"

@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 import pytest
 
 from posse import families, policies
+from posse.live.config.agent_settings import from_data, read_settings
+from posse.live.config.http_settings import door
 from posse.live.exchange import Origins
 from posse.live.exchange.quanta import PER_UNIT
-from posse.live.setup.doors import door
-from posse.live.setup.settings import from_data, read_settings
 
 MINIMAL = {"name": "berlin", "arms": ["red", "green"], "family": "bernoulli"}
 

@@ -15,10 +15,9 @@ from scipy import stats
 
 import posse
 from posse import families
-from posse.live.agent import Agent
-from posse.live.choosing import Chooser
-from posse.live.setup.experiments import ExperimentSettings
-from posse.live.shares import Shares, capped, draw, floored
+from posse.live.agent.action_selection import Chooser, Shares, capped, draw, floored
+from posse.live.agent.agent import Agent
+from posse.live.config.experiment_settings import ExperimentSettings
 from posse.policies import POLICIES
 
 ARMS = ["red", "green", "blue", "new"]

@@ -5,10 +5,10 @@ import dataclasses
 import pytest
 
 from posse import families
-from posse.live import certificates
-from posse.live.certificates import Files
-from posse.live.setup.settings import from_data
-from posse.live.signatures import signer, verifier
+from posse.live.config.agent_settings import from_data
+from posse.live.security import certificates
+from posse.live.security.certificates import Files
+from posse.live.security.signatures import signer, verifier
 
 from .loopback import certified
 

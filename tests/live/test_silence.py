@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from posse import families
-from posse.live.agent import Agent
-from posse.live.experiment import Experiment, Silence, Wish
+from posse.live.agent.agent import Agent
+from posse.live.experiment.experiment import Experiment, Silence, Wish
 from posse.live.store import Conflict, Disk, Late, Outcome, Store, StoreError, Void
 
 UNIT = 2**20  # quanta

@@ -9,9 +9,9 @@ import pytest
 
 import posse
 from posse.families import Bernoulli, Exponential, Gaussian, GaussianUnknownVariance, Poisson
-from posse.live.agent import Agent
-from posse.live.setup.experiments import experiment_from_data
-from posse.live.site_reading import WATCH
+from posse.live.agent.agent import Agent
+from posse.live.agent.site_pooling import WATCH
+from posse.live.config.experiment_settings import experiment_from_data
 from posse.sites import Sites
 
 from .several import Several, table

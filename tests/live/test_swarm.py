@@ -5,9 +5,9 @@ import subprocess
 
 import pytest
 
+from posse.live.demo import Count, Swarm, agent_settings, apart, in_memory, in_processes
+from posse.live.demo.site import Sample
 from posse.live.http.metrics import metrics
-from posse.live.swarm import Count, Swarm, agent_settings, apart, in_memory, in_processes
-from posse.live.swarm.site import Sample
 
 PULL = 2**20
 MEANS = {"red": 0.7, "green": 0.3}

@@ -9,12 +9,12 @@ from contextlib import nullcontext
 import httpx
 import pytest
 
-from posse.live.certificates import create_authority, issue
 from posse.live.http import serve, serve_probe
-from posse.live.http.answers import Refusal
-from posse.live.http.guard import Guard
+from posse.live.http.access_control import Guard
+from posse.live.http.health import traffic_of
 from posse.live.http.protocol import Limits
-from posse.live.http.traffic import traffic_of
+from posse.live.http.responses import Refusal
+from posse.live.security.certificates import create_authority, issue
 
 from .asking import ask, refused
 

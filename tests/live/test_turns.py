@@ -5,9 +5,9 @@ import sqlite3
 
 import pytest
 
-from posse.live.experiment import Wish
-from posse.live.http.traffic import traffic_of
-from posse.live.http.turns import Question, Turns
+from posse.live.experiment.experiment import Wish
+from posse.live.http.health import traffic_of
+from posse.live.http.request_batches import Question, Turns
 from posse.live.store import Conflict, Outcome, StoreError, Unknown
 
 
@@ -47,7 +47,7 @@ def test_a_turn_is_one_commit(node):
 @pytest.mark.parametrize(("slow", "commits"), [(0.0, 1), (1e9, 10)], ids=["slow", "fast"])
 def test_a_slow_disk_waits_for_who_is_on_the_way(node, monkeypatch, slow, commits):
     """With syncs of 0.7 s the last of 30 new clients waited 26 s: each turn had a commit in it."""
-    monkeypatch.setattr("posse.live.http.turns.SLOW", slow)
+    monkeypatch.setattr("posse.live.http.request_batches.SLOW", slow)
     ask(node, wish(node, "first", *(f"d{k}" for k in range(10))))
     turns = Turns(node, traffic_of(node))
 

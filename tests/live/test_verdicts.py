@@ -9,13 +9,13 @@ import pytest
 import posse
 from posse import families
 from posse.live import AsyncClient, Client
-from posse.live.agent import Agent
-from posse.live.experiment import Experiment
+from posse.live.agent.agent import Agent
+from posse.live.agent.verdicts import NamedVerdict, Stop
+from posse.live.experiment.experiment import Experiment
 from posse.live.http import serve
+from posse.live.messaging.transport.memory import MemoryNetwork
 from posse.live.node import Node
 from posse.live.store import Store, StoreError, Unknown
-from posse.live.transport.memory import MemoryNetwork
-from posse.live.verdicts import NamedVerdict, Stop
 
 from .asking import refused
 

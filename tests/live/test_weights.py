@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from posse import beliefs
-from posse.live.weights import Weights
+from posse.live.agent.posterior import Weights
 
 from .visits import ARMS, FAMILIES, exchanged, reward_of, shop, visit
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from posse.cli import overview
+from posse.cli import status_tables as overview
+from posse.live.config.experiment_settings import experiment_from_data
 from posse.live.http.metrics import metrics
-from posse.live.setup.experiments import experiment_from_data
+from posse.live.messaging.transport.memory import MemoryNetwork
 from posse.live.store import Late, Outcome
-from posse.live.transport.memory import MemoryNetwork
 
 from .several import Several, table
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from posse.live.wire import VERSION, Codec, Parcel, WireError
+from posse.live.messaging.wire import VERSION, Codec, Parcel, WireError
 
 
 @dataclass(frozen=True)

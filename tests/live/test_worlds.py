@@ -6,9 +6,8 @@ from dataclasses import fields
 import pytest
 
 from posse import families
-from posse.live.setup.experiments import ExperimentSettings, experiment_from_data
-from posse.live.setup.worlds import refusal
-from posse.live.verdicts import Stop
+from posse.live.agent.verdicts import Stop
+from posse.live.config.experiment_settings import ExperimentSettings, experiment_from_data, refusal
 
 KNOWN = families.Bernoulli()
 UNKNOWN = families.GaussianUnknownVariance()

@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from posse import beliefs, checks, sites
+from posse import beliefs, sites
+from posse import validation as checks
 from posse.algorithms.algorithm import Problem
 from posse.algorithms.bayesian import BayesianAlgorithm, BayesianState
 from posse.families.family import Family, plain

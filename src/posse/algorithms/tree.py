@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from posse import beliefs
 from posse.algorithms.algorithm import Heard, Problem
-from posse.algorithms.bayesian import BayesianState
-from posse.algorithms.timed import Timed
+from posse.algorithms.bayesian import BayesianState, Timed
 from posse.networks.gossip import Gossip
 from posse.networks.network import Network
 from posse.networks.operators import Sparse, SparseRuns, Uniform, as_matrix

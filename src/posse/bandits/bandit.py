@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from posse import checks
+from posse import validation as checks
 from posse.bandits.delays import Delay, check_delay, given_delay
 from posse.bandits.drift import Drift, Rotation, check_drift
 from posse.bandits.means import Means, NormalMeans, SiteMeans, UniformMeans, at_sites

@@ -24,8 +24,7 @@ from posse.cli import (
     swarm,
     sweep,
 )
-from posse.cli.errors import Mistake
-from posse.cli.running import interruptible
+from posse.cli.common import Mistake, interruptible
 
 INTERRUPTED = 130  # what shells report for Ctrl-C
 

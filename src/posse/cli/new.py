@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from posse.cli.errors import Mistake, live, mistakes
+from posse.cli.common import Mistake, live, mistakes
 
 EXAMPLES = """Examples:
 
@@ -45,8 +45,8 @@ def new(
     0.03} (docs/contexts-live.md).
     """
     with mistakes(), live():
-        from posse.live import certificates
-        from posse.live.setup.settings import read_settings
+        from posse.live.config.agent_settings import read_settings
+        from posse.live.security import certificates
 
         tables = _split(experiments)
         for name in (*names, *tables):

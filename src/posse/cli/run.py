@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from posse.cli.errors import Mistake, goes_on, mistakes
-from posse.cli.executing import Cluster, Workers, executing
+from posse.cli.common import Cluster, Mistake, Workers, executing, goes_on, mistakes
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
     from posse.lab import Comparison
     from posse.lab.experiments import Experiment
-    from posse.lab.work.part_store import PartStore
+    from posse.lab.jobs.results_cache import PartStore
 
 EXAMPLES = """Examples:
 
@@ -55,9 +54,9 @@ def run(
     from rich.console import Console
 
     from posse.lab.experiments import read_experiment
+    from posse.lab.jobs.results_cache import PartStore
     from posse.lab.plots import write_comparison
-    from posse.lab.report import writing
-    from posse.lab.work.part_store import PartStore
+    from posse.lab.report import writer as writing
 
     options: dict[str, Any] = {"runs": runs, "horizon": horizon, "seed": seed}
     given = {key: value for key, value in options.items() if value is not None}
@@ -102,8 +101,7 @@ def _compare(
 ) -> Comparison:
     """The results of an experiment, of which a store holds what was computed before."""
     from posse.lab import Comparison
-    from posse.lab.work.completing import complete
-    from posse.lab.work.watching import watched
+    from posse.lab.jobs.scheduler import complete, watched
 
     jobs = experiment.jobs()
     here = executor is None
@@ -114,9 +112,8 @@ def _compare(
 
 def _refuse_too_large(experiment: Experiment) -> None:
     """Refuse at once what could not be saved at the end."""
-    from posse.lab.blocks import model_of
-    from posse.lab.keep import numbers_a_run
     from posse.lab.recording import axes
+    from posse.lab.simulation import model_of, numbers_a_run
     from posse.lab.storage import LARGEST_ARRAY
 
     e = experiment

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, TypeGuard, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from posse import checks
+from posse import validation as checks
 from posse.randomness import FloatArray, Numbers, Randomness
 
 

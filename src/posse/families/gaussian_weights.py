@@ -15,7 +15,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from posse import checks
+from posse import validation as checks
 from posse.randomness import FloatArray
 
 LEAST_VARIANCE = 1e-30  # of a mean at a context; that of no features at all is 0

@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from posse import checks
-from posse.families.abilities import Abilities
+from posse import validation as checks
 from posse.families.family import REAL_LINE, Interval
+from posse.families.optional_methods import Abilities
 from posse.randomness import FloatArray, Numbers, Randomness
 
 # (rewards, theta) -> log p(reward | theta); (theta) -> mean; (mean, uniform) -> reward.

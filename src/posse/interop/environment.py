@@ -11,13 +11,13 @@ import numpy as np
 from gymnasium import spaces
 from pettingzoo import ParallelEnv
 
-from posse import checks
+from posse import validation as checks
 from posse.bandits import Bandit, ContextualBandit
-from posse.interop.played import Played
-from posse.interop.sight import Observation, Sight, arm_of, name_of
-from posse.lab.blocks import Simulation
-from posse.lab.rounds import Rounds
-from posse.lab.simulation import jobs_of
+from posse.interop.observations import Observation, Sight, arm_of, name_of
+from posse.interop.policy_adapter import Played
+from posse.lab.reference.environment import Rounds
+from posse.lab.simulation import Simulation
+from posse.lab.simulator import jobs_of
 from posse.networks import Network
 from posse.randomness import FloatArray, IntArray, generator
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from posse import checks
-from posse.lab.files import atomic_write
+from posse import validation as checks
+from posse.lab.atomic_files import atomic_write
 from posse.lab.statistics import mean_interval
 
 if TYPE_CHECKING:

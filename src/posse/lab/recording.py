@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from posse import checks
+from posse import validation as checks
 from posse.algorithms import ALGORITHMS, CONTEXTUAL, Centralized, Decentralized
 from posse.algorithms.bayesian import BayesianAlgorithm
 from posse.bandits import AnyBandit, ContextualBandit
-from posse.calibration import SIGNS
+from posse.effective_samples import SIGNS
 from posse.families.family import Model, is_contextual
-from posse.lab import keep as keeping
+from posse.lab import simulation as keeping
 from posse.memory import format_gigabytes, memory
 from posse.networks.network import Network
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from posse import checks
-from posse.lab.ranges import words
+from posse import validation as checks
+from posse.lab.run_ranges import words
 from posse.randomness import FloatArray
 
 if TYPE_CHECKING:

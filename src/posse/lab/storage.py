@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from posse.lab.atomic_files import atomic_write
 from posse.lab.comparisons import Comparison
-from posse.lab.files import atomic_write
-from posse.lab.keep import KEEP, dims_in
 from posse.lab.results import Result
+from posse.lab.simulation import KEEP, dims_in
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -4,13 +4,13 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from posse.live.agent import Agent as Agent
-    from posse.live.agent import Decision as Decision
-    from posse.live.choosing import Choice as Choice
+    from posse.live.agent.action_selection import Choice as Choice
+    from posse.live.agent.action_selection import Shares as Shares
+    from posse.live.agent.agent import Agent as Agent
+    from posse.live.agent.agent import Decision as Decision
     from posse.live.client import Client as Client
     from posse.live.client.asynchronous import AsyncClient as AsyncClient
     from posse.live.node import Node as Node
-    from posse.live.shares import Shares as Shares
     from posse.live.store import Conflict as Conflict
     from posse.live.store import Store as Store
     from posse.live.store import StoreError as StoreError

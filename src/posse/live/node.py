@@ -1,8 +1,4 @@
-"""A node, the agent process: experiments with one durable store and one transport (`posse agent`).
-
-Decisions and rewards come from any thread; a thread of its own ticks, another works off what
-neighbours say. Without `start` there is no thread: `tick` and `receive` may be called by hand.
-"""
+"""Log lines for neighbours that stay disconnected: one for each absence, with what to look at."""
 
 from __future__ import annotations
 
@@ -11,31 +7,62 @@ import secrets
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from posse.live.absences import Absences
-from posse.live.agent import Agent
-from posse.live.control.controls import Control, ControlMessage
-from posse.live.counts import Counts
+from posse.live.agent.agent import Agent
+from posse.live.controls.controls import Control, ControlMessage
+from posse.live.counters import Counts
 from posse.live.exchange.ledger import Ledger
 from posse.live.exchange.messages import FlowsMessage, OriginsMessage
-from posse.live.experiment import DEFAULT as DEFAULT
-from posse.live.experiment import Experiment
-from posse.live.experiment import Silence as Silence
-from posse.live.inbox import Inbox, Limits
-from posse.live.past import Kind
-from posse.live.presence import presence as statuses
-from posse.live.presence.answer import network
-from posse.live.presence.presence import Presence
-from posse.live.presence.records import Status, StatusMessage
+from posse.live.experiment.experiment import DEFAULT as DEFAULT
+from posse.live.experiment.experiment import Experiment
+from posse.live.experiment.experiment import Silence as Silence
+from posse.live.experiment.history import Kind
+from posse.live.membership import heartbeats as statuses
+from posse.live.membership.heartbeats import Presence
+from posse.live.membership.network_view import network
+from posse.live.membership.records import Status, StatusMessage
+from posse.live.messaging.inbox import Inbox, Limits
+from posse.live.messaging.transport import Receive, Transport
+from posse.live.messaging.wire import Codec, WireError
 from posse.live.store import DecisionRecord, Outcome, Store, StoreError, Unknown
-from posse.live.transport import Receive, Transport
-from posse.live.wire import Codec, WireError
 
 if TYPE_CHECKING:
-    from posse.live.setup.reloading import Reloading
-    from posse.live.setup.settings import Settings
+    from posse.live.config.agent_settings import Settings
+    from posse.live.config.reload import Reloading
+
+PATIENCE = 20.0  # seconds
+
+
+class Absences:
+    """How long each neighbour has been disconnected, and whether it was logged."""
+
+    def __init__(self) -> None:
+        self._since: dict[str, float] = {}
+        self._said: set[str] = set()
+
+    def look(self, connected: Mapping[str, bool], now: float) -> Iterator[tuple[str, str]]:
+        """The sentences to log now, each with what else may help ("": nothing)."""
+        for name, here in connected.items():
+            if here:
+                self._since.pop(name, None)
+                if name in self._said:
+                    self._said.remove(name)
+                    yield f"{name} is connected again", ""
+            elif now - self._since.setdefault(name, now) >= PATIENCE and name not in self._said:
+                self._said.add(name)
+                yield (
+                    f"{name} has not been connected for {PATIENCE:.0f} seconds",
+                    ": does it run, and answer at the address given here? does its certificate "
+                    "have that name and that host? has it this agent among its neighbours?",
+                )
+
+
+# A node, the agent process: experiments with one durable store and one transport (`posse agent`).
+#
+# Decisions and rewards come from any thread; a thread of its own ticks, another works off what
+# neighbours say. Without `start` there is no thread: `tick` and `receive` may be called by hand.
 
 log = logging.getLogger(__name__)
 

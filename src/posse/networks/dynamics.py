@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 
-from posse import checks
+from posse import validation as checks
 from posse.networks.gossip import Gossip
 from posse.networks.link_failure import LinkFailure
 from posse.networks.operators import Operator, as_operator

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from posse import checks
+from posse import validation as checks
 from posse.memory import format_gigabytes, memory
 
 if TYPE_CHECKING:

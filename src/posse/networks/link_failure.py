@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posse import checks
+from posse import validation as checks
 from posse.networks import weights as rules
 from posse.networks.operators import Operator, SparseRuns, as_operator
 from posse.networks.weights import FloatArray

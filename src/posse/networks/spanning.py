@@ -13,7 +13,6 @@ from posse.networks.weights import FloatArray
 if TYPE_CHECKING:
     from posse.networks.network import Network
 
-
 LANDMARKS = 8
 
 

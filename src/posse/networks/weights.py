@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from posse.checks import FrozenArray
 from posse.networks.graphs import Graph, IntArray, simple
+from posse.validation import FrozenArray
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

@@ -34,7 +34,7 @@ class Policy(Protocol):
 
         None where the policy cannot say. Only live agents ask, who log it with every decision and
         refuse a policy without it. One that has a further argument `race` is given theirs, a
-        `posse.race.Race`, whose chances of being the best are kept from belief to belief.
+        `posse.best_arm.Race`, whose chances of being the best are kept from belief to belief.
         """
 
 

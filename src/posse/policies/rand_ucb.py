@@ -10,11 +10,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from posse import checks
-from posse.families.abilities import ability
+from posse import validation as checks
+from posse.best_arm import Race
 from posse.families.family import Family
+from posse.families.optional_methods import ability
 from posse.policies.policy import timeless
-from posse.race import Race
 from posse.randomness import FloatArray, Randomness
 
 HIGHEST = 7.0  # the normal score beyond which no crossing is looked for

@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from posse import checks
-from posse.families.abilities import ability
+from posse import validation as checks
+from posse.best_arm import Race
 from posse.families.family import Family
+from posse.families.optional_methods import ability
 from posse.policies.policy import argmax, timeless
-from posse.race import Race
 from posse.randomness import FloatArray, Randomness
 
 LEAST = 1e-150  # whose square and whose inverse are numbers

@@ -2,8 +2,11 @@
 
 import pytest
 
-from posse.lab.arena import data, line_up, strangers, suite
-from posse.lab.arena.running import Arena, Form
+from posse.lab.arena import players as line_up
+from posse.lab.arena import players as strangers
+from posse.lab.arena import report_data as data
+from posse.lab.arena import suite
+from posse.lab.arena.tournament import Arena, Form
 
 TINY = Form("custom", 3, 30, 1)
 

@@ -6,10 +6,12 @@ import re
 
 import pytest
 
-from posse.lab.arena import data, page, running, suite
-from posse.lab.arena.page.command import command
-from posse.lab.arena.page.words import caution, details, headline
-from posse.lab.pages import formats
+from posse.lab.arena import report_data as data
+from posse.lab.arena import suite
+from posse.lab.arena import tournament as running
+from posse.lab.report import text as formats
+from posse.lab.report.pages import arena as page
+from posse.lab.report.pages.arena import caution, command, details, headline
 
 from ...browsing import all_of, scheme, screen, texts  # noqa: TID252 (no package to name)
 from .made_up import ALGORITHMS, report

@@ -12,9 +12,9 @@ import pytest
 
 import posse
 from posse import networks
-from posse.lab.blocks import Simulation
-from posse.lab.compiled.links import links_of
-from posse.lab.compiled.plan import plan_for
+from posse.lab.compiled.network_arrays import links_of
+from posse.lab.compiled.registry import plan_for
+from posse.lab.simulation import Simulation
 from tests.combinations import all_combinations
 
 RUNS, SEED, HORIZON = 3, 5, 40

@@ -10,9 +10,10 @@ from numba import njit
 from scipy import stats
 
 from posse import families
-from posse.lab.compiled import beliefs, plan
-from posse.lab.compiled.beliefs.scores import UNKNOWN
-from posse.lab.compiled.random import CONTEST, U64, open_stream
+from posse.lab.compiled import posteriors as beliefs
+from posse.lab.compiled import registry as plan
+from posse.lab.compiled.numerics.normal_scores import UNKNOWN
+from posse.lab.compiled.philox import CONTEST, U64, open_stream
 
 ERROR_RATE = 1e-5
 SHAPES = (1e-3, 0.05, 0.5, 1.0, 1.5, 4.0, 40.0, 3e3, 1e6)

@@ -10,7 +10,7 @@ from scipy import stats
 import posse
 from posse import networks
 from posse.families import Bernoulli
-from posse.lab.compiled import plan
+from posse.lab.compiled import registry as plan
 
 ERROR_RATE = 1e-5
 LEVELS = (0.9, 0.5, 0.37, 0.35, 0.1, 1e-2, 1e-4, 1e-9)  # upper tails

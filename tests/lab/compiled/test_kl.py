@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from posse.algorithms.kl_index import ABOVE, kind_of, kl_ucb
+from posse.algorithms.rivals.kl_index import ABOVE, kind_of, kl_ucb
 from posse.families import FAMILIES, Gaussian
-from posse.lab.compiled import kl
+from posse.lab.compiled.numerics import kl_index as kl
 
 EVERY = {
     "gaussian": Gaussian(sigma=2.5),

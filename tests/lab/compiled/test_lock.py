@@ -3,12 +3,12 @@
 import subprocess
 import sys
 
-from posse.lab.compiled.lock import locked
+from posse.lab.compiled.cache import locked
 
 HOLDER = """
 import sys
 from pathlib import Path
-from posse.lab.compiled.lock import locked
+from posse.lab.compiled.cache import locked
 with locked(Path(sys.argv[1]), 0) as held:
     print(held, flush=True)
     sys.stdin.readline()

@@ -11,11 +11,11 @@ from scipy import stats
 
 import posse
 from posse import networks
-from posse.lab.blocks import Simulation
-from posse.lab.compiled import merge
-from posse.lab.compiled.links import links_of
-from posse.lab.compiled.plan import plan_for
-from posse.lab.compiled.random import U64, key_of
+from posse.lab.compiled.kernels import merge
+from posse.lab.compiled.network_arrays import links_of
+from posse.lab.compiled.philox import U64, key_of
+from posse.lab.compiled.registry import plan_for
+from posse.lab.simulation import Simulation
 from posse.networks import EXAMPLES, WEIGHT_RULES
 
 ERROR_RATE = 1e-5

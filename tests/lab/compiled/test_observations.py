@@ -11,8 +11,8 @@ import pytest
 import posse
 from posse import networks
 from posse.algorithms import Problem
-from posse.lab.blocks import Simulation
 from posse.lab.compiled.engine import Engine, Rows, Work
+from posse.lab.simulation import Simulation
 from posse.networks.operators import links_in_use
 
 RUNS, SEED, HORIZON = 3, 5, 30

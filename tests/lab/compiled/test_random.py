@@ -10,8 +10,8 @@ import pytest
 from numba import njit
 from scipy import stats
 
-from posse.lab.compiled import random
-from posse.lab.compiled.random import U64
+from posse.lab.compiled import philox as random
+from posse.lab.compiled.philox import U64
 
 ERROR_RATE = 1e-4
 KEY = (U64(0x12345678), U64(0x9ABCDEF0))

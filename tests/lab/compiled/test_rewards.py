@@ -10,8 +10,8 @@ from scipy import special, stats
 from posse.families import Bernoulli, Bounded, Exponential, Gaussian, Poisson, ability
 from posse.lab.compiled import engine  # noqa: F401
 from posse.lab.compiled.jit import KERNELS
-from posse.lab.compiled.plan import REWARDS
-from posse.lab.compiled.random import U64, key_of
+from posse.lab.compiled.philox import U64, key_of
+from posse.lab.compiled.registry import REWARDS
 
 ERROR_RATE = 1e-5
 # A family's own odd settings and means, besides what it is by default.

@@ -5,8 +5,10 @@ import pytest
 from scipy import special as sp
 from scipy import stats
 
-from posse.lab.compiled import beliefs, rewards, special
-from posse.lab.compiled.beliefs.quantiles import upper_quantile
+from posse.lab.compiled import posteriors as beliefs
+from posse.lab.compiled.kernels import rewards
+from posse.lab.compiled.numerics import special
+from posse.lab.compiled.numerics.quantiles import upper_quantile
 
 SHAPES = (1e-3, 0.03, 0.4, 1.0, 2.5, 9.9, 10.1, 60.0, 1e3, 1e5, 1e7)
 GAMMA_SHAPES = SHAPES[:-1]  # from 1e6 on SciPy's own gammainc is off by up to 2% in the far tails

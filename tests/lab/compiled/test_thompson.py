@@ -12,7 +12,7 @@ import pytest
 from scipy import stats
 
 from posse import summary
-from posse.lab.compiled import thompson
+from posse.lab.compiled.kernels import thompson
 
 ERROR_RATE = 1e-5
 POSTERIORS = 60

@@ -6,12 +6,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posse.lab.pages import charts
-from posse.lab.pages.charts import Dot, Line, Point
-from posse.lab.pages.heat import Field, heat_map
-from posse.lab.pages.labels import _box, _meet, placed, shortened
-from posse.lab.pages.markup import Html, isolated
-from posse.lab.pages.scales import Scale, centred, scale_of
+from posse.lab.report import charts
+from posse.lab.report.charts import (
+    Dot,
+    Field,
+    Line,
+    Point,
+    Scale,
+    _box,
+    _meet,
+    centred,
+    heat_map,
+    placed,
+    scale_of,
+    shortened,
+)
+from posse.lab.report.html import Html, isolated
 
 POSITIVE = st.floats(1e-3, 1e6)
 

@@ -5,11 +5,10 @@ import re
 
 import pytest
 
-from posse.lab.pages import formats
-from posse.lab.pages.curves import Chart, Curve, place
-from posse.lab.pages.document import Section, document, facts, figure, files, folded, image
-from posse.lab.pages.markup import Html, element, markup
-from posse.lab.pages.tables import Cell, badge, table
+from posse.lab.report import text as formats
+from posse.lab.report.curves import Chart, Curve, place
+from posse.lab.report.document import Section, document, facts, figure, files, folded, image
+from posse.lab.report.html import Cell, Html, badge, element, markup, table
 
 NASTY = "</script><!-- <b>&\"'"
 SAFE = "&lt;/script&gt;&lt;!-- &lt;b&gt;&amp;&quot;&#x27;"

@@ -9,9 +9,7 @@ from pathlib import Path
 import pytest
 
 from posse.lab import plots
-from posse.lab.pages import curves
-from posse.lab.pages.curves import Chart, Curve, Drawn, LeastSlope
-from posse.lab.paper.data import (
+from posse.lab.paper.report_data import (
     ClaimReport,
     Difference,
     Final,
@@ -20,7 +18,9 @@ from posse.lab.paper.data import (
     PublishedValue,
     Report,
 )
-from posse.lab.paper.page import render
+from posse.lab.report import curves
+from posse.lab.report.curves import Chart, Curve, Drawn, LeastSlope
+from posse.lab.report.pages.paper import render
 
 from ...browsing import all_of, scheme, screen, texts  # noqa: TID252 (no package to name)
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import posse
+from posse.lab.jobs import workers
 from posse.lab.sweeps import sweep as module
-from posse.lab.work import workers
 
 BANDIT, NETWORK = posse.Bandit.gaussian([0.5, 0.2, 0.1]), posse.networks.cycle(5)
 ALGORITHMS = {

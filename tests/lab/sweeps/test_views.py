@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import posse
-from posse.lab.sweeps import page
+from posse.lab.report.pages import sweep as page
 
 mpl.use("Agg")
 

@@ -8,9 +8,9 @@ import time
 
 import pytest
 
-from posse.lab.work import executors, workers
-from posse.lab.work.completing import complete
-from posse.lab.work.part_store import PartStore
+from posse.lab.jobs import executors, workers
+from posse.lab.jobs.results_cache import PartStore
+from posse.lab.jobs.scheduler import complete
 from tests.lab.work import working
 
 

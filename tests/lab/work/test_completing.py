@@ -10,11 +10,11 @@ from concurrent.futures.process import BrokenProcessPool
 import pytest
 
 import posse
-from posse.lab.work import packing, workers
-from posse.lab.work.completing import complete
-from posse.lab.work.cutting import Cut
-from posse.lab.work.executors import WorkersLost
-from posse.lab.work.part_store import PartStore
+from posse.lab.jobs import workers
+from posse.lab.jobs import workers as packing
+from posse.lab.jobs.executors import WorkersLost
+from posse.lab.jobs.results_cache import PartStore
+from posse.lab.jobs.scheduler import Cut, complete
 from tests.lab.work import working
 
 
@@ -55,7 +55,7 @@ def inline(monkeypatch):
             executor.step()
             return concurrent.futures.wait(futures, return_when=return_when)
 
-        monkeypatch.setattr("posse.lab.work.flight.wait", wait)
+        monkeypatch.setattr("posse.lab.jobs.scheduler.wait", wait)
         return executor
 
     return made

@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from posse.lab.work import executors
-from posse.lab.work.completing import complete
-from posse.lab.work.part_store import PartStore
+from posse.lab.jobs import executors
+from posse.lab.jobs.results_cache import PartStore
+from posse.lab.jobs.scheduler import complete
 from tests.lab.work import working
 
 
@@ -34,10 +34,10 @@ import sys
 from pathlib import Path
 
 import posse
-from posse.lab.work import executors
-from posse.lab.work.part_store import PartStore
-from posse.lab.simulation import jobs_of
-from posse.lab.work.completing import complete
+from posse.lab.jobs import executors
+from posse.lab.jobs.results_cache import PartStore
+from posse.lab.simulator import jobs_of
+from posse.lab.jobs.scheduler import complete
 
 if __name__ == "__main__":
     sys.path.insert(0, sys.argv[1])

@@ -12,14 +12,15 @@ import numpy as np
 import pytest
 
 import posse
-from posse.lab import files, storage
-from posse.lab.blocks import Simulation
-from posse.lab.playing import simulate_some
-from posse.lab.work import digests, jobs, workers
-from posse.lab.work.completing import complete
-from posse.lab.work.digests import digest
-from posse.lab.work.jobs import Job
-from posse.lab.work.part_store import PartStore
+from posse.lab import atomic_files as files
+from posse.lab import simulation as jobs
+from posse.lab import storage
+from posse.lab.jobs import results_cache as digests
+from posse.lab.jobs import workers
+from posse.lab.jobs.results_cache import PartStore, digest
+from posse.lab.jobs.scheduler import complete
+from posse.lab.simulation import Job, Simulation
+from posse.lab.simulator import simulate_some
 
 BANDIT, NETWORK = posse.Bandit.gaussian([0.5, 0.1]), posse.networks.cycle(4)
 DEC_TS = posse.Decentralized(posse.ThompsonSampling())
@@ -282,9 +283,9 @@ import sys
 from pathlib import Path
 import posse
 from posse.lab import simulation
-from posse.lab.work import jobs
-from posse.lab.work.completing import complete
-from posse.lab.work.part_store import PartStore
+from posse.lab.jobs import jobs
+from posse.lab.jobs.scheduler import complete
+from posse.lab.jobs.results_cache import PartStore
 jobs._MOST_RUNS = 2
 made = simulation.jobs_of(
     posse.Bandit.gaussian([0.5, 0.1]), posse.networks.cycle(4),

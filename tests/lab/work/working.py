@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 import posse
-from posse.lab.simulation import jobs_of
+from posse.lab.simulator import jobs_of
 
 PATIENT = '''
 import os

@@ -9,18 +9,18 @@ from datetime import timedelta
 import pytest
 
 from posse import families
-from posse.live import certificates
-from posse.live.agent import Agent
-from posse.live.certificates import Files
+from posse.live.agent.agent import Agent
 from posse.live.exchange import Entry, OriginsMessage
 from posse.live.exchange.layouts import signed_bytes
 from posse.live.exchange.messages import FlowsMessage
 from posse.live.exchange.quanta import PER_UNIT
+from posse.live.messaging.transport.zenoh import ZenohTransport
+from posse.live.messaging.wire import Codec
 from posse.live.node import Node
-from posse.live.signatures import signer, verifier
+from posse.live.security import certificates
+from posse.live.security.certificates import Files
+from posse.live.security.signatures import signer, verifier
 from posse.live.store import Store
-from posse.live.transport.zenoh import ZenohTransport
-from posse.live.wire import Codec
 
 from ..loopback import certified, free_addresses, issue_for, wait_until  # noqa: TID252 (no package to name)
 

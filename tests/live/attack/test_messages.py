@@ -6,17 +6,17 @@ import msgspec
 import pytest
 
 from posse import families
-from posse.live.agent import Agent
-from posse.live.certificates import Files
+from posse.live.agent.agent import Agent
 from posse.live.exchange.ledger import from_plain
 from posse.live.exchange.messages import FlowsMessage, OriginsMessage
-from posse.live.inbox import Limits
+from posse.live.membership.heartbeats import Presence
+from posse.live.messaging.inbox import Limits
+from posse.live.messaging.transport.memory import MemoryNetwork
+from posse.live.messaging.wire import Codec
 from posse.live.node import Node
-from posse.live.presence.presence import Presence
-from posse.live.signatures import signer, verifier
+from posse.live.security.certificates import Files
+from posse.live.security.signatures import signer, verifier
 from posse.live.store import Store
-from posse.live.transport.memory import MemoryNetwork
-from posse.live.wire import Codec
 
 from ..loopback import certified  # noqa: TID252 (no package to name)
 

@@ -6,13 +6,13 @@ from dataclasses import replace
 import pytest
 
 from posse import families
-from posse.live.agent import Agent
+from posse.live.agent.agent import Agent
 from posse.live.exchange import Entry, Flows, Origins, OriginsMessage
 from posse.live.exchange.messages import FlowsMessage
 from posse.live.exchange.origins import LARGEST_ORIGIN
 from posse.live.exchange.quanta import PER_UNIT
-from posse.live.transport import MAX_BYTES
-from posse.live.wire import Codec
+from posse.live.messaging.transport import MAX_BYTES
+from posse.live.messaging.wire import Codec
 
 CODEC = Codec(OriginsMessage, FlowsMessage)
 ONE = (0, PER_UNIT)

@@ -15,7 +15,7 @@ from contextlib import closing
 import httpx
 import pytest
 
-from posse.live import certificates
+from posse.live.security import certificates
 
 from ..loopback import free_addresses  # noqa: TID252 (no package to name)
 

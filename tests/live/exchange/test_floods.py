@@ -8,7 +8,7 @@ import pytest
 
 from posse.live.exchange import Flows, FlowsMessage, OriginsMessage
 from posse.live.exchange.quanta import PER_UNIT
-from posse.live.wire import VERSION, Codec, WireError
+from posse.live.messaging.wire import VERSION, Codec, WireError
 
 from .origins import ONE, agent, entry, message, signatures
 from .world import BOUNDS, FINGERPRINT, World, settled_pair

@@ -12,7 +12,7 @@ from posse.live.exchange.bounds import Bounds
 from posse.live.exchange.layouts import signed_bytes
 from posse.live.exchange.ledger import dominates, larger
 from posse.live.exchange.quanta import PER_UNIT
-from posse.live.wire import Codec
+from posse.live.messaging.wire import Codec
 
 from .late import BOUNDS, START, agent
 from .origins import signatures

@@ -8,7 +8,7 @@ import pytest
 
 from posse import web
 from posse.live.http import serve
-from posse.live.http.page.assets import ASSETS, PAGE, POLICY
+from posse.live.http.page import ASSETS, PAGE, POLICY
 
 FOLDER = Path(web.__file__).parent
 TOKEN = "application's"

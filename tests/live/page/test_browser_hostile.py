@@ -2,7 +2,7 @@
 
 import pytest
 
-from posse.live.presence.records import Status, StatusMessage
+from posse.live.membership.records import Status, StatusMessage
 
 from ...browsing import screen  # noqa: TID252 (no package to name)
 from .watching import START, world

@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import httpx
 import pytest
 
-from posse.live.http.page import streams
+from posse.live.http import page as streams
 
 from ...browsing import until  # noqa: TID252 (no package to name)
 from .watching import world

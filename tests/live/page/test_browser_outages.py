@@ -4,8 +4,8 @@ import time
 
 import pytest
 
+from posse.live.demo import agent_settings, in_processes
 from posse.live.http import serve
-from posse.live.swarm import agent_settings, in_processes
 
 from .watching import one, world
 

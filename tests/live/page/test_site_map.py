@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from posse import families
-from posse.live.agent import Agent
-from posse.live.site_map import MOST, SiteMap
+from posse.live.agent.agent import Agent
+from posse.live.agent.site_pooling import MOST, SiteMap
 
 ARMS = ["red", "green"]
 

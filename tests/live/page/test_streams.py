@@ -9,9 +9,10 @@ from contextlib import ExitStack
 import httpx
 import pytest
 
+from posse.live.http import page as sections
+from posse.live.http import page as streams
 from posse.live.http import serve
-from posse.live.http.page import sections, streams
-from posse.live.http.page.sections import Sections
+from posse.live.http.page import Sections
 
 
 def changes(lines):

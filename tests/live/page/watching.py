@@ -5,8 +5,9 @@ from contextlib import ExitStack, contextmanager
 import httpx
 import pytest
 
+from posse.live.http import page as sections
+from posse.live.http import page as streams
 from posse.live.http import serve
-from posse.live.http.page import sections, streams
 
 from ...browsing import console, requests, screen, until  # noqa: TID252 (no package to name)
 from ..several import Several, table  # noqa: TID252 (no package to name)

@@ -6,9 +6,10 @@ from dataclasses import replace
 import pytest
 
 from posse.live.exchange.ledger import LARGEST
-from posse.live.presence import presence as door
-from posse.live.presence.presence import Presence
-from posse.live.presence.records import (
+from posse.live.membership import heartbeats as door
+from posse.live.membership.heartbeats import Presence
+from posse.live.membership.network_view import View
+from posse.live.membership.records import (
     LARGEST_STATUS,
     MOST_STATUSES,
     Status,
@@ -16,8 +17,7 @@ from posse.live.presence.records import (
     is_status,
     largest_reasons,
 )
-from posse.live.presence.view import View
-from posse.live.wire import WireError
+from posse.live.messaging.wire import WireError
 
 from ..attack.test_messages import noise  # noqa: TID252 (no package to name)
 from .world import CODEC, signed_by, verify

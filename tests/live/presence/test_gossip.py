@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from posse.live.presence import presence
-from posse.live.presence.links import PING, REPEAT, Link
-from posse.live.presence.presence import EVERY, SOONEST
+from posse.live.membership import heartbeats as presence
+from posse.live.membership.heartbeats import EVERY, PING, REPEAT, SOONEST, Link
 
 from .world import World
 

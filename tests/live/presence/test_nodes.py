@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from posse.live.certificates import Files, issue
 from posse.live.http.metrics import metrics
-from posse.live.presence.records import Status, StatusMessage
-from posse.live.signatures import signer
-from posse.live.wire import Codec
+from posse.live.membership.records import Status, StatusMessage
+from posse.live.messaging.wire import Codec
+from posse.live.security.certificates import Files, issue
+from posse.live.security.signatures import signer
 
 from ..loopback import certified  # noqa: TID252 (no package to name)
 from ..several import Certified, Several, table  # noqa: TID252

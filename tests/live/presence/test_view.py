@@ -2,9 +2,9 @@
 
 import pytest
 
-from posse.live.presence.presence import Held
-from posse.live.presence.records import Status
-from posse.live.presence.view import View
+from posse.live.membership.heartbeats import Held
+from posse.live.membership.network_view import View
+from posse.live.membership.records import Status
 
 from .world import CODEC, World
 

@@ -2,10 +2,10 @@
 
 import hmac
 
-from posse.live.presence.presence import Presence
-from posse.live.presence.records import StatusMessage
-from posse.live.presence.view import View
-from posse.live.wire import Codec
+from posse.live.membership.heartbeats import Presence
+from posse.live.membership.network_view import View
+from posse.live.membership.records import StatusMessage
+from posse.live.messaging.wire import Codec
 
 CODEC = Codec(StatusMessage)
 

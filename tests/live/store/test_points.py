@@ -11,10 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from posse.live.history import SCALES
+from posse.live.experiment.history import SCALES
 from posse.live.store import Store, StoreError
-from posse.live.store.events import LONGEST, MOST, Event
-from posse.live.store.points import Point
+from posse.live.store.timeline import LONGEST, MOST, Event, Point
 
 MINUTE, HOUR, DAY = 60, 3600, 86_400
 START = 20_000 * DAY
@@ -121,8 +120,8 @@ def test_whatever_a_sentence_holds_is_kept(store: Store, text: str) -> None:
 KILLED = """
 import os, signal, sys
 from posse.live.store import Store
-from posse.live.store.events import Event
-from posse.live.store.points import Point
+from posse.live.store.timeline import Event
+from posse.live.store.timeline import Point
 store = Store.open(sys.argv[1], fingerprint=sys.argv[2])
 for minute in range(3):
     store.points.add(Point(60 * minute, 0, b"kept"), [(60, 9)])

@@ -7,13 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from posse.live.swarm.page.audience import TwinAudience
-from posse.live.swarm.page.clockwork import Clockwork
-from posse.live.swarm.page.in_memory import MemoryCrew
-from posse.live.swarm.page.ring import Ring
-from posse.live.swarm.page.show import Show
-from posse.live.swarm.page.stage import Stage
-from posse.live.swarm.page.story import default_story
+from posse.live.demo.page.demonstration import Clockwork, Show
+from posse.live.demo.page.in_memory import MemoryCrew
+from posse.live.demo.page.stage import Stage, default_story
+from posse.live.demo.page.views import Ring
+from posse.live.demo.visitors import TwinAudience
 
 MEMORY = "/dev/shm"  # where there is one: thousands of commits wait for no disk there
 

@@ -8,8 +8,8 @@ import time
 import httpx
 import pytest
 
-from posse.live.swarm.page import streams
-from posse.live.swarm.page.app import ASSETS, serve
+from posse.live.demo.page import app as streams
+from posse.live.demo.page.app import ASSETS, serve
 
 STREAM = {"accept": "text/event-stream"}
 SOON = 20.0  # seconds, on a machine that does much else

@@ -3,9 +3,9 @@
 import random
 from collections import Counter
 
-from posse.live.agent import Decision
-from posse.live.swarm.page.audience import TwinAudience
-from posse.live.swarm.site import Site
+from posse.live.agent.agent import Decision
+from posse.live.demo.site import Site
+from posse.live.demo.visitors import TwinAudience
 
 
 class Plain(Site):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from posse.live.swarm.page.story import ARMS, CITIES
+from posse.live.demo.page.stage import ARMS, CITIES
 
 
 def arms_of(node):

@@ -26,7 +26,7 @@ def test_a_button_that_fails_does_not_end_the_loop(show, monkeypatch):
 
 
 def test_before_the_start_nothing_can_be_pressed(scratch):
-    from posse.live.swarm.page import Show, default_story
+    from posse.live.demo.page import Show, default_story
 
     early = Show(scratch, default_story(2, 2), in_memory=True)
     with pytest.raises(ValueError, match="only just starting"):

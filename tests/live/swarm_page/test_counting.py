@@ -5,7 +5,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posse.live.swarm.page.counting import Books, Counting
+from posse.live.demo.page.views import Books, Counting
 
 NAMES = ["a", "b", "c"]
 counts = st.fixed_dictionaries({name: st.integers(0, 20) for name in NAMES})

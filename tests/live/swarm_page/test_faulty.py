@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from posse.live.swarm.faulty import MOST_NOTED, Faults, Interference
-from posse.live.transport.memory import MemoryNetwork
+from posse.live.demo.fault_injection import MOST_NOTED, Faults, Interference
+from posse.live.messaging.transport.memory import MemoryNetwork
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import httpx
 import pytest
 
-from posse.live.swarm.page.app import serve
+from posse.live.demo.page.app import serve
 
 from ...browsing import (  # noqa: TID252 (no package to name)
     all_of,

@@ -10,9 +10,9 @@ import time
 import httpx
 import pytest
 
-from posse.live.swarm.faulty import Faults
-from posse.live.swarm.page import Show, default_story
-from posse.live.swarm.page.in_processes import ProcessCrew
+from posse.live.demo.fault_injection import Faults
+from posse.live.demo.page import Show, default_story
+from posse.live.demo.page.in_processes import ProcessCrew
 
 pytestmark = pytest.mark.long
 SOON = 60.0  # seconds, on a machine that does much else

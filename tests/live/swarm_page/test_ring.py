@@ -2,7 +2,7 @@
 
 import json
 
-from posse.live.swarm.page.ring import Ring
+from posse.live.demo.page.views import Ring
 
 
 def put_together(changes, views=()):

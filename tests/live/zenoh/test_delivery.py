@@ -10,9 +10,9 @@ from types import SimpleNamespace
 import pytest
 import zenoh
 
-from posse.live import certificates
-from posse.live.certificates import Files
-from posse.live.transport import Transport
+from posse.live.messaging.transport import Transport
+from posse.live.security import certificates
+from posse.live.security.certificates import Files
 
 from ..loopback import SOON, wait_until  # noqa: TID252 (no package to name)
 from .world import World, proof
@@ -88,8 +88,8 @@ def test_gone_and_back(world):
 CHILD = """
 import sys, time
 from pathlib import Path
-from posse.live.certificates import Files
-from posse.live.transport.zenoh import ZenohTransport
+from posse.live.security.certificates import Files
+from posse.live.messaging.transport.zenoh import ZenohTransport
 
 folder, ours, theirs = sys.argv[1:]
 b = ZenohTransport("b", {"a": theirs}, listen=ours, files=Files.of(Path(folder), "b"))

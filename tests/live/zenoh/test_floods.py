@@ -11,9 +11,9 @@ from functools import partial
 
 import zenoh
 
-from posse.live.transport import settings
-from posse.live.transport.settings import TLS_WAIT
-from posse.live.transport.zenoh import CERTIFICATES
+from posse.live.messaging.transport import zenoh_settings as settings
+from posse.live.messaging.transport.zenoh import CERTIFICATES
+from posse.live.messaging.transport.zenoh_settings import TLS_WAIT
 
 from ..loopback import SOON, issue_for, wait_until  # noqa: TID252 (no package to name)
 from .world import World, proof
@@ -74,8 +74,8 @@ def test_few_certificates_of_a_neighbour_are_kept(world):
 FLOOD = """
 import sys, json, time, zenoh
 from pathlib import Path
-from posse.live.certificates import Files, encoded, read_certificate
-from posse.live.transport.settings import settings
+from posse.live.security.certificates import Files, encoded, read_certificate
+from posse.live.messaging.transport.zenoh_settings import settings
 
 folder, there = Path(sys.argv[1]), sys.argv[2]
 files = Files.of(folder, "b")

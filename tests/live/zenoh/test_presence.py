@@ -5,9 +5,9 @@ import sys
 import time
 
 from posse import families
-from posse.live.agent import Agent
+from posse.live.agent.agent import Agent
+from posse.live.membership.heartbeats import SOONEST
 from posse.live.node import Node
-from posse.live.presence.presence import SOONEST
 from posse.live.store import Store
 
 from ..loopback import wait_until  # noqa: TID252 (no package to name)

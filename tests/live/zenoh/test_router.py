@@ -7,9 +7,9 @@ import time
 import pytest
 import zenoh
 
-from posse.live.certificates import Files
-from posse.live.transport.settings import settings
-from posse.live.transport.zenoh import Router, ZenohTransport
+from posse.live.messaging.transport.zenoh import Router, ZenohTransport
+from posse.live.messaging.transport.zenoh_settings import settings
+from posse.live.security.certificates import Files
 
 from ..loopback import free_addresses, wait_until  # noqa: TID252 (no package to name)
 from .world import shout

@@ -10,9 +10,9 @@ from datetime import timedelta
 
 import pytest
 
-from posse.live import certificates
-from posse.live.certificates import Files
-from posse.live.transport.zenoh import ZenohTransport
+from posse.live.messaging.transport.zenoh import ZenohTransport
+from posse.live.security import certificates
+from posse.live.security.certificates import Files
 
 from ..loopback import SOON, certified, free_addresses, issue_for  # noqa: TID252 (no package)
 
@@ -129,8 +129,8 @@ def test_closing_while_dialling_is_prompt(world):
 HANGING = """
 import sys, time
 from pathlib import Path
-from posse.live.certificates import Files
-from posse.live.transport.zenoh import ZenohTransport
+from posse.live.security.certificates import Files
+from posse.live.messaging.transport.zenoh import ZenohTransport
 
 folder, there = sys.argv[1:]
 a = ZenohTransport("a", {"b": there}, files=Files.of(Path(folder), "a"))

@@ -6,8 +6,8 @@ from datetime import timedelta
 import pytest
 import zenoh
 
-from posse.live import certificates
-from posse.live.certificates import Files
+from posse.live.security import certificates
+from posse.live.security.certificates import Files
 
 from ..loopback import issue_for, wait_until  # noqa: TID252 (no package to name)
 from .world import World, proof, shout, tls

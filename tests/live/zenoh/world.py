@@ -7,10 +7,10 @@ from itertools import chain
 
 import zenoh
 
-from posse.live import certificates
-from posse.live.certificates import Files
-from posse.live.transport.settings import settings
-from posse.live.transport.zenoh import ZenohTransport
+from posse.live.messaging.transport.zenoh import ZenohTransport
+from posse.live.messaging.transport.zenoh_settings import settings
+from posse.live.security import certificates
+from posse.live.security.certificates import Files
 
 from ..loopback import free_addresses, wait_until  # noqa: TID252 (no package to name)
 

@@ -14,12 +14,13 @@ from importlib import resources
 
 import numpy as np
 
-from posse import checks, theory
+from posse import theory
+from posse import validation as checks
 from posse.bandits import AnyBandit
 from posse.families.family import plain
-from posse.lab.decode import from_data
 from posse.networks import Network
 from posse.randomness import FloatArray
+from posse.serialization.decode import from_data
 
 
 @dataclass(frozen=True)

@@ -10,38 +10,22 @@ from itertools import pairwise
 
 import numpy as np
 
-from posse.algorithms.forced import without_forced_pulls
-from posse.lab.blocks import (
-    Advance,
-    Block,
-    Simulation,
-    in_callers_order,
-    in_parts,
-    play_blocks,
+from posse.algorithms.rivals.initial_pulls import without_forced_pulls
+from posse.lab.compiled import driver
+from posse.lab.compiled.jit import KERNELS, Kernel
+from posse.lab.compiled.kernels import (
+    thompson,
 )
+from posse.lab.compiled.network_arrays import links_of
+from posse.lab.compiled.philox import ROOM, U64, key_of
+from posse.lab.compiled.posteriors import BELIEFS
+from posse.lab.compiled.recorder import Keeper
+from posse.lab.compiled.registry import Plan, levels_for, plan_for, table_for
+from posse.lab.compiled.registry import missing_kernel as missing
+from posse.lab.simulation import Advance, Block, Simulation, in_callers_order, in_parts, play_blocks
+from posse.randomness import FloatArray
 
 # importing the modules of kernels is what lists them in KERNELS
-from posse.lab.compiled import (  # noqa: F401
-    baselines,
-    dist_ucb,
-    driver,
-    eager,
-    gosine,
-    indices,
-    merge,
-    observations,
-    rand_ucb,
-    rewards,
-    thompson,
-    tree,
-)
-from posse.lab.compiled.beliefs import BELIEFS
-from posse.lab.compiled.jit import KERNELS, Kernel
-from posse.lab.compiled.keeping import Keeper
-from posse.lab.compiled.links import links_of
-from posse.lab.compiled.plan import Plan, levels_for, missing, plan_for, table_for
-from posse.lab.compiled.random import ROOM, U64, key_of
-from posse.randomness import FloatArray
 
 # Rows of a block that one call of the driver works on: enough to hide the cost of calls through
 # pointers, few enough for the cache.

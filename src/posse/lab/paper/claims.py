@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
-from posse.lab.paper import rates
-from posse.lab.paper.data import ClaimReport
-from posse.lab.paper.runs import Outcome
+from posse.lab.paper import analysis as rates
+from posse.lab.paper.panels import Outcome
+from posse.lab.paper.report_data import ClaimReport
 from posse.lab.statistics import Estimate, growth, mean_interval, paired_difference
 
 HOLDS, FAILS, UNDECIDED = "holds", "does not hold", "undecided"

@@ -18,7 +18,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
-from posse import checks
+from posse import validation as checks
 from posse.live.exchange.bounds import Bounds
 from posse.live.exchange.ledger import Ledger
 

@@ -41,11 +41,10 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from posse.live.exchange.boots import Peer
 from posse.live.exchange.bounds import Bounds
 from posse.live.exchange.epochs import AHEAD, Epochs
-from posse.live.exchange.flow_checks import FlowChecks
-from posse.live.exchange.flow_records import LEARNED, Census, Record, Records, in_epoch
+from posse.live.exchange.flow_records import LEARNED, Census, Peer, Record, Records, in_epoch
+from posse.live.exchange.flow_validation import FlowChecks
 from posse.live.exchange.layouts import DEFAULT
 from posse.live.exchange.ledger import Ledger, each, minus, negative, plus
 from posse.live.exchange.messages import FlowsMessage

@@ -8,11 +8,11 @@ from itertools import accumulate, chain
 from typing import Any
 
 from posse import __version__
-from posse.live import lateness
-from posse.live.experiment import Experiment
-from posse.live.http.traffic import BUCKETS, Traffic, traffic_of
+from posse.live.experiment import reward_window as lateness
+from posse.live.experiment.experiment import Experiment
+from posse.live.http.health import BUCKETS, Traffic, traffic_of
+from posse.live.membership.network_view import ALIVE
 from posse.live.node import Node
-from posse.live.presence.view import ALIVE
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 SERIES, ARM_SERIES = 100, 10_000  # of one metric at most; of one that has an arm

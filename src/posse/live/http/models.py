@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from posse.live.past import Kind
+from posse.live.experiment.history import Kind
 
 ITEMS = 1000  # of one batch
 ID = "7f3c9a51d2e84b06"

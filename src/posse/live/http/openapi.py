@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from posse import __version__
-from posse.live.history import SCALES
+from posse.live.experiment.history import SCALES
 from posse.live.http import models
 from posse.live.http.routes import Route
 

@@ -16,8 +16,8 @@ from typing import Any, NoReturn, cast
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from posse.live.counts import Counts
-from posse.live.http.guard import BYTES
+from posse.live.counters import Counts
+from posse.live.http.access_control import BYTES
 
 LARGEST_HEAD = 65_536  # bytes of a request that are no body: head, trailers, chunk extensions
 CHUNK = 16  # bytes in which an ordinary chunk is wrapped, at most

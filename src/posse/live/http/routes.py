@@ -6,7 +6,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from posse.live.http import models, orders, questions, views
+from posse.live.http import handlers as orders
+from posse.live.http import handlers as questions
+from posse.live.http import handlers as views
+from posse.live.http import models
 
 EXPERIMENT = "/v1/experiments/"  # before the name of one, and then what follows /v1/
 

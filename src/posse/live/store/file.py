@@ -11,12 +11,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from posse.live.store import schema
-from posse.live.store.ages import Ages
-from posse.live.store.claim import Claim
-from posse.live.store.disk import Disk
-from posse.live.store.keeper import Keeper, Keepers
-from posse.live.store.place import Place
-from posse.live.store.writer import FLUSH, StoreError, Writer
+from posse.live.store.clock import Ages
+from posse.live.store.file_lock import Claim, Place
+from posse.live.store.group_commit import FLUSH, Disk, StoreError, Writer
+from posse.live.store.transactions import Keeper, Keepers
 
 T = TypeVar("T")
 

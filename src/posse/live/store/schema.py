@@ -7,7 +7,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from posse.live.store.claim import Claim
+from posse.live.store.file_lock import Claim
 
 APPLICATION = 0x706F7373  # "poss", in the header of the file
 

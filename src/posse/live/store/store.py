@@ -12,15 +12,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
-from posse.live.store.ages import Ages
-from posse.live.store.claim import DEFAULT, Claim
+from posse.live.store.clock import Ages
 from posse.live.store.decisions import COLUMNS, Decisions, check, given, of_columns
-from posse.live.store.disk import Disk
-from posse.live.store.events import Events
 from posse.live.store.file import StoreFile
-from posse.live.store.keeper import Participant, dump
-from posse.live.store.points import Points
+from posse.live.store.file_lock import DEFAULT, Claim
+from posse.live.store.group_commit import Disk
 from posse.live.store.records import DecisionRecord, Outcome, number, text
+from posse.live.store.timeline import Events, Points
+from posse.live.store.transactions import Participant, dump
 
 NEWEST = "SELECT coalesce(max(number), 0) FROM decision"
 CHUNK = 1000  # decisions that one commit expires or forgets, so that rewards need not wait long

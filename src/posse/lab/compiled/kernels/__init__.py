@@ -1,0 +1,1 @@
+"""Kernels of the compiled engine: choose, draw rewards, update and merge."""
