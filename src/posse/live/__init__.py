@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from posse.live.store import Unknown as Unknown
 
 _ORIGIN = {
-    "Agent": "agent",
+    "Agent": "agent.agent",
     "AsyncClient": "client",
-    "Choice": "choosing",
+    "Choice": "agent.action_selection",
     "Client": "client",
     "Conflict": "store",
-    "Decision": "agent",
+    "Decision": "agent.agent",
     "Node": "node",
-    "Shares": "shares",
+    "Shares": "agent.action_selection",
     "Store": "store",
     "StoreError": "store",
     "Unknown": "store",

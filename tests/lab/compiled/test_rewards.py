@@ -8,7 +8,7 @@ import pytest
 from scipy import special, stats
 
 from posse.families import Bernoulli, Bounded, Exponential, Gaussian, Poisson, ability
-from posse.lab.compiled import engine  # noqa: F401
+from posse.lab.compiled import kernels  # noqa: F401 (the import lists all kernels)
 from posse.lab.compiled.jit import KERNELS
 from posse.lab.compiled.philox import U64, key_of
 from posse.lab.compiled.registry import REWARDS

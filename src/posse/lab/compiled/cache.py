@@ -71,7 +71,7 @@ def _lock(file: IO[bytes]) -> None:
 _PREFIX = "kernels-"
 # What is never compiled, nor imported by what is.
 _WITHOUT_KERNELS = {
-    *("__main__.py", "cache.py", "engine.py", "keeping.py", "links.py", "lock.py", "plan.py")
+    *("__main__.py", "cache.py", "engine.py", "network_arrays.py", "recorder.py", "registry.py")
 }
 _PATIENCE = 300  # seconds that another process may take to compile a kernel: ten times the longest
 _thread_lock = threading.Lock()

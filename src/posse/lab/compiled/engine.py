@@ -13,9 +13,7 @@ import numpy as np
 from posse.algorithms.rivals.initial_pulls import without_forced_pulls
 from posse.lab.compiled import driver
 from posse.lab.compiled.jit import KERNELS, Kernel
-from posse.lab.compiled.kernels import (
-    thompson,
-)
+from posse.lab.compiled.kernels import thompson
 from posse.lab.compiled.network_arrays import links_of
 from posse.lab.compiled.philox import ROOM, U64, key_of
 from posse.lab.compiled.posteriors import BELIEFS
@@ -24,8 +22,6 @@ from posse.lab.compiled.registry import Plan, levels_for, plan_for, table_for
 from posse.lab.compiled.registry import missing_kernel as missing
 from posse.lab.simulation import Advance, Block, Simulation, in_callers_order, in_parts, play_blocks
 from posse.randomness import FloatArray
-
-# importing the modules of kernels is what lists them in KERNELS
 
 # Rows of a block that one call of the driver works on: enough to hide the cost of calls through
 # pointers, few enough for the cache.

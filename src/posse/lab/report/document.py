@@ -13,7 +13,7 @@ from posse.lab.report import curves
 from posse.lab.report.curves import Chart
 from posse.lab.report.html import Html, element, markup
 
-_ASSETS = Path(__file__).parent
+_ASSETS = Path(__file__).parent / "assets"
 _WITHOUT_SCRIPT = "The charts need JavaScript; the tables do not."
 
 

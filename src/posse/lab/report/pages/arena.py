@@ -132,7 +132,7 @@ def _name(standing: Standing) -> str:
 
 # The arena's report as one HTML page that needs nothing but a browser.
 
-_ASSETS = Path(__file__).parent
+_ASSETS = Path(__file__).parent.parent / "assets"
 NAME = "index.html"
 
 
@@ -165,7 +165,7 @@ def render(report: ArenaReport, beside: list[str] | None = None) -> str:
         report.title,
         [each for each in found if each is not None],
         summary=facts(overall.facts_of(report)),
-        style=asset(_ASSETS / "page.css"),
+        style=asset(_ASSETS / "arena.css"),
         script=printing(),
     )
 

@@ -31,7 +31,7 @@ from posse.lab.report.text import (
     with_error,
 )
 
-_ASSETS = Path(__file__).parent
+_ASSETS = Path(__file__).parent.parent / "assets"
 _BADGES = {
     claims.HOLDS: "good",
     claims.FAILS: "bad",
@@ -54,7 +54,7 @@ def render(report: Report, beside: Sequence[str] = ()) -> str:
         report.title,
         [_claims(report.claims, panels, beside), *map(_panel, panels)],
         summary=_summary(report.summary, panels),
-        style=asset(_ASSETS / "page.css"),
+        style=asset(_ASSETS / "paper.css"),
         charts=[panel.chart for panel in panels],
     )
 
