@@ -34,8 +34,8 @@ def evidence_of(exchange, family):
 def play(exchange, family, seed):
     """Thompson sampling: yields what agents hold (N, runs, K, D) at TIMES.
 
-    As `posse.live.experiment.reward_window` counts: a decision when it is made, a success when it comes, both once
-    more when the window has closed.
+    As `posse.live.experiment.reward_window` counts: a decision when it is made, a success when it
+    comes, both once more when the window has closed.
     """
     generator = np.random.default_rng([seed, EXCHANGES.index(exchange)])
     signs = evidence_of(exchange, family).signs

@@ -15,8 +15,7 @@ from hypothesis import settings
 
 from posse.families import FAMILIES, ability
 from posse.policies import POLICIES
-
-from .browsing import opened
+from tests.browsing import opened
 
 # A deadline would time the machine, which may be busy. By default every run tries the same
 # examples, so that no command of the README depends on luck. HYPOTHESIS_PROFILE=random tries new

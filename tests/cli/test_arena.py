@@ -7,8 +7,7 @@ import pytest
 
 from posse import Result
 from posse.lab.jobs import workers
-
-from .calling import posse, said
+from tests.cli.calling import posse, said
 
 TINY = ("--instances", "16,23", "--algorithms", "isolated TS", "--runs", 3, "--horizon", 30)
 MINE = '''

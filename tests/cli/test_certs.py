@@ -6,8 +6,7 @@ import sys
 import pytest
 
 from posse.live.security import certificates
-
-from .calling import said
+from tests.cli.calling import said
 
 
 def run(capsys, *arguments):

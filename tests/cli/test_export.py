@@ -9,8 +9,7 @@ import sys
 import pytest
 
 from posse.live.store import DecisionRecord, Store
-
-from .calling import said
+from tests.cli.calling import said
 
 
 def run(capsys, *arguments):

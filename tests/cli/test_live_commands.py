@@ -11,7 +11,7 @@ import time
 import httpx
 import pytest
 
-from .calling import posse
+from tests.cli.calling import posse
 
 TIMEOUT = 60  # seconds, on a machine that does much else
 AGENT = """

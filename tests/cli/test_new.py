@@ -4,8 +4,7 @@ import pytest
 import scipy.stats
 
 from posse.live.config.agent_settings import read_settings
-
-from .calling import said
+from tests.cli.calling import said
 
 
 def run(capsys, *arguments):

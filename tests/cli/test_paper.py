@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from .calling import posse
+from tests.cli.calling import posse
 
 
 @pytest.fixture(autouse=True)

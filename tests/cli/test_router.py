@@ -10,8 +10,7 @@ import httpx
 import pytest
 
 from posse.live.security import certificates
-
-from .calling import said
+from tests.cli.calling import said
 
 TIMEOUT = 60  # seconds, on a machine that does much else
 AGENT = """

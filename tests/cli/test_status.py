@@ -8,8 +8,7 @@ from rich.cells import cell_len
 
 from posse.cli import status_tables as overview
 from posse.live.store import Unknown
-
-from .calling import posse, said
+from tests.cli.calling import posse, said
 
 URL, OTHER, DOWN, BARE = (f"http://127.0.0.1:870{n}" for n in range(4))
 LONG = "x" * 200

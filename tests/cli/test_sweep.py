@@ -6,8 +6,7 @@ import pandas as pd
 import pytest
 
 from posse.lab.jobs import workers
-
-from .calling import EXPERIMENT, posse, said
+from tests.cli.calling import EXPERIMENT, posse, said
 
 FILE = f"""{EXPERIMENT}
 [sweep]

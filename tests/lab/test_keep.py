@@ -16,9 +16,8 @@ from posse.lab.comparisons import Comparison
 from posse.lab.results import Result
 from posse.lab.simulation import KEEP
 from posse.randomness import generator
-
-from .making import make
-from .stored import assert_same
+from tests.lab.making import make
+from tests.lab.stored import assert_same
 
 BANDIT = posse.Bandit.gaussian(UniformMeans(3))
 NETWORK = networks.path(4)

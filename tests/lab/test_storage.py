@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from posse.lab import storage
 from posse.lab.comparisons import Comparison
 from posse.lab.results import Result
-
-from .stored import assert_same, make, pair
+from tests.lab.stored import assert_same, make, pair
 
 # --- round trips ----------------------------------------------------------------------------
 

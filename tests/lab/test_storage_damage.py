@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from posse.lab import storage
-
-from .stored import assert_same, make, pair
+from tests.lab.stored import assert_same, make, pair
 
 # netCDF is made of words of 4 and 8 bytes: 3 visits every place within a word
 STRIDE = 3

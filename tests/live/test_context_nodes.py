@@ -6,9 +6,8 @@ import pytest
 from posse.live.agent.context_evidence import Met
 from posse.live.exchange.books import NOT_HERE_YET
 from posse.live.exchange.ledger import total
-
-from .several import Several, table
-from .visits import ARMS, RANGES, SCHEMA, TABLES, shop, visit
+from tests.live.several import Several, table
+from tests.live.visits import ARMS, RANGES, SCHEMA, TABLES, shop, visit
 
 FAULTS = {"loss": 0.3, "duplication": 0.3, "delay": (0, 2)}
 

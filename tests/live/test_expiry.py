@@ -7,8 +7,7 @@ import pytest
 
 from posse.live import Client
 from posse.live.demo import agent_settings, in_processes
-
-from .loopback import issue_for, wait_until
+from tests.live.loopback import issue_for, wait_until
 
 LIFETIME = timedelta(seconds=20)  # time to start and connect, on a machine that does much else
 

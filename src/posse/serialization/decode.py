@@ -1,7 +1,6 @@
 """From plain data (TOML, JSON) to experiments and panels, with errors that name the key.
 
-`posse.serialization.decoder` reads the types; here is what it cannot read. `posse.serialization.encode` is the way
-there.
+`decoder` reads the types; this module reads the parts. `encode` is the inverse.
 """
 
 from __future__ import annotations

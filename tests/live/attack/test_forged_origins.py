@@ -21,8 +21,7 @@ from posse.live.security import certificates
 from posse.live.security.certificates import Files
 from posse.live.security.signatures import signer, verifier
 from posse.live.store import Store
-
-from ..loopback import certified, free_addresses, issue_for, wait_until  # noqa: TID252 (no package to name)
+from tests.live.loopback import certified, free_addresses, issue_for, wait_until
 
 CODEC = Codec(OriginsMessage, FlowsMessage)
 ARMS = ["red", "green"]

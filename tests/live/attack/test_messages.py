@@ -17,8 +17,7 @@ from posse.live.node import Node
 from posse.live.security.certificates import Files
 from posse.live.security.signatures import signer, verifier
 from posse.live.store import Store
-
-from ..loopback import certified  # noqa: TID252 (no package to name)
+from tests.live.loopback import certified
 
 ROUNDS = 5000  # for each exchange
 CODEC = Codec(OriginsMessage, FlowsMessage)

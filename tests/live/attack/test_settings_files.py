@@ -12,8 +12,7 @@ from posse.cli import main
 from posse.live.config.agent_settings import read_settings
 from posse.live.process import make_node
 from posse.live.security import certificates
-
-from ..loopback import certified  # noqa: TID252 (no package to name)
+from tests.live.loopback import certified
 
 GOOD = {
     "name": '"a"', "arms": '["x", "y"]', "family": '"bernoulli"', "policy": '"greedy"',

@@ -16,8 +16,7 @@ from hypothesis.stateful import (
 )
 
 from posse.live.exchange import own
-
-from .world import World
+from tests.live.exchange.world import World
 
 ANY = st.integers(0, 10_000)
 MOST_AGENTS = 8

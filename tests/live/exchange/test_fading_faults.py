@@ -10,9 +10,8 @@ from hypothesis.stateful import initialize, invariant, rule, run_state_machine_a
 from posse.live.exchange import Flows, Origins
 from posse.live.exchange.epochs import shifted
 from posse.live.exchange.ledger import minus, plus, total
-
-from .drift import DriftingWorld
-from .machine import Faults
+from tests.live.exchange.drift import DriftingWorld
+from tests.live.exchange.machine import Faults
 
 
 class FadingFaults(Faults):

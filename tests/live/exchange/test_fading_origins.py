@@ -11,9 +11,8 @@ from posse.live.exchange.bounds import Bounds
 from posse.live.exchange.epochs import AHEAD, JUMPED
 from posse.live.exchange.origin_checks import RateCap
 from posse.live.exchange.quanta import PER_UNIT
-
-from .drift import HALF_LIFE, DriftingWorld
-from .origins import ONE, agent, entry, message
+from tests.live.exchange.drift import HALF_LIFE, DriftingWorld
+from tests.live.exchange.origins import ONE, agent, entry, message
 
 WIDE = Bounds((2.5, 2.5, 1.0, 1.0), closed=1, rounded=True)
 REWARD = int(2.5 * PER_UNIT)

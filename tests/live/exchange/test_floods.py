@@ -9,9 +9,8 @@ import pytest
 from posse.live.exchange import Flows, FlowsMessage, OriginsMessage
 from posse.live.exchange.quanta import PER_UNIT
 from posse.live.messaging.wire import VERSION, Codec, WireError
-
-from .origins import ONE, agent, entry, message, signatures
-from .world import BOUNDS, FINGERPRINT, World, settled_pair
+from tests.live.exchange.origins import ONE, agent, entry, message, signatures
+from tests.live.exchange.world import BOUNDS, FINGERPRINT, World, settled_pair
 
 CODEC = Codec(OriginsMessage, FlowsMessage)
 

@@ -12,9 +12,8 @@ from posse.live.exchange.layouts import signed_bytes
 from posse.live.exchange.ledger import minus
 from posse.live.exchange.numbers import new_incarnation
 from posse.live.exchange.quanta import PER_UNIT
-
-from .origins import ONE, agent, entry, message, signatures
-from .world import World, two
+from tests.live.exchange.origins import ONE, agent, entry, message, signatures
+from tests.live.exchange.world import World, two
 
 LATER = 2**62  # a number of an incarnation, with room for many below
 

@@ -6,8 +6,7 @@ import pytest
 from posse.live.exchange.books import NOT_HERE_YET
 from posse.live.exchange.messages import Entry, OriginsMessage
 from posse.live.exchange.quanta import PER_UNIT
-
-from ..visits import ARMS, SCHEMA, shop, visit  # noqa: TID252 (no package to name)
+from tests.live.visits import ARMS, SCHEMA, shop, visit
 
 D, TRIANGLE = 8, 36
 WIDTH = D + TRIANGLE + 1

@@ -13,9 +13,8 @@ from posse.live.exchange.layouts import signed_bytes
 from posse.live.exchange.ledger import dominates, larger
 from posse.live.exchange.quanta import PER_UNIT
 from posse.live.messaging.wire import Codec
-
-from .late import BOUNDS, START, agent
-from .origins import signatures
+from tests.live.exchange.late import BOUNDS, START, agent
+from tests.live.exchange.origins import signatures
 
 ONE = PER_UNIT
 CORRECTION, CLOSING = (ONE, 0, 0, 0), (0, ONE, ONE, 0)

@@ -13,8 +13,7 @@ from posse.live.exchange import Entry, OriginsMessage, carried, own
 from posse.live.exchange.books import NOT_HERE_YET
 from posse.live.exchange.carried import VOID
 from posse.live.exchange.quanta import PER_UNIT
-
-from .late import START, Site, Twice, agent, is_twice
+from tests.live.exchange.late import START, Site, Twice, agent, is_twice
 
 ONE = PER_UNIT
 CORRECTION, CLOSING = (ONE, 0, 0, 0), (0, ONE, ONE, 0)

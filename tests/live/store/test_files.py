@@ -19,8 +19,7 @@ import pytest
 
 from posse.live.store import DecisionRecord, Store, StoreError, export
 from posse.live.store.decisions import OLDEST, OPEN
-
-from .conftest import FINGERPRINT
+from tests.live.store.conftest import FINGERPRINT
 
 # Four threads decide and reward, and say so when it is acknowledged; a pipe takes a short line
 # whole.

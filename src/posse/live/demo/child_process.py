@@ -1,7 +1,7 @@
 """An agent's process on a leash: faults are said on its stdin, what it holds is read from stdout.
 
-`python -m posse.live.demo.child_process agent.toml` is an ordinary agent otherwise. It ends with its
-stdin, so that none stays behind whose swarm is gone.
+`python -m posse.live.demo.child_process agent.toml` is an ordinary agent otherwise. It ends with
+its stdin, so that none stays behind whose swarm is gone.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ def choose_consensus(
     state, store, shared, level, table, arms, pivots, eager, close, scratch, spare,
     stream, lo, hi, n_agents, n_arms, first_run, t, key0, key1,
 ):  # fmt: skip
-    """The largest index of `posse.algorithms.rivals.coop_ucb.Index`; `level` is its scale at round t.
+    """The largest index of `rivals.coop_ucb.Index`; `level` is its scale at round t.
 
     table: shift, weight, growing, then the slack of each agent.
     """

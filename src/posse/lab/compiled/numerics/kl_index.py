@@ -1,4 +1,4 @@
-"""The KL-UCB index for kernels: the twin of `posse.algorithms.rivals.kl_index`, one arm at a time."""
+"""The KL-UCB index for kernels: the twin of `algorithms.rivals.kl_index`, one arm at a time."""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ import numpy as np
 from posse.lab.plots import COLOURS
 from posse.lab.report import charts, curves
 from posse.lab.report.charts import Dot, Line, Point, Scale, scale_of, shortened, swatch
+from posse.lab.report.comparison_report import File, Report, settings_text
 from posse.lab.report.document import Section, document, facts, figure, folded, paragraph, printing
 from posse.lab.report.html import Cell, Content, Html, badge, element, named, table
 from posse.lab.report.pages import comparison_text as words
@@ -24,7 +25,6 @@ from posse.lab.report.text import (
     undecided,
     unseen_tails,
 )
-from posse.lab.report.writer import File, Report, settings_text
 from posse.lab.statistics import Estimate, on_front
 from posse.randomness import FloatArray
 
