@@ -23,7 +23,9 @@ def campaign(
     fading: bool = False,
 ) -> int:
     """Run every seed under every exchange; how many failed, at most so many."""
-    began, done, failed = time.monotonic(), 0, 0
+    began = time.monotonic()
+    done = 0
+    failed = 0
     made = fading_plan_of if fading else plan_of
     jobs = [(*chunk, fading) for chunk in chunks(seeds, exchanges)]
     total = len(seeds) * len(exchanges)

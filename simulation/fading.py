@@ -33,7 +33,8 @@ LEFT_OUT = "clock", "lie", "snapshot", "rewind"
 
 def fading_plan_of(seed: int, exchange: str) -> Plan:
     """The schedule of a seed, with a half-life and epochs that pass."""
-    plan, draw = plan_of(seed, exchange), random.Random(f"{seed} {exchange} fading")
+    plan = plan_of(seed, exchange)
+    draw = random.Random(f"{seed} {exchange} fading")
     steps = [step for step in plan.steps if step[0] not in LEFT_OUT]
     for _ in range(draw.randint(1, EPOCHS)):
         epoch = "epoch", draw.randrange(10_000), draw.randrange(10_000)
@@ -75,7 +76,8 @@ def judge_fading(world: World, experiment: str) -> None:
         return
     for site in world.sites.values():
         position = exchanges[site.name]._epochs.position
-        own, left = exchanges[site.name].own(), _left(world, [site.name], experiment, position)
+        own = exchanges[site.name].own()
+        left = _left(world, [site.name], experiment, position)
         _compare(f"{site.name} itself", own, left)
         if world.plan.exchange == "origins":
             all_of = _left(world, list(world.sites), experiment, position)
@@ -99,9 +101,12 @@ def _judge_edges(exchanges: dict[str, Any]) -> None:
     """Under flows what flowed out at one end flowed in at the other, in the same epoch."""
     by_identity = {exchange.identity: exchange for exchange in exchanges.values()}
     last = max(exchange.epoch for exchange in by_identity.values())
-    own, levels, flowed = [], [], []
+    own = []
+    levels = []
+    flowed = []
     for identity, exchange in by_identity.items():
-        passed, records = last - exchange.epoch, exchange.records()
+        passed = last - exchange.epoch
+        records = exchange.records()
         flows = {peer: shifted(flow, passed) for peer, (_, flow) in records.items()}
         if exchange.level() != minus(exchange._records.own, total(f for _, f in records.values())):
             raise Violation(f"the level of {identity} is not what it observed less what flowed")

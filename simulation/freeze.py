@@ -75,7 +75,8 @@ class _Pickler(pickle.Pickler):
 class _Unpickler(pickle.Unpickler):
     def __init__(self, buffer: io.BytesIO, shared: list[Any], disk: Disk) -> None:
         super().__init__(buffer)
-        self.shared, self.disk = shared, disk
+        self.shared = shared
+        self.disk = disk
         self.made: dict[int, Any] = {}
 
     def persistent_load(self, token: Any) -> Any:

@@ -49,7 +49,9 @@ class Mailbox:
     """One agent's transport: what it sends goes to the post, if its process lives to send it."""
 
     def __init__(self, name: str, post: Post, event: Callable[[], None]) -> None:
-        self.name, self.post, self.event = name, post, event
+        self.name = name
+        self.post = post
+        self.event = event
         self.refusals = Counts()
         self.closed = False
 

@@ -95,7 +95,8 @@ SHAPES: dict[int, list[tuple[tuple[int, int], ...]]] = {
 }
 LONGEST = 60
 WITH_SCENES = 75
-ONE, TWO = ("default",), ("default", "banner")
+ONE = ("default",)
+TWO = ("default", "banner")
 EXPERIMENTS = (ONE, ONE, ONE, TWO, TWO, ("banner", "checkout"), (*TWO, "checkout"))
 ARMS = ("red", "green", "blue")
 DEFAULTS = (None, 0.0, 0.0, HIGHEST)  # of a window: none, the lowest reward, the highest

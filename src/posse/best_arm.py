@@ -171,7 +171,8 @@ class _Cells:
             return None
         self._follow(family, belief, np.logical_or.reduce(belief != self._belief).nonzero()[0])
         lacking = np.add.reduce(np.abs(1.0 - self._below - self._found))
-        lost, rough = np.multiply.reduce(self._below), np.add.reduce(self._rough)
+        lost = np.multiply.reduce(self._below)
+        rough = np.add.reduce(self._rough)
         if not (lacking < WITHIN and lost < WITHIN and rough < ROUGH):
             return None
         others = _product_of_others(self._distribution)
@@ -205,7 +206,8 @@ class _Cells:
         density = np.exp(family.log_density(belief[:, arms, None], self.x))  # (A, NODES C)
         integrals = _integrals() @ density.reshape(len(density), NODES, -1)  # (A, NODES + 2, C)
         integrals *= self.half
-        mass, last = integrals[:, -2], integrals[:, -1]
+        mass = integrals[:, -2]
+        last = integrals[:, -1]
         up_to = np.add.accumulate(mass, axis=1)
         self._found[arms], self._rough[arms] = up_to[:, -1], np.add.reduce(np.abs(last), axis=1)
         distribution = integrals[:, :-2]
@@ -235,7 +237,8 @@ def _distinct(values: FloatArray) -> FloatArray:
 
 def _graded(edges: FloatArray, end: float) -> FloatArray:
     """Cells that reach many times as far from the lower end of the range cut up in proportion."""
-    near, far = edges[:-1] - end, edges[1:] - end
+    near = edges[:-1] - end
+    far = edges[1:] - end
     steep = (near > 0) & (far > STEEP * near) & np.isfinite(far)
     if not steep.any():
         return edges
@@ -249,22 +252,28 @@ def _graded(edges: FloatArray, end: float) -> FloatArray:
 
 def _nodes(family: Family, edges: FloatArray, rule: _Rule) -> tuple[FloatArray, FloatArray]:
     """Means in the cells, those of one place in all of them side by side, and half widths."""
-    middle, half = (edges[1:] + edges[:-1]) / 2, (edges[1:] - edges[:-1]) / 2
+    middle = (edges[1:] + edges[:-1]) / 2
+    half = (edges[1:] - edges[:-1]) / 2
     x = (middle + half * rule.nodes[:, None]).ravel()
     # a node beside an end of the range may round to it, where a density may be infinite
-    low, high = family.means.low, family.means.high
+    low = family.means.low
+    high = family.means.high
     return np.clip(x, np.nextafter(low, high), np.nextafter(high, low)), half
 
 
 def _thinned(edges: FloatArray, quantiles: FloatArray) -> FloatArray:
     """Of the edges as many as keep every cell as narrow as those of each arm there."""
-    low, high = quantiles[:-1].ravel(), quantiles[1:].ravel()
+    low = quantiles[:-1].ravel()
+    high = quantiles[1:].ravel()
     within = np.isfinite(low) & np.isfinite(high) & (low < high) & (high > edges[0])
-    low, high = low[within], high[within]
+    low = low[within]
+    high = high[within]
     narrowest = _least(
         np.searchsorted(edges, low), np.searchsorted(edges, high), high - low, len(edges) - 1
     ).tolist()
-    kept, limit, places = [0], np.inf, edges.tolist()
+    kept = [0]
+    limit = np.inf
+    places = edges.tolist()
     for i, narrow in enumerate(narrowest):
         limit = min(limit, narrow)
         if places[i + 1] - places[kept[-1]] > limit and kept[-1] < i:
@@ -282,7 +291,8 @@ def _least(
     np.minimum.at(levels, (span, first), values)  # two halves of a power of 2 cover a range
     np.minimum.at(levels, (span, end - 2**span), values)
     for level in range(len(levels) - 1, 0, -1):
-        half, wide = 2 ** (level - 1), levels[level]
+        half = 2 ** (level - 1)
+        wide = levels[level]
         np.minimum(levels[level - 1], wide, out=levels[level - 1])
         np.minimum(levels[level - 1][half:], wide[:-half], out=levels[level - 1][half:])
     return np.asarray(levels[0])
@@ -290,7 +300,8 @@ def _least(
 
 def _product_of_others(factors: FloatArray) -> FloatArray:
     """For each arm the product over all other arms, without dividing: (K, nodes) -> (K, nodes)."""
-    others, after = np.empty_like(factors), np.empty_like(factors)
+    others = np.empty_like(factors)
+    after = np.empty_like(factors)
     others[0] = after[0] = 1.0
     np.multiply.accumulate(factors[:-1], axis=0, out=others[1:])
     np.multiply.accumulate(factors[:0:-1], axis=0, out=after[1:])
@@ -332,7 +343,8 @@ def chances(mean: FloatArray, sd: FloatArray) -> FloatArray:
     x = (edges[:, :-1, None] + half * (1.0 + nodes)).reshape(batch, 1, -1)
     score = (x - mean[:, :, None]) / sd[:, :, None]  # (B, K, nodes)
     below = ndtr(score)
-    others, after = np.ones_like(below), np.ones_like(below)
+    others = np.ones_like(below)
+    after = np.ones_like(below)
     np.multiply.accumulate(below[:, :-1], axis=1, out=others[:, 1:])
     np.multiply.accumulate(below[:, :0:-1], axis=1, out=after[:, 1:])
     others *= after[:, ::-1]

@@ -143,7 +143,8 @@ class Number:
             raise ValueError(f"must be a number, got {checks.shown(value)}")
         if not checks.is_finite(value):
             raise ValueError(f"must be a finite number, got {checks.shown(value)}")
-        middle, half = (self.low + self.high) / 2, (self.high - self.low) / 2
+        middle = (self.low + self.high) / 2
+        half = (self.high - self.low) / 2
         clipped = not self.low <= value <= self.high
         return [min(max((float(value) - middle) / half, -1.0), 1.0)], False, clipped
 
@@ -322,7 +323,9 @@ class Contexts:
         for key in context:
             if key not in names:
                 checks.choice("context:", key, names)
-        x, unknown, clipped = [1.0], [], []
+        x = [1.0]
+        unknown = []
+        clipped = []
         for name, field in self:
             value = context.get(name)
             if value is None:

@@ -35,7 +35,8 @@ def observe(
     randomness: Randomness,
 ) -> FloatArray:
     """Add each agent's pull with fresh signs, as a new sketch; `beliefs.merge` then merges it."""
-    n_rows, n_arms = len(sketch), sketch.shape[-1]
+    n_rows = len(sketch)
+    n_arms = sketch.shape[-1]
     draws = np.asarray(randomness.random((*arms.shape, n_rows - 1)))  # (..., SIGNS)
     signs = np.where(draws < 0.5, -1.0, 1.0)
     updated = sketch.copy()
@@ -51,7 +52,8 @@ def effective_pulls(weight: FloatArray, squares: FloatArray) -> FloatArray:
 
     weight: the sum of w; squares: an estimate of the sum of w^2. Where there is none, the weight.
     """
-    weight, squares = np.asarray(weight, dtype=float), np.asarray(squares, dtype=float)
+    weight = np.asarray(weight, dtype=float)
+    squares = np.asarray(squares, dtype=float)
     with np.errstate(divide="ignore", invalid="ignore"):
         pulls = weight**2 / (CAUTION * squares)
     return np.where(squares > 0, np.minimum(pulls, weight), weight)
@@ -74,7 +76,8 @@ def calibrated(family: Family, belief: FloatArray, signs: FloatArray) -> FloatAr
     >>> bool((honest.high - honest.low > plain.high - plain.low).all())
     True
     """
-    belief, signs = np.asarray(belief, dtype=float), np.asarray(signs, dtype=float)
+    belief = np.asarray(belief, dtype=float)
+    signs = np.asarray(signs, dtype=float)
     if signs.ndim < 2 or len(signs) < 2 or signs.shape[1:] != belief.shape[1:]:
         raise ValueError(
             f"signs must have the shape (1 + signs, {', '.join(map(str, belief.shape[1:]))}) of "

@@ -68,7 +68,8 @@ class BayesianAlgorithm:
 
     def init(self, problem: Problem) -> BayesianState:
         """Every agent at the prior of the algorithm's own family, else of the bandit's."""
-        family, n_beliefs = self.family or problem.family, problem.n_arms
+        family = self.family or problem.family
+        n_beliefs = problem.n_arms
         if is_contextual(family):
             if not is_contextual(problem.family):
                 raise ValueError(

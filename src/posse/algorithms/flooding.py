@@ -77,7 +77,8 @@ class Flooding(Timed):
     def init(self, problem: Problem) -> FloodingState:
         """Nothing known."""
         start = super().init(problem)
-        n_runs, n_agents = problem.n_runs, problem.n_agents
+        n_runs = problem.n_runs
+        n_agents = problem.n_agents
         static = isinstance(problem.network.dynamics, Static)
         return FloodingState(
             **vars(start),
@@ -170,7 +171,8 @@ def observations_sent(network: Network) -> IntArray:
     listeners = listeners_of(network.weights, 1, network.n_agents)
     hears = np.repeat(np.arange(network.n_agents), listeners.counts)
     other = hears != listeners.sources
-    hearer, speaker = hears[other], listeners.sources[other]
+    hearer = hears[other]
+    speaker = listeners.sources[other]
     shape = (network.n_agents, network.n_agents)
     steps = coo_array((np.ones(len(speaker)), (speaker, hearer)), shape=shape).tocsr()
     by_distance = np.zeros(network.n_agents, dtype=np.int64)

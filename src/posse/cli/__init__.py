@@ -28,7 +28,8 @@ from posse.cli.common import Mistake, interruptible
 
 INTERRUPTED = 130  # what shells report for Ctrl-C
 
-LAB, LIVE = "The lab, for researchers", "Live agents, for operators"
+LAB = "The lab, for researchers"
+LIVE = "Live agents, for operators"
 
 app = typer.Typer(
     name="posse",

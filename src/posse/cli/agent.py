@@ -166,7 +166,9 @@ def _run_all(files: list[Path]) -> None:
 
 # Some agents under one command: whichever dies is started again, and the others go on.
 
-FIRST, LONGEST = 1.0, 60.0  # seconds before one is started again, twice as many each time
+# seconds before one is started again, twice as many each time
+FIRST = 1.0
+LONGEST = 60.0
 STEADY = 60.0  # seconds after which one that ran is taken for sound again
 
 
@@ -235,7 +237,8 @@ class Supervisor:
 
     def _start(self, child: _Child, now: float) -> None:
         try:
-            child.process, child.since = self.start(child.file), now
+            child.process = self.start(child.file)
+            child.since = now
         except OSError as error:  # such as no more processes
             self._put_off(child, now, f"{child.file} could not be started ({error})")
 

@@ -180,7 +180,8 @@ def _print(report: ArenaReport) -> None:
 
     from posse.lab.report.text import counted
 
-    made, instances = report.made, counted(len(report.instances), "instance")
+    made = report.made
+    instances = counted(len(report.instances), "instance")
     console = Console()
     table = Table(
         title=Text(f"Arena, {made.mode} form: {instances}, {made.runs} runs each"),

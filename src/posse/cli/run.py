@@ -73,7 +73,8 @@ def run(
         if not os.access(output, os.W_OK):
             raise ValueError(f"{output} cannot be written to")
     _refuse_too_large(experiment)
-    title, store = experiment.title or file.stem, PartStore(output / f"{file.stem}.parts")
+    title = experiment.title or file.stem
+    store = PartStore(output / f"{file.stem}.parts")
     with executing(workers, cluster) as executor, goes_on(), mistakes():
         # a family, for instance, cannot learn from the bandit's rewards
         comparison = _compare(title, experiment, store, executor, progress=not quiet)
@@ -162,7 +163,8 @@ def _table(title: str, comparison: Comparison, seed: int) -> Table:
     decimals = max(0, 1 - math.floor(math.log10(min(errors)))) if errors else 3
     for name, s in summaries.items():
         numbers = [f"{number:.{decimals}f}" for number in (s.mean, s.standard_error, s.low, s.high)]
-        error, interval = numbers[1], f"{numbers[2]} to {numbers[3]}"
+        error = numbers[1]
+        interval = f"{numbers[2]} to {numbers[3]}"
         known = (error, interval) if s.runs > 1 else ("", "")
         table.add_row(Text(name), numbers[0], *known, *where.get(name, ()))
     return table

@@ -82,7 +82,8 @@ def _pair(text: str) -> tuple[str, str]:
 
 def print_json(agents: Sequence[Inquiry]) -> None:
     """One document of all agents; exit code 1 if one of them does not answer."""
-    found, failed = [], False
+    found = []
+    failed = False
     for each in agents:
         try:
             found.append(each.ask().plain())

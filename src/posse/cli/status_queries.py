@@ -71,15 +71,21 @@ class Inquiry:
         past: bool = False,
         at: Mapping[str, str] | None = None,
     ) -> None:
-        self._url, self._experiment, self._options, self._open = url, experiment, options, open_
-        self._past, self._at, self._clients = past, at or {}, dict[str | None, Any]()
+        self._url = url
+        self._experiment = experiment
+        self._options = options
+        self._open = open_
+        self._past = past
+        self._at = at or {}
+        self._clients = dict[str | None, Any]()
         self._histories: dict[str | None, tuple[float, dict[str, Any] | None]] = {}
         self.url = self._of(None).url
 
     def ask(self) -> Answers:
         """All that it knows now; a Mistake if nobody answers, or somebody else does."""
         try:
-            network, experiments = dict(self._of(None).network()), self._experiments()
+            network = dict(self._of(None).network())
+            experiments = self._experiments()
         except ConnectionError as error:
             raise Mistake(str(error)) from None
         except Mistake:
@@ -114,7 +120,8 @@ class Inquiry:
         return {name: self._ask_of(None, about)}
 
     def _ask_of(self, name: str | None, about: dict[str, Any]) -> Experiment:
-        client, fields = self._of(name), (about.get("context") or {}).get("fields", {})
+        client = self._of(name)
+        fields = (about.get("context") or {}).get("fields", {})
         at = {each: _value(text, fields.get(each)) for each, text in self._at.items()}
         return Experiment(
             about,
@@ -130,7 +137,8 @@ class Inquiry:
         asked, found = self._histories.get(name, (-FRESH, None))
         now = time.monotonic()
         if now - asked >= FRESH:
-            asked, found = now, dict(self._of(name).history())
+            asked = now
+            found = dict(self._of(name).history())
             self._histories[name] = asked, found
         return found
 

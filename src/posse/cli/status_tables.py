@@ -36,7 +36,8 @@ def drawn(cells: Cells, low: float, high: float, unicode: bool = True) -> str:
     '▁▅ █'
     """
     levels = BLOCKS if unicode else ASCII
-    top, scale = len(levels) - 1, (high - low) or 1.0
+    top = len(levels) - 1
+    scale = (high - low) or 1.0
     return "".join(
         " " if each is None else levels[min(top, max(0, round((each - low) / scale * top)))]
         for each in cells
@@ -48,7 +49,8 @@ def trends(history: dict[str, Any], most: int) -> Trends | None:
 
     Numbers of a history are cumulative, and a cell is what came in it; what fades is as it was.
     """
-    times, arms = history["times"], {n: each["here"] for n, each in history["arms"].items()}
+    times = history["times"]
+    arms = {n: each["here"] for n, each in history["arms"].items()}
     if len(times) < 2 or most < 1:
         return None
     span = min(times[-1] - times[0], HOURS * 3600)
@@ -62,7 +64,9 @@ def trends(history: dict[str, Any], most: int) -> Trends | None:
     def came(key: str) -> dict[str, Cells]:
         return {name: _came(series[key], pairs, fading) for name, series in arms.items()}
 
-    pulls, closed, rewards = came("pulls"), came("closed"), came("rewards")
+    pulls = came("pulls")
+    closed = came("closed")
+    rewards = came("rewards")
     total = _summed(pulls.values(), len(pairs))
     return Trends(
         edges[-1] - edges[0],
@@ -100,11 +104,16 @@ def _ratio(cells: Cells, total: Cells) -> Cells:
 FIGURES = 58  # columns that all but the names of arms may take, without what is between them
 OF_NEIGHBOURS = 40  # and all but the names of neighbours
 WIDE = 100  # columns from which on there is more between them
-DRAWN, LONGEST, BESIDE = 8, 24, 9  # arms with a sparkline; columns of its name, and of its number
+# arms with a sparkline; columns of its name, and of its number
+DRAWN = 8
+LONGEST = 24
+BESIDE = 9
 # a longer reward window is advised from here on; the alert and the page use the same share
 LATE_SHARE = 0.03  # of all rewards
 FEWEST_LATE = 10
-ISOLATE, END = "\u2068", "\u2069"  # around a name from right to left, so that it turns no line
+# around a name from right to left, so that it turns no line
+ISOLATE = "\u2068"
+END = "\u2069"
 
 
 class Overview:
@@ -133,12 +142,15 @@ class Overview:
     def _arms(self, experiment: Experiment, title: str) -> list[Any]:
         from rich.text import Text
 
-        arms, holds, about = experiment.arms, experiment.controls, experiment.about
+        arms = experiment.arms
+        holds = experiment.controls
+        about = experiment.about
         table = self._table(["arm", "mean", "95% interval", "best?", "expected\nloss",
                              "pulls\nhere", "in\nnetwork"])  # fmt: skip
         room = max(8, self.width - FIGURES - (12 if self.width >= WIDE else 6))
         for name, arm in arms.items():
-            pinned, paused = name == holds["pinned"], name in holds["paused"]
+            pinned = name == holds["pinned"]
+            paused = name in holds["paused"]
             mark = " (pinned)" if pinned else " (paused)" if paused else ""
             table.add_row(
                 self._name(name, room - len(mark)).append(mark, "bold"),
@@ -170,7 +182,8 @@ class Overview:
             line = drawn(found.shares[name], 0.0, 1.0, self.unicode)
             table.add_row(self._name(name, names), line, _number(now[name], ".0%"))
         rates = [each for each in found.rates if each is not None]
-        low, high = min([0.0, *rates]), max([0.0, *rates])
+        low = min([0.0, *rates])
+        high = max([0.0, *rates])
         line = drawn(found.rates, low, high, self.unicode)
         table.add_row("reward rate", line, _number(_last(found.rates), ".3g"))
         table.show_header = False
@@ -275,7 +288,8 @@ def sites(sites: dict[str, Any] | None) -> Iterator[str]:
         return
     if sites["differ"]:
         yield f"sites: {sites['differ']}"
-    alone, shared = sites["loss_alone"], sites["loss_shared"]
+    alone = sites["loss_alone"]
+    shared = sites["loss_shared"]
     if alone is not None and shared is not None and sites["alike"] is not None:
         yield f"sharing: to settle now would give up {shared:.2g}, by this site alone {alone:.2g}"
 
@@ -283,7 +297,9 @@ def sites(sites: dict[str, Any] | None) -> Iterator[str]:
 def books(books: dict[str, Any] | None) -> Iterator[str]:
     """Whether what was counted is what the evidence counts."""
     if books is not None:
-        counted, own, network = books["counted"], books["own"], books["network"]
+        counted = books["counted"]
+        own = books["own"]
+        network = books["network"]
         equal = "=" if counted == own else "IS NOT"
         yield (
             f"books: {counted:,} decisions counted here {equal} {own:,.0f} pulls in its own "

@@ -25,7 +25,8 @@ def say_counts(made: Swarm, counts: list[Count], near: int) -> bool:
     """Say how it ended; whether it ended well."""
     from posse.live.demo import apart, pulls
 
-    counted, held = sum(pulls(c.own) for c in counts), [pulls(c.held) for c in counts]
+    counted = sum(pulls(c.own) for c in counts)
+    held = [pulls(c.held) for c in counts]
     exact = all(count.exact for count in counts)
     typer.echo(f"{made.acknowledged} acknowledged {'=' if exact else 'IS NOT'} {counted} counted")
     for count in counts:
@@ -297,7 +298,8 @@ def _table(made: Swarm, width: int) -> Any:
 
 
 def _row(site: Site, arms: list[str]) -> list[str]:
-    visits, seen = max(1, site.visits.total()), site.sample
+    visits = max(1, site.visits.total())
+    seen = site.sample
     return [
         site.name,
         "".join(f"{100 * site.visits[arm] / visits:4.0f}" for arm in arms),

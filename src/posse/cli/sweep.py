@@ -58,7 +58,8 @@ def sweep(
         typer.echo(f"posse: {note}", err=True)
     with mistakes():
         if not quiet:
-            console, frame = Console(), made.table()
+            console = Console()
+            frame = made.table()
             console.print(_table(made, frame))
             console.print(_caption(frame), highlight=False)
         for path in made.save():

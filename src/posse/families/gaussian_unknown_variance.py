@@ -64,7 +64,8 @@ class GaussianUnknownVariance(Abilities):
 
     def prior(self) -> FloatArray:
         """(kappa m, kappa, a, b + kappa m^2 / 2): (4,)."""
-        count, mean = self.prior_count, self.prior_mean
+        count = self.prior_count
+        mean = self.prior_mean
         return np.array([count * mean, count, self.shape, self.rate + count * mean**2 / 2])
 
     def statistic(self, rewards: FloatArray) -> FloatArray:

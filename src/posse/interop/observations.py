@@ -65,7 +65,8 @@ class Sight:
                 f"got {slots}"
             )
         shape = (n_agents, needed if slots is None else slots)
-        others, filled = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=bool)
+        others = np.zeros(shape, dtype=np.int64)
+        filled = np.zeros(shape, dtype=bool)
         for agent, of_agent in enumerate(heard):
             others[agent, : len(of_agent)] = of_agent
             filled[agent, : len(of_agent)] = True

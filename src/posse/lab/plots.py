@@ -99,7 +99,8 @@ def draw_result(
 
     checks.choice("bands", bands, BANDS)
     drawn = shown(len(result.times))
-    times, regret = result.times[drawn], result.regret[:, drawn]
+    times = result.times[drawn]
+    regret = result.regret[:, drawn]
     mean, _, low, high = mean_interval(regret)
     if bands == "quantiles":
         low, high = np.quantile(regret, (0.05, 0.95), axis=0)

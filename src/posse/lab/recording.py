@@ -99,7 +99,8 @@ def check_run(
 
     algorithm, model: whose beliefs count, and what it believes in; None counts the problem alone.
     """
-    n_agents, n_arms = network.n_agents, bandit.n_arms
+    n_agents = network.n_agents
+    n_arms = bandit.n_arms
     n_features = 0
     numbers = 3.0 * n_arms * (n_agents if bandit.per_agent else 1) + n_agents * n_arms / 2
     if isinstance(bandit, ContextualBandit):

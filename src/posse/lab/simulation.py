@@ -123,7 +123,8 @@ class Simulation:
 
     def true_means(self, runs: Sequence[int]) -> FloatArray:
         """Each run's means before any drift: (R, M, K), M = 1 where all agents have the same."""
-        bandit, n_arms = self.bandit, self.bandit.n_arms
+        bandit = self.bandit
+        n_arms = self.bandit.n_arms
         assert not isinstance(bandit, ContextualBandit)  # which has them round by round
         means = [bandit.means_of_run(run, generator(self.seed, run, "means")) for run in runs]
         if any(drawn.shape[-1] != n_arms for drawn in means):

@@ -292,7 +292,8 @@ class _Task:
         """Refuse in one sentence what cannot be simulated."""
         parts.check_problem(bandit, network)
         horizon = checks.whole("horizon", horizon, at_least=1, at_most=2**31 - 1)
-        runs, keep = ranges.runs_of(runs), keeping.checked(keep)
+        runs = ranges.runs_of(runs)
+        keep = keeping.checked(keep)
         check_size(bandit, network, len(runs), points(record, horizon))
         check_run(bandit, network)
         seed = secrets.randbits(32) if seed is None else checks.whole("seed", seed, at_least=0)
@@ -336,7 +337,8 @@ class _Task:
                 for engine in dict.fromkeys(engines)
             }
             for k, simulation in enumerate(simulations):
-                run, advance = runners[engines[k]], bars.advance_of(entries[k].bar)
+                run = runners[engines[k]]
+                advance = bars.advance_of(entries[k].bar)
                 block = play(simulation, self.runs, run, self.threads, advance)
                 results.append(made_of(simulation, block, settings[k]))
         return results
@@ -374,7 +376,8 @@ class _Task:
 
 def _engines(entries: Sequence[_Entry], simulations: Sequence[Simulation]) -> list[str]:
     """The engine of each: the one asked for, else the compiled one where all parts have kernels."""
-    engines, reasons = [], []
+    engines = []
+    reasons = []
     for entry, simulation in zip(entries, simulations, strict=True):
         lacking = None if entry.engine == "reference" else plan.missing_kernel(simulation)
         if lacking and entry.engine == "compiled":

@@ -113,7 +113,8 @@ def load(path: str | os.PathLike[str]) -> Result | Comparison:
     if not isinstance(path, str | os.PathLike):
         raise ValueError(f"path must be that of a file such as 'r.nc', got {path!r}")
     attributes, variables = _parse(path)
-    kind, version = attributes["kind"], attributes["format"]
+    kind = attributes["kind"]
+    version = attributes["format"]
     if kind not in (RESULT, COMPARISON):
         raise ValueError(f"{path} is a netCDF file but holds no result of Posse")
     if isinstance(version, int) and version != FORMAT:
@@ -136,7 +137,8 @@ def load(path: str | os.PathLike[str]) -> Result | Comparison:
     for array in arrays:
         array.setflags(write=False)  # so that a Result need not copy it
 
-    engine, settings = attributes["engine"], json.loads(attributes["settings"])
+    engine = attributes["engine"]
+    settings = json.loads(attributes["settings"])
     if kind == RESULT:
         return Result(times, regret, pulls, engine, settings, kept)
     engines = json.loads(engine)

@@ -48,7 +48,8 @@ class Oddities:
 
     def __init__(self, schema: Contexts | None) -> None:
         fields = () if schema is None else tuple(schema)
-        self._unknown, self._clipped = Counts(), Counts()
+        self._unknown = Counts()
+        self._clipped = Counts()
         self._categories = [name for name, field in fields if isinstance(field, Category)]
         self._numbers = [name for name, field in fields if isinstance(field, Number)]
 

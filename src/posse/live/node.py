@@ -68,7 +68,9 @@ log = logging.getLogger(__name__)
 
 HOLD = 0.005  # seconds for which the network waits when a neighbour sends too much
 REST = 1.0  # seconds of the inbox's rest, for each of work
-WORK, WASTE = 3.0, 50.0  # seconds of a neighbour's budget that a second of work costs it
+# seconds of a neighbour's budget that a second of work costs it
+WORK = 3.0
+WASTE = 50.0
 MALFORMED = 2  # messages that one which is none costs its sender besides
 FORGED = 10  # or one with a bad signature
 
@@ -133,11 +135,15 @@ class Node:
         limits: Limits,
         presence: Presence,
     ) -> None:
-        self.name, self.store, self.transport = name, store, transport
+        self.name = name
+        self.store = store
+        self.transport = transport
         self.presence = presence
         self.experiments = {each.name: each for each in experiments}
         self.neighbours = tuple(neighbours)
-        self.tick_seconds, self.clock, self.limits = tick_seconds, clock, limits
+        self.tick_seconds = tick_seconds
+        self.clock = clock
+        self.limits = limits
         self.counts = Counts()  # decisions and rewards of all, messages sent and received
         self.refusals = Counts()  # of payloads that are no message
         self.failures = Counts()  # of the store, by what was going on
@@ -250,7 +256,9 @@ class Node:
         for each in experiments.values():
             each.counts.whole = self.counts
         self.experiments = dict(experiments)
-        self.neighbours, self.tick_seconds, self.limits = neighbours, tick_seconds, limits
+        self.neighbours = neighbours
+        self.tick_seconds = tick_seconds
+        self.limits = limits
         self._inbox.limit(self._rates())
 
     def tick(self) -> None:
@@ -258,7 +266,8 @@ class Node:
 
         A fault in one experiment does not keep the others from theirs.
         """
-        now, failed = self.clock(), None
+        now = self.clock()
+        failed = None
         experiments = list(self.experiments.values())
         self._show_presence(now)  # first: an agent whose disk fails is there all the same
         for each in experiments:
@@ -311,7 +320,8 @@ class Node:
         if experiment is None:  # neighbours need not run the same ones
             self.refusals.add("an experiment not run here")
             return True
-        before, forged = experiment.refused, experiment.forged
+        before = experiment.refused
+        forged = experiment.forged
         try:
             if isinstance(parcel.message, ControlMessage):
                 experiment.receive_controls(peer, parcel.message, now)
@@ -371,13 +381,16 @@ class Node:
 
     def network(self) -> dict[str, Any]:
         """The neighbours, all agents and links that are known, and what was refused and why."""
-        now, experiments = self.clock(), dict(self.experiments)
-        connected, refused = self._look(now), self._refused()
+        now = self.clock()
+        experiments = dict(self.experiments)
+        connected = self._look(now)
+        refused = self._refused()
         own = self._status(now)
         return network(experiments, self.presence, own, connected, refused, now)
 
     def _run(self) -> None:
-        absences, failing = Absences(), False
+        absences = Absences()
+        failing = False
         while not self.stopping.wait(self.tick_seconds):
             try:
                 self.tick()

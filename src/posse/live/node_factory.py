@@ -33,7 +33,8 @@ class Keys:
     """Signs and verifies by the files of a certificate, which may change while a process runs."""
 
     def __init__(self, name: str, files: Files) -> None:
-        self.name, self.files = name, files
+        self.name = name
+        self.files = files
         self._read = self._now()
 
     def changed(self) -> Read | None:
@@ -43,7 +44,8 @@ class Keys:
 
     def use(self, fresh: Read) -> Read:
         """Sign and verify by this from now on; what was used before."""
-        before, self._read = self._read, fresh
+        before = self._read
+        self._read = fresh
         return before
 
     def sign(self, content: bytes) -> bytes:

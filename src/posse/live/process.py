@@ -21,7 +21,9 @@ from posse.live.store import StoreError
 
 log = logging.getLogger(__name__)
 
-NUMBER, MUCH = 5, 1e6  # bytes of a number on the wire, and of all in a second
+# bytes of a number on the wire, and of all in a second
+NUMBER = 5
+MUCH = 1e6
 SWITCH = 0.0005  # seconds after which a thread gives way, so that no request waits for long
 
 

@@ -90,7 +90,8 @@ def grid(rows: int, columns: int) -> Graph:
     [1, 3]
     """
     seats = _seats(rows, columns)
-    right, down = (seats[:, :-1], seats[:, 1:]), (seats[:-1], seats[1:])
+    right = (seats[:, :-1], seats[:, 1:])
+    down = (seats[:-1], seats[1:])
     return simple(seats.size, right, down)
 
 
@@ -100,7 +101,8 @@ def torus(rows: int, columns: int) -> Graph:
     rows, columns: of agents, at least 1 each; agent `r * columns + c` sits at row r, column c.
     """
     seats = _seats(rows, columns)
-    right, down = (seats, np.roll(seats, -1, axis=1)), (seats, np.roll(seats, -1, axis=0))
+    right = (seats, np.roll(seats, -1, axis=1))
+    down = (seats, np.roll(seats, -1, axis=0))
     return simple(seats.size, right, down)
 
 
@@ -142,7 +144,9 @@ def erdos_renyi(agents: int, p: float, seed: Seed = 0) -> Graph:
     """
     import networkx as nx
 
-    n, p, seed = _agents(agents), checks.number("p", p, at_least=0, at_most=1), _seed(seed)
+    n = _agents(agents)
+    p = checks.number("p", p, at_least=0, at_most=1)
+    seed = _seed(seed)
     _check_links(n * (n - 1) / 2 * p, "agents or a smaller p")
     return from_networkx(nx.fast_gnp_random_graph(n, p, seed=seed))
 
@@ -161,7 +165,8 @@ def watts_strogatz(agents: int, k: int, p: float, seed: Seed = 0) -> Graph:
     k = checks.whole("k", k, at_least=2)
     if k % 2 or k >= n:
         raise ValueError(f"k must be even and below agents={n} (k/2 on each side), got {k}")
-    p, seed = checks.number("p", p, at_least=0, at_most=1), _seed(seed)
+    p = checks.number("p", p, at_least=0, at_most=1)
+    seed = _seed(seed)
     _check_links(n * k / 2, "agents or a smaller k")
     return from_networkx(nx.watts_strogatz_graph(n, k, p, seed=seed))
 
@@ -176,7 +181,8 @@ def barabasi_albert(agents: int, m: int, seed: Seed = 0) -> Graph:
     import networkx as nx
 
     n = checks.whole("agents", agents, at_least=2)
-    m, seed = checks.whole("m", m, at_least=1, at_most=n - 1), _seed(seed)
+    m = checks.whole("m", m, at_least=1, at_most=n - 1)
+    seed = _seed(seed)
     _check_links((n - m) * m, "agents or a smaller m")
     return from_networkx(nx.barabasi_albert_graph(n, m, seed=seed))
 
@@ -191,7 +197,8 @@ def random_regular(agents: int, degree: int, seed: Seed = 0) -> Graph:
     import networkx as nx
 
     n = _agents(agents)
-    degree, seed = checks.whole("degree", degree, at_least=0, at_most=n - 1), _seed(seed)
+    degree = checks.whole("degree", degree, at_least=0, at_most=n - 1)
+    seed = _seed(seed)
     if n * degree % 2:
         raise ValueError(f"agents * degree must be even, got agents={n} and {degree=}")
     _check_links(n * degree / 2, "agents or a smaller degree")
@@ -207,7 +214,9 @@ def random_geometric(agents: int, radius: float, seed: Seed = 0) -> Graph:
     """
     import networkx as nx
 
-    n, radius, seed = _agents(agents), checks.number("radius", radius, above=0), _seed(seed)
+    n = _agents(agents)
+    radius = checks.number("radius", radius, above=0)
+    seed = _seed(seed)
     _check_links(n * (n - 1) / 2 * share_linked(radius), "agents or a smaller radius")
     return from_networkx(nx.random_geometric_graph(n, radius, seed=seed))
 

@@ -96,7 +96,8 @@ def choose(
     if is_contextual(family):
         if contexts is None:
             raise ValueError(f"contexts are needed to read a belief of family {family.name!r}")
-        belief, family = family.at(belief, contexts), family.at_mean
+        belief = family.at(belief, contexts)
+        family = family.at_mean
     elif contexts is not None:
         raise ValueError(f"contexts are not for family {name_of(family)!r}, which knows none")
     return argmax(policy.scores(belief, plain(family), t, horizon, generator), generator)

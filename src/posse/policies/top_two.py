@@ -53,7 +53,8 @@ class TopTwo:
         sample = family.sample_mean(belief, generator)
         leader = np.asarray(argmax(sample, generator))[..., None]
         challenged = generator.random(sample.shape[:-1])[..., None] < self.fraction
-        mean, worth = family.posterior_mean(belief), _worth(family, belief)
+        mean = family.posterior_mean(belief)
+        worth = _worth(family, belief)
         its_mean, its_worth = (np.take_along_axis(x, leader, axis=-1) for x in (mean, worth))
         nearness = -_distance(family, its_mean, its_worth, mean, worth)
         np.put_along_axis(nearness, leader, -np.inf, axis=-1)
@@ -74,7 +75,8 @@ class TopTwo:
         best = (race or Race(family))(belief)
         if len(best) == 1:
             return best
-        mean, worth = family.posterior_mean(belief), _worth(family, belief)
+        mean = family.posterior_mean(belief)
+        worth = _worth(family, belief)
         distance = _distance(family, mean[:, None], worth[:, None], mean, worth)  # (K, K)
         np.fill_diagonal(distance, np.inf)
         nearest = distance == distance.min(axis=1, keepdims=True)

@@ -24,7 +24,8 @@ class DecodingError(ValueError):
     """What is wrong with plain data, and under which key."""
 
     def __init__(self, reason: str, path: tuple[str, ...] = ()) -> None:
-        self.reason, self.path = " ".join(reason.split()), path
+        self.reason = " ".join(reason.split())
+        self.path = path
         super().__init__(self.sentence(": "))
 
     def sentence(self, joint: str) -> str:
@@ -62,7 +63,8 @@ class Decoder:
             return _plain(hint, data)
         if isinstance(hint, type) and dataclasses.is_dataclass(hint):
             return self.fields(hint, data)
-        origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+        origin = typing.get_origin(hint)
+        arguments = typing.get_args(hint)
         if origin is Callable:  # an object that is called like one is a table of its fields
             return self.entry({}, data) if isinstance(data, Mapping) else _function(data)
         if origin is Mapping:
@@ -85,7 +87,8 @@ class Decoder:
 
     def fields(self, kind: type, data: Any, also: Collection[str] = ()) -> Any:
         """A dataclass from the table of its fields; defaults are left to the dataclass."""
-        given, hints = table(data), _hints(kind)
+        given = table(data)
+        hints = _hints(kind)
         with naming(()):
             for key in given:
                 checks.choice("key", key, [*also, *hints])

@@ -40,7 +40,8 @@ def find(name: str) -> Any:
 
 def name_of(thing: Any) -> str | None:
     """The 'module:name' under which any program finds a function or class, if there is one."""
-    module, path = getattr(thing, "__module__", None), getattr(thing, "__qualname__", "<unnamed>")
+    module = getattr(thing, "__module__", None)
+    path = getattr(thing, "__qualname__", "<unnamed>")
     if module == "__main__":  # another program's is another
         return None
     try:

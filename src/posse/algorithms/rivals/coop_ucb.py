@@ -90,9 +90,11 @@ class RunningConsensus(ForcedStart, ABC):
     ) -> ConsensusState:
         """Add one's own play, then average with the neighbours."""
         played = np.arange(state.problem.n_arms) == arms[..., None]
-        counts, totals = state.counts + played, state.totals + played * rewards[..., None]
+        counts = state.counts + played
+        totals = state.totals + played * rewards[..., None]
         if state.rounds >= state.problem.n_arms:
-            counts, totals = weights @ counts, weights @ totals
+            counts = weights @ counts
+            totals = weights @ totals
         return replace(state, counts=counts, totals=totals, rounds=state.rounds + 1)
 
     def numbers_sent(self, state: ConsensusState, t: int, links: IntArray) -> FloatArray:
@@ -158,7 +160,9 @@ def mixing_errors(network: Network) -> FloatArray:
     weights = network.weights
     dense = weights if isinstance(weights, np.ndarray) else weights.toarray()
     values, vectors = np.linalg.eigh(dense)
-    values, vectors = values[::-1], vectors[:, ::-1]  # l_1 = 1 first
+    # l_1 = 1 first
+    values = values[::-1]
+    vectors = vectors[:, ::-1]
     starts = np.flatnonzero(np.diff(values, prepend=np.inf) < -_ONE_SPACE)
     sizes = np.diff(starts, append=len(values))
     spaces = np.add.reduceat(values, starts) / sizes  # (S,)

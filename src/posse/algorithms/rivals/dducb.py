@@ -73,7 +73,8 @@ class DDUCB(ForcedStart):
 
     def stage_length(self, network: Network) -> int:
         """C: the rounds of a stage."""
-        lambda_2, n_agents = network.second_eigenvalue, network.n_agents
+        lambda_2 = network.second_eigenvalue
+        n_agents = network.n_agents
         if lambda_2 < MIXES_AT_ONCE:
             return 1
         if self.variant == "unaccelerated":

@@ -116,7 +116,8 @@ class DistUCB(ForcedStart):
     ) -> TrackingState:
         """One's own reward, then what the neighbours knew before the round."""
         played = np.arange(state.problem.n_arms) == arms[..., None]
-        before, rounds = state, state.rounds + 1
+        before = state
+        rounds = state.rounds + 1
         state = replace(
             state,
             counts=state.counts + played,
@@ -152,7 +153,8 @@ class _Closed:
 def _closed(network: Network) -> _Closed:
     i, j = network.edges.T
     own = np.arange(network.n_agents)
-    to, of = np.concatenate([own, i, j]), np.concatenate([own, j, i])
+    to = np.concatenate([own, i, j])
+    of = np.concatenate([own, j, i])
     order = np.argsort(to, kind="stable")
     starts = np.searchsorted(to[order], own)
     metropolis = network.weighted("metropolis")

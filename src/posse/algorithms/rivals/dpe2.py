@@ -100,7 +100,8 @@ class DPE2:
     def choose(self, state: LeaderState, t: int, generator: Randomness) -> NDArray[np.intp]:
         """The leader's play, and of the others the newest best arm they have heard of: (R, N)."""
         network = state.problem.network
-        leader, exploring = self.leader(network), state.exploring
+        leader = self.leader(network)
+        exploring = state.exploring
         index = np.where(state.candidates, state.index, -np.inf)
         played = argmax(np.where(exploring[:, None], index, state.means), generator)
         told = self._told(state, exploring, played)
@@ -112,8 +113,10 @@ class DPE2:
         self, state: LeaderState, arms: NDArray[np.intp], rewards: FloatArray, weights: Any
     ) -> LeaderState:
         """The leader's reward; B and the index are drawn up anew where nothing of B is left."""
-        leader, t = self.leader(state.problem.network), state.rounds + 1
-        exploring, arm = state.exploring, arms[:, leader]
+        leader = self.leader(state.problem.network)
+        t = state.rounds + 1
+        exploring = state.exploring
+        arm = arms[:, leader]
         played = np.arange(state.problem.n_arms) == arm[:, None]
         best = self._told(state, exploring, arm)
         # an arm that is played as the best stays in B, unless it is new, as the first one is

@@ -73,7 +73,8 @@ class FollowYourLeader(HeardIndex):
     def init(self, problem: Problem) -> FollowingState:
         """Nothing heard, and everybody has a leader."""
         self.check(problem)
-        start, leaders = nothing_heard(problem, 1), leaders_of(problem.network)
+        start = nothing_heard(problem, 1)
+        leaders = leaders_of(problem.network)
         return FollowingState(
             **vars(start), leaders=leaders, followed=np.full(start.counts.shape[:2], -1)
         )
@@ -106,7 +107,8 @@ class FollowYourLeader(HeardIndex):
 @functools.lru_cache(maxsize=32)
 def leaders_of(network: Network) -> IntArray:
     """Whom each agent follows, leaders themselves: (N,), by a greedy dominating set."""
-    n_agents, degrees = network.n_agents, network.degrees
+    n_agents = network.n_agents
+    degrees = network.degrees
     around = [np.append(network.neighbours(agent), agent) for agent in range(n_agents)]
     second = np.array([degrees[others].sum() for others in around])
     leaders = np.full(n_agents, -1)

@@ -101,7 +101,8 @@ class GosInE:
     def init(self, problem: Problem) -> GossipState:
         """Nothing played yet."""
         self.check(problem)
-        n_agents, n_arms = problem.n_agents, problem.n_arms
+        n_agents = problem.n_agents
+        n_arms = problem.n_arms
         empty = np.zeros((problem.n_runs, n_agents, n_arms))
         size = -(-n_arms // n_agents)
         first = np.arange(n_agents) * size
@@ -115,7 +116,8 @@ class GosInE:
         """If a phase has just ended, every agent asks a neighbour and may change an arm."""
         if not state.ended:
             return state
-        network, played = state.problem.network, state.counts - state.earlier
+        network = state.problem.network
+        played = state.counts - state.earlier
         runs, agents = np.ogrid[: state.problem.n_runs, : state.problem.n_agents]
         starts, others = _neighbours(network.edges, state.problem.n_agents)
         uniform = generator.random(state.upper.shape)
@@ -137,7 +139,8 @@ class GosInE:
         """The largest index of the arms kept, ties broken at random: (R, N)."""
         seen = state.counts > 0
         counts = np.where(seen, state.counts, 1.0)
-        means, scale = state.totals / counts, self.scale(state.problem, t)
+        means = state.totals / counts
+        scale = self.scale(state.problem, t)
         if self.index == "kl":
             index = kl_ucb(state.problem.family, means, counts, scale)
         else:

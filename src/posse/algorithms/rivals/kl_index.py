@@ -35,7 +35,8 @@ def kl_ucb(family: Any, mean: ArrayLike, count: ArrayLike, level: ArrayLike) -> 
     1.5
     """
     divergence = divergences.divergence(family)
-    low, high = family.rewards.low, family.rewards.high
+    low = family.rewards.low
+    high = family.rewards.high
     means = np.clip(np.asarray(mean, dtype=float), low, high)
     p, n, f = np.broadcast_arrays(means, count, level)
     seen = n > 0
@@ -60,7 +61,8 @@ def _above_gaussian_unknown_variance(
 def _above_bernoulli(p: FloatArray, radius: FloatArray) -> FloatArray:
     """p + x, kl = -p log(1 + x/p) - (1 - p) log(1 - x/(1 - p)), whose slope is x/(q (1 - q))."""
     rest = 1 - p
-    some, less = np.where(p > 0, p, 1.0), np.where(rest > 0, rest, 1.0)
+    some = np.where(p > 0, p, 1.0)
+    less = np.where(rest > 0, rest, 1.0)
 
     def step(x: FloatArray) -> FloatArray:
         kl = -p * np.log1p(x / some) - rest * np.log1p(-x / less)
@@ -145,7 +147,8 @@ def _bisected(
 ) -> FloatArray:
     """The same for a divergence of one's own: doubles the distance, then halves the interval."""
     high = family.means.high
-    low, width = p.astype(float), np.ones_like(radius)
+    low = p.astype(float)
+    width = np.ones_like(radius)
 
     def fits(q: FloatArray) -> Any:
         return divergence(p, q) <= radius
@@ -164,5 +167,6 @@ def _bisected(
         if ((middle <= low) | (middle >= top)).all():
             break
         inside = fits(middle)
-        low, top = np.where(inside, middle, low), np.where(inside, top, middle)
+        low = np.where(inside, middle, low)
+        top = np.where(inside, top, middle)
     return low

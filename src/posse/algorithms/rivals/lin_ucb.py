@@ -48,7 +48,8 @@ class Ridge:
 
     def variance(self, arms: NDArray[np.intp], contexts: FloatArray) -> FloatArray:
         """x' A^-1 x of the arms played: (R, N)."""
-        x, places = contexts, beliefs.places(self.equations, arms)
+        x = contexts
+        places = beliefs.places(self.equations, arms)
         if x.ndim == 4:
             x = np.take_along_axis(x, arms[..., None, None], axis=2)[:, :, 0]
         played = np.take_along_axis(self.equations, places[None, ..., None], axis=-1)

@@ -149,8 +149,10 @@ class ChangingRoads:
         counts, totals = _summed(
             np.arange(arms.size).reshape(arms.shape), arms, rewards, arms.shape, self.n_arms
         )
-        log_arms, log_rewards = (arms, *self.arms), (rewards, *self.rewards)
-        passed, sent = [], np.zeros(n_runs)
+        log_arms = (arms, *self.arms)
+        log_rewards = (rewards, *self.rewards)
+        passed = []
+        sent = np.zeros(n_runs)
         for before, its_arms, its_rewards in zip(
             (own, *self.known), log_arms, log_rewards, strict=True
         ):
@@ -164,7 +166,8 @@ class ChangingRoads:
             more = _summed(
                 row, its_arms[run, source], its_rewards[run, source], arms.shape, self.n_arms
             )
-            counts, totals = counts + more[0], totals + more[1]
+            counts = counts + more[0]
+            totals = totals + more[1]
             passed.append(after.reshape(before.shape))
         kept = self.hops - 1
         roads = replace(
@@ -272,7 +275,8 @@ class HeardState:
 
     def heard(self, roads: Roads, sums: Sums) -> Self:
         """The state after some more was heard."""
-        counts, totals = self.counts + sums[0], self.totals + sums[1]
+        counts = self.counts + sums[0]
+        totals = self.totals + sums[1]
         return replace(self, counts=counts, totals=totals, roads=roads)
 
 
@@ -321,7 +325,8 @@ class HeardIndex:
 
     def indices(self, state: HeardState, t: int) -> FloatArray:
         """The index of every arm in round t, infinite of an unheard one: (R, N, K)."""
-        level, heard = math.log(t), state.counts > 0
+        level = math.log(t)
+        heard = state.counts > 0
         if self.index == "kl":
             return kl_ucb(state.problem.family, state.means, state.counts, level)
         scale = self.width * noise_scale(state.problem.family, self.sigma) ** 2 * level

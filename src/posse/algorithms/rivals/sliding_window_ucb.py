@@ -80,11 +80,14 @@ class SlidingWindowUCB(ForcedStart):
     ) -> WindowState:
         """One's own pull comes in, that of `window` rounds ago goes out."""
         arm = np.arange(state.problem.n_arms)
-        counts, totals, recent = state.counts, state.totals, state.recent
+        counts = state.counts
+        totals = state.totals
+        recent = state.recent
         if len(recent) == self.window:
             (old, old_rewards), *rest = recent
             left = arm == old[..., None]
-            counts, totals = counts - left, totals - left * old_rewards[..., None]
+            counts = counts - left
+            totals = totals - left * old_rewards[..., None]
             recent = tuple(rest)
         came = arm == arms[..., None]
         return replace(

@@ -48,7 +48,9 @@ class Player:
 
 def line_up(kind: str = PLAIN) -> dict[str, Player]:
     """All algorithms of a class of the arena by name, in the order of the legend."""
-    ts, bayes_ucb, rand_ucb = policies.ThompsonSampling(), policies.BayesUCB(), policies.RandUCB()
+    ts = policies.ThompsonSampling()
+    bayes_ucb = policies.BayesUCB()
+    rand_ucb = policies.RandUCB()
     if kind == CONTEXTS:
         some = [
             _player(REFERENCE, algorithms.Decentralized(ts), data.PAPER),
@@ -187,9 +189,11 @@ def _imported(text: str, place: str) -> Any:
             raise ValueError(f"{text}: there is no file {file}")
         if not file.stem.isidentifier():
             raise ValueError(f"{text}: {file.name} cannot be imported, rename it as in mine.py")
-        folder, module = str(file.resolve().parent), file.stem
+        folder = str(file.resolve().parent)
+        module = file.stem
     else:
-        folder, module = str(Path.cwd()), place
+        folder = str(Path.cwd())
+        module = place
     if folder not in sys.path:
         sys.path.append(folder)  # last, so that no file of it hides a library
     importlib.invalidate_caches()

@@ -17,20 +17,21 @@ from posse.lab.atomic_files import atomic_write
 from posse.lab.report.text import write_json
 
 # What a difference to the reference shows, after Holm's correction.
-BETTER, WORSE, UNDECIDED, REFERENCE = "better", "worse", "undecided", "reference"
+BETTER = "better"
+WORSE = "worse"
+UNDECIDED = "undecided"
+REFERENCE = "reference"
 VERDICTS = (BETTER, WORSE, UNDECIDED, REFERENCE)
 
 # Where an algorithm comes from; the legend shows the words.
-PAPER, BASELINE, CODE, ABSTRACT, MEMORY, OURS, BOUND, YOURS = (
-    "paper",
-    "baseline",
-    "code",
-    "abstract",
-    "memory",
-    "ours",
-    "bound",
-    "yours",
-)
+PAPER = "paper"
+BASELINE = "baseline"
+CODE = "code"
+ABSTRACT = "abstract"
+MEMORY = "memory"
+OURS = "ours"
+BOUND = "bound"
+YOURS = "yours"
 MARKS: Mapping[str, str] = {
     PAPER: "of the paper",
     BASELINE: "a plain baseline",

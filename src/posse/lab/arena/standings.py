@@ -70,7 +70,8 @@ class LogRatio(NamedTuple):
 
 def log_ratio(a: FloatArray, b: FloatArray) -> LogRatio | None:
     """ln(mean a / mean b) of paired runs; None where one of the means is not above 0."""
-    mean_a, mean_b = float(a.mean()), float(b.mean())
+    mean_a = float(a.mean())
+    mean_b = float(b.mean())
     if not (mean_a > 0 and mean_b > 0):
         return None
     moves = a / mean_a - b / mean_b
@@ -236,7 +237,8 @@ def _score(name: str, result: Result, reference: FloatArray) -> Score:
     regret = result.regret[:, -1]
     mean, error, low, high = (_known(float(each)) for each in stats.mean_interval(regret))
     if "agents" in result.kept:  # with contexts
-        of_agents, wrong = result.agent_regret[:, :, -1], None
+        of_agents = result.agent_regret[:, :, -1]
+        wrong = None
     else:
         gaps = result.means.max(axis=1, keepdims=True) - result.means  # (R, K)
         of_agents = stats.of_agents(result.pulls, gaps)
@@ -291,7 +293,8 @@ def _correct(outcomes: Sequence[_Outcome]) -> None:
 
 def _ranked(arena: Arena, outcome: _Outcome) -> Played:
     """Give ranks and the front to the better version of each, and say who that is."""
-    scores, regrets = outcome.scores, outcome.regrets
+    scores = outcome.scores
+    regrets = outcome.regrets
     best: dict[str, str] = {}  # the name of each rival's better version
     for name, score in scores.items():
         rival = arena.players[name].entrant.rival

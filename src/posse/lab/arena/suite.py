@@ -94,7 +94,8 @@ def lower_bound(instance: Instance, means: FloatArray, horizon: int) -> float:
 
 
 def _least(means: FloatArray, n_agents: int, divergence: theory.Divergence, horizon: int) -> float:
-    best, total = means.max(), 0.0
+    best = means.max()
+    total = 0.0
     for mean in means[means < best]:
         slope = theory.lai_robbins_constant([mean, best], n_agents, divergence)
         total += min(slope * np.log(horizon), (best - mean) * horizon)

@@ -24,7 +24,9 @@ from posse.lab.simulation import Job
 from posse.lab.simulator import simulate_some
 
 # The quick form, which takes minutes: runs, rounds of an instance, and agent-rounds of a run.
-QUICK_RUNS, QUICK_HORIZON, QUICK_STEPS = 20, 1000, 120_000
+QUICK_RUNS = 20
+QUICK_HORIZON = 1000
+QUICK_STEPS = 120_000
 Advance = Callable[[Job, int], None]
 
 
@@ -173,14 +175,16 @@ _WORTH_STARTING = 5.0  # seconds
 
 def seconds_a_run(job: Job) -> float:
     """How long a run of a job takes on one core: some are played for a few rounds, here and now."""
-    rounds, runs = min(_PILOT_ROUNDS, job.simulation.horizon), job.runs[:_PILOT_RUNS]
+    rounds = min(_PILOT_ROUNDS, job.simulation.horizon)
+    runs = job.runs[:_PILOT_RUNS]
     short = replace(job.simulation, horizon=rounds, times=np.array([rounds]), keep=())
     start = time.perf_counter()
     simulate_some(short, runs, 1, lambda steps: None, engine=job.engine)
     return (time.perf_counter() - start) / len(runs) * job.simulation.horizon / rounds
 
 
-_PILOT_ROUNDS, _PILOT_RUNS = 100, 10
+_PILOT_ROUNDS = 100
+_PILOT_RUNS = 10
 
 
 def _said(error: Exception) -> str:

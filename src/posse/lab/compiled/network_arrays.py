@@ -108,8 +108,11 @@ def _open_neighbours(network: Network) -> Links:
 
 def _tree(network: Network, plan: Plan) -> Links:
     """The links of a spanning tree, and where links may fail which of them they are."""
-    links, dynamics = spanning_tree(network), network.dynamics
-    constants, which, n_words = np.zeros(8), np.zeros(0, np.int64), 8
+    links = spanning_tree(network)
+    dynamics = network.dynamics
+    constants = np.zeros(8)
+    which = np.zeros(0, np.int64)
+    n_words = 8
     constants[:3] = *plan.prior, plan.rate
     if isinstance(dynamics, LinkFailure):
         constants[3] = dynamics.p

@@ -51,12 +51,18 @@ def as_bits(typing_context: Any, number: Any) -> Any:
 @njit(inline="always")
 def philox(agent, t, run, purpose, key0, key1):
     """Two 64-bit words for an address."""
-    c0, c1, c2, c3 = agent, t, run, purpose
+    c0 = agent
+    c1 = t
+    c2 = run
+    c3 = purpose
     for _ in range(10):
         # 32-bit words in 64-bit lanes; masked only where they are multiplied, which is free
         p0 = (c0 & _LOW) * U64(0xD2511F53)
         p1 = (c2 & _LOW) * U64(0xCD9E8D57)
-        c0, c1, c2, c3 = (p1 >> U64(32)) ^ c1 ^ key0, p1, (p0 >> U64(32)) ^ c3 ^ key1, p0
+        c0 = (p1 >> U64(32)) ^ c1 ^ key0
+        c1 = p1
+        c2 = (p0 >> U64(32)) ^ c3 ^ key1
+        c3 = p0
         key0 = (key0 + U64(0x9E3779B9)) & _LOW
         key1 = (key1 + U64(0xBB67AE85)) & _LOW
     return (c0 << U64(32)) | (c1 & _LOW), (c2 << U64(32)) | (c3 & _LOW)

@@ -25,8 +25,12 @@ class Keeper:
 
     def __init__(self, engine: Engine, rows: Rows) -> None:
         s = engine.simulation
-        self._engine, self._rows, self._simulation = engine, rows, s
-        n_runs, n_agents, n_arms = len(rows.runs), s.network.n_agents, s.bandit.n_arms
+        self._engine = engine
+        self._rows = rows
+        self._simulation = s
+        n_runs = len(rows.runs)
+        n_agents = s.network.n_agents
+        n_arms = s.bandit.n_arms
         self._shape = (n_runs, n_agents, n_arms)
         self._gaps = rows.gaps.reshape(n_runs, -1, n_arms)  # one row for all agents, or one each
         self._kept: dict[str, FloatArray] = {}
@@ -67,7 +71,8 @@ class Keeper:
 
     def arrays(self) -> dict[str, FloatArray]:
         """All that is kept, in the caller's order of arms."""
-        s, kept = self._simulation, self._kept
+        s = self._simulation
+        kept = self._kept
         if "agents" in kept:
             gaps = np.broadcast_to(self._gaps, self._shape).reshape(-1, self._shape[-1])
             curves = kept["agents"].reshape(-1, len(s.times))
@@ -99,8 +104,11 @@ class Keeper:
 
 def told_by(engine: Engine, rows: Rows, t: int) -> FloatArray:
     """The numbers that rivals chose to send up to round t, in all: (R,); see `observations`."""
-    s, links = engine.simulation, engine.links
-    n_runs, n_agents, n_arms = len(rows.runs), s.network.n_agents, s.bandit.n_arms
+    s = engine.simulation
+    links = engine.links
+    n_runs = len(rows.runs)
+    n_agents = s.network.n_agents
+    n_arms = s.bandit.n_arms
     hearers = np.repeat(np.arange(n_agents), np.diff(links.offsets))
     if engine.plan.merge == "merge_neighbours":  # of each agent whether it tells, and how often
         often = rows.store.reshape(n_runs, n_agents, 2)[..., 1]
@@ -111,7 +119,8 @@ def told_by(engine: Engine, rows: Rows, t: int) -> FloatArray:
     dropped = given_up.reshape(2, n_runs, n_agents, n_arms)[t % 2] > 0
     told = rows.store[own + given_up.size :].reshape(n_runs, n_agents).sum(axis=1)
     near = links.links == 1
-    speaks, hears = dropped[:, links.neighbours[near]], dropped[:, hearers[near]]
+    speaks = dropped[:, links.neighbours[near]]
+    hears = dropped[:, hearers[near]]
     return np.asarray(told + (speaks & ~hears).sum(axis=(1, 2)))
 
 

@@ -48,7 +48,9 @@ def parts_of(simulation: Simulation) -> dict[str, Any]:
     eliminates = isinstance(algorithm, algorithms.CoopSE)
     hops = algorithm.reach if isinstance(algorithm, algorithms.UCBNetwork) else 1
     if eliminates:
-        choose, merge, hops = "choose_least_heard", "merge_eliminating", None
+        choose = "choose_least_heard"
+        merge = "merge_eliminating"
+        hops = None
     else:
         choose = "choose_heard_width" if _has_width(simulation) else "choose_heard_kl"
         merge = "merge_neighbours" if hops == 1 else "merge_flooding"
@@ -76,7 +78,8 @@ def level_of(simulation: Simulation, t: int) -> float:
     algorithm: Any = simulation.algorithm
     if isinstance(algorithm, algorithms.CoopSE):
         return 0.0
-    family, level = simulation.bandit.family, math.log(t)
+    family = simulation.bandit.family
+    level = math.log(t)
     if algorithm.index != "kl":
         return float(algorithm.width * noise_scale(family, algorithm.sigma) ** 2 * level)
     return 2.0 * noise_scale(family, None) ** 2 * level if _has_width(simulation) else level
@@ -251,25 +254,33 @@ def plan_for(simulation: Simulation) -> Plan:
 
 def _bayesian_parts(simulation: Simulation) -> dict[str, Any]:
     algorithm: Any = simulation.algorithm
-    model, network = plain(simulation.model), simulation.network
+    model = plain(simulation.model)
+    network = simulation.network
     belief = belief_kernel(type(model))
     count, total = families.pair(model, model.prior())
     weight = families.ability(model, "observation_weight")
     rate = algorithm.rate(simulation.problem(1))
     policy = POLICIES[type(algorithm.policy)]
     lazy = isinstance(algorithm.policy, policies.ThompsonSampling)
-    merge, shared, store = MERGES[type(network.dynamics)], False, 0
+    merge = MERGES[type(network.dynamics)]
+    shared = False
+    store = 0
     if isinstance(algorithm, algorithms.Isolated) or len(network.edges) == 0:
         merge = "merge_nothing"  # nobody to listen to
     elif isinstance(algorithm, algorithms.Centralized):
-        merge, shared = "merge_nothing", True
+        merge = "merge_nothing"
+        shared = True
     elif isinstance(algorithm, algorithms.Flooding):
-        merge, store = "merge_flooding", road_width(simulation, None)
+        merge = "merge_flooding"
+        store = road_width(simulation, None)
     elif isinstance(algorithm, algorithms.Tree):  # one's own evidence, and both ways of a link
-        merge, store = "merge_tree", 6 * simulation.bandit.n_arms
+        merge = "merge_tree"
+        store = 6 * simulation.bandit.n_arms
     elif merge == "merge_static" and network.is_uniform:
         # the average of N rows, each with its own observation at this rate
-        merge, shared, rate = "merge_nothing", True, rate / network.n_agents
+        merge = "merge_nothing"
+        shared = True
+        rate = rate / network.n_agents
     return {
         "merge": merge,
         "choose": f"{policy}_{belief}",
@@ -285,7 +296,8 @@ def _bayesian_parts(simulation: Simulation) -> dict[str, Any]:
 def _baseline_parts(simulation: Simulation) -> dict[str, Any]:
     algorithm: Any = simulation.algorithm
     algorithm.check(simulation.problem(1))
-    network, staged = simulation.network, isinstance(algorithm, algorithms.DDUCB)
+    network = simulation.network
+    staged = isinstance(algorithm, algorithms.DDUCB)
     merge = MERGES[type(network.dynamics)] if len(network.edges) else "merge_nothing"
     if staged and algorithm.accelerates(network):
         merge = "merge_chebyshev"
@@ -307,7 +319,8 @@ def _rival_parts(simulation: Simulation) -> dict[str, Any]:
     algorithm: Any = simulation.algorithm
     algorithm.check(simulation.problem(1))
     merge, choose = RIVALS[type(algorithm)]
-    forced, n_arms = isinstance(algorithm, ForcedStart), simulation.bandit.n_arms
+    forced = isinstance(algorithm, ForcedStart)
+    n_arms = simulation.bandit.n_arms
     staged = choose == "choose_tracking"  # which keeps what is its own in the store
     return {
         "merge": merge,
@@ -347,7 +360,8 @@ def table_for(simulation: Simulation, plan: Plan) -> Any:
     from posse.lab.compiled.kernels import baselines, thompson
 
     algorithm: Any = simulation.algorithm
-    problem, network = simulation.problem(1), simulation.network
+    problem = simulation.problem(1)
+    network = simulation.network
     if isinstance(algorithm, ALGORITHMS):
         return table_of(simulation)
     if plan.choose == "choose_consensus":

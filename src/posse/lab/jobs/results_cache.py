@@ -220,7 +220,8 @@ class PartStore:
     def missing(self, job: Job) -> list[range]:
         """The runs of a job that no sound file holds, as ranges in order."""
         self._clean(job)
-        gaps, first = [], job.runs.start
+        gaps = []
+        first = job.runs.start
         for held in [*self._held(job), range(job.runs.stop, job.runs.stop)]:
             if first < held.start:
                 gaps.append(range(first, min(held.start, job.runs.stop)))
@@ -238,7 +239,8 @@ class PartStore:
 
     def result(self, job: Job) -> Result:
         """All runs of a job, which must be there."""
-        parts, first = [], job.runs.start
+        parts = []
+        first = job.runs.start
         for held in self._held(job):
             wanted = range(max(first, held.start), min(held.stop, job.runs.stop))
             if wanted.start != first or not wanted:

@@ -27,7 +27,9 @@ from posse.lab.statistics import (
     wrong_leader,
 )
 
-LOGARITHMIC, FASTER, UNDECIDED = "logarithmic", "faster than logarithmic", "undecided"
+LOGARITHMIC = "logarithmic"
+FASTER = "faster than logarithmic"
+UNDECIDED = "undecided"
 BELOW = "below the Lai-Robbins line"
 WHY_BELOW = (
     "A slope below the Lai-Robbins line cannot last: in the long run no algorithm that learns on "
@@ -63,7 +65,9 @@ def window(result: Result) -> tuple[int, int]:
 
 # Values read off the authors' figures, to 0.05, and whether ours agree with them.
 
-AGREES, DIFFERS, AGREEMENT_UNDECIDED = "agrees", "differs", "undecided"
+AGREES = "agrees"
+DIFFERS = "differs"
+AGREEMENT_UNDECIDED = "undecided"
 
 # dec-TS on 17 Gaussian arms, regret per agent at PUBLISHED_ROUNDS, means over so many runs:
 RUNS = 1000
@@ -76,7 +80,8 @@ VALUES = {
 }
 # Reading a curve adds this much; the time axis of the figures may be one round off, which counts
 # while regret still rises steeply.
-READING, READING_EARLY = 0.1, 0.3
+READING = 0.1
+READING_EARLY = 0.3
 # Intervals of three standard errors: of 30 values one in a dozen reports would differ by chance.
 ERRORS = 3
 # An interval that is wider to each side than this share of the value tells nothing.
@@ -93,7 +98,8 @@ def compare(outcome: Outcome) -> list[PublishedValue]:
         mean, error, _, _ = mean_interval(result.regret)
         for time, value in zip(PUBLISHED_ROUNDS, values, strict=True):
             (column,) = (result.times == time).nonzero()[0]
-            ours, standard_error = float(mean[column]), float(error[column])
+            ours = float(mean[column])
+            standard_error = float(error[column])
             both = standard_error * math.sqrt(1 + result.runs / RUNS)
             reading = READING_EARLY if time < PUBLISHED_ROUNDS[1] else READING
             rows.append(
@@ -137,7 +143,8 @@ def table(outcome: Outcome) -> list[Final]:
     rows = []
     for name, result in outcome.results.items():
         gaps = outcome.gaps(name)  # (R, K)
-        fit, least = growth(result), outcome.least_slope(name)
+        fit = growth(result)
+        least = outcome.least_slope(name)
         summary = result.summary()
         rows.append(
             Final(
@@ -164,10 +171,12 @@ def comparisons(outcomes: Mapping[str, Outcome]) -> dict[str, list[Difference]]:
     rows: list[tuple[str, Difference]] = []
     for id_, outcome in outcomes.items():
         for first, second in outcome.panel.compared():
-            a, b = outcome.results[first], outcome.results[second]
+            a = outcome.results[first]
+            b = outcome.results[second]
             interval = paired_difference(a, b)
             p = p_value(interval, a.runs) if a.runs > 1 else 1.0
-            low, high = _known(interval.low), _known(interval.high)
+            low = _known(interval.low)
+            high = _known(interval.high)
             rows.append((id_, Difference(first, second, interval.mean, low, high, p)))
     found: dict[str, list[Difference]] = {id_: [] for id_ in outcomes}
     for (id_, row), adjusted in zip(rows, holm([row.p for _, row in rows]), strict=True):

@@ -132,7 +132,8 @@ def published_grid(network: Network) -> Network:
 # Running panels: from a panel to the results of its curves.
 
 SEED = 2026
-QUICK, FULL = 100, 1000
+QUICK = 100
+FULL = 1000
 # The rounds at which published values are known.
 PUBLISHED_ROUNDS = (25, 50, 100, 200, 400, 800)
 
@@ -152,7 +153,8 @@ class Outcome:
 
     def means(self, name: str) -> FloatArray:
         """The true means of each run: (runs, K)."""
-        bandit, runs = self.panel.bandit, range(self.results[name].runs)
+        bandit = self.panel.bandit
+        runs = range(self.results[name].runs)
         return np.stack(
             [bandit.means_of_run(run, generator(self.seed, run, "means")) for run in runs]
         )

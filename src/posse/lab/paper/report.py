@@ -53,7 +53,8 @@ def draw(outcome: Outcome, path: Path) -> list[Path]:
     slope = _least_slope(right, outcome)
     handles, labels = left.get_legend_handles_labels()
     if slope is not None:
-        handles, labels = [*handles, slope], [*labels, slope.get_label()]
+        handles = [*handles, slope]
+        labels = [*labels, slope.get_label()]
     figure.legend(
         handles, labels, loc="outside lower center", ncols=3, frameon=False, handlelength=3
     )
@@ -71,7 +72,8 @@ def _least_slope(axes: Any, outcome: Outcome) -> Any:
     if least is None:
         return None
     lowest = min(outcome.results.values(), key=lambda result: result.summary().mean)
-    end, horizon = lowest.summary().mean, lowest.horizon
+    end = lowest.summary().mean
+    horizon = lowest.horizon
     times = np.geomspace(max(1.0, horizon / 100), horizon, 50)
     line = end + least.slope * np.log(times / horizon)
     label = f"Lai-Robbins slope, {least.slope:.3g} ln t"
@@ -135,7 +137,8 @@ class Reproduction:
             path = self.output / "figures" / id_
             written = [*draw(outcome, path), path.with_suffix(".csv")]
             files = [file.relative_to(self.output).as_posix() for file in written]
-            settings, seconds = panels.toml_of(id_), self._seconds[id_]
+            settings = panels.toml_of(id_)
+            seconds = self._seconds[id_]
             panel = analysis.panel_report(id_, outcome, compared[id_], seconds, settings, files)
             write_csv(panel.chart.curves, written[-1])
             shown_panels.append(panel)

@@ -54,7 +54,9 @@ def simulate_block(
 
 def _checked(algorithm: Any, arms: Any, problem: Problem) -> NDArray[np.intp]:
     """The arms (R, N) as an array; refused if they do not exist, as a user's algorithm's may."""
-    array, shape, n_arms = np.asarray(arms), (problem.n_runs, problem.n_agents), problem.n_arms
+    array = np.asarray(arms)
+    shape = (problem.n_runs, problem.n_agents)
+    n_arms = problem.n_arms
     whole = array.shape == shape and np.issubdtype(array.dtype, np.integer)
     if not whole or array.min() < 0 or array.max() >= n_arms:
         raise ValueError(

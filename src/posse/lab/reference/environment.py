@@ -26,7 +26,8 @@ class LateRewards:
     """
 
     def __init__(self, simulation: Simulation, runs: Sequence[int]) -> None:
-        self._delay, self._horizon = simulation.bandit.delay, simulation.horizon
+        self._delay = simulation.bandit.delay
+        self._horizon = simulation.horizon
         self._stream = Streams.of(simulation.seed, runs, "delay")
         # (4 + d, n) each: row run * N + agent, arm, reward and round of the pull; its features
         self._due: dict[int, list[FloatArray]] = {}
@@ -101,7 +102,8 @@ def _drawing(family: Any) -> Callable[[FloatArray, Streams], FloatArray]:
     if type(family) in FAMILIES.values() and not isinstance(family, Grid):
         drawn: Callable[[FloatArray, Streams], FloatArray] = family.draw_rewards
         return drawn
-    low, high = family.rewards.low, family.rewards.high
+    low = family.rewards.low
+    high = family.rewards.high
 
     def checked(means: FloatArray, generator: Streams) -> FloatArray:
         rewards = np.asarray(family.draw_rewards(means, generator), dtype=np.float64)

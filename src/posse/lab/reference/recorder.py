@@ -27,7 +27,8 @@ class Sketches:
 
     def __init__(self, simulation: Simulation, problem: Problem, runs: Sequence[int]) -> None:
         algorithm: Any = simulation.algorithm  # decentralized, or it was refused
-        self._rate, self._fading = algorithm.rate(problem), algorithm.fading
+        self._rate = algorithm.rate(problem)
+        self._fading = algorithm.fading
         self._signs = Streams.of(simulation.seed, runs, "signs")
         between = (problem.n_runs, problem.n_agents)
         self.values: FloatArray = calibration.no_sketch(between, problem.n_arms)
@@ -53,10 +54,14 @@ class Tally:
         world: World | ContextualWorld,
         state: Any,  # the algorithm's, before round 1
     ) -> None:
-        n_runs, n_agents, n_arms = problem.n_runs, problem.n_agents, problem.n_arms
+        n_runs = problem.n_runs
+        n_agents = problem.n_agents
+        n_arms = problem.n_arms
         times = simulation.times
-        self._simulation, self._problem = simulation, problem
-        self._world, self._order = world, world.order
+        self._simulation = simulation
+        self._problem = problem
+        self._world = world
+        self._order = world.order
         self._per_agent = simulation.bandit.per_agent
         # where gaps drift, a round that costs nothing cannot be taken off at the end
         self._free_rounds = simulation.uncharged_rounds if world.changes else 0
@@ -144,9 +149,12 @@ class Tally:
 
     def block(self) -> Block:
         """The outcome, in the caller's order of arms."""
-        s, times = self._simulation, self._simulation.times
+        s = self._simulation
+        times = self._simulation.times
         free = 0 if self._world.changes else s.uncharged_rounds  # or they were not charged at all
-        gaps, kept = self._world.gaps, dict(self._kept)  # (R, M, K)
+        # (R, M, K)
+        gaps = self._world.gaps
+        kept = dict(self._kept)
         regret = without_forced_pulls(self._regret, times, gaps.mean(axis=1), free)
         if "agents" in kept:
             of_agents = np.broadcast_to(gaps, self._pulls.shape).reshape(-1, gaps.shape[-1])

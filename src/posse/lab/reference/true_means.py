@@ -103,9 +103,11 @@ def check_world(simulation: Simulation, run: int) -> None:
     """Refuse a drift or contexts of the user's that fail at once, or differ when played again."""
     bandit = simulation.bandit
     if isinstance(bandit, ContextualBandit):
-        what, part = "contexts", bandit.contexts
+        what = "contexts"
+        part = bandit.contexts
     else:
-        what, part = "drift", bandit.drift
+        what = "drift"
+        part = bandit.drift
     if part is None or type(part) in (Contexts, *CONTEXTS.values(), *DRIFTS.values()):
         return
     worlds = [world_of(simulation, [run]) for _ in range(2)]

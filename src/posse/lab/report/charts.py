@@ -10,7 +10,10 @@ from itertools import pairwise
 from posse.lab.plots import DECADES, WIDE
 from posse.lab.report.html import Html, element, isolated, scrolling
 
-_LETTER, _LINE, _MARK = 7.2, 15.0, 7.0  # pixels: a letter's width, a line, half a mark
+# pixels: a letter's width, a line, half a mark
+_LETTER = 7.2
+_LINE = 15.0
+_MARK = 7.0
 _LONGEST = 24  # letters
 
 
@@ -133,13 +136,15 @@ def scale_of(values: Iterable[float | None], *, log: bool | None = None) -> Scal
     if log is None:
         log = bool(above) and max(above) > WIDE * min(above)
     if not log or not above:
-        low, high = min(known, default=0.0), max(known, default=1.0)
+        low = min(known, default=0.0)
+        high = max(known, default=1.0)
         low = min(0.0, low)
         return Scale(low, high if high > low else low + 1.0)
     high = max(above)
     low = max(min(above), high / 10**DECADES)
     if high < 1.5 * low:  # all alike: some room about them
-        low, high = low / 1.5, high * 1.5
+        low = low / 1.5
+        high = high * 1.5
     return Scale(low / 1.08, high * 1.08, log=True, zero=0.0 in known)
 
 
@@ -161,7 +166,8 @@ def _linear_ticks(low: float, high: float, count: int) -> list[float]:
     span = high - low
     power = 10 ** math.floor(math.log10(span / count))
     step = power * next(each for each in (1, 2, 5, 10) if span / (each * power) <= count)
-    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    first = math.ceil(low / step - 1e-9)
+    last = math.floor(high / step + 1e-9)
     ticks = [float(f"{i * step:.10g}") for i in range(first, last + 1)]
     return [tick for tick in ticks if low <= tick <= high]
 
@@ -180,9 +186,15 @@ def _log_ticks(low: float, high: float, count: int) -> list[float]:
 
 # Charts in SVG that need no script: places in percent, so text keeps its size at any width.
 
-_ROW, _HEAD = 24, 44  # pixels: a row of dots, and the axis above the first
-_CEILING, _FOOT = 30, 46  # pixels above and below a plane
-_WIDE, _NARROW = 900, 330  # pixels that a plane has at least on a screen and on a telephone
+# pixels: a row of dots, and the axis above the first
+_ROW = 24
+_HEAD = 44
+# pixels above and below a plane
+_CEILING = 30
+_FOOT = 46
+# pixels that a plane has at least on a screen and on a telephone
+_WIDE = 900
+_NARROW = 330
 
 
 @dataclass(frozen=True)
@@ -267,7 +279,8 @@ def plane(
     front: points that no other beats in both; joined by steps
     level: a value of y that all are seen against
     """
-    top, ground = _CEILING, height - _FOOT
+    top = _CEILING
+    ground = height - _FOOT
     x = replace(x, start=10.0)  # the numbers of y stand before it
 
     def row(value: float) -> float:
@@ -285,8 +298,10 @@ def plane(
         drawn.append(element("text", level.name, x="0", y=at + 13, class_=level.kind))
     steps = sorted(front, key=lambda point: (point.x, -point.y))
     for one, two in pairwise(steps):
-        left, right = _percent(x, one.x), _percent(x, two.x)
-        upper, lower = row(one.y), row(two.y)
+        left = _percent(x, one.x)
+        right = _percent(x, two.x)
+        upper = row(one.y)
+        lower = row(two.y)
         drawn.append(element("line", x1=left, x2=right, y1=upper, y2=upper, class_="front"))
         drawn.append(element("line", x1=right, x2=right, y1=upper, y2=lower, class_="front"))
     if x.zero:

@@ -21,7 +21,9 @@ from posse.lab.statistics import (
 )
 from posse.randomness import FloatArray
 
-LOWEST, MORE, UNDECIDED = "lowest", "more", "undecided"
+LOWEST = "lowest"
+MORE = "more"
+UNDECIDED = "undecided"
 
 
 @dataclass(frozen=True)
@@ -165,7 +167,8 @@ def messages(comparison: Comparison) -> list[Messages]:
     for name, result in comparison.items():
         if "messages" in result.kept:
             sent = _estimate(result.numbers_sent[:, -1])
-            a_round, regret = sent.mean / result.horizon, result.summary().mean
+            a_round = sent.mean / result.horizon
+            regret = result.summary().mean
             rows.append(Messages(name, sent, a_round, regret))
     return rows
 

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-PAGE, FILES = "index.html", "files"
+PAGE = "index.html"
+FILES = "files"
 
 
 def write(

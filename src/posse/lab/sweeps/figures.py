@@ -89,7 +89,8 @@ def lay_out(
     A dimension of several values that no role has must be chosen from by `where`: an average
     over settings would be an answer to a question that nobody asked.
     """
-    given, whole = chosen(sweep, where), dimensions(sweep)
+    given = chosen(sweep, where)
+    whole = dimensions(sweep)
     roles = {role: None if name is None else known(sweep, name) for role, name in roles.items()}
     numbers = {role: None if name is None else _number(given, name) for role, name in roles.items()}
     for role, other in _pairs(list(numbers)):
@@ -140,7 +141,8 @@ def chosen(sweep: Sweep, where: Mapping[str, Any] | None) -> list[Dimension]:
     for full, value in (where or {}).items():
         key = known(sweep, full)
         number = _number(found, key)
-        dimension, labels = found[number], found[number].labels[key]
+        dimension = found[number]
+        labels = found[number].labels[key]
         wanted = [label_of(each) for each in (value if isinstance(value, list) else [value])]
         for each in wanted:
             if each not in labels:
@@ -243,7 +245,8 @@ def heat_map(
     where = dict(where or {}) | {ALGORITHM: algorithm}
     x, y = _two(sweep, x, y, where)
     layout = lay_out(sweep, {"x": x, "y": y}, where)
-    columns, lines = layout.labels("x"), layout.labels("y")
+    columns = layout.labels("x")
+    lines = layout.labels("y")
     values = np.full((len(lines), len(columns)), np.nan)
     for (column, line), each in layout.rows.items():
         values[line, column] = each["regret"]
@@ -328,7 +331,8 @@ def _draw_curves(axes: Axes, layout: Layout, facet: int, bottom: float) -> list[
     shown = layout.shown["x"]
     assert shown is not None
     names = _names(layout)
-    places, side = _places(shown), _SPREAD / max(1, len(names))
+    places = _places(shown)
+    side = _SPREAD / max(1, len(names))
     lines = []
     for number, name in enumerate(names):
         found = [(i, layout.rows.get((i, number, facet))) for i in np.argsort(places)]

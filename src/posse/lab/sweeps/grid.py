@@ -53,7 +53,8 @@ def data_of(experiment: Experiment) -> dict[str, Any]:
 
 def path_of(key: Any) -> tuple[str, ...]:
     """The parts of a dotted key; those with dots in them are quoted."""
-    parts, place = [], 0
+    parts = []
+    place = 0
     if isinstance(key, str):
         while found := _PART.match(key, place):
             parts.append(next(part for part in found.groups()[:3] if part is not None))

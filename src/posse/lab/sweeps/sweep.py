@@ -59,7 +59,8 @@ def dataset(sweep: Sweep) -> xr.Dataset:
     """Labelled arrays over the grid."""
     import xarray as xr
 
-    names, axes = sweep.algorithms, sweep.grid.axes
+    names = sweep.algorithms
+    axes = sweep.grid.axes
     numbers = sorted({run for cell in sweep.plan for job in cell.jobs.values() for run in job.runs})
     outer = (*sweep.grid.shape, len(names))
     regret = np.full((*outer, len(numbers)), np.nan)

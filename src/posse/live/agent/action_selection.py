@@ -115,7 +115,10 @@ def draw(probabilities: FloatArray, count: int, generator: Randomness) -> list[i
 
 # How an agent chooses: its policy's probabilities, its shares, and an arm drawn by them.
 
-TRIES, TIME, ERROR = 300, 10, 1e-9  # choices by which a policy is tried, in which round
+# choices by which a policy is tried, in which round
+TRIES = 300
+TIME = 10
+ERROR = 1e-9
 # as tests show for all families: to try them again takes milliseconds
 HONEST = ThompsonSampling, BayesUCB, Greedy, TopTwo
 FEW = 10  # arms up to which they race at many contexts at once; more take longer so
@@ -136,7 +139,10 @@ class Chooser:
 
     def __init__(self, policy: Policy, family: Family, horizon: int | None, shares: Shares) -> None:
         checks.capable("policy", policy, ["scores"], "posse.ThompsonSampling()")
-        self.policy, self.family, self.horizon, self.shares = policy, family, horizon, shares
+        self.policy = policy
+        self.family = family
+        self.horizon = horizon
+        self.shares = shares
         self.timeless = getattr(policy.scores, "timeless", False)
         self._races = _takes_race(policy)
 
@@ -157,7 +163,9 @@ class Chooser:
             arms = argmax(scores, generator).reshape(-1).tolist()
         else:
             arms = draw(probabilities, count, generator)
-        names, chances, choices = subset.names, probabilities.tolist(), []
+        names = subset.names
+        chances = probabilities.tolist()
+        choices = []
         for arm in arms:
             if chances[arm] <= 0.0:  # less than can be told, but who evaluates divides by it
                 (arm,) = draw(probabilities, 1, generator)
@@ -171,7 +179,8 @@ class Chooser:
 
         By the probabilities themselves: those of samples would be the same, and cost more.
         """
-        names, choices = subset.names, []
+        names = subset.names
+        choices = []
         for probabilities in self.probabilities_at(beliefs, subset, x, t):
             (arm,) = draw(probabilities, 1, generator)
             choices.append(Choice(names[arm], float(probabilities[arm]), names, probabilities))
@@ -212,7 +221,8 @@ class Chooser:
         at = at if subset.places is None else at[:, :, subset.places]
         found = []
         for row, race in enumerate(self._races_at(at)):
-            belief, now = at[:, row], t + row
+            belief = at[:, row]
+            now = t + row
             between = partial(self._between_at, belief, now)
             found.append(self._mixed(beliefs, subset, self._said(belief, now, race), between))
         return found
@@ -275,7 +285,8 @@ class Chooser:
 
     def _checked(self, belief: FloatArray, t: int) -> FloatArray:
         """What the policy says of the arms, each of them with a probability."""
-        said, n_arms = self._ask(belief, t, Race(self.family)), belief.shape[1]
+        said = self._ask(belief, t, Race(self.family))
+        n_arms = belief.shape[1]
         policy = checks.shown(self.policy)
         if said is None:
             raise ValueError(
@@ -305,7 +316,8 @@ class Chooser:
         if len(rewards) < 2:  # then arms cannot be told apart
             return
         belief = self.family.prior()[:, None] + self.family.statistic(np.array(rewards))
-        said, generator = self._checked(belief, TIME), np.random.default_rng(0)
+        said = self._checked(belief, TIME)
+        generator = np.random.default_rng(0)
         counts = np.zeros(len(said))
         for _ in range(TRIES):
             scores = self.policy.scores(belief, self.family, TIME, self.horizon, generator)

@@ -93,7 +93,9 @@ class Agent:
         context: Contexts | Mapping[str, Any] | None = None,
     ) -> None:
         names = arm_names(arms)
-        self.policy, self.stop, self.half_life = policy or ThompsonSampling(), stop, half_life
+        self.policy = policy or ThompsonSampling()
+        self.stop = stop
+        self.half_life = half_life
         self.context = schema_of(context)
         shares = Shares(min_share, new_arm_share, new_arm_pulls)
         shares.check(len(names))
@@ -169,7 +171,8 @@ class Agent:
 
         With contexts, that of the average visit.
         """
-        subset, t = self._subset(None), self._count_rounds() + 1
+        subset = self._subset(None)
+        t = self._count_rounds() + 1
         if self.context is None:
             chances = self._chooser.probabilities(self._beliefs, subset, t)
         else:
@@ -206,7 +209,8 @@ class Agent:
 
         shares: other ones from now on, too.
         """
-        names, shares = arm_names(names), shares or self.shares
+        names = arm_names(names)
+        shares = shares or self.shares
         shares.check(len(names))
         self._chooser.check(len(names), self.context is not None)
         check_room(self._evidence, names)
@@ -233,7 +237,8 @@ class Agent:
         with nullcontext() if lock is None else lock:
             if not self._reading.able:
                 return None
-            reading, table = self._reading, self._reading.table()
+            reading = self._reading
+            table = self._reading.table()
         return reading.sharing(table)
 
     def site_map(self, lock: AbstractContextManager[Any] | None = None) -> SiteMap:
@@ -394,7 +399,8 @@ class Agent:
     def own_pulls(self) -> tuple[int, int]:
         """How many own pulls count, and how many of these are open."""
         rows = self.exchange.own().values()
-        counted, waiting = map(self._evidence.count, rows), map(self._evidence.open_count, rows)
+        counted = map(self._evidence.count, rows)
+        waiting = map(self._evidence.open_count, rows)
         return round(sum(counted)), round(sum(waiting))
 
     def connect(self, peer: str) -> None:
@@ -427,8 +433,10 @@ class Agent:
 
     def _use(self, names: list[str], sites: str | float) -> None:
         """Begin with these arms: nothing that was kept of others is of use."""
-        sums, steady = (self._evidence, self.exchange, names), self.half_life is None
-        self.arm_names, self._reading = names, SiteReading(*sums, sites, steady)
+        sums = (self._evidence, self.exchange, names)
+        steady = self.half_life is None
+        self.arm_names = names
+        self._reading = SiteReading(*sums, sites, steady)
         self._beliefs = Beliefs(*sums, reading=self._reading)
         self._closed = Beliefs(*sums, honest=True)
         self._meeting = Meeting(*sums, self._beliefs, self._closed)

@@ -50,8 +50,11 @@ class Showing:
         belief: Beliefs,
     ) -> None:
         """reading: how the evidence of other sites is read; belief: what closed decisions say."""
-        self._evidence, self._exchange, self._arms = evidence, exchange, arms
-        self._reading, self._belief = reading, belief
+        self._evidence = evidence
+        self._exchange = exchange
+        self._arms = arms
+        self._reading = reading
+        self._belief = belief
         self._last: tuple[int, dict[str, ArmStatus]] = (-1, {})  # of a revision of the evidence
 
     def arms(
@@ -65,7 +68,8 @@ class Showing:
             revision = self._exchange.revision
             if self._last[0] == revision and not context:
                 return dict(self._last[1])
-            held, own = self._exchange.evidence(), self._exchange.own()
+            held = self._exchange.evidence()
+            own = self._exchange.own()
             belief = self._read(held, context or {})
             table = self._reading.table() if self._reading.able else None
         facts: Sequence[Mapping[str, Any]] = [{}] * len(self._arms)

@@ -32,7 +32,8 @@ from posse.randomness import FloatArray
 
 PER_FEATURE = 1024  # its square is a unit of quanta
 # |w u + y - p| is at most 1, and rounding a feature makes at most 1.03 of 1; w = p (1 - p)
-LOGISTIC_SHIFT, LOGISTIC_WEIGHT = 1.25, 0.25
+LOGISTIC_SHIFT = 1.25
+LOGISTIC_WEIGHT = 0.25
 
 
 class Met(NamedTuple):

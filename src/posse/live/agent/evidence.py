@@ -216,7 +216,8 @@ class Evidence:
         weighed = weights_of(family, context)
         if weighed is None:
             check_powers(family)
-        low, high = family.rewards.low, family.rewards.high
+        low = family.rewards.low
+        high = family.rewards.high
         if reward_range is not None:
             asked = [checks.number("reward_range", end) for end in reward_range]
             if len(asked) != 2 or not low <= asked[0] < asked[1] <= high:

@@ -33,7 +33,8 @@ class Weights:
         rows, columns = np.triu_indices(d)
         self._matrix = np.empty((d, d), dtype=np.intp)  # where a belief has each of Lambda
         self._matrix[rows, columns] = self._matrix[columns, rows] = d + np.arange(len(rows))
-        self._roots, self._shifts = np.zeros((n_arms, d, d)), np.zeros((n_arms, d))
+        self._roots = np.zeros((n_arms, d, d))
+        self._shifts = np.zeros((n_arms, d))
         self._followed: FloatArray | None = None
         self._least = float(np.diagonal(family.prior()[self._matrix]).min())  # precision
 
@@ -45,7 +46,8 @@ class Weights:
         for arm in changed.tolist():
             root = self._root(belief[self._matrix, arm])
             self._roots[arm], self._shifts[arm] = root, root @ belief[: len(root), arm]
-        self._belief, self._followed = belief, belief
+        self._belief = belief
+        self._followed = belief
 
     def at(self, x: FloatArray, arm: int | None = None) -> FloatArray:
         """Shift and precision of the means at contexts: (B, d) -> (2, B, K), or of one arm."""
@@ -74,7 +76,8 @@ class Weights:
 
 # sets of arms that decisions are asked from, of which the one not asked longest goes first; fewer
 # where there are many arms, so that all of them take some 16 MB at most
-MOST_SUBSETS, MOST_PLACES = 64, 2000
+MOST_SUBSETS = 64
+MOST_PLACES = 2000
 
 
 class Subset:
@@ -84,7 +87,8 @@ class Subset:
         self, names: Sequence[str], places: NDArray[np.intp] | None, family: Family
     ) -> None:
         """The arms at these places, None if it is all of them."""
-        self.names, self.race = tuple(names), Race(family)
+        self.names = tuple(names)
+        self.race = Race(family)
         self.places = places
         self._whole = self.belief = np.empty((0, 0))
 
@@ -119,9 +123,12 @@ class Beliefs:
         reading: SiteReading | None = None,
     ) -> None:
         """reading: how the evidence of others is read; None: like the own."""
-        self._evidence, self._exchange, self._honest = evidence, exchange, honest
+        self._evidence = evidence
+        self._exchange = exchange
+        self._honest = honest
         self._reading = None if reading is None or reading.pools else reading
-        self._arms, self._revision = list(arms), -1
+        self._arms = list(arms)
+        self._revision = -1
         self._prior = evidence.family.prior()
         self._held: dict[str, tuple[int, ...]] = {}
         self._others = np.empty(0)  # as it was read last, where sites differ
@@ -145,7 +152,8 @@ class Beliefs:
         if self._reading is not None:
             return self._here(self._reading)
         if self._exchange.revision != self._revision:
-            revision, held = self._exchange.revision, self._exchange.evidence()
+            revision = self._exchange.revision
+            held = self._exchange.evidence()
             changed = [
                 (k, held.get(arm))
                 for k, arm in enumerate(self._arms)
@@ -161,14 +169,16 @@ class Beliefs:
                         belief[:, k] += self._statistic(quanta)
                 belief.setflags(write=False)
                 self._belief = belief
-            self._revision, self._held = revision, held
+            self._revision = revision
+            self._held = held
         return self._belief
 
     def _here(self, reading: SiteReading) -> FloatArray:
         """The belief where sites differ: what others are worth here, and all of one's own."""
         others = reading.others
         if self._exchange.revision != self._revision or others is not self._others:
-            revision, own = self._exchange.revision, self._exchange.own()
+            revision = self._exchange.revision
+            own = self._exchange.own()
             held = self._exchange.evidence()
             belief = others.copy()
             for k, arm in enumerate(self._arms):
@@ -178,7 +188,8 @@ class Beliefs:
             if not np.array_equal(belief, self._belief):
                 belief.setflags(write=False)
                 self._belief = belief
-            self._revision, self._others = revision, others
+            self._revision = revision
+            self._others = others
         return self._belief
 
     def of(self, names: tuple[str, ...]) -> Subset | None:

@@ -85,9 +85,12 @@ class SiteReading:
     ) -> None:
         """steady: whether means do not drift, which cannot be told from sites that differ."""
         self.sites = check_sites(sites)
-        self._evidence, self._exchange, self._arms = evidence, exchange, list(arms)
+        self._evidence = evidence
+        self._exchange = exchange
+        self._arms = list(arms)
         known = hasattr(exchange, "by_origin") and not evidence.signs  # flows have signs
-        self._family, contexts = evidence.at_mean, evidence.features > 0
+        self._family = evidence.at_mean
+        contexts = evidence.features > 0
         variance = ability(self._family, "variance")(np.array([0.5]))
         self.able = known and steady and variance is not None and not contexts
         if self.pools:
@@ -109,7 +112,8 @@ class SiteReading:
             self.site_sd = None if sites == "differ" else float(sites)
         self.differences = Differences(None)
         self._others: FloatArray | None = None
-        self._revision, self._ticks = -1, 0
+        self._revision = -1
+        self._ticks = 0
 
     @property
     def pools(self) -> bool:
@@ -126,7 +130,8 @@ class SiteReading:
 
     def forget(self) -> None:
         """The evidence is another: read all anew when it is needed."""
-        self._others, self._revision = None, -1
+        self._others = None
+        self._revision = -1
 
     def tick(self) -> None:
         """Read the evidence of others again, if there is any new; or only look now and then."""
@@ -159,8 +164,10 @@ class SiteReading:
         """Of each arm the mean over sites with its 95% interval, and how far they differ."""
         if not table.several:
             return [{}] * len(self._arms)
-        family, sites = self._family, self.of(table)
-        network, (sd, _, _) = sites.network(), sites.sd_between()
+        family = self._family
+        sites = self.of(table)
+        network = sites.network()
+        (sd, _, _) = sites.sd_between()
         columns = {
             "network_mean": family.posterior_mean(network),
             "network_low": family.mean_quantile(network, 0.025),
@@ -182,7 +189,8 @@ class SiteReading:
 
     def table(self) -> Table:
         """What is known of every site now."""
-        ledgers, own = self._exchange.by_origin(), self._exchange.identity
+        ledgers = self._exchange.by_origin()
+        own = self._exchange.identity
         ledgers.setdefault(own, {})
         nothing = (0,) * len(self._evidence.bounds)
         rows = [[held.get(arm, nothing) for arm in self._arms] for held in ledgers.values()]
@@ -289,7 +297,9 @@ def site_map(
     rows = [[held.get(arm, nothing) for arm in arms] for held in ledgers.values()]
     values = np.array(rows, dtype=float).reshape(len(rows), len(arms), -1) / PER_UNIT
     sums = evidence.closed_sums  # then come the closed ones, and the count of these
-    pulls, totals = values[..., 2 * sums], values[..., sums] * evidence.scale  # (N, K)
+    # (N, K)
+    pulls = values[..., 2 * sums]
+    totals = values[..., sums] * evidence.scale
     names = list(ledgers)
     own = exchange.identity
     order = sorted(range(len(names)), key=lambda i: (names[i] != own, -pulls[i].sum()))
@@ -316,7 +326,9 @@ def _arm(pulls: float, total: float) -> SiteArm:
 
 def _gains(evidence: Evidence, reading: SiteReading, table: Table) -> list[float | None]:
     """How many times its own evidence each site has of the leading arm, by posterior variance."""
-    family, closed = evidence.at_mean, table.closed  # (2, N, K)
+    # (2, N, K)
+    family = evidence.at_mean
+    closed = table.closed
     prior = family.prior()[:, None]
     pooled = prior + closed.sum(axis=1)  # (2, K)
     leader = int(np.argmax(family.posterior_mean(pooled)))
@@ -344,7 +356,8 @@ def _apart(
     found: list[Apart] = []
     rest = [i for i in range(len(names)) if pulls[i] > 0]
     while len(rest) > 1:
-        n, total = pulls[rest], totals[rest]
+        n = pulls[rest]
+        total = totals[rest]
         others = n.sum() - n
         elsewhere = (total.sum() - total) / others
         pooled = np.array([total.sum() / n.sum()])

@@ -116,7 +116,9 @@ class Judge:
     def __init__(
         self, stop: Stop | None, evidence: Evidence, exchange: Exchange, policy: Policy
     ) -> None:
-        self._stop, self._evidence, self._exchange = stop, evidence, exchange
+        self._stop = stop
+        self._evidence = evidence
+        self._exchange = exchange
         self._advice = "" if isinstance(policy, TopTwo) else ADVICE
         self._last: tuple[int, tuple[str, ...], Judgement] | None = None
         self.named: NamedVerdict | None = None
@@ -139,7 +141,9 @@ class Judge:
         with lock:
             if self.named is not None and not self.named.answers(self._stop, asked, here):
                 self.named = self._last = None
-            exchange, last, named = self._exchange, self._last, self.named
+            exchange = self._exchange
+            last = self._last
+            named = self.named
             revision = exchange.revision
             if last is not None and last[:2] == (revision, asked):
                 return last[2]
@@ -188,7 +192,8 @@ class Judge:
 
     def _belief(self, names: tuple[str, ...], held: Ledger) -> FloatArray:
         """Prior and closed evidence of these arms: (D, K)."""
-        evidence, prior = self._evidence, self._evidence.family.prior()
+        evidence = self._evidence
+        prior = self._evidence.family.prior()
         belief = np.repeat(prior[:, None], len(names), axis=1)
         for k, name in enumerate(names):
             if name in held:

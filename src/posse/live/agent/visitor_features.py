@@ -38,7 +38,8 @@ def features_of(schema: Contexts | None, context: Mapping[str, Any] | None) -> F
 
 def placed(schema: Contexts, context: Mapping[str, Any], average: FloatArray) -> FloatArray:
     """The features of visitors of whom only this is known, else the average: (d,) -> (d,)."""
-    x, at = average.copy(), 1
+    x = average.copy()
+    at = 1
     known = {name: len(field.columns(name)) + field.optional for name, field in schema}
     for name in context:
         if name not in known:
@@ -67,8 +68,11 @@ class Meeting:
         closed: Beliefs,
     ) -> None:
         """acted: what the agent acts on; closed: what closed decisions say."""
-        self._evidence, self._exchange, self._arms = evidence, exchange, arms
-        self._acted, self._closed = acted, closed
+        self._evidence = evidence
+        self._exchange = exchange
+        self._arms = arms
+        self._acted = acted
+        self._closed = closed
 
     def __call__(self, arm: str, x: FloatArray | None) -> Met | None:
         """Where a reward of an arm is counted now; None without features."""

@@ -38,7 +38,8 @@ def pull(
 
 def update(decision: Decision | str, reward: float) -> Call[bool]:
     """How a decision went."""
-    value, id_ = number("reward", reward), _id(decision)
+    value = number("reward", reward)
+    id_ = _id(decision)
     if not id_:
         return False
     if id_ in (".", ".."):  # they would be taken for a folder
@@ -168,7 +169,8 @@ def _items(rewards: Iterable[Reward]) -> list[dict[str, Any] | None]:
     """The rewards as they are sent; None in place of those of fallbacks, which nobody knows."""
     items: list[dict[str, Any] | None] = []
     for decision, reward in rewards:
-        value, id_ = number("reward", reward), _id(decision)
+        value = number("reward", reward)
+        id_ = _id(decision)
         items.append({"decision": id_, "reward": value} if id_ else None)
     return items
 

@@ -55,11 +55,13 @@ class Address:
         token: str | None = None,
         verify: str | Path | None = None,
     ) -> None:
-        self.url, self.timeout = url, checks.number("timeout", timeout, above=0)
+        self.url = url
+        self.timeout = checks.number("timeout", timeout, above=0)
         self.socket = url.removeprefix("unix:") if url.startswith("unix:") else None
         try:
             self.parts = urlsplit("http://localhost" if self.socket is not None else url)
-            self.hostname, self.port = self.parts.hostname or "", self.parts.port
+            self.hostname = self.parts.hostname or ""
+            self.port = self.parts.port
         except ValueError:  # such as a port that is no number
             self.hostname = ""
         if not self.hostname or self.parts.scheme not in ("http", "https"):
@@ -107,14 +109,17 @@ class Connection:
     """One connection, of one thread at a time; Python's own is faster than those on top of it."""
 
     def __init__(self, address: Address, timeout: float) -> None:
-        host, port, tls = address.hostname, address.port, address.tls
+        host = address.hostname
+        port = address.port
+        tls = address.tls
         if tls is None:
             self._http = HTTPConnection(host, port, timeout=timeout)
         else:
             self._http = HTTPSConnection(host, port, timeout=timeout, context=tls)
         if address.socket is not None:
             self._http.sock = _unix(address.socket, timeout)
-        self._used, self._process = time.monotonic(), os.getpid()
+        self._used = time.monotonic()
+        self._process = os.getpid()
 
     def ask(
         self, method: str, path: str, content: bytes, headers: dict[str, str], timeout: float
@@ -197,8 +202,13 @@ class Attempts:
         hurry: float | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._url, self._timeout, self._patience, self._hurry = url, timeout, patience, hurry
-        self._clock, self._begun, self._made = clock, clock(), 0
+        self._url = url
+        self._timeout = timeout
+        self._patience = patience
+        self._hurry = hurry
+        self._clock = clock
+        self._begun = clock()
+        self._made = 0
 
     @property
     def timeout(self) -> float:

@@ -61,7 +61,8 @@ def check_worlds(settings: Any) -> None:
         stop=settings.stop,
     ):
         raise ValueError(sentence)
-    half_life, window = settings.half_life, settings.reward_window
+    half_life = settings.half_life
+    window = settings.reward_window
     if half_life is not None and window is not None and window > MOST_HALF_LIVES * half_life:
         raise ValueError(
             f"reward_window must be at most {MOST_HALF_LIVES} half-lives, "
@@ -258,7 +259,8 @@ def experiment_from_data(
 def _rate_cap(data: Any) -> RateCap:
     """The cap of a table of a number and a date, in UTC where it does not say."""
     try:
-        per_second, since = data["per_second"], data["since"]
+        per_second = data["per_second"]
+        since = data["since"]
         moment = since if isinstance(since, datetime) else datetime.combine(since, time())
     except (KeyError, TypeError):
         example = "{per_second = 20, since = 2026-11-01}"

@@ -8,7 +8,9 @@ from pathlib import Path
 from posse.live.config.agent_settings import Settings
 from posse.live.security.certificates import check_private
 
-SHORTEST_TOKEN, LONGEST_TOKEN = 16, 4096  # characters
+# characters
+SHORTEST_TOKEN = 16
+LONGEST_TOKEN = 4096
 
 
 @dataclass(frozen=True)

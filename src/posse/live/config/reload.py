@@ -139,7 +139,8 @@ def _said(old: Settings, new: Settings, certificates: bool) -> str:
     """What changed, in one line."""
     parts = [_difference("experiments", old.experiments, new.experiments)]
     for name in (name for name in old.experiments if name in new.experiments):
-        before, after = old.experiments[name], new.experiments[name]
+        before = old.experiments[name]
+        after = new.experiments[name]
         parts.append(_difference(f"arms of {name}", before.arms, after.arms))
         changed = [k for k in CHANGING[1:] if getattr(before, k) != getattr(after, k)]
         parts += [f"{key} of {name}: {getattr(after, key)}" for key in changed]
@@ -155,7 +156,8 @@ def _said(old: Settings, new: Settings, certificates: bool) -> str:
 
 
 def _difference(what: str, old: Iterable[str], new: Iterable[str]) -> str:
-    before, after = list(old), list(new)
+    before = list(old)
+    after = list(new)
     signs = [f"+{each}" for each in after if each not in before]
     signs += [f"-{each}" for each in before if each not in after]
     return f"{what}: {' '.join(signs)}" if signs else ""

@@ -70,7 +70,9 @@ class Controls:
         sign: Sign | None = None,
         vouch: Vouch | None = None,
     ) -> None:
-        self.network, self.experiment, self.agent = network, experiment, agent
+        self.network = network
+        self.experiment = experiment
+        self.agent = agent
         self._record: Control | None = None  # the network's
         self._here: Control | None = None
         self._steps = Steps()  # to the highest version
@@ -80,7 +82,8 @@ class Controls:
     def configure(self, operators: Iterable[str], sign: Sign | None, vouch: Vouch | None) -> None:
         """Take other settings; all that was signed by agents no longer named is gone."""
         self.operators = frozenset(operators)
-        self._sign, self._vouch = sign, vouch
+        self._sign = sign
+        self._vouch = vouch
         if self._record is not None and self._held is None:
             self._log(f"what {self._record.signer} set is lifted: it is no operator any more")
         self._record = self._held
@@ -199,7 +202,8 @@ class Controls:
         wanted = list(arms if asked is None else asked)
         if not self.acts or not wanted or not set(wanted) <= set(arms):
             return wanted  # what is wrong with it is for the agent to say
-        pinned, paused = self._pinned(arms), self._paused(arms)
+        pinned = self._pinned(arms)
+        paused = self._paused(arms)
         left = [arm for arm in wanted if arm not in paused and pinned in (None, arm)]
         if not left:
             raise Conflict(f"no arm is left to play: {self.sentence(arms)}")
@@ -207,7 +211,8 @@ class Controls:
 
     def sentence(self, arms: Sequence[str]) -> str:
         """What holds here, in one sentence."""
-        pinned, paused = self._pinned(arms), self._paused(arms)
+        pinned = self._pinned(arms)
+        paused = self._paused(arms)
         parts = [] if pinned is None else [f"{pinned!r} is pinned {self._whose(pinned, True)}"]
         parts += [f"{arm!r} is paused {self._whose(arm, False)}" for arm in paused[:5]]
         if len(paused) > 5:
@@ -219,7 +224,8 @@ class Controls:
 
         Also before `configure` says who is an operator, so that a start changes nothing of it.
         """
-        held, here = self._record, self._here
+        held = self._record
+        here = self._here
         records = [] if held is None else [(held, f"in the whole network by {held.signer}")]
         records += [] if here is None else [(here, "at this agent alone")]
         pins = [(("pin", each.pinned), whose) for each, whose in records if each.pinned]
@@ -297,7 +303,8 @@ class Controls:
 
     def _ends_before(self, end: float) -> bool:
         """Whether the certificate of the record held ends before this."""
-        held, vouch = self._held, self._vouch
+        held = self._held
+        vouch = self._vouch
         assert held is not None
         assert vouch is not None
         valid = vouch(held.signer, held.content, held.signature)

@@ -161,4 +161,5 @@ class Steps:
 
     def restore(self, data: list[dict[str, Any]]) -> None:
         """Go back to what was made plain."""
-        self._steps, self._turn = [Control.from_plain(each) for each in data], 0
+        self._steps = [Control.from_plain(each) for each in data]
+        self._turn = 0

@@ -62,7 +62,9 @@ class Leash:
             stderr=log,
         )
         with self._news:
-            self._process, self._waiting, self._newest = process, False, None
+            self._process = process
+            self._waiting = False
+            self._newest = None
         self._say(Word(faults=self.faults))
         threading.Thread(target=self._hear, args=(process,), daemon=True).start()
         return process
@@ -81,7 +83,8 @@ class Leash:
         with self._news:
             if self._waiting:
                 return
-            self._asked, self._waiting = self._asked + 1, True
+            self._asked = self._asked + 1
+            self._waiting = True
         if not self._say(Word(look=self._asked)):
             self._waiting = False
 
@@ -124,7 +127,8 @@ class Leash:
                 self.problems.append(answer.problem)
             if self._process is not process or answer.look is None or answer.glance is None:
                 return
-            self._newest, self._waiting = (answer.look, answer.glance), False
+            self._newest = (answer.look, answer.glance)
+            self._waiting = False
             self._news.notify_all()
 
 

@@ -53,7 +53,8 @@ class FaultyTransport:
     """Any transport, with faults: the inner one carries what they let through."""
 
     def __init__(self, inner: Transport, interference: Interference) -> None:
-        self._inner, self._interference = inner, interference
+        self._inner = inner
+        self._interference = interference
 
     @property
     def refusals(self) -> Counts:

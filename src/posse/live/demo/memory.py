@@ -45,9 +45,13 @@ class MemorySite(Site):
     ) -> None:
         """make: a node of settings and a folder, if not a plain one; by_hand: `tick` is called."""
         super().__init__(settings.name, list(settings.experiments))
-        self._settings, self._folder = settings, folder
-        self._network, self._turn = network, turn  # whose turn it is to use the network
-        self._make, self._by_hand = make or self._plain, by_hand
+        self._settings = settings
+        self._folder = folder
+        # whose turn it is to use the network
+        self._network = network
+        self._turn = turn
+        self._make = make or self._plain
+        self._by_hand = by_hand
         self._lives = 0
         self._node: Node | None = None
 
@@ -76,7 +80,8 @@ class MemorySite(Site):
     def stop(self) -> None:
         """End it cleanly."""
         with self._turn:
-            node, self._node = self._node, None
+            node = self._node
+            self._node = None
             if node is not None:
                 node.stop()
 

@@ -48,7 +48,9 @@ class ProcessSite(Site):
         launch: Launch = run_agent,
     ) -> None:
         super().__init__(name, experiments)
-        self.file, self.url, self._launch = file, url, launch
+        self.file = file
+        self.url = url
+        self._launch = launch
         self.process: subprocess.Popen[bytes] | None = None
         self._clients = {
             each: Client(url, timeout=30.0, attempts=1, experiment=each) for each in experiments

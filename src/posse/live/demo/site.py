@@ -93,7 +93,8 @@ class Site(ABC):
     """An agent that can be started, visited, killed and asked; and what its visitors did."""
 
     def __init__(self, name: str, experiments: Sequence[str] = (DEFAULT,)) -> None:
-        self.name, self.experiments = name, tuple(experiments)
+        self.name = name
+        self.experiments = tuple(experiments)
         self.restarts = 0
         self.regret = 0.0
         self.visits: Counter[str] = Counter()  # by arm
@@ -147,7 +148,8 @@ class Site(ABC):
     def look(self) -> bool:
         """Take a sample; whether it answers."""
         try:
-            self.sample, self.answers = Sample.read(self.metrics()), True
+            self.sample = Sample.read(self.metrics())
+            self.answers = True
         except Exception:  # whatever it is, this one does not answer now
             self.answers = False
         return self.answers

@@ -57,9 +57,12 @@ class Swarm:
         audience: Audience | None = None,  # None: a crowd
         patience: float = ANSWER_SECONDS,
     ) -> None:
-        self.sites, self.means = list(sites), dict(means)
-        self._audience, self._patience = audience or Crowd(self.means), patience
-        self._at_once, self._pause = visitors, 1.0 / visits_per_second
+        self.sites = list(sites)
+        self.means = dict(means)
+        self._audience = audience or Crowd(self.means)
+        self._patience = patience
+        self._at_once = visitors
+        self._pause = 1.0 / visits_per_second
         self._random = random.Random(seed)
         self._no_more = threading.Event()  # visits
         self._over = threading.Event()

@@ -29,7 +29,8 @@ class Crowd:
     """Visitors who are alike everywhere: each arm has one mean."""
 
     def __init__(self, means: Mapping[str, float]) -> None:
-        self.means, self._noting = means, threading.Lock()
+        self.means = means
+        self._noting = threading.Lock()
 
     def visit(
         self, site: Site, experiment: str, visitor: Visitor, generator: random.Random, ask: Ask[Any]
@@ -75,7 +76,8 @@ class TwinAudience:
     """Visitors of all sites, who may lie or differ at some; any thread may bring one."""
 
     def __init__(self, means: Mapping[str, float], seed: int) -> None:
-        self.means, self._seed = dict(means), seed
+        self.means = dict(means)
+        self._seed = seed
         self._guests: dict[str, Guests] = {}
         self._sites: dict[str, Site] = {}
         self._noting = threading.Lock()
@@ -127,8 +129,11 @@ class TwinAudience:
 
     def _play(self, site: Site, arm: str) -> int:
         """What the visitor says of an arm; the twin learns what it would have said of its own."""
-        guests, truth = self._guests[site.name], self.truth(site.name)
-        first, best, person = next(iter(truth)), max(truth.values()), guests.random.random()
+        guests = self._guests[site.name]
+        truth = self.truth(site.name)
+        first = next(iter(truth))
+        best = max(truth.values())
+        person = guests.random.random()
 
         def said(of: str) -> int:
             return int(of == first if guests.lie else person < truth[of])

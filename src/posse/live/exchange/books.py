@@ -74,7 +74,8 @@ class Books:
     """Entries by key, their sum, and which of them changed since they were last written down."""
 
     def __init__(self, bounds: Bounds, fading: bool = False) -> None:
-        self.bounds, self.fading = bounds, fading
+        self.bounds = bounds
+        self.fading = fading
         self.entries: dict[Key, Entry] = {}
         self.totals: dict[int, Ledger] = {}  # by epoch; kept up to date: every decision reads them
         self.sizes: Counter[str] = Counter()  # bytes of all entries of an origin

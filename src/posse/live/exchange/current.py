@@ -45,14 +45,19 @@ class Current:
         draw: Callable[[int], int],
         epoch: int = 0,
     ) -> None:
-        self._bounds, self.epoch = bounds, epoch
-        self.origin, self.incarnation, self.experiment = origin, incarnation, experiment
+        self._bounds = bounds
+        self.epoch = epoch
+        self.origin = origin
+        self.incarnation = incarnation
+        self.experiment = experiment
         self.seq = 0
         self.sums: dict[str, list[int]] = {}
         self.folded: dict[int, int] = {}
         self.floor = 0
         self.dirty = False  # whether it has grown since its entry was made
-        self._largest, self._size, self._draw = largest, 0, draw
+        self._largest = largest
+        self._size = 0
+        self._draw = draw
         self._versions: list[Version] = []
         self._noted = False  # whether nothing was added since the last version
         self._since: list[tuple[str, tuple[int, ...], bool]] = []  # what was, in its order
@@ -66,7 +71,9 @@ class Current:
         made = entry.origin, entry.incarnation, entry.experiment, bounds, largest, draw
         current = cls(*made, entry.epoch)
         current.absorb(entry.evidence)
-        current.seq, current.folded, current.floor = entry.seq, dict(entry.folded), entry.floor
+        current.seq = entry.seq
+        current.folded = dict(entry.folded)
+        current.floor = entry.floor
         current.dirty = False
         return current
 
@@ -123,7 +130,8 @@ class Current:
 
     def fade(self, epoch: int) -> None:
         """Bring it, and all that it remembers, to a later epoch."""
-        passed, self.epoch = epoch - self.epoch, epoch
+        passed = epoch - self.epoch
+        self.epoch = epoch
         later = partial(shifted, epochs=passed, bounds=self._bounds)
         self._set(later(self.evidence()))
         self._late = shifted(self._late, passed)

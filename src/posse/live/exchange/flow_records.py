@@ -129,7 +129,8 @@ class Records:
         level = self.level_with(record, flow)
         self.revision += level != self.level
         self.level = level
-        record.version, record.flow = version, flow
+        record.version = version
+        record.flow = flow
         self._touch(identity)
 
     def follow(self, epochs: Epochs, bounds: Bounds, now: float | None = None) -> None:
@@ -147,10 +148,12 @@ class Records:
         """
         if epoch <= self.epoch:
             return
-        passed, self.epoch = epoch - self.epoch, epoch
+        passed = epoch - self.epoch
+        self.epoch = epoch
         if not (self.own or self.by_identity):
             return
-        self.own, self._plain_own = shifted(self.own, passed, bounds), None
+        self.own = shifted(self.own, passed, bounds)
+        self._plain_own = None
         for identity, record in self.by_identity.items():
             if record.flow:
                 record.flow = shifted(record.flow, passed)
@@ -232,7 +235,8 @@ def in_epoch(message: FlowsMessage, epoch: int) -> FlowsMessage:
     if message.epoch == epoch:
         return message
     passed = epoch - message.epoch
-    flow, level = shifted(message.flow, passed), shifted(message.level, passed)
+    flow = shifted(message.flow, passed)
+    level = shifted(message.level, passed)
     return replace(message, flow=flow, level=level, epoch=epoch)
 
 

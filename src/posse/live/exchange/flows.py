@@ -263,7 +263,8 @@ class Flows:
     def restore(self, state: Mapping[str, Any], clean: bool = False) -> None:
         """Continue with a new boot; a stop need not be clean, for the other ends know the flows."""
         self.identity = state["identity"]
-        revision, self._records = self.revision, Records.restored(state)
+        revision = self.revision
+        self._records = Records.restored(state)
         self._records.revision += revision + 1
         self._active = set(state["active"])
         self._census = Census([self.identity, *state["known"]])

@@ -75,7 +75,8 @@ def larger(
         if mine is None:
             both[arm] = tuple(values)
             continue
-        theirs, ours = [values[n] for n in counts], [mine[n] for n in counts]
+        theirs = [values[n] for n in counts]
+        ours = [mine[n] for n in counts]
         row, less = (values, mine) if (theirs, newer) > (ours, False) else (mine, values)
         if less[counts[-1]] > row[counts[-1]]:  # it closed more
             n = counts[-1] // 2

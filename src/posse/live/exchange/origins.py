@@ -85,11 +85,13 @@ class Origins:
         self._rooms = Rooms(most_entries, rate_cap)
         self._read_at = -1  # the epoch in which old entries were last looked for
         self._most_entries = most_entries
-        self._draw, self._clock = draw, clock
+        self._draw = draw
+        self._clock = clock
         self._process = f"{draw(64):016x}"  # only this very process goes on in an incarnation
         self._books, self._own = self._empty()
         self._neighbours: dict[str, Neighbour] = {}
-        self._parts, self._jumps = Parts(), Jumps()
+        self._parts = Parts()
+        self._jumps = Jumps()
         self._by_clock = Jumps()  # which need not be the time of the ticks
 
     @property
@@ -278,7 +280,8 @@ class Origins:
     def restore(self, state: Mapping[str, Any], clean: bool = False) -> None:
         """Continue; unless this very process goes back, the next observation opens a new one."""
         self.identity = state["identity"]
-        before, revision = self._own.current, self._books.revision
+        before = self._own.current
+        revision = self._books.revision
         self._books, self._own = self._empty()
         self._books.restore(state)
         self._own.archive.restore(state)

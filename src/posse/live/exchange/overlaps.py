@@ -44,10 +44,13 @@ def _absorb_worth(own: Own, entry: Entry, before: Ledger | None) -> str | None:
     if not _gather(own, entry):
         return "no room"
     current = own.current or own.open()
-    worth, problem = own.pure(entry), None
+    worth = own.pure(entry)
+    problem = None
     if worth is None or before is None:
         # nothing twice, then: of each arm the larger count of it and of all that is counted
-        worth, problem, counted = None, UNTOLD, own.books.sum_of(own.identity, own.epoch)
+        worth = None
+        problem = UNTOLD
+        counted = own.books.sum_of(own.identity, own.epoch)
         fresh = minus(_larger(own, counted, own.read(entry), False), counted)
     else:
         # of two futures of a past process the larger count of each arm, for all to agree on

@@ -47,15 +47,20 @@ class Own:
         draw: Callable[[int], int],
         epochs: Epochs,
     ) -> None:
-        self._epochs, self.epoch = epochs, 0
-        self.books, self.identity, self.experiment = books, identity, experiment
+        self._epochs = epochs
+        self.epoch = 0
+        self.books = books
+        self.identity = identity
+        self.experiment = experiment
         self.current: Current | None = None  # None: the next observation opens one
         self.archive = Archive(books.bounds, self.read)
         self.carried = Carried(books.bounds.closed)
         self.void_through = 0  # the newest own incarnation of which this disk forgot a part
         self.last_opened = 0
-        self._largest_entry, self._largest_origin = largest_entry, largest_origin
-        self._clock, self._draw = clock, draw
+        self._largest_entry = largest_entry
+        self._largest_origin = largest_origin
+        self._clock = clock
+        self._draw = draw
 
     def observe(
         self, arm: str, values: tuple[int, ...], made: int = 0, at: float | None = None
@@ -84,7 +89,8 @@ class Own:
         if epoch <= self.epoch or not self._epochs.fading:
             return
         self.write()
-        passed, self.epoch = epoch - self.epoch, epoch
+        passed = epoch - self.epoch
+        self.epoch = epoch
         self.archive.fade(passed)
         self.carried.fade(passed)
         if self.current is not None:
@@ -193,7 +199,8 @@ class Own:
         `all_shown`: every neighbour has shown that it holds nothing of ours that we do not. Only
         then are incarnations absorbed that have no name; and only if they take much room, others.
         """
-        current, entries = self.current, self.books.of(self.identity)
+        current = self.current
+        entries = self.books.of(self.identity)
         size = self.books.sizes[self.identity]
         if current is None or not (len(entries) > FOLDED_ABOVE or 4 * size > self._largest_origin):
             return

@@ -90,8 +90,11 @@ class Experiment:
         draw: Callable[[int], int] = secrets.randbits,  # for ids
         controls: Controls | None = None,  # None: such that stay here
     ) -> None:
-        self.name, self.agent, self.store = name, agent, store
-        self.remember, self.clock = remember, clock
+        self.name = name
+        self.agent = agent
+        self.store = store
+        self.remember = remember
+        self.clock = clock
         self.counts = Counts()  # decisions and rewards
         self.late = Lateness()  # of rewards after their window
         self.oddities = Oddities(agent.context)  # of contexts
@@ -155,7 +158,8 @@ class Experiment:
         if silence == self.silence:
             return
         with self.store.transaction():  # no decision is kept meanwhile
-            before, self._swept = self.mode, False
+            before = self.mode
+            self._swept = False
             self._kept.follow(silence)
         if self.mode != before:
             self.say_silence()
@@ -223,7 +227,8 @@ class Experiment:
                 ]
         except ValueError:  # one of them is wrong: each gets an answer of its own
             return [self._attempt(wish) for wish in wishes]
-        now, begun = self.clock(), self._begun()
+        now = self.clock()
+        begun = self._begun()
         return [
             self._record(wish.id, choice, now, {**begun, **offer})
             for wish, choice, offer in zip(wishes, chosen, offers, strict=True)
@@ -323,7 +328,8 @@ class Experiment:
 
     def sites(self) -> dict[str, Any]:
         """How the evidence of other sites is read, whether they differ, and what sharing gained."""
-        found, gained = self.agent.differences, self.agent.sharing(self._lock)
+        found = self.agent.differences
+        gained = self.agent.sharing(self._lock)
         return {
             "read": str(self.agent.sites),
             "alike": found.alike,
@@ -466,7 +472,8 @@ class Experiment:
 
     def _say_differences(self, before: bool) -> None:
         """Once when sites are found to differ, and once when they no longer are."""
-        found, more = self.agent.differences, {"experiment": self.name}
+        found = self.agent.differences
+        more = {"experiment": self.name}
         if found.differ and not before:
             harms = self.agent.sites == "alike"  # else it is as people said
             log.log(logging.WARNING if harms else logging.INFO, "%s", found.sentence, extra=more)
@@ -494,11 +501,13 @@ class Experiment:
             before = self.controls.state()
         try:
             with self.store.transaction(), self._lock:
-                before, acted = self.controls.state(), self.controls.acting()
+                before = self.controls.state()
+                acted = self.controls.acting()
                 yield
                 if (after := self.controls.state()) != before:
                     self.store.keep(CONTROLS, after)
-                    now, said = self.clock(), changes(acted, self.controls.acting())
+                    now = self.clock()
+                    said = changes(acted, self.controls.acting())
                     self.store.events.add([Event(now, kind, text) for kind, text in said])
         except BaseException:
             with self._lock:

@@ -87,7 +87,8 @@ def unpacked(
     points: Sequence[Point], arms_of: Callable[[int], Sequence[str]], names: Sequence[str]
 ) -> tuple[FloatArray, FloatArray]:
     """Expected losses (T,) and numbers (T, K, 6) of these arms; nan where one was not known."""
-    losses, numbers = np.empty(len(points)), np.full((len(points), len(names), EACH), np.nan)
+    losses = np.empty(len(points))
+    numbers = np.full((len(points), len(names), EACH), np.nan)
     places = {name: place for place, name in enumerate(names)}
     for number, run in groupby(enumerate(points), key=lambda each: each[1].arms):
         rows, data = zip(*((row, point.data) for row, point in run), strict=True)
@@ -129,7 +130,8 @@ Kind = Literal[
     "restart", "arm", "pin", "pause", "resume", "partition",
     "late", "void", "sites", "settings", "verdict",
 ]  # fmt: skip
-MINUTE, HOUR = SCALES["day"].seconds, 3600.0
+MINUTE = SCALES["day"].seconds
+HOUR = 3600.0
 NUMBERS = 150_000  # of an answer at most, so that it takes no more than some tens of milliseconds
 VERDICTS = {
     "winner": "{} is named the winner",
@@ -155,8 +157,12 @@ class Past:
         verdict: Callable[[], Judgement],
     ) -> None:
         """lock: that of the agent and the offers; counts, verdict: those of the experiment."""
-        self._agent, self._store, self._offers = agent, store, offers
-        self._counts, self._lock, self._clock = counts, lock, clock
+        self._agent = agent
+        self._store = store
+        self._offers = offers
+        self._counts = counts
+        self._lock = lock
+        self._clock = clock
         self._waiting: deque[Event] = deque(maxlen=MOST)  # for a store that can be written
         self._minute: int | None = None  # that was looked at last
         self._late = 0  # of the late rewards those that were told
@@ -212,8 +218,10 @@ class Past:
         """What was known over a day, a month or a year, up to the last minute."""
         if scale not in SCALES:
             raise Unknown(f"there is no history of a {scale[:100]!r}: ask for {', '.join(SCALES)}")
-        seconds, most = SCALES[scale].seconds, SCALES[scale].points
-        now, agent = self._clock(), self._agent
+        seconds = SCALES[scale].seconds
+        most = SCALES[scale].points
+        now = self._clock()
+        agent = self._agent
         after = now - seconds * most
         every = -(-EACH * most * len(agent.arm_names) // NUMBERS)  # of so many points one
         points = self._store.points.between(seconds, after, now, every)
@@ -238,14 +246,17 @@ class Past:
         status = agent.arms(self._lock).values()  # takes long, and holds no lock meanwhile
         loss = min(each.expected_loss for each in status)
         with self._lock:
-            own, held = agent.exchange.own(), agent.exchange.evidence()
-            number, names = self._offers.number, agent.arm_names
+            own = agent.exchange.own()
+            held = agent.exchange.evidence()
+            number = self._offers.number
+            names = agent.arm_names
         return Point(time, number, packed(agent, names, own, held, loss))
 
     def _note_late(self, now: float) -> None:
         fresh = self._counts["late"] - self._late
         if fresh and not 0 <= now - self._told < HOUR:
-            self._late, self._told = self._late + fresh, now
+            self._late = self._late + fresh
+            self._told = now
             few = "1 reward came after its window had closed, and was refused"
             many = f"{fresh:,} rewards came after their windows had closed, and were refused"
             self.note("late", few if fresh == 1 else many)
@@ -261,7 +272,8 @@ class Past:
                 self.note("verdict", text)
 
     def _write_waiting(self) -> None:
-        waiting, self._waiting = self._waiting, deque(maxlen=MOST)
+        waiting = self._waiting
+        self._waiting = deque(maxlen=MOST)
         try:
             self._store.events.add(list(waiting))
         except StoreError:

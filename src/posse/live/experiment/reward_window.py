@@ -77,7 +77,9 @@ class Silence:
 
     def sentence(self, agent: Agent) -> str:
         """What that means, and why, for the log."""
-        mode, default, (lowest, _) = self.mode(agent), self.default_reward, agent.reward_range
+        mode = self.mode(agent)
+        default = self.default_reward
+        (lowest, _) = agent.reward_range
         if mode == "heard":
             until = "" if self.window is None else f" within {self.window:g} s"
             return f"a decision counts when its reward comes{until}, and not without one"
@@ -100,7 +102,9 @@ class Kept:
     """
 
     def __init__(self, agent: Agent, lock: threading.RLock, silence: Silence) -> None:
-        self._agent, self._lock, self._started = agent, lock, False
+        self._agent = agent
+        self._lock = lock
+        self._started = False
         self.resumed = False  # whether there was a state on disk
         self.counted = self._said = 0
         self.follow(silence)
@@ -149,7 +153,8 @@ class Kept:
 
     def settle(self, decision: DecisionRecord) -> bool:
         """Take in a reward that came in time; whether the evidence is final with it."""
-        d, reward = decision, decision.reward
+        d = decision
+        reward = decision.reward
         assert reward is not None
         with self._lock:
             if d.assumed is None:
@@ -169,7 +174,8 @@ class Kept:
 
     def close(self, decision: DecisionRecord) -> None:
         """Make the evidence of a decision final, whose window closed: all of it, if none is in."""
-        d, reward = decision, decision.reward
+        d = decision
+        reward = decision.reward
         assert reward is not None
         with self._lock:
             if d.assumed is None:
@@ -181,7 +187,8 @@ class Kept:
     def state(self) -> dict[str, Any]:
         """The exchange's durable state, and the counter."""
         with self._lock:
-            self._started, self._said = True, self.counted
+            self._started = True
+            self._said = self.counted
             return {**self._agent.exchange.state(), COUNTED: self.counted}
 
     def changes(self) -> dict[str, Any]:

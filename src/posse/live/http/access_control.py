@@ -26,7 +26,9 @@ ELSEWHERE = (
 NO_TOKEN = "this agent needs a token: send Authorization: Bearer and the content of http_token"
 NO_OPERATOR = "operators have a token of their own here: send the content of operator_token"
 NO_OPERATORS = "this agent takes no orders over HTTP: set operator_token in agent.toml"
-DROPPED, LINGER = 8_000_000, 1.0  # bytes and seconds for which a refused client is heard out
+# bytes and seconds for which a refused client is heard out
+DROPPED = 8_000_000
+LINGER = 1.0
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 HERE = ("127.", "::1")  # how the addresses of this machine itself begin
@@ -69,7 +71,8 @@ class Guard:
         n_hosts = 0
         for name, value in scope["headers"]:
             if name == b"host":
-                host, n_hosts = value, n_hosts + 1
+                host = value
+                n_hosts = n_hosts + 1
             elif name == b"content-length":
                 length = value
             elif name == b"content-type":
@@ -91,7 +94,8 @@ class Guard:
             if message["type"] != "http.request":
                 return None
             return body  # nearly always
-        parts, size = [body], len(body)
+        parts = [body]
+        size = len(body)
         while message.get("more_body", False):
             if size > BYTES:
                 raise Refusal(413, "too large", TOO_LARGE)
@@ -187,7 +191,8 @@ async def refuse(receive: Receive, send: Send, refusal: Refusal) -> None:
     """Answer at once, then linger: who is cut off while it sends would not see the answer."""
     headers = ((b"connection", b"close"), *refusal.headers)
     await send_answer(send, error(refusal.status, str(refusal), headers), more=True)
-    dropped, more = 0, True
+    dropped = 0
+    more = True
     with suppress(TimeoutError):
         async with asyncio.timeout(LINGER):
             while more and dropped < DROPPED:

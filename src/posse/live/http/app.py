@@ -40,7 +40,10 @@ class Interface:
         table: Table,
         reload: Callable[[], Any] | None = None,
     ) -> None:
-        self._node, self._guard, self._table, self._reload = node, guard, table, reload
+        self._node = node
+        self._guard = guard
+        self._table = table
+        self._reload = reload
         self._traffic = traffic_of(node)
         self._turns = Turns(node, self._traffic)
         self._viewers = ThreadPoolExecutor(VIEWERS, "posse-view")
@@ -53,7 +56,8 @@ class Interface:
             await _lifespan(scope, receive, send)
             return
         began = perf_counter()
-        path, method = scope["path"], scope["method"]
+        path = scope["path"]
+        method = scope["method"]
         page = self._table.routes is ROUTES and is_asset(path)
         public = page or path in PUBLIC
         methods, name, part = self._table.find(path)

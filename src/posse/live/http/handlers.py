@@ -187,7 +187,8 @@ def experiments(node: Node) -> Any:
 
 def shown(experiment: Experiment) -> ExperimentAnswer:
     """One experiment: its arms, its counts, and what operators set."""
-    counts, controls = experiment.counts, experiment.controlled()
+    counts = experiment.counts
+    controls = experiment.controlled()
     return ExperimentAnswer(
         arms=list(experiment.agent.arm_names),
         decisions=counts["decisions"],
@@ -207,7 +208,8 @@ def shown(experiment: Experiment) -> ExperimentAnswer:
 
 
 def _context(experiment: Experiment) -> ContextAnswer | None:
-    schema, odd = experiment.agent.context, experiment.oddities
+    schema = experiment.agent.context
+    odd = experiment.oddities
     if schema is None:
         return None
     return ContextAnswer(schema.to_data(), experiment.average(), odd.unknown, odd.clipped)

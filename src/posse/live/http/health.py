@@ -34,7 +34,8 @@ class Health:
             self._seen = _count(node)
             if self._open or (self._told is not None and now - self._told < QUIET):
                 return False
-            self._told, self._open = now, True
+            self._told = now
+            self._open = True
             return True
 
     def succeeded(self) -> bool:
@@ -43,7 +44,8 @@ class Health:
             return False
         with self._lock:
             self._failed = None
-            told, self._open = self._open, False
+            told = self._open
+            self._open = False
             return told
 
     def is_ready(self, node: Node) -> bool:

@@ -15,7 +15,9 @@ from posse.live.membership.network_view import ALIVE
 from posse.live.node import Node
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-SERIES, ARM_SERIES = 100, 10_000  # of one metric at most; of one that has an arm
+# of one metric at most; of one that has an arm
+SERIES = 100
+ARM_SERIES = 10_000
 DOINGS = "tick", "receive", "send", "request"
 REASONS = (
     "another fingerprint",
@@ -119,7 +121,8 @@ def metrics(node: Node) -> str:
 
 def _process(node: Node, traffic: Traffic) -> Iterator[str]:
     """Of the agent as a whole."""
-    network, counts = node.network(), node.counts.copy()
+    network = node.network()
+    counts = node.counts.copy()
     # from 0 on: of a series that begins with 1, Prometheus sees no increase
     refusals = dict.fromkeys(REASONS, 0) | network["refused"]
     failures = dict.fromkeys(DOINGS, 0) | node.failures.copy()
@@ -234,7 +237,9 @@ def _histogram(
     ends: Sequence[float],
     of: Mapping[tuple[str, str], tuple[Sequence[int], float]],  # label, value: counts and sum
 ) -> Iterator[str]:
-    buckets, sums, counts = [], [], []
+    buckets = []
+    sums = []
+    counts = []
     for (label, value), (numbers, total) in of.items():
         for end, number in zip((*ends, math.inf), accumulate(numbers), strict=True):
             buckets.append(({label: value, "le": _number(end)}, number))

@@ -88,8 +88,11 @@ class _Section:
     """One part of the page: how it is made, and as it last was."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
-        self._make, self._cost, self._made = make, 0.0, float("-inf")
-        self.version, self.encoded = 0, b"null"
+        self._make = make
+        self._cost = 0.0
+        self._made = float("-inf")
+        self.version = 0
+        self.encoded = b"null"
 
     def look(self, now: float, version: int) -> bool:
         """Compute it if it is due; whether it is another, of this version then."""
@@ -97,10 +100,12 @@ class _Section:
             return False
         began = time.thread_time()
         encoded = _encode(self._make())
-        self._cost, self._made = time.thread_time() - began, now
+        self._cost = time.thread_time() - began
+        self._made = now
         if encoded == self.encoded and self.version:
             return False
-        self.encoded, self.version = encoded, version
+        self.encoded = encoded
+        self.version = version
         return True
 
 
@@ -108,7 +113,8 @@ class Sections:
     """The sections of one experiment; any thread may look."""
 
     def __init__(self, node: Node, experiment: Experiment) -> None:
-        self._node, self._experiment = node, experiment
+        self._node = node
+        self._experiment = experiment
         self._lock = threading.Lock()
         self._version = 0
         self._looked = float("-inf")
@@ -163,7 +169,8 @@ class Sections:
         return found
 
     def _agent(self) -> dict[str, Any]:
-        node, agent = self._node, self._experiment.agent
+        node = self._node
+        agent = self._experiment.agent
         return {
             "name": node.name,
             "version": __version__,
@@ -208,7 +215,8 @@ class Streams:
     """The viewers of a server; for one event loop."""
 
     def __init__(self, node: Node, pool: Executor) -> None:
-        self._node, self._pool = node, pool
+        self._node = node
+        self._pool = pool
         self._traffic = traffic_of(node)  # which counts them
         self._watched: dict[str, Watched] = {}
         self._sections: dict[str, tuple[Experiment, Sections]] = {}
@@ -291,7 +299,8 @@ class Streams:
         while watched.viewers and not self._end.is_set():
             began = loop.time()
             await loop.run_in_executor(self._pool, watched.sections.look)
-            beat, watched.beat = watched.beat, asyncio.Event()
+            beat = watched.beat
+            watched.beat = asyncio.Event()
             beat.set()
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._end.wait(), max(0.0, began + PERIOD - loop.time()))

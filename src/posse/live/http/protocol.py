@@ -60,7 +60,8 @@ class Whole:
     """
 
     def __init__(self, transport: asyncio.Transport) -> None:
-        self._transport, self._head = transport, b""
+        self._transport = transport
+        self._head = b""
         self.is_closing = transport.is_closing
 
     def write(self, data: bytes) -> None:
@@ -240,7 +241,8 @@ class Protocol(HttpToolsProtocol):
 
     def _take_room(self, size: int) -> None:
         """Count bytes of a body; beyond a few they need some of the room that all share."""
-        before, self._bodies = self._bodies, min(self._bodies + size, BYTES + SMALL_BODY)
+        before = self._bodies
+        self._bodies = min(self._bodies + size, BYTES + SMALL_BODY)
         if self._bodies <= SMALL_BODY:
             return
         room = self.limits.room

@@ -41,7 +41,8 @@ class Turns:
     """Gathers questions and answers them together; for one event loop."""
 
     def __init__(self, node: Node, traffic: Traffic) -> None:
-        self._node, self._traffic = node, traffic
+        self._node = node
+        self._traffic = traffic
         self._asked: list[Question] = []
         self._slow = False  # the disk, when last written
         self._heard = self._quiet = 0  # questions so far, and turns since the last of them
@@ -69,7 +70,8 @@ class Turns:
             return
         items = accumulate(len(each.rewards) + len(each.wishes) for each in self._asked)
         enough = next((place for place, n in enumerate(items, 1) if n >= MOST), len(self._asked))
-        asked, self._asked = self._asked[:enough], self._asked[enough:]
+        asked = self._asked[:enough]
+        self._asked = self._asked[enough:]
         if self._asked:
             asyncio.get_running_loop().call_soon(self._turn)
         self._answer(asked)
@@ -103,7 +105,8 @@ class Turns:
         Rewards come first, so that all decisions of a turn are of one belief; then decisions;
         then rewards of decisions that were made in this very turn.
         """
-        now, began = self._node.clock(), time.monotonic()
+        now = self._node.clock()
+        began = time.monotonic()
         rewarding = [question for question in asked if question.rewards]
         deciding = [question for question in asked if question.wishes]
         # who only asks should not wait for the disk: its reward will, and then both are there
@@ -152,7 +155,8 @@ def _decide(asked: Sequence[Question]) -> None:
         pairs = iter(experiment.store.decided(made))
         choices = iter(chosen)
         for question in questions:
-            question.decisions, question.new = [], []
+            question.decisions = []
+            question.new = []
             for wish in question.wishes:
                 choice = wish if isinstance(wish, ValueError) else next(choices)
                 if isinstance(choice, ValueError) or isinstance(wish, ValueError):

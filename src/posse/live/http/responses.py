@@ -31,7 +31,9 @@ class Refusal(Exception):
 
     def __init__(self, status: int, reason: str, sentence: str, headers: Headers = ()) -> None:
         super().__init__(sentence)
-        self.status, self.reason, self.headers = status, reason, headers
+        self.status = status
+        self.reason = reason
+        self.headers = headers
 
 
 def decided(decision: DecisionRecord | ValueError) -> DecisionAnswer | ItemError:

@@ -33,7 +33,8 @@ class Chain:
     """A certificate's file and that of its private key, None if it is in the same file."""
 
     def __init__(self, certificate: PathLike, key: PathLike | None = None) -> None:
-        self.certificate, self.key = Path(certificate), None if key is None else Path(key)
+        self.certificate = Path(certificate)
+        self.key = None if key is None else Path(key)
         self._context: ssl.SSLContext | None = None
         self._served = self._check()
 
@@ -66,8 +67,13 @@ class Chain:
 # An HTTP server (uvicorn) in a thread: on loopback, a Unix socket, or with a token for others.
 
 HOSTS = {"127.0.0.1": "127.0.0.1", "localhost": "127.0.0.1", "::1": "::1"}
-START, STOP = 10.0, 10.0  # seconds
-CONNECTIONS, KEPT, FEWEST = 1000, 256, 16  # at most; descriptors for others; at least
+# seconds
+START = 10.0
+STOP = 10.0
+# at most; descriptors for others; at least
+CONNECTIONS = 1000
+KEPT = 256
+FEWEST = 16
 
 
 def serve(
@@ -169,7 +175,8 @@ class Server:
             chain.serve(config.ssl)
         self._socket, self.url = _bind(address, anywhere, chain is not None)
         self._path = Path(address.removeprefix("unix:")) if address.startswith("unix:") else None
-        self._server, self._streams = LimitedServer(config), app.streams
+        self._server = LimitedServer(config)
+        self._streams = app.streams
         self._thread = threading.Thread(
             target=self._server.run, args=([self._socket],), name="posse-http", daemon=True
         )
@@ -219,10 +226,13 @@ def _bind(address: str, anywhere: bool, secure: bool) -> tuple[socket.socket, st
         return _bind_unix(address.removeprefix("unix:")), address
     try:
         parts = urlsplit(f"//{address}")
-        name, port = parts.hostname or "", parts.port
+        name = parts.hostname or ""
+        port = parts.port
         plain = parts.username is None and not (parts.path or parts.query or parts.fragment)
     except ValueError:
-        name, port, plain = "", None, False
+        name = ""
+        port = None
+        plain = False
     host = HOSTS.get(name) or (name if anywhere else "")
     if not host or port is None or not plain:
         raise ValueError(

@@ -48,7 +48,8 @@ class Link:
     def look(self, up: bool | None, now: float) -> None:
         """Note whether it is connected now."""
         if up is not self.up:
-            self.up, self.since = up, now
+            self.up = up
+            self.since = now
 
     def lack(self, origins: Iterable[str]) -> None:
         """It is not known to have the newest of these; each waits for its turn."""
@@ -63,7 +64,8 @@ class Link:
 
     def hear(self, sent: int, echo: int, held: int, more: bool, now: float) -> None:
         """Take in what a message says of the link: what arrived there is under way no longer."""
-        self.last, self.owes = (sent, now), self.owes or more
+        self.last = (sent, now)
+        self.owes = self.owes or more
         if echo:
             self.under_way = {each: at for each, at in self.under_way.items() if at != echo}
             passed = now - (echo + held) / 1000
@@ -87,7 +89,8 @@ class Link:
         for origin in origins:
             self.lacks.pop(origin, None)
             self.under_way[origin] = sent
-        self.told, self.owes = now, False
+        self.told = now
+        self.owes = False
         if self.last is None:
             return 0, 0
         echo, at = self.last
@@ -148,8 +151,12 @@ class Presence:
         verify: Verify | None = None,
         most: int = 10_000,  # statuses: a stranger cannot fill the memory
     ) -> None:
-        self.name, self.network, self.started = name, network, now
-        self._sign, self._verify, self._most = sign, verify, most
+        self.name = name
+        self.network = network
+        self.started = now
+        self._sign = sign
+        self._verify = verify
+        self._most = most
         self._lock = threading.Lock()  # never held while signatures are looked at
         self._held: dict[str, Held] = {}
         self._links: dict[str, Link] = {}

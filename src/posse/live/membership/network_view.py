@@ -75,7 +75,8 @@ class View:
 
     def _reached(self) -> set[str]:
         """The agents that we reach over links which the nearer end of each calls up."""
-        reached, waiting = {self.own.origin}, [self.own.origin]
+        reached = {self.own.origin}
+        waiting = [self.own.origin]
         while waiting:
             held = self.held.get(waiting.pop())
             near = () if held is None else held.status.neighbours
@@ -85,7 +86,8 @@ class View:
         return reached
 
     def _agent(self, name: str) -> dict[str, Any]:
-        held, link = self.held.get(name), self.links.get(name)
+        held = self.held.get(name)
+        link = self.links.get(name)
         status = None if held is None else held.status
         news = [] if held is None else [held.made]
         if link is not None and link.heard is not None:

@@ -10,8 +10,12 @@ from functools import cached_property
 from posse.live.exchange.ledger import LARGEST, is_name, is_whole
 from posse.live.exchange.messages import wire_size
 
-MOST_NEIGHBOURS, MOST_EXPERIMENTS, MOST_REASONS = 200, 100, 20
-LONGEST_REASON, LONGEST_VERSION = 80, 40  # characters
+MOST_NEIGHBOURS = 200
+MOST_EXPERIMENTS = 100
+MOST_REASONS = 20
+# characters
+LONGEST_REASON = 80
+LONGEST_VERSION = 40
 LARGEST_STATUS = 64_000  # bytes: names are at most 64 characters, but a stranger's up to 200
 MOST_STATUSES = 1000  # of a message
 UNKNOWN = -1  # a lag that nobody has measured

@@ -25,7 +25,8 @@ MOST_BYTES_A_SECOND = 20_000_000.0  # unless set, however many catch up at once
 BURST = 5.0  # seconds of budget that a neighbour may save up
 LONGEST_QUEUE = 1000  # messages that wait, of one neighbour
 LARGEST_QUEUE = 4_000_000  # bytes
-MESSAGES, BYTES = "too many messages", "too many bytes"
+MESSAGES = "too many messages"
+BYTES = "too many bytes"
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,10 @@ class Bucket:
     """A token bucket: it fills with time, up to some seconds' worth."""
 
     def __init__(self, rate: float, room: float, now: float) -> None:
-        self.rate, self.room, self.left, self._since = rate, room, room, now
+        self.rate = rate
+        self.room = room
+        self.left = room
+        self._since = now
 
     def holds(self, tokens: float, now: float) -> bool:
         """Whether there are so many now; a clock set back only costs the time between."""
@@ -80,7 +84,9 @@ class Inbox:
     def __init__(
         self, rates: tuple[float, float], clock: Callable[[], float], refusals: Counts
     ) -> None:
-        self._rates, self._clock, self._refusals = rates, clock, refusals
+        self._rates = rates
+        self._clock = clock
+        self._refusals = refusals
         self._neighbours: dict[str, _Neighbour] = {}
         self._turns: deque[str] = deque()  # neighbours with something that waits
         self._changed = threading.Condition()
@@ -91,10 +97,13 @@ class Inbox:
         with self._changed:
             self._rates = rates
             for each in self._neighbours.values():
-                waiting, size = each.waiting, each.size
+                waiting = each.waiting
+                size = each.size
                 fresh = self._fresh()
-                each.messages, each.volume = fresh.messages, fresh.volume
-                each.waiting, each.size = waiting, size
+                each.messages = fresh.messages
+                each.volume = fresh.volume
+                each.waiting = waiting
+                each.size = size
 
     def admit(self, peer: str, size: int) -> bool:
         """Charge a message to its neighbour's budget; whether there was enough."""

@@ -109,20 +109,24 @@ class Codec:
 
 def _tag(payload: bytes) -> str:
     """The text at the start of a short array; anything else is malformed."""
-    head, at = payload[1], 2
+    head = payload[1]
+    at = 2
     if head & 0xF0 == 0x90:
         length = head & 0x0F
     elif head == 0xDC and len(payload) >= 4:
-        length, at = int.from_bytes(payload[2:4], "big"), 4
+        length = int.from_bytes(payload[2:4], "big")
+        at = 4
     else:
         raise WireError("the message is malformed: it is no short array")
     if not 2 <= length <= MOST_FIELDS:
         raise WireError(f"the message is malformed: an array of {length} items")
     kind = payload[at] if at < len(payload) else 0
     if kind & 0xE0 == 0xA0:
-        longest, at = kind & 0x1F, at + 1
+        longest = kind & 0x1F
+        at = at + 1
     elif kind == 0xD9 and at + 1 < len(payload) and payload[at + 1] <= LONGEST_TAG:
-        longest, at = payload[at + 1], at + 2
+        longest = payload[at + 1]
+        at = at + 2
     else:
         raise WireError("the message is malformed: it has no tag")
     return payload[at : at + longest].decode()

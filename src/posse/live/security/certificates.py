@@ -98,7 +98,8 @@ def issue(
     if not (files.authority.exists() and authority_key.exists()):
         raise ValueError(f"there is no authority in {folder}: run posse certs init first")
     check_private(authority_key)
-    authority, signer = read_certificate(files.authority), read_key(authority_key)
+    authority = read_certificate(files.authority)
+    signer = read_key(authority_key)
     if authority.public_key() != signer.public_key():
         raise ValueError(f"{authority_key} is not the key of {files.authority}")
     # no chain is good for longer than its authority

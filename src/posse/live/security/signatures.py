@@ -81,7 +81,8 @@ def voucher(files: Files) -> Vouch:
             return None
         if not certificates.verify(found[1], content, signature[_LENGTH + length :]):
             return None
-        begin, end = found[1].not_valid_before_utc, found[1].not_valid_after_utc
+        begin = found[1].not_valid_before_utc
+        end = found[1].not_valid_after_utc
         return begin.timestamp(), end.timestamp()
 
     return vouch

@@ -37,7 +37,8 @@ class Ages:
 
         Both must hold of a decision. `now` is the clock's, `newest` the newest number on disk.
         """
-        steady, marks = self._monotonic(), self._marks
+        steady = self._monotonic()
+        marks = self._marks
         if not marks or steady - marks[-1].steady >= seconds / MARKS:
             marks.append(_Mark(newest, steady, now))
         while len(marks) > 1 and steady - marks[1].steady >= seconds:

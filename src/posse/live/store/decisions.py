@@ -118,11 +118,14 @@ class Decisions:
     """The rows of an experiment; its participant hears of each that is new, settled or closed."""
 
     def __init__(self, connection: sqlite3.Connection, experiment: int, keeper: Keeper) -> None:
-        self._connection, self._experiment, self._keeper = connection, experiment, keeper
+        self._connection = connection
+        self._experiment = experiment
+        self._keeper = keeper
 
     def add(self, decisions: Sequence[DecisionRecord]) -> list[tuple[DecisionRecord, bool]]:
         """Keep new ones; in the place of one whose id is taken that which has it, and False."""
-        execute, kept = self._connection.execute, []
+        execute = self._connection.execute
+        kept = []
         # what counts from the start must be known to be new before it is counted
         counting = self._keeper.counting
         found = self._find([d.id for d in decisions]) if counting else {}
@@ -205,7 +208,8 @@ class Decisions:
 
     def _find(self, ids: Sequence[str]) -> dict[str, tuple[int, DecisionRecord]]:
         """Look up decisions and their rows within the open transaction."""
-        execute, found = self._connection.execute, {}
+        execute = self._connection.execute
+        found = {}
         for first in range(0, len(ids), AT_ONCE):
             some = ids[first : first + AT_ONCE]
             places = 1 << (len(some) - 1).bit_length()  # few different queries are prepared

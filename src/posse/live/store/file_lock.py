@@ -170,7 +170,8 @@ class Place:
         """
         with _registry:
             self._inodes.clear()
-            handles, self._handles = self._handles, []
+            handles = self._handles
+            self._handles = []
             for handle in handles:
                 os.close(handle)
 

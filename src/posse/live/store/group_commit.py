@@ -51,7 +51,8 @@ class _Job:
     """A piece of work in the queue, and what came of it."""
 
     def __init__(self, work: Callable[[], Any] = lambda: None, durable: bool = True) -> None:
-        self.work, self.durable = work, durable
+        self.work = work
+        self.durable = durable
         self.done = False
         self.result: Any = None
         self.error: Exception | None = None
@@ -76,7 +77,9 @@ class Writer:
         self._durable = True  # how the connection commits now
         self._suspect = False  # whether the disk failed, and may have dropped what was before
         self._name = name
-        self._hooks, self._disk, self._place = hooks, disk, place
+        self._hooks = hooks
+        self._disk = disk
+        self._place = place
         self._turn = threading.Condition()
         self._busy = False
         self._closed = False
@@ -109,7 +112,8 @@ class Writer:
             if not job.done:
                 self._check()
                 self._busy = True
-                batch, self._queue = self._queue, []
+                batch = self._queue
+                self._queue = []
         if not job.done:
             try:
                 self._commit(batch)
@@ -134,7 +138,9 @@ class Writer:
             with self._attempt(durable):
                 if look:
                     self._hooks.look()
-                self._owner, self._failed, self._waits = threading.get_ident(), None, False
+                self._owner = threading.get_ident()
+                self._failed = None
+                self._waits = False
                 try:
                     yield
                     if self._failed is not None:

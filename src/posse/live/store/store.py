@@ -34,7 +34,8 @@ class Store:
     def __init__(
         self, file: StoreFile, claim: Claim, monotonic: Callable[[], float] = times.monotonic
     ) -> None:
-        self._file, self.experiment = file, claim.experiment
+        self._file = file
+        self.experiment = claim.experiment
         self._number, self.fingerprint = file.enter(claim)
         self._keeper = file.keepers.each[self._number]
         self._decisions = Decisions(file.connection, self._number, self._keeper)
@@ -161,7 +162,8 @@ class Store:
 
         `now` is the time of the clock. If it jumps, ahead or back, none is deleted early for it.
         """
-        now, remember = number("now", now), number("remember", remember)
+        now = number("now", now)
+        remember = number("remember", remember)
 
         def work() -> int:
             execute = self._file.connection.execute
@@ -245,7 +247,8 @@ class Store:
 
     def _repeat(self, work: Callable[[], int]) -> int:
         """Do chunks of work, each in a transaction of its own, until one is not full."""
-        total, done = 0, CHUNK
+        total = 0
+        done = CHUNK
         while done == CHUNK:
             # not in a shared commit: if one decision is refused, all of a chunk stay open
             with nullcontext() if self._file.writer.mine else self.transaction():

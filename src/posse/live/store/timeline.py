@@ -37,7 +37,8 @@ class Events:
     """The events of one experiment in a file, in the order in which they came."""
 
     def __init__(self, file: StoreFile, experiment: int) -> None:
-        self._file, self._experiment = file, experiment
+        self._file = file
+        self._experiment = experiment
 
     def add(self, events: Sequence[Event]) -> None:
         """Keep some more; in this thread's transaction, or in a commit that need not be durable."""
@@ -109,7 +110,8 @@ class Points:
     """The points of one experiment in a file."""
 
     def __init__(self, file: StoreFile, experiment: int) -> None:
-        self._file, self._experiment = file, experiment
+        self._file = file
+        self._experiment = experiment
 
     def add(self, point: Point, scales: Sequence[tuple[int, int]]) -> None:
         """Keep a point in each scale (its step, its most points) that has none of this step yet.

@@ -57,7 +57,8 @@ class Keeper:
         saved = dump(participant.state())
         gone = [part for part, _ in self.read() if part not in saved]
         self.write({**saved, **dict.fromkeys(gone)})
-        self._participant, self._saved = participant, saved
+        self._participant = participant
+        self._saved = saved
 
     def look(self) -> None:
         """Look for changes of the participant at the next commit."""
@@ -128,8 +129,10 @@ class Keeper:
     def after(self, committed: bool) -> None:
         """Keep the state that was committed, or go back to the last one that was."""
         self.looked = False
-        moved, self._moved = self._moved, False
-        written, self._written = self._written, {}
+        moved = self._moved
+        self._moved = False
+        written = self._written
+        self._written = {}
         if self._participant is None:
             return
         if committed:

@@ -25,17 +25,21 @@ def _force(arms, lo, hi, t):
 def _indices(state, row, scores, table, level, growing, agent, n, n_arms):
     """The index of every arm of n agents, one agent after the other."""
     use_wide_vectors()
-    shift, weight = table[0], table[1]
+    shift = table[0]
+    weight = table[1]
     for i in range(U64(0), n):
-        at, out = (row + i) * U64(2) * n_arms, i * n_arms
+        at = (row + i) * U64(2) * n_arms
+        out = i * n_arms
         slack = table[U64(3) + agent + i] + growing
         if weight == 0.0:  # without a prior there is less to divide
             for k in range(U64(0), n_arms):
-                count, total = state[at + k], state[at + n_arms + k]
+                count = state[at + k]
+                total = state[at + n_arms + k]
                 scores[out + k] = (total + math.sqrt(level * (count + slack))) / count
         else:
             for k in range(U64(0), n_arms):
-                count, total = state[at + k], state[at + n_arms + k]
+                count = state[at + k]
+                total = state[at + n_arms + k]
                 known = weight + count
                 width = math.sqrt(level * (count + slack) * known / count)
                 scores[out + k] = (shift + total + width) / known
@@ -100,8 +104,10 @@ def choose_staged(
         _force(arms, lo, hi, t)
         return
     width = U64(2) * n_arms
-    past, length = t - U64(1) - n_arms, U64(table[STAGE])
-    starts, practical = past % length == U64(0), table[PRACTICAL] != 0.0
+    past = t - U64(1) - n_arms
+    length = U64(table[STAGE])
+    starts = past % length == U64(0)
+    practical = table[PRACTICAL] != 0.0
     if not (starts or practical):
         return
     adds_up = past > length and table[UNACCELERATED] == 0.0
@@ -130,7 +136,9 @@ def flood(
     state, offsets, neighbours, links, constants, arms, rewards, store, lo, hi, n_agents, n_arms, t
 ):
     """Hear of what others saw, as many rounds ago as they are hops away."""
-    n_rows, depth, rate = U64(arms.size), U64(constants[0]), constants[1]
+    n_rows = U64(arms.size)
+    depth = U64(constants[0])
+    rate = constants[1]
     slot = (t - U64(1)) % depth
     now = slot * n_rows
     for i in range(lo, hi):

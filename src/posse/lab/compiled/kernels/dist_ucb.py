@@ -31,7 +31,8 @@ def merge_tracking(
     width = U64(2) * n_arms
     for i in range(lo, hi):
         agent = i % n_agents
-        row, own = i * width, i * U64(2) * width
+        row = i * width
+        own = i * U64(2) * width
         before = own + width
         for k in range(U64(0), n_arms):
             mean = store[own + n_arms + k] / store[own + k]
@@ -39,7 +40,8 @@ def merge_tracking(
             store[before + k] = mean
             out[row + n_arms + k] = store[own + k]
         for e in range(U64(offsets[agent]), U64(offsets[agent + U64(1)])):
-            other, weight = U64(i + U64(neighbours[e])) * width, weights[e]
+            other = U64(i + U64(neighbours[e])) * width
+            weight = weights[e]
             for k in range(U64(0), n_arms):
                 out[row + k] += weight * state[other + k]
             for k in range(n_arms, width):
@@ -82,7 +84,8 @@ def choose_tracking(
                 width = 1.0 if table[KIND] < 0.0 else 2.0 * table[SIGMA] ** 2
                 _bounds(scratch, state, row, store, own, width * its_level, n_arms)
             else:
-                best, last = -FIRST, U64(arms[i])
+                best = -FIRST
+                last = U64(arms[i])
                 for nth in range(U64(0), n_arms):
                     k = (last + nth) % n_arms
                     scratch[k] = index_score(table, state[row + k], store[own + k], its_level, best)

@@ -45,7 +45,8 @@ def _probe(belief, state, start, step, level, pivots, n_arms, agent, n_agents):
             row = start + i * step
             leader = U64(0)
             for k in range(U64(1), n_arms):
-                here, there = row + n_arms + k, row + n_arms + leader
+                here = row + n_arms + k
+                there = row + n_arms + leader
                 if state[here] * state[row + leader] > state[there] * state[row + k]:
                     leader = k
             pivots[i] = leader
@@ -75,7 +76,8 @@ def _kernel_of(name, belief):
             end = min(hi, (slot + U64(1)) * n_agents)
             if eager[slot] == EAGER or eager[slot] == ALWAYS_EAGER:
                 start, step = (slot * width, U64(0)) if shared else (row * width, width)
-                agent, leaders = row - slot * n_agents, pivots[row:end]
+                agent = row - slot * n_agents
+                leaders = pivots[row:end]
                 _choose_eagerly(
                     belief, state, start, step, arms[row:end], leaders, scratch, spare, stream,
                     n_arms, agent, first_run + slot, t, key0, key1,

@@ -15,7 +15,8 @@ def _most_played(state, row, store, at, n_arms, top):
     for k in range(U64(0), n_arms):
         played = state[row + k] - store[at + k]
         if played > top:
-            top, tied = played, U64(1)
+            top = played
+            tied = U64(1)
         elif played == top:
             tied += U64(1)
     return top, tied
@@ -36,7 +37,8 @@ def merge_gosine(
         return False
     width = n_arms + U64(3)
     for i in range(lo, hi):
-        row, at = i * U64(2) * n_arms, i * width
+        row = i * U64(2) * n_arms
+        at = i * width
         top, tied = _most_played(state, row, store, at, n_arms, -1.0)
         slot = i // n_agents
         open_stream(words, i - slot * n_agents, t, first_run + slot, NETWORK, key0, key1)
@@ -51,10 +53,12 @@ def merge_gosine(
     for i in range(lo, hi):
         slot = i // n_agents
         agent = i - slot * n_agents
-        row, at = i * U64(2) * n_arms, i * width
+        row = i * U64(2) * n_arms
+        at = i * width
         first = U64(offsets[agent])
         degree = U64(offsets[agent + U64(1)]) - first
-        upper, lower = U64(store[at + n_arms]), U64(store[at + n_arms + U64(1)])
+        upper = U64(store[at + n_arms])
+        lower = U64(store[at + n_arms + U64(1)])
         swap = state[row + lower] - store[at + lower] > state[row + upper] - store[at + upper]
         if swap:
             upper, lower = lower, upper
@@ -66,7 +70,8 @@ def merge_gosine(
             sticky = (arm + n_arms - agent * size % n_arms) % n_arms < size
             if not sticky and arm != upper and arm != lower:
                 lower = arm
-        store[at + n_arms], store[at + n_arms + U64(1)] = float(upper), float(lower)
+        store[at + n_arms] = float(upper)
+        store[at + n_arms + U64(1)] = float(lower)
     for i in range(lo, hi):
         for k in range(U64(0), n_arms):
             store[i * width + k] = state[i * U64(2) * n_arms + k]
@@ -83,12 +88,14 @@ def choose_gosine(
     for i in range(lo, hi):
         slot = i // n_agents
         agent = i - slot * n_agents
-        row, at = i * U64(2) * n_arms, i * (n_arms + U64(3))
+        row = i * U64(2) * n_arms
+        at = i * (n_arms + U64(3))
         first = agent * size % n_arms
         if t == U64(1):
             store[at + n_arms] = float((first + size) % n_arms)
             store[at + n_arms + U64(1)] = float((first + size + U64(1)) % n_arms)
-        upper, lower = U64(store[at + n_arms]), U64(store[at + n_arms + U64(1)])
+        upper = U64(store[at + n_arms])
+        lower = U64(store[at + n_arms + U64(1)])
         n_kept = U64(0)
         for nth in range(U64(0), min(size, n_arms)):
             k = first + nth

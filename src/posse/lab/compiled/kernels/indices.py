@@ -31,10 +31,14 @@ _SOLVED = 1e-9  # how far off a solved quantile is, in scores, and more
 @helper
 def play_best(scores, stream, agent, t, run, key0, key1):
     """The arm with the largest score."""
-    arm, best, n_tied = U64(0), scores[0], 1
+    arm = U64(0)
+    best = scores[0]
+    n_tied = 1
     for k in range(1, scores.size):
         if scores[k] > best:
-            arm, best, n_tied = U64(k), scores[k], 1
+            arm = U64(k)
+            best = scores[k]
+            n_tied = 1
         elif scores[k] == best:
             n_tied += 1
     if n_tied > 1:
@@ -138,13 +142,17 @@ def _likely_largest(belief, state, row, level, log_level, score, peak, scratch, 
     stride = (n_arms + U64(7)) & ~U64(7)  # whole vectors: what is left over would cost as much
     lower = stride + stride
     x = _guess(belief, state, row, score, scratch, stride, n_arms)
-    winner, least = U64(0), -_FAR
+    winner = U64(0)
+    least = -_FAR
     for _ in range(2):  # of vague arms the first guess may be too far off
         _estimate(belief, state, row, score, x, scratch, stride, n_arms)
-        winner, x, least = U64(0), scratch[0], scratch[lower]
+        winner = U64(0)
+        x = scratch[0]
+        least = scratch[lower]
         for k in range(U64(1), n_arms):
             if scratch[k] > x:
-                winner, x = k, scratch[k]
+                winner = k
+                x = scratch[k]
             least = max(least, scratch[lower + k])
         if least > -_FAR:
             break
@@ -153,7 +161,8 @@ def _likely_largest(belief, state, row, level, log_level, score, peak, scratch, 
         rivals += (scratch[stride + k] >= least) & (k != winner)
     if rivals == 0:
         return winner, True
-    count, total = state[row + winner], state[row + n_arms + winner]
+    count = state[row + winner]
+    total = state[row + n_arms + winner]
     x, slope, off = _locate(belief, count, total, score, x)
     fine = False  # whether x is its quantile but for little
     for k in range(U64(0), n_arms):
@@ -161,7 +170,8 @@ def _likely_largest(belief, state, row, level, log_level, score, peak, scratch, 
             return winner, False
         if k == winner or scratch[stride + k] < max(least, x - off / slope):
             continue
-        count_k, total_k = state[row + k], state[row + n_arms + k]
+        count_k = state[row + k]
+        total_k = state[row + n_arms + k]
         # far behind the least that the winner's quantile can be, by the common bound
         least_x = x - off / slope
         d = least_x * count_k - total_k
@@ -172,22 +182,29 @@ def _likely_largest(belief, state, row, level, log_level, score, peak, scratch, 
         there, slope_k, error = belief.near_score(count_k, total_k, x)
         if error == UNKNOWN:
             return winner, False
-        ahead, doubt = score - there, error + 2.0 * off * slope_k / slope
+        ahead = score - there
+        doubt = error + 2.0 * off * slope_k / slope
         if ahead < -doubt:
             continue
         if ahead <= doubt:  # too close to tell
             if not fine:  # one step by the exact tail; slopes were seen to be an eighth off at most
-                own, fine = (belief.tail(count, total, x) - level) / peak, True
-                x, off = x + own / slope, (0.25 + 5.0 * abs(own)) * abs(own) + _SOLVED
+                own = (belief.tail(count, total, x) - level) / peak
+                fine = True
+                x = x + own / slope
+                off = (0.25 + 5.0 * abs(own)) * abs(own) + _SOLVED
             ahead = (belief.tail(count_k, total_k, x) - level) / peak
             if not abs(ahead) > 2.0 * off * slope_k / slope + _SOLVED:
-                x, off = upper_quantile(belief, count, total, level, x), _SOLVED
+                x = upper_quantile(belief, count, total, level, x)
+                off = _SOLVED
                 ahead = (belief.tail(count_k, total_k, x) - level) / peak
             if not abs(ahead) > 2.0 * _SOLVED:
                 return winner, False
             if ahead < 0.0:
                 continue
-        winner, count, total, fine = k, count_k, total_k, False
+        winner = k
+        count = count_k
+        total = total_k
+        fine = False
         x, slope, off = _locate(belief, count, total, score, x + ahead / slope_k)
     return winner, off != UNKNOWN
 
@@ -203,7 +220,8 @@ def largest_quantile(
     posteriors and level < 1/e it lies below the pivot's quantile.  Where that leaves other arms,
     with q = the pivot's quantile itself, then the largest so far.
     """
-    count, total = state[row + pivot], state[row + n_arms + pivot]
+    count = state[row + pivot]
+    total = state[row + n_arms + pivot]
     if level < _MEAN_IS_BELOW and score < _FARTHEST and belief.is_log_concave(count, total):
         x = total / count
         threshold = -2.0 * log_level * belief.spread(x)
@@ -224,7 +242,8 @@ def largest_quantile(
         # the solver's noise must not decide between arms of one belief
         same = state[row + k] == state[row + winner]
         if not (same and state[row + n_arms + k] == state[row + n_arms + winner]):
-            count, total = state[row + k], state[row + n_arms + k]
+            count = state[row + k]
+            total = state[row + n_arms + k]
             d = quantile * count - total
             if d > 0.0:
                 if d * d > -2.0 * log_level * belief.spread(quantile) * count:
@@ -245,13 +264,15 @@ def tie(belief, state, row, level, winner, quantile, scores, n_arms):
     Arms of equal belief do, the noise of a solver must not decide among them; and arms whose
     quantiles round to the same end of the range.
     """
-    count, total = state[row + winner], state[row + n_arms + winner]
+    count = state[row + winner]
+    total = state[row + n_arms + winner]
     n_tied = 0
     for k in range(U64(0), n_arms):
         same = state[row + k] == count and state[row + n_arms + k] == total
         scores[k] = 1.0 if same else 0.0
         n_tied += same
-    at_0, at_1 = quantile == 0.0, belief.highest == 1.0 and quantile >= _BELOW_1
+    at_0 = quantile == 0.0
+    at_1 = belief.highest == 1.0 and quantile >= _BELOW_1
     if at_0 or at_1:
         n_tied = 0
         for k in range(U64(0), n_arms):  # none is larger than the winner's
@@ -276,7 +297,8 @@ def _greedy_kernel_of(name, belief):
             row = (slot if shared else i) * U64(2) * n_arms
             for k in range(U64(0), n_arms):
                 scores[k] = belief.mean(state[row + k], state[row + n_arms + k])
-            agent, run = i - slot * n_agents, first_run + slot
+            agent = i - slot * n_agents
+            run = first_run + slot
             arms[i] = play_best(scores, stream, agent, t, run, key0, key1)
 
 
@@ -297,7 +319,8 @@ def _bayes_ucb_kernel_of(name, belief):
         for i in range(lo, hi):
             slot = i // n_agents
             row = (slot if shared else i) * U64(2) * n_arms
-            agent, run = i - slot * n_agents, first_run + slot
+            agent = i - slot * n_agents
+            run = first_run + slot
             if at_end:
                 arms[i] = _play_any(scores, stream, agent, t, run, key0, key1)
                 continue
@@ -321,12 +344,14 @@ def choose_bayes_ucb_gaussian(
     for i in range(lo, hi):
         slot = i // n_agents
         row = (slot if shared else i) * U64(2) * n_arms
-        agent, run = i - slot * n_agents, first_run + slot
+        agent = i - slot * n_agents
+        run = first_run + slot
         if at_end:
             arms[i] = _play_any(scores, stream, agent, t, run, key0, key1)
             continue
         for k in range(U64(0), n_arms):
-            count, total = state[row + k], state[row + n_arms + k]
+            count = state[row + k]
+            total = state[row + n_arms + k]
             scores[k] = total / count + score / math.sqrt(count)
         arms[i] = play_best(scores, stream, agent, t, run, key0, key1)
 

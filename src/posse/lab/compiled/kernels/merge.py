@@ -258,12 +258,15 @@ def merge_failing(
     width = U64(2) * n_arms
     n_links = U64(links.size // 2)
     threshold = U64(constants[0] * 4294967296.0)
-    realised, uniform = constants[1] != 0.0, constants[2] != 0.0
+    realised = constants[1] != 0.0
+    uniform = constants[2] != 0.0
     alike = constants[3] != 0.0
     changed = np.empty(n_links + U64(1), np.uint32)
     # for each agent the neighbours that its changed links lead to, itself last
-    shifts, amounts = np.empty(neighbours.size, np.int64), np.empty(neighbours.size)
-    ends, own = np.empty(n_agents, np.int64), np.empty(n_agents)
+    shifts = np.empty(neighbours.size, np.int64)
+    amounts = np.empty(neighbours.size)
+    ends = np.empty(n_agents, np.int64)
+    own = np.empty(n_agents)
     for slot in range(lo // n_agents, hi // n_agents):
         base = slot * n_agents * width
         # taking away from the full merge loses digits where beliefs differ by orders of magnitude
@@ -281,11 +284,15 @@ def merge_failing(
             own[agent] = 0.0
         for c in range(U64(0), n_changed):
             link = U64(changed[c])
-            a, b = U64(links[U64(2) * link]), U64(links[U64(2) * link + U64(1)])
-            at_a, at_b = ends[a], ends[b]
+            a = U64(links[U64(2) * link])
+            b = U64(links[U64(2) * link + U64(1)])
+            at_a = ends[a]
+            at_b = ends[b]
             shift = np.int64(b) - np.int64(a)
-            shifts[at_a], shifts[at_b] = shift, -shift
-            ends[a], ends[b] = at_a + 1, at_b + 1
+            shifts[at_a] = shift
+            shifts[at_b] = -shift
+            ends[a] = at_a + 1
+            ends[b] = at_b + 1
             if not alike:
                 amount = sign * constants[U64(8) + link]
                 amounts[at_a] = amounts[at_b] = amount
@@ -301,7 +308,8 @@ def merge_failing(
             _average(out, state, base, n_agents, width)
         for agent in range(U64(0), n_agents):
             row = base + agent * width
-            first, last = U64(offsets[agent]), U64(ends[agent])
+            first = U64(offsets[agent])
+            last = U64(ends[agent])
             shifts[last] = 0
             amounts[last] = own[agent]
             if not mostly_alive:

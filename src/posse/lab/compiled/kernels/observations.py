@@ -44,7 +44,8 @@ def _widths(state, row, scores, level, table, last, n_arms):
     """Mean and width of every arm, an unheard one first."""
     use_wide_vectors()
     for k in range(U64(0), n_arms):
-        count, total = state[row + k], state[row + n_arms + k]
+        count = state[row + k]
+        total = state[row + n_arms + k]
         safe = max(count, 1.0)
         score = (total + math.sqrt(level * safe)) / safe
         scores[k] = score if count > 0.0 else FIRST
@@ -53,10 +54,13 @@ def _widths(state, row, scores, level, table, last, n_arms):
 @vectorised
 def _kl_indices(state, row, scores, level, table, last, n_arms):
     """The KL index of every arm that may have the largest, the one played last first."""
-    kind, parameter, best = int(table[KIND]), table[PARAMETER], -FIRST
+    kind = int(table[KIND])
+    parameter = table[PARAMETER]
+    best = -FIRST
     for at in range(U64(0), n_arms):
         k = last if at == U64(0) else (at - U64(1) if at <= last else at)
-        count, total = state[row + k], state[row + n_arms + k]
+        count = state[row + k]
+        total = state[row + n_arms + k]
         mean = total / max(count, 1.0)
         scores[k] = kl_score(kind, parameter, mean, count, level, best)
         best = max(best, scores[k])
@@ -134,7 +138,8 @@ def merge_eliminating(
     )  # fmt: skip
     for i in range(lo, hi):
         base = i // n_agents * n_agents
-        own, mine = before + i * n_arms, after + i * n_arms
+        own = before + i * n_arms
+        mine = after + i * n_arms
         for k in range(U64(0), n_arms):
             store[mine + k] = store[own + k]
         for e in range(U64(offsets[i - base]), U64(offsets[i - base + U64(1)])):
@@ -162,17 +167,21 @@ def choose_least_heard(
 
     table: DEPTH, how many rounds flooding's store keeps; WIDTH, that of one observation.
     """
-    n_rows, width = U64(arms.size), table[WIDTH]
+    n_rows = U64(arms.size)
+    width = table[WIDTH]
     given_up = U64(2) * U64(table[DEPTH]) * n_rows + t % U64(2) * n_rows * n_arms
     for i in range(lo, hi):
-        row, mine = i * U64(2) * n_arms, given_up + i * n_arms
+        row = i * U64(2) * n_arms
+        mine = given_up + i * n_arms
         low = -FIRST
         for k in range(U64(0), n_arms):
-            count, total = state[row + k], state[row + n_arms + k]
+            count = state[row + k]
+            total = state[row + n_arms + k]
             if count > 0.0 and store[mine + k] == 0.0:
                 low = max(low, (total - width * math.sqrt(count)) / count)
         for k in range(U64(0), n_arms):
-            count, total = state[row + k], state[row + n_arms + k]
+            count = state[row + k]
+            total = state[row + n_arms + k]
             if count > 0.0 and (total + width * math.sqrt(count)) / count < low:
                 store[mine + k] = 1.0
             scratch[k] = -count if store[mine + k] == 0.0 else -FIRST

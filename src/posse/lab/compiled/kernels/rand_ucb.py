@@ -35,11 +35,15 @@ def samples(share, stream, agent, t, run, key0, key1):
 @helper
 def best_sample(belief, state, row, stream, n_arms):
     """The arm of the largest posterior sample: Thompson Sampling, arm by arm."""
-    best, arm, n_tied = belief.sample(state[row], state[row + n_arms], stream), U64(0), 1.0
+    best = belief.sample(state[row], state[row + n_arms], stream)
+    arm = U64(0)
+    n_tied = 1.0
     for k in range(U64(1), n_arms):
         x = belief.sample(state[row + k], state[row + n_arms + k], stream)
         if x > best:
-            best, arm, n_tied = x, k, 1.0
+            best = x
+            arm = k
+            n_tied = 1.0
         elif x == best:  # at the end of the range: each of them is as likely
             n_tied += 1.0
             if next_uniform(stream) * n_tied < 1.0:
@@ -52,7 +56,8 @@ def _upper_bounds(state, row, z, scores, at, n_arms):
     """mean + |z| sd of every arm of a Gaussian belief."""
     use_wide_vectors()
     for k in range(U64(0), n_arms):
-        count, total = state[row + k], state[row + n_arms + k]
+        count = state[row + k]
+        total = state[row + n_arms + k]
         scores[at + k] = (total + z * math.sqrt(count)) / count
 
 
@@ -70,7 +75,8 @@ def choose_rand_ucb_gaussian(
     while first < hi:  # one run at a time
         slot = first // n_agents
         last = min(hi, (slot + U64(1)) * n_agents)
-        agent, run = first - slot * n_agents, first_run + slot
+        agent = first - slot * n_agents
+        run = first_run + slot
         scores = last - first + U64(ROOM)  # behind the normals
         fill_normals(scratch, U64(0), last - first, agent, t, run, LEVEL, key0, key1)
         for i in range(U64(0), last - first):
@@ -101,7 +107,8 @@ def _kernel_of(name, belief):
         while first < hi:  # one run at a time
             slot = first // n_agents
             last = min(hi, (slot + U64(1)) * n_agents)
-            agent, run = first - slot * n_agents, first_run + slot
+            agent = first - slot * n_agents
+            run = first_run + slot
             n = last - first
             fill_uniforms(scratch, U64(0), n, agent, t, run, LEVEL, key0, key1)
             scores = scratch[n + U64(ROOM) :]

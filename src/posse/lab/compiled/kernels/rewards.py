@@ -97,7 +97,8 @@ def draw_bernoulli(
     wide = _per_agent(means, arms, n_arms)
     _levels(rewards, lo, hi, n_agents, first_run, t, key0, key1)
     for slot in range(lo // n_agents, (hi - U64(1)) // n_agents + U64(1)):
-        start, end = max(lo, slot * n_agents), min(hi, (slot + U64(1)) * n_agents)
+        start = max(lo, slot * n_agents)
+        end = min(hi, (slot + U64(1)) * n_agents)
         for i in range(start, end):
             mean = means[(i if wide else slot) * n_arms + U64(arms[i])]
             rewards[i] = 1.0 if rewards[i] < mean else 0.0
@@ -111,7 +112,8 @@ def draw_exponential(
     wide = _per_agent(means, arms, n_arms)
     _levels(rewards, lo, hi, n_agents, first_run, t, key0, key1)
     for slot in range(lo // n_agents, (hi - U64(1)) // n_agents + U64(1)):
-        start, end = max(lo, slot * n_agents), min(hi, (slot + U64(1)) * n_agents)
+        start = max(lo, slot * n_agents)
+        end = min(hi, (slot + U64(1)) * n_agents)
         for i in range(start, end):
             mean = means[(i if wide else slot) * n_arms + U64(arms[i])]
             rewards[i] = -mean * math.log1p(-rewards[i])
@@ -125,7 +127,8 @@ def draw_poisson(
     wide = _per_agent(means, arms, n_arms)
     _levels(rewards, lo, hi, n_agents, first_run, t, key0, key1)
     for slot in range(lo // n_agents, (hi - U64(1)) // n_agents + U64(1)):
-        start, end = max(lo, slot * n_agents), min(hi, (slot + U64(1)) * n_agents)
+        start = max(lo, slot * n_agents)
+        end = min(hi, (slot + U64(1)) * n_agents)
         for i in range(start, end):
             mean = means[(i if wide else slot) * n_arms + U64(arms[i])]
             rewards[i] = poisson_quantile(mean, rewards[i])
@@ -139,7 +142,8 @@ def draw_bounded(
     wide = _per_agent(means, arms, n_arms)
     _levels(rewards, lo, hi, n_agents, first_run, t, key0, key1)
     for slot in range(lo // n_agents, (hi - U64(1)) // n_agents + U64(1)):
-        start, end = max(lo, slot * n_agents), min(hi, (slot + U64(1)) * n_agents)
+        start = max(lo, slot * n_agents)
+        end = min(hi, (slot + U64(1)) * n_agents)
         for i in range(start, end):
             mean = means[(i if wide else slot) * n_arms + U64(arms[i])]
             rewards[i] = beta_quantile(parameter * mean, parameter * (1.0 - mean), rewards[i])

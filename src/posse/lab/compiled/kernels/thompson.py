@@ -60,11 +60,16 @@ def _contest(belief, state, row, level, pivot, x, threshold, u, n_arms, stream):
 
     Arms beyond the threshold of the quick test need no look unless one that is not is thinned.
     """
-    best, top, n_near, n_tied = pivot, x, 0, 1
-    leader, leading_mean = pivot, state[row + n_arms + pivot] / state[row + pivot]
+    best = pivot
+    top = x
+    n_near = 0
+    n_tied = 1
+    leader = pivot
+    leading_mean = state[row + n_arms + pivot] / state[row + pivot]
     least = 2.0 * math.log(belief.factor / level) * belief.spread(x)
     for k in range(U64(0), n_arms):  # outright
-        count, total = state[row + k], state[row + n_arms + k]
+        count = state[row + k]
+        total = state[row + n_arms + k]
         d = x * count - total
         if d * abs(d) <= threshold * count and k != pivot:
             if d * abs(d) > least * count:
@@ -72,26 +77,32 @@ def _contest(belief, state, row, level, pivot, x, threshold, u, n_arms, stream):
             else:
                 drawn = belief.sample(count, total, stream)
                 if drawn > top:
-                    best, top, n_tied = k, drawn, 1
+                    best = k
+                    top = drawn
+                    n_tied = 1
                 elif drawn == top:  # at the end of their range
                     n_tied += 1
                     if next_uniform(stream) * n_tied < 1.0:
                         best = k
                 if total > leading_mean * count:
-                    leader, leading_mean = k, total / count
+                    leader = k
+                    leading_mean = total / count
     if n_near == 0:
         return best, leader
     c = 1.0
     for k in range(U64(0), n_arms):  # thinned
-        count, total = state[row + k], state[row + n_arms + k]
+        count = state[row + k]
+        total = state[row + n_arms + k]
         d = x * count - total
         if d * abs(d) > least * count and k != pivot:
             bound = belief.tail_bound(count, total, top)
             if u > c * (1.0 - bound):
                 beats = belief.tail(count, total, top)
                 if next_uniform(stream) * bound < beats:
-                    best, top = k, belief.sample_tail(count, total, top, stream)
-                u, c = next_uniform(stream), 1.0
+                    best = k
+                    top = belief.sample_tail(count, total, top, stream)
+                u = next_uniform(stream)
+                c = 1.0
             else:
                 c *= 1.0 - bound
     return best, leader
@@ -107,7 +118,8 @@ def _test(state, start, step, pivots, row, scratch, size, n, n_arms):
     for i in range(U64(0), n):
         at = start + i * step
         pivot = U64(pivots[row + i])
-        x, threshold = scratch[i], scratch[size + i]
+        x = scratch[i]
+        threshold = scratch[size + i]
         close = 0
         for k in range(U64(0), n_arms):
             count = state[at + k]

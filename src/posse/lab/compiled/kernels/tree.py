@@ -23,9 +23,11 @@ def _exchange(state, a, b, store, at, prior, n_arms):
     use_wide_vectors()
     other = at + U64(2) * n_arms
     for half in range(U64(0), U64(2)):
-        start, shift = prior[half], half * n_arms
+        start = prior[half]
+        shift = half * n_arms
         for k in range(shift, shift + n_arms):
-            told, heard = store[at + k], store[other + k]
+            told = store[at + k]
+            heard = store[other + k]
             store[at + k] = (state[a + k] - start) - heard
             store[other + k] = (state[b + k] - start) - told
 
@@ -51,8 +53,10 @@ def merge_tree(
     its ends and from the second.  A row of the state is all that an agent knows, and the prior.
     """
     width = U64(2) * n_arms
-    n_links, n_network = U64(links.size // 2), U64(neighbours.size)
-    limit, rate = U64(constants[FAILURE] * 4294967296.0), constants[RATE]
+    n_links = U64(links.size // 2)
+    n_network = U64(neighbours.size)
+    limit = U64(constants[FAILURE] * 4294967296.0)
+    rate = constants[RATE]
     changed = np.empty(n_network + U64(1), np.uint32)
     for slot in range(lo // n_agents, hi // n_agents):
         first = slot * n_agents

@@ -67,21 +67,26 @@ def sample_pivots(
     scratch: the samples, and from three sizes on three more columns to work in.
     """
     use_wide_vectors()
-    first, second, rejected = U64(3) * size, U64(4) * size, U64(5) * size
+    first = U64(3) * size
+    second = U64(4) * size
+    rejected = U64(5) * size
     for i in range(U64(0), n):
         at = start + i * step + U64(pivots[row + i])
-        scratch[first + i], scratch[second + i] = state[at], state[at + n_arms]
+        scratch[first + i] = state[at]
+        scratch[second + i] = state[at + n_arms]
     # one or two Gamma variates an agent: a try for all, and what it rejects again one by one
     for i in range(U64(0), n):
         shape, other = belief.shapes(scratch[first + i], scratch[second + i])
-        scratch[first + i], scratch[second + i] = shape, other
+        scratch[first + i] = shape
+        scratch[second + i] = other
     attempt_gammas(
         scratch, first, second, rejected, spare, belief.two_gammas, n, agent, t, run, PIVOT,
         key0, key1,
     )  # fmt: skip
     for i in range(U64(0), n):
         at = start + i * step + U64(pivots[row + i])
-        count, total = state[at], state[at + n_arms]
+        count = state[at]
+        total = state[at + n_arms]
         if scratch[rejected + i] != 0.0:
             open_stream(stream, agent + i, t, run, PIVOT_AGAIN, key0, key1)
             scratch[i] = belief.sample(count, total, stream)
@@ -103,20 +108,24 @@ def sample_all(
     stride = (n_arms + U64(1)) & ~U64(1)
     size = n * stride
     for i in range(U64(0), n):
-        row, at = start + i * step, i * stride
+        row = start + i * step
+        at = i * stride
         for k in range(U64(0), stride):
             arm = min(k, n_arms - U64(1))
             shape, other = belief.shapes(state[row + arm], state[row + n_arms + arm])
-            scratch[at + k], scratch[size + at + k] = shape, other
+            scratch[at + k] = shape
+            scratch[size + at + k] = other
     attempt_gammas(
         scratch, U64(0), size, size + size, spare, belief.two_gammas, size, agent * stride, t, run,
         ALL_ARMS, key0, key1,
     )  # fmt: skip
     for i in range(U64(0), n):
-        row, at = start + i * step, i * stride
+        row = start + i * step
+        at = i * stride
         opened = False
         for k in range(U64(0), n_arms):
-            count, total = state[row + k], state[row + n_arms + k]
+            count = state[row + k]
+            total = state[row + n_arms + k]
             if scratch[size + size + at + k] != 0.0:
                 if not opened:
                     open_stream(stream, agent + i, t, run, CONTEST, key0, key1)

@@ -30,7 +30,8 @@ def tail_score(fall, above, below, slope, shape, beyond):
     """
     twice = max(2.0 * fall, 1e-20)
     r = math.sqrt(twice)
-    inverse, vague = 1.0 / r, 1.0 / shape
+    inverse = 1.0 / r
+    vague = 1.0 / shape
     score = r + 0.5 * log(max(above, 1e-20) / (below * twice)) * inverse
     error = _ERROR * vague * math.sqrt(vague) + 1e-9
     error = error if r < _MOST else 1.0

@@ -17,7 +17,8 @@ def upper_quantile(belief, count, total, level, start):
     so from a start nearby.  While an end of the bracket is that of the range, steps towards it are
     factors, each the square of the last: of small shapes quantiles may be 1e-200 or 1e200.
     """
-    low, high = 0.0, belief.highest
+    low = 0.0
+    high = belief.highest
     x = start if low < start < high else total / count
     target = math.log(level)
     reach = 2.0

@@ -44,7 +44,8 @@ def beta_prefix(a, b, x):
         exponent = a * _log_minus(x, mean) + b * _log_minus(1.0 - x, 1.0 - mean)
         exponent += _stirling(n) - _stirling(a) - _stirling(b)
         return math.exp(exponent) * math.sqrt(a * (b / n) / (2.0 * math.pi))
-    small, large = min(a, b), max(a, b)
+    small = min(a, b)
+    large = max(a, b)
     if large >= 10.0:  # the difference of two large lgammas would lose their digits
         n = a + b
         rise = (large - 0.5) * math.log1p(small / large) + small * math.log(n) - small
@@ -57,7 +58,9 @@ def beta_prefix(a, b, x):
 @helper
 def _beta_fraction(a, b, x):
     """The continued fraction of the incomplete beta function (Lentz's method)."""
-    total, above, below = a + b, a + 1.0, a - 1.0
+    total = a + b
+    above = a + 1.0
+    below = a - 1.0
     c = 1.0
     d = 1.0 - total * x / above
     d = 1.0 / (d if abs(d) > _TINY else _TINY)

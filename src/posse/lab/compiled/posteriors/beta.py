@@ -56,7 +56,8 @@ def beta_tail_bound(count, total, x):
 @helper
 def beta_sample_tail(count, total, x, stream):
     """Rejection from an exponential where the density is log-concave, else from a power."""
-    a, b = total, count - total
+    a = total
+    b = count - total
     slope = (b - 1.0) / (1.0 - x) - (a - 1.0) / x
     if a >= 1.0 and b >= 1.0 and slope > 1e-8:
         while True:
@@ -76,7 +77,8 @@ def beta_sample_tail(count, total, x, stream):
 @helper
 def beta_density(count, total, x):
     """The density of the mean at x, and the slope of its logarithm."""
-    a, b = total, count - total
+    a = total
+    b = count - total
     return beta_prefix(a, b, x) / (x * (1.0 - x)), (a - 1.0) / x - (b - 1.0) / (1.0 - x)
 
 
@@ -89,9 +91,12 @@ def beta_start(count, total, score):
     (m x - c)^2 = score^2 (trials x (1 - x) + rest).
     """
     square = score * score
-    shift, trials = (square - 1.0) / 6.0, count - 1.0 + (7.0 - square) / 18.0
+    shift = (square - 1.0) / 6.0
+    trials = count - 1.0 + (7.0 - square) / 18.0
     rest = square * (4.0 - square) / 36.0
-    m, c, p = count - 1.0 - 2.0 * shift, total - 0.5 - shift, square * trials
+    m = count - 1.0 - 2.0 * shift
+    c = total - 0.5 - shift
+    p = square * trials
     a = m * m + p
     root = math.sqrt(max(p * (c * (m - c) + 0.25 * p) + a * rest, 0.0))
     root = root if score > 0.0 else -root
@@ -102,9 +107,14 @@ def beta_start(count, total, score):
 def beta_near_score(count, total, x):
     """About the normal score of P(mean > x), its slope in x, a bound of the error."""
     inline_here()
-    failures, d, rest = count - total, x * count - total, 1.0 - x
+    failures = count - total
+    d = x * count - total
+    rest = 1.0 - x
     safe = max(failures, 1e-20)
-    each, per_x, per_rest = 1.0 / count, 1.0 / x, 1.0 / rest  # one division an arm
+    # one division an arm
+    each = 1.0 / count
+    per_x = 1.0 / x
+    per_rest = 1.0 / rest
     fall = total * log(total * each * per_x) + failures * log(safe * each * per_rest)
     slope = d * per_x * per_rest
     return tail_score(fall, d * d * count, total * safe, slope, min(total, failures), d > 0.0)

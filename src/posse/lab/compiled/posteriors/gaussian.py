@@ -95,14 +95,17 @@ def gaussian_sample_pivots(
 ):  # fmt: skip
     """See `gammas.sample_pivots`."""
     use_wide_vectors()
-    first, second = U64(3) * size, U64(4) * size
+    first = U64(3) * size
+    second = U64(4) * size
     # first, since it may write a little beyond its column
     fill_normals_and_bits(scratch, spare, n, agent, t, run, PIVOT, key0, key1)
     for i in range(U64(0), n):
         at = start + i * step + U64(pivots[row + i])
-        scratch[first + i], scratch[second + i] = state[at], state[at + n_arms]
+        scratch[first + i] = state[at]
+        scratch[second + i] = state[at + n_arms]
     for i in range(U64(0), n):
-        count, total = scratch[first + i], scratch[second + i]
+        count = scratch[first + i]
+        total = scratch[second + i]
         scratch[i] = (total + scratch[i] * math.sqrt(count)) / count
 
 
@@ -115,9 +118,11 @@ def gaussian_sample_all(
     stride = (n_arms + U64(1)) & ~U64(1)
     fill_normals(scratch, U64(0), n * stride, agent * stride, t, run, ALL_ARMS, key0, key1)
     for i in range(U64(0), n):
-        row, at = start + i * step, i * stride
+        row = start + i * step
+        at = i * stride
         for k in range(U64(0), n_arms):
-            count, total = state[row + k], state[row + n_arms + k]
+            count = state[row + k]
+            total = state[row + n_arms + k]
             scratch[at + k] = (total + scratch[at + k] * math.sqrt(count)) / count
 
 

@@ -196,7 +196,8 @@ def _dot(
     source = sources[score.algorithm]
     at, low, high = values
     title = f"{plain(score.algorithm, source)}: {said} {interval(at, low, high)}"
-    name, mark = named(score.algorithm, source), look(source)
+    name = named(score.algorithm, source)
+    mark = look(source)
     return Dot(name, at, low, high, title, mark.kind, mark.glyph, own=source == YOURS)
 
 
@@ -492,7 +493,8 @@ def _tail_ratio(score: Score, against: Score) -> float | None:
 def _draw_overall_point(standing: Standing) -> Point:
     assert standing.ratio is not None
     assert standing.numbers_sent is not None
-    name, mark = plain(standing.algorithm, standing.source), look(standing.source)
+    name = plain(standing.algorithm, standing.source)
+    mark = look(standing.source)
     title = f"{name}: {_ratio(standing)}, {number(standing.numbers_sent, 3)} numbers sent"
     return Point(name, standing.numbers_sent, standing.ratio, title, mark.kind, mark.glyph)
 

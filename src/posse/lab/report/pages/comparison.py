@@ -72,12 +72,15 @@ def rug(values: FloatArray) -> list[float]:
 
 _BADGES = {LOWEST: "good", MORE: "bad"}
 _FAR = 3.0  # times the lowest regret
-_FEW, _MANY = 15, 300  # pairs that are shown at once, and that are shown at all
+# pairs that are shown at once, and that are shown at all
+_FEW = 15
+_MANY = 300
 
 
 def final(report: Report) -> Section:
     """The mean of each, the difference to the lowest, and all of it as a table."""
-    rows, several = report.finals, len(report.finals) > 1
+    rows = report.finals
+    several = len(report.finals) > 1
     drawn = [_means(report), *([_differences(report)] if several else [])]
     parts: list[str] = [element("div", *drawn, class_="side-by-side" if several else None)]
     looks = marks(report.comparison)
@@ -291,7 +294,8 @@ def messages(report: Report) -> Section | None:
 
 
 def _against_regret(report: Report) -> Html:
-    rows, looks = report.messages, marks(report.comparison)
+    rows = report.messages
+    looks = marks(report.comparison)
     points = []
     for row in rows:
         name = words.short(row.name)
@@ -368,7 +372,8 @@ def _over_time(report: Report) -> Section | None:
 
 
 def _settings(report: Report) -> Section:
-    rerun, text = report.rerun, settings_text(report)
+    rerun = report.rerun
+    text = settings_text(report)
     parts: list[str] = []
     if rerun.toml is None:
         parts.append(f"No file gives these numbers again: {rerun.why_not}.")

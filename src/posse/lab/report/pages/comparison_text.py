@@ -35,7 +35,8 @@ def name_of(result: Result) -> str:
 def headline(rows: Sequence[Final]) -> str:
     """Who loses least, and how sure that is."""
     (lowest,) = [row for row in rows if row.verdict == LOWEST]
-    name, s = short(lowest.name), lowest.summary
+    name = short(lowest.name)
+    s = lowest.summary
     by = f"per agent by round {s.horizon:,}"
     others = [row for row in rows if row is not lowest]
     if all(row.summary.mean == 0 for row in rows):
@@ -90,7 +91,8 @@ def not_kept(first: Result) -> str:
     names = [name for name in shown if name not in first.kept]
     if not names or first.n_agents == 1:
         return ""
-    what, quoted = " and ".join(shown[name] for name in names), ", ".join(map(_quoted, names))
+    what = " and ".join(shown[name] for name in names)
+    quoted = ", ".join(map(_quoted, names))
     comma = "," if len(names) == 1 else ""
     return (
         f"{what[0].upper()}{what[1:]} were not kept: keep=({quoted}{comma}) of posse.compare, or "

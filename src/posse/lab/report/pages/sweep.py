@@ -105,7 +105,8 @@ def _heat_maps(sweep: Sweep, folder: Path) -> Iterator[Section]:
     several = _several(sweep)
     if len(several) < 2 or min(len(each.points) for each in several[:2]) < 2:
         return
-    x, y = several[0].name, several[1].name
+    x = several[0].name
+    y = several[1].name
     parts: list[str] = [
         "Each map has colours of its own, from its lowest value to its highest: where these are "
         "close, colours show noise. The table below has the intervals."
@@ -130,7 +131,8 @@ def _curves(sweep: Sweep, folder: Path) -> tuple[Section, list[Chart]]:
     parts: list[str] = ["Regret per agent against rounds, in each cell."]
     charts = []
     for number, cell in enumerate(sweep.cells[:_MOST]):
-        name, comparison = f"curves-{number}", sweep[number]
+        name = f"curves-{number}"
+        comparison = sweep[number]
         paths = [folder / "figures" / f"{name}.{suffix}" for suffix in ("png", "pdf")]
         plots.write_comparison(comparison, words(cell), paths)
         below = files([f"figures/{path.name}" for path in paths])

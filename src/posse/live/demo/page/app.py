@@ -48,7 +48,8 @@ class Streams:
             raise Refusal(503, "too many viewers", CROWDED)
         kind = [(b"content-type", b"text/event-stream; charset=utf-8")]
         await send({"type": "http.response.start", "status": 200, "headers": kind})
-        news, left = asyncio.Event(), asyncio.ensure_future(_until_gone(receive))
+        news = asyncio.Event()
+        left = asyncio.ensure_future(_until_gone(receive))
         left.add_done_callback(lambda _: news.set())
         self._viewers.add(news)
         try:
@@ -125,7 +126,8 @@ class App:
     """An ASGI app that answers this machine alone, and takes orders from its own page alone."""
 
     def __init__(self, show: Show) -> None:
-        self._show, self._guard = show, Guard()
+        self._show = show
+        self._guard = Guard()
         self.streams = Streams(show.ring)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -154,7 +156,8 @@ class App:
         await send_answer(send, answer)
 
     async def _answer(self, scope: Scope, body: bytes) -> Answer:
-        method, path = scope["method"], scope["path"]
+        method = scope["method"]
+        path = scope["path"]
         name = "swarm.html" if path == "/" else path.removeprefix("/assets/")
         if method == "GET" and (path == "/" or (name != path and name in ASSETS)):
             return Answer(200, web.read(name).encode(), KINDS[name.rpartition(".")[2]])

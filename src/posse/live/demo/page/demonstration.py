@@ -25,7 +25,10 @@ STEPS = 5  # from one view to the next
 SPEEDS = (0.25, 1.0, 4.0)
 LATE = 5  # steps that are made up for, where the machine is too slow; others are not
 
-STARTING, RUNNING, SETTLING, ENDED = "starting", "running", "settling", "ended"
+STARTING = "starting"
+RUNNING = "running"
+SETTLING = "settling"
+ENDED = "ended"
 
 
 class Clockwork:
@@ -35,8 +38,12 @@ class Clockwork:
     """
 
     def __init__(self, stage: Stage, ring: Ring) -> None:
-        self.stage, self._looking, self._ring = stage, Looking(stage), ring
-        self.paused, self.speed, self.phase = False, 1.0, STARTING
+        self.stage = stage
+        self._looking = Looking(stage)
+        self._ring = ring
+        self.paused = False
+        self.speed = 1.0
+        self.phase = STARTING
         self._calls: queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None]
         self._calls = queue.SimpleQueue()
         self._steps = 0
@@ -61,7 +68,8 @@ class Clockwork:
     def settle(self) -> None:
         """Mend all that is broken, and send visitors away: what is on its way can arrive."""
         self.stage.mend()
-        self.phase, self.paused = SETTLING, False
+        self.phase = SETTLING
+        self.paused = False
         if self.stage.crew.stepped:
             self.speed = SPEEDS[-1]
 
@@ -111,7 +119,8 @@ class Clockwork:
         while True:
             now = time.monotonic()
             if self.paused:
-                due, pause = now, None
+                due = now
+                pause = None
             else:
                 length = STEP / self.speed
                 due = max(due, now - LATE * length)
@@ -152,8 +161,11 @@ class Show:
     def __init__(
         self, folder: Path, story: Story, *, in_memory: bool, loss: float = 0.0, seed: int = 0
     ) -> None:
-        self._folder, self._story, self._in_memory = folder, story, in_memory
-        self._loss, self._seed = loss, seed
+        self._folder = folder
+        self._story = story
+        self._in_memory = in_memory
+        self._loss = loss
+        self._seed = seed
         self.ring = Ring(start=secrets.randbits(40))
         self.audience = TwinAudience(story.means, seed)
         self.swarm = Swarm(
@@ -170,9 +182,11 @@ class Show:
         """Start the agents, without waiting until they answer: views say which do."""
         crew: Crew
         if self._in_memory:
-            crew, visit = MemoryCrew(self._folder, self.audience, self._seed), _nobody
+            crew = MemoryCrew(self._folder, self.audience, self._seed)
+            visit = _nobody
         else:
-            crew, visit = ProcessCrew(self._folder), self.swarm.visit_at
+            crew = ProcessCrew(self._folder)
+            visit = self.swarm.visit_at
         stage = Stage(crew, self.audience, self._story, self._loss, visit)
         self.swarm.sites = stage.sites
         self._clockwork = Clockwork(stage, self.ring)

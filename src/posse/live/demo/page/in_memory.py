@@ -46,7 +46,9 @@ class MemoryCrew:
     stepped = True
 
     def __init__(self, folder: Path, audience: Audience, seed: int) -> None:
-        self._folder, self._audience, self._seed = folder, audience, seed
+        self._folder = folder
+        self._audience = audience
+        self._seed = seed
         self._steps = 0
         self._network = MemoryNetwork([], seed=seed, delay=DELAY, reorder=True)
         self._turn = threading.Lock()

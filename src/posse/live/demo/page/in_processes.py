@@ -51,7 +51,8 @@ class ProcessCrew:
         self, names: Sequence[str], links: Sequence[tuple[str, str]], arms: Sequence[str]
     ) -> list[Site]:
         """Start agents that play these arms."""
-        self._arms, self._links = list(arms), list(links)
+        self._arms = list(arms)
+        self._links = list(links)
         for name in names:
             self._make(name)
         for name in names:
@@ -100,7 +101,8 @@ class ProcessCrew:
         asked = {name: self._agents[name].leash for name in names}
         for leash in asked.values():
             leash.ask()
-        deadline, found = time.monotonic() + ANSWER_SECONDS, {}
+        deadline = time.monotonic() + ANSWER_SECONDS
+        found = {}
         for name, leash in asked.items():
             answer = leash.answer(max(0.0, deadline - time.monotonic()))
             if answer is not None:
@@ -120,13 +122,15 @@ class ProcessCrew:
     def _make(self, name: str) -> Leashed:
         certificates.issue(self._folder / "certs", name, ["127.0.0.1"])
         listen, http = (f"127.0.0.1:{port}" for port in free_ports(2))
-        leash, file = Leash(), self._folder / f"{name}.toml"
+        leash = Leash()
+        file = self._folder / f"{name}.toml"
         site = ProcessSite(name, file, f"http://{http}", launch=leash.launch)
         agent = self._agents[name] = Leashed(site, leash, listen, http)
         return agent
 
     def _write(self, name: str) -> None:
-        agent, both = self._agents[name], [*self._links, *((b, a) for a, b in self._links)]
+        agent = self._agents[name]
+        both = [*self._links, *((b, a) for a, b in self._links)]
         write_settings(
             agent.site.file,
             {

@@ -107,7 +107,10 @@ LOSS = 0.2  # of messages, if some are to be lost
 NEAR = 8  # places from a new agent to its second neighbour, where there are so many
 MOST_EVENTS = 200
 
-RUNS, STARTS, STOPPED, KILLED = "runs", "starts", "stopped", "killed"
+RUNS = "runs"
+STARTS = "starts"
+STOPPED = "stopped"
+KILLED = "killed"
 
 Link = tuple[str, str]
 
@@ -126,7 +129,9 @@ class Stage:
         loss: float = 0.0,
         visit: Callable[[Site], None] = lambda site: None,  # where they do not come by `advance`
     ) -> None:
-        self.crew, self.audience, self._visit = crew, audience, visit
+        self.crew = crew
+        self.audience = audience
+        self._visit = visit
         self.links = [(a, b) for a, b in story.links]
         self.cut_links: set[Link] = set()
         self.loss = 0.0

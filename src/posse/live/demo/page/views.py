@@ -89,7 +89,8 @@ class Ring:
         self._first: View = {}  # the view before the oldest change
         self._newest: View = {}
         self._changes: deque[tuple[View, bytes]] = deque()
-        self._most, self._count = most, start
+        self._most = most
+        self._count = start
         self._lock = threading.Lock()
         self._told: list[Callable[[], None]] = []
 
@@ -163,14 +164,19 @@ class Looking:
     """Looks at a stage again and again, and remembers what those do not say who are down."""
 
     def __init__(self, stage: Stage) -> None:
-        self._stage, self.counting = stage, Counting()
+        self._stage = stage
+        self.counting = Counting()
         self._shares: dict[str, dict[str, float]] = {}
         self._before: dict[str, Standing] = {}
-        self._regret, self._alone = 0.0, 0.0  # of an agent, on average
+        # of an agent, on average
+        self._regret = 0.0
+        self._alone = 0.0
 
     def view(self) -> View:
         """The present moment; lists of agents are in the order of `agents`."""
-        stage, crew, audience = self._stage, self._stage.crew, self._stage.audience
+        stage = self._stage
+        crew = self._stage.crew
+        audience = self._stage.audience
         standings = audience.standings()  # first: whoever is asked then holds at least as many
         self._bury()
         glances = crew.look(stage.running)
@@ -224,7 +230,8 @@ class Looking:
         So those who join later do not pull the curves down. Sites that lie are left out: they
         harm themselves, and it is the others who matter.
         """
-        stage, zero = self._stage, Standing(0, 0.0, 0.0)
+        stage = self._stage
+        zero = Standing(0, 0.0, 0.0)
         gains = [
             (each.regret - before.regret, each.alone - before.alone)
             for name, each in standings.items()

@@ -32,7 +32,10 @@ class MemoryNetwork:
                 raise ValueError(f"{name} must be between 0 and 1, got {probability}")
         if not 0 <= delay[0] <= delay[1]:
             raise ValueError(f"delay must be (least, most) with 0 <= least <= most, got {delay}")
-        self.loss, self.delay, self.duplication, self.reorder = loss, delay, duplication, reorder
+        self.loss = loss
+        self.delay = delay
+        self.duplication = duplication
+        self.reorder = reorder
         self.max_bytes = max_bytes
         self.now = 0
         self.sent = self.delivered = self.lost = 0

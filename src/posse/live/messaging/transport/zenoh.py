@@ -57,7 +57,8 @@ class ZenohTransport:
 
         With a router, given by name and address, all neighbours are None: it is what we dial.
         """
-        self.name, self.network = checked_name(name), checked_name(network)
+        self.name = checked_name(name)
+        self.network = checked_name(network)
         self.neighbours = {checked_name(peer): address for peer, address in neighbours.items()}
         if name in self.neighbours:
             raise ValueError(f"{name!r} cannot be its own neighbour")
@@ -89,7 +90,8 @@ class ZenohTransport:
             max_bytes,
             self.router,
         )
-        self._files, self._listens = files, listens
+        self._files = files
+        self._listens = listens
         self._lock = threading.Lock()
         self._watching = threading.Lock()
         self._session: Any = None
@@ -240,7 +242,8 @@ class ZenohTransport:
             for (zid, *_), name in self._links.items():
                 sessions[zid].add(name)
             mixed = (names for names in sessions.values() if len(names) > 1)
-            before, self._contested = self._contested, frozenset(chain.from_iterable(mixed))
+            before = self._contested
+            self._contested = frozenset(chain.from_iterable(mixed))
             self._say_of_router()
         if new := self._contested - before:
             logger.warning(
@@ -295,7 +298,8 @@ class ZenohTransport:
         """Close the session and its links; wait for it some seconds, such as for its address."""
         self._closed = True
         with self._lock:
-            session, self._session = self._session, None
+            session = self._session
+            self._session = None
             self._publishers = {}
         if session is None:
             return
