@@ -11,10 +11,11 @@ import pytest
 
 from posse import families
 from posse.live.agent.agent import Agent
+from posse.live.experiment.reward_window import Silence
 from posse.live.messaging.inbox import Limits
 from posse.live.messaging.transport.memory import MemoryNetwork
-from posse.live.node import Node, Silence
 from posse.live.store import Conflict, Outcome, Store, StoreError, Unknown
+from tests.live.single import single_node
 
 ARMS = ["red", "green", "blue"]
 MEANS = {"red": 0.7, "green": 0.5, "blue": 0.2}
@@ -39,7 +40,7 @@ class World:
             monotonic=lambda: self.now,
         )
         near = [b if a == name else a for a, b in CYCLE if name in (a, b)]
-        node = Node(
+        node = single_node(
             agent, store, self.network.transport(name), neighbours=near,
             clock=lambda: self.now, silence=silence or Silence(),
         )  # fmt: skip
@@ -257,7 +258,7 @@ def test_a_neighbour_that_is_no_longer_in_the_settings(tmp_path, exchange):
     def active(neighbours):
         agent = Agent(ARMS, families.Bernoulli(), exchange=exchange)
         store = Store.open(tmp_path / "a.db", fingerprint=agent.fingerprint)
-        node = Node(agent, store, MemoryNetwork(CYCLE).transport("a"), neighbours=neighbours)
+        node = single_node(agent, store, MemoryNetwork(CYCLE).transport("a"), neighbours=neighbours)
         near = {name for name, each in node.network()["neighbours"].items() if each["active"]}
         sent = {name for name, _ in agent.tick(0.0)}
         node.stop()
@@ -273,7 +274,7 @@ def test_whatever_fails_at_the_end_the_store_is_closed(tmp_path, caplog):
     """Seen: no thread was left to close zenoh in, and the store stayed open."""
     agent = Agent(ARMS, families.Bernoulli(), seed=1)
     store = Store.open(tmp_path / "a.db", fingerprint=agent.fingerprint)
-    node = Node(agent, store, MemoryNetwork(CYCLE).transport("a"), neighbours=["b"])
+    node = single_node(agent, store, MemoryNetwork(CYCLE).transport("a"), neighbours=["b"])
     node.start()
 
     def fails():
@@ -313,7 +314,7 @@ def test_a_neighbour_that_floods_keeps_nobody_out(tmp_path):
     def node(name, near, **options):
         agent = Agent(ARMS, families.Bernoulli(), seed=1, exchange_options={"identity": name})
         store = Store.open(tmp_path / f"{name}.db", fingerprint=agent.fingerprint)
-        return Node(agent, store, network.transport(name), neighbours=near, **options)
+        return single_node(agent, store, network.transport(name), neighbours=near, **options)
 
     limits = Limits(messages_per_second=10.0)
     nodes = node("a", ["b", "d"], limits=limits), node("d", ["a"])
@@ -334,7 +335,7 @@ def test_a_neighbour_that_floods_keeps_nobody_out(tmp_path):
         for _ in range(200):
             flooder.send("a", b"\x02garbage")
         network.step()
-        assert a.network()["refused"]["too many messages"] > 100
+        assert a.network()["refused"]["message_rate_exceeded"] > 100
     finally:
         for each in nodes:
             each.stop()

@@ -14,7 +14,8 @@ import pytest
 
 from posse import families
 from posse.live.agent.agent import Agent
-from posse.live.experiment.experiment import Experiment, Silence, Wish
+from posse.live.experiment.experiment import Experiment, Wish
+from posse.live.experiment.reward_window import Silence
 from posse.live.store import Store, export
 
 PAGE = Path(__file__).parents[2] / "docs" / "howto" / "offline.md"

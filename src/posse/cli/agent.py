@@ -109,7 +109,7 @@ def _serve(node: Node, settings: Settings, file: Path, open_: ExitStack) -> str:
 
 def _reload(file: Path, node: Node) -> str:
     """Take in what has changed in a file; a bad one changes nothing, and the log says why."""
-    from posse.live.config.reload import reload_from
+    from posse.live.reload import reload_from
 
     try:
         return reload_from(file, node)

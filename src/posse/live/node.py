@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import secrets
 import threading
 import time
 from collections import Counter
@@ -13,11 +12,10 @@ from typing import TYPE_CHECKING, Any
 from posse.live.agent.agent import Agent
 from posse.live.controls.controls import Control, ControlMessage
 from posse.live.counters import Counts
+from posse.live.exchange.layouts import DEFAULT
 from posse.live.exchange.ledger import Ledger
 from posse.live.exchange.messages import FlowsMessage, OriginsMessage
-from posse.live.experiment.experiment import DEFAULT as DEFAULT
 from posse.live.experiment.experiment import Experiment
-from posse.live.experiment.experiment import Silence as Silence
 from posse.live.experiment.history import Kind
 from posse.live.membership import heartbeats as statuses
 from posse.live.membership.heartbeats import Presence
@@ -30,7 +28,7 @@ from posse.live.store import DecisionRecord, Outcome, Store, StoreError, Unknown
 
 if TYPE_CHECKING:
     from posse.live.config.agent_settings import Settings
-    from posse.live.config.reload import Reloading
+    from posse.live.reload import Reloading
 
 PATIENCE = 20.0  # seconds
 
@@ -80,30 +78,6 @@ class Node:
 
     def __init__(
         self,
-        agent: Agent,
-        store: Store,
-        transport: Transport,
-        *,
-        neighbours: Sequence[str],
-        tick_seconds: float = 1.0,
-        silence: Silence = Silence(),  # noqa: B008 (frozen)
-        remember: float | None = None,  # seconds; None: settled decisions are kept for ever
-        clock: Callable[[], float] = time.time,
-        draw: Callable[[int], int] = secrets.randbits,
-        limits: Limits = Limits(),  # noqa: B008 (frozen)
-    ) -> None:
-        only = Experiment(
-            DEFAULT, agent, store, silence=silence, remember=remember, clock=clock, draw=draw
-        )
-        name = agent.exchange.identity
-        presence = Presence(name, now=clock())
-        self._make(
-            name, [only], store, transport, neighbours, tick_seconds, clock, limits, presence
-        )
-
-    @classmethod
-    def of(
-        cls,
         name: str,
         experiments: Iterable[Experiment],
         store: Store,
@@ -113,32 +87,13 @@ class Node:
         tick_seconds: float = 1.0,
         clock: Callable[[], float] = time.time,
         limits: Limits = Limits(),  # noqa: B008 (frozen)
-        presence: Presence | None = None,  # None: without a certificate
-    ) -> Node:
-        """A node of several experiments, whose stores are views of the same file."""
-        node = cls.__new__(cls)
-        presence = presence or Presence(name, now=clock())
-        node._make(
-            name, experiments, store, transport, neighbours, tick_seconds, clock, limits, presence
-        )
-        return node
-
-    def _make(
-        self,
-        name: str,
-        experiments: Iterable[Experiment],
-        store: Store,
-        transport: Transport,
-        neighbours: Sequence[str],
-        tick_seconds: float,
-        clock: Callable[[], float],
-        limits: Limits,
-        presence: Presence,
+        presence: Presence | None = None,  # None: heartbeats without a signature
     ) -> None:
+        """A node of some experiments, whose stores are views of the same file."""
         self.name = name
         self.store = store
         self.transport = transport
-        self.presence = presence
+        self.presence = presence or Presence(name, now=clock())
         self.experiments = {each.name: each for each in experiments}
         self.neighbours = tuple(neighbours)
         self.tick_seconds = tick_seconds
@@ -318,7 +273,7 @@ class Node:
             return self._take_statuses(peer, parcel.message, now)
         experiment = self.experiments.get(parcel.experiment)
         if experiment is None:  # neighbours need not run the same ones
-            self.refusals.add("an experiment not run here")
+            self.refusals.add("unknown_experiment")
             return True
         before = experiment.refused
         forged = experiment.forged

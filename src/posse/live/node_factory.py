@@ -12,7 +12,8 @@ from posse.live.config.agent_settings import Settings
 from posse.live.controls.controls import Controls
 from posse.live.exchange.epochs import lasting_clock
 from posse.live.exchange.examine import Sign, Verify
-from posse.live.experiment.experiment import Experiment, Silence
+from posse.live.experiment.experiment import Experiment
+from posse.live.experiment.reward_window import Silence
 from posse.live.messaging.transport import Transport
 from posse.live.security.certificates import Files, check_files
 from posse.live.security.signatures import Vouch, signer, verifier, voucher

@@ -10,12 +10,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from posse.live.config.agent_settings import Settings
-from posse.live.config.reload import Reloading
 from posse.live.membership.heartbeats import Presence
 from posse.live.messaging.transport import Transport
 from posse.live.messaging.transport.zenoh import ZenohTransport
 from posse.live.node import Node
 from posse.live.node_factory import Keys, Maker, Outside
+from posse.live.reload import Reloading
 from posse.live.security.certificates import Files
 from posse.live.store import StoreError
 
@@ -62,7 +62,7 @@ def assemble(
     first = maker.first(settings, name, folder / settings.store)
     try:
         beside = [maker.beside(settings, other, first.store) for other in others]
-        node = Node.of(
+        node = Node(
             settings.name,
             [first, *beside],
             first.store,

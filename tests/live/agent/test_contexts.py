@@ -256,9 +256,9 @@ def test_evidence_of_contexts_fades(kind):
 def test_another_schema_at_a_neighbour_is_refused_and_counted():
     agents = {"a": taught(), "b": shop(context={**SCHEMA, "country": ["de", "fr", "at"]})}
     exchanged(agents)
-    assert agents["b"].exchange.refusals["another fingerprint"] > 0
+    assert agents["b"].exchange.refusals["fingerprint_mismatch"] > 0
     assert not agents["b"].exchange.evidence()
-    assert set(agents["b"].exchange.refusals) == {"another fingerprint"}
+    assert set(agents["b"].exchange.refusals) == {"fingerprint_mismatch"}
 
 
 @pytest.mark.parametrize(

@@ -128,7 +128,7 @@ def test_after_a_bad_signature_the_rest_of_a_message_is_not_looked_at():
     (entry,) = message.entries
     forged = tuple(replace(entry, incarnation=i) for i in range(100))
     reader.receive("liar", OriginsMessage(reader.fingerprint, forged, (), False), 0.0)
-    assert reader.exchange.refusals == {"bad signature": 1}
+    assert reader.exchange.refusals == {"signature_invalid": 1}
     assert len(tried) == 1
 
 

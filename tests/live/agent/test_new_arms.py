@@ -13,7 +13,8 @@ import pytest
 
 from posse.families import Bernoulli
 from posse.live.config.experiment_settings import ExperimentSettings
-from posse.live.experiment.experiment import Experiment, Silence, Wish
+from posse.live.experiment.experiment import Experiment, Wish
+from posse.live.experiment.reward_window import Silence
 from posse.live.store import Store
 
 RATES = {"red": 0.04, "green": 0.03, "new": 0.01}

@@ -14,9 +14,9 @@ from posse.live.agent.verdicts import NamedVerdict, Stop
 from posse.live.experiment.experiment import Experiment
 from posse.live.http import serve
 from posse.live.messaging.transport.memory import MemoryNetwork
-from posse.live.node import Node
 from posse.live.store import Store, StoreError, Unknown
 from tests.live.asking import refused
+from tests.live.single import single_node
 
 ARMS = ["red", "green"]
 
@@ -268,7 +268,7 @@ def test_a_digest_that_is_not_whole_yet_is_waited_for():
 def node(tmp_path):
     one = agent()
     store = Store.open(tmp_path / "agent.db", fingerprint=one.fingerprint)
-    made = Node(one, store, MemoryNetwork([("a", "b")]).transport("a"), neighbours=["b"])
+    made = single_node(one, store, MemoryNetwork([("a", "b")]).transport("a"), neighbours=["b"])
     made.transport.start(made.receive)
     yield made
     made.stop()
@@ -306,7 +306,7 @@ def test_over_http_and_by_both_clients(node):
 def test_without_stop_it_is_not_found(tmp_path):
     one = agent(stop=None)
     store = Store.open(tmp_path / "agent.db", fingerprint=one.fingerprint)
-    made = Node(one, store, MemoryNetwork([("a", "b")]).transport("a"), neighbours=["b"])
+    made = single_node(one, store, MemoryNetwork([("a", "b")]).transport("a"), neighbours=["b"])
     made.transport.start(made.receive)
     try:
         with (

@@ -6,9 +6,10 @@ import pytest
 
 from posse import families
 from posse.live.agent.agent import Agent
+from posse.live.experiment.reward_window import Silence
 from posse.live.messaging.transport.memory import MemoryNetwork
-from posse.live.node import Node, Silence
 from posse.live.store import Store
+from tests.live.single import single_node
 
 
 class Line:
@@ -32,7 +33,7 @@ class Line:
         store = Store.open(self.path(name), fingerprint=agent.fingerprint)
         near = [b if a == name else a for a, b in self.links if name in (a, b)]
         try:
-            node = Node(
+            node = single_node(
                 agent, store, self.network.transport(name), neighbours=near,
                 clock=lambda: self.now, silence=silence or Silence(),
             )  # fmt: skip

@@ -3,7 +3,7 @@
 import pytest
 
 from posse import families
-from posse.live.node import Silence
+from posse.live.experiment.reward_window import Silence
 from posse.live.store import Outcome
 
 BOTH = pytest.mark.parametrize("exchange", ["origins", "flows"])

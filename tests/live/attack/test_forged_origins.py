@@ -16,12 +16,12 @@ from posse.live.exchange.messages import FlowsMessage
 from posse.live.exchange.quanta import PER_UNIT
 from posse.live.messaging.transport.zenoh import ZenohTransport
 from posse.live.messaging.wire import Codec
-from posse.live.node import Node
 from posse.live.security import certificates
 from posse.live.security.certificates import Files
 from posse.live.security.signatures import signer, verifier
 from posse.live.store import Store
 from tests.live.loopback import certified, free_addresses, issue_for, wait_until
+from tests.live.single import single_node
 
 CODEC = Codec(OriginsMessage, FlowsMessage)
 ARMS = ["red", "green"]
@@ -47,7 +47,7 @@ class Link:
         )  # fmt: skip
         store = Store.open(path / "victim.db", fingerprint=agent.fingerprint)
         transport = ZenohTransport("victim", {"mallory": mallory}, listen=victim, files=files)
-        self.node = Node(agent, store, transport, neighbours=["mallory"], tick_seconds=0.2)
+        self.node = single_node(agent, store, transport, neighbours=["mallory"], tick_seconds=0.2)
         self.mallory = ZenohTransport(
             "mallory", {"victim": victim}, listen=mallory, files=Files.of(folder, "mallory")
         )
@@ -136,15 +136,15 @@ def test_no_forged_entry_gets_in(link, folder, tmp_path):
         signature = len(broken).to_bytes(4, "big") + bytes(broken) + whole[-64:]
         forgeries[f"a broken certificate {nth}"] = replace(lie, signature=signature)
     for name, entry in forgeries.items():
-        before = world.node.network()["refused"].get("bad signature", 0)
+        before = world.node.network()["refused"].get("signature_invalid", 0)
 
         def refused(entry=entry, before=before):
             world.tell_entry(entry)  # again, for who forges much is not heard for a while
-            return world.node.network()["refused"].get("bad signature", 0) > before
+            return world.node.network()["refused"].get("signature_invalid", 0) > before
 
         wait_until(refused)
         assert world.node.evidence()["held"] == {}, name
-    assert set(world.node.network()["refused"]) - {"too many messages"} == {"bad signature"}
+    assert set(world.node.network()["refused"]) - {"message_rate_exceeded"} == {"signature_invalid"}
     assert not world.node.failures.copy()
     # the true one, from the same mouth
     wait_until(lambda: world.tell_entry(honest) or world.node.evidence()["held"] == TRUE)

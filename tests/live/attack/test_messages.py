@@ -13,11 +13,11 @@ from posse.live.membership.heartbeats import Presence
 from posse.live.messaging.inbox import Limits
 from posse.live.messaging.transport.memory import MemoryNetwork
 from posse.live.messaging.wire import Codec
-from posse.live.node import Node
 from posse.live.security.certificates import Files
 from posse.live.security.signatures import signer, verifier
 from posse.live.store import Store
 from tests.live.loopback import certified
+from tests.live.single import single_node
 
 ROUNDS = 5000  # for each exchange
 CODEC = Codec(OriginsMessage, FlowsMessage)
@@ -28,24 +28,25 @@ NASTY = [
     [], {}, [[]], [1, 2], {"red": [2**60, 2**60]}, {"red": [1]}, {"": [1, 1]}, {1: [1, 1]},
 ]  # fmt: skip
 KINDS = {
-    "too large", "too short", "another version", "another kind of message", "malformed",
-    "no message of origins", "no message of flows", "another fingerprint", "bad signature",
-    "more evidence than its pulls allow", "more evidence than the network can have",
-    "a version it cannot have", "our own identity", "the identity of another name",
-    "too many identities", "too many entries", "too large an entry",
-    "too many entries of one origin", "another experiment", "another layout", "goes back",
-    "an experiment not run here", "a malformed status", "a status with a bad signature",
-    "a status of another network", "a status ahead of our clock", "a status that is long past",
+    "message_too_large", "message_too_short", "wire_version_mismatch", "unknown_message_type",
+    "malformed",
+    "exchange_mismatch", "fingerprint_mismatch", "signature_invalid",
+    "evidence_exceeds_pulls", "evidence_exceeds_network",
+    "impossible_version", "own_identity", "identity_name_mismatch",
+    "too_many_identities", "too_many_entries", "entry_too_large",
+    "too_many_entries_of_origin", "experiment_mismatch", "layout_mismatch", "sequence_regressed",
+    "unknown_experiment", "malformed_status", "status_signature_invalid",
+    "status_wrong_network", "status_from_future", "status_too_old",
 }  # fmt: skip
 
 SEEN = {
     "origins": {
-        "bad signature",
-        "more evidence than its pulls allow",
-        "another fingerprint",
-        "a malformed status",
+        "signature_invalid",
+        "evidence_exceeds_pulls",
+        "fingerprint_mismatch",
+        "malformed_status",
     },
-    "flows": {"a version it cannot have", "another fingerprint", "another version"},
+    "flows": {"impossible_version", "fingerprint_mismatch", "wire_version_mismatch"},
 }
 
 
@@ -119,7 +120,7 @@ class Trio:
                 exchange_options=signing if exchange == "origins" else None,
             )  # fmt: skip
             store = Store.open(folder / f"{name}.db", fingerprint=agent.fingerprint)
-            self.nodes[name] = Node(
+            self.nodes[name] = single_node(
                 agent, store, self.network.transport(name), neighbours=list(near),
                 clock=lambda: self.now, limits=Limits(1e9, 1e15),
             )  # fmt: skip

@@ -134,7 +134,7 @@ def test_a_rate_cap(since):
     ((_, message),) = liar.tick(0.0)
     honest = settings.agent()
     honest.receive("paris", message, began + 10)
-    assert honest.exchange.refusals == {"more pulls than the rate allows": 1}
+    assert honest.exchange.refusals == {"rate_cap_exceeded": 1}
     honest.receive("paris", message, began + 11)
     assert honest.exchange.evidence()["red"][-1] == 21 * PER_UNIT
 

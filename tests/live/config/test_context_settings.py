@@ -138,7 +138,7 @@ def test_another_schema_at_a_neighbour_is_refused_and_shown(tmp_path):
         only = world.nodes["a"].experiment()
         only.reward(only.decide(context=context).id, 1.0)
         world.tick(4)
-        assert world.nodes["b"].network()["refused"]["another fingerprint"] > 0
+        assert world.nodes["b"].network()["refused"]["fingerprint_mismatch"] > 0
         assert world.pulls("b", "default") == 0
     finally:
         world.close()

@@ -104,7 +104,7 @@ def test_without_operators_or_certificates_it_acts_here_only(options):
     assert made.tick(["paris"], NOW) == []
     assert made.message() == ControlMessage(())
     assert made.status(ARMS)["here"]["pinned"] == "green"
-    assert made.take(record(1), NOW) == "a control of an agent that is no operator here"
+    assert made.take(record(1), NOW) == "control_not_from_operator"
 
 
 def test_what_is_set_here_acts_on_top_of_the_networks():
@@ -224,7 +224,7 @@ def test_work_for_one_forged_signature_a_message():
     made = Controls("shop", "default", "rome", operators=["berlin"], vouch=counting)
     forged = [dataclasses.replace(record(n), signature=b"x") for n in range(1, 90)]
     assert made.receive("paris", ControlMessage(tuple(forged)), NOW) == [
-        "a control with a bad signature"
+        "control_signature_invalid"
     ]
     assert len(asked) == 1
     made.receive("paris", ControlMessage((record(1),) * 50), NOW)
@@ -291,7 +291,7 @@ def test_whoever_joins_late_reaches_a_high_version_by_steps():
     assert berlin.version == 3500
     assert 3 <= len(berlin.message().controls) <= 8
     late = controls("oslo")
-    assert late.take(berlin.message().controls[-1], NOW) == "a control too far ahead"
+    assert late.take(berlin.message().controls[-1], NOW) == "control_version_too_high"
     assert late.receive("berlin", berlin.message(), NOW) == []
     assert acting(late) == acting(berlin) == (None, ["red"])
     # also where the certificates of the steps have ended meanwhile, and by way of a relay
@@ -299,7 +299,7 @@ def test_whoever_joins_late_reaches_a_high_version_by_steps():
     later = controls("oslo")
     old = tuple(signed(step, until=NOW - 1) for step in steps)
     assert set(later.receive("berlin", ControlMessage((*old, last)), NOW)) == {
-        "a control whose certificate is not valid now"
+        "control_certificate_invalid"
     }
     assert acting(later) == (None, ["red"])
     relayed = controls("paris")
@@ -434,7 +434,7 @@ def test_real_certificates(tmp_path):
     strangers = certified(tmp_path / "strangers", "berlin")
     for files in (Files.of(folder, "paris"), Files.of(strangers, "berlin")):
         forged = dataclasses.replace(control, signature=signer(files)(control.content))
-        assert paris.take(forged, now) == "a control with a bad signature"
+        assert paris.take(forged, now) == "control_signature_invalid"
     for damaged in (b"", b"\0" * 4, b"\xff" * 200, forged.signature[:50]):
         forged = dataclasses.replace(control, signature=damaged)
-        assert paris.take(forged, now) == "a control with a bad signature"
+        assert paris.take(forged, now) == "control_signature_invalid"

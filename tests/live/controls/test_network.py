@@ -125,7 +125,7 @@ def test_an_operator_whom_others_do_not_name_is_refused_and_counted(line):
     line.nodes["berlin"].pin("default", "green")
     line.play()
     assert line.pinned() == {"berlin": "green", "paris": None, "rome": None}
-    reason = "a control of an agent that is no operator here"
+    reason = "control_not_from_operator"
     assert line.nodes["paris"].network()["refused"][reason] > 0
 
 

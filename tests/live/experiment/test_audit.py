@@ -13,12 +13,13 @@ from posse import families
 from posse.live.agent.agent import Agent
 from posse.live.client import Client
 from posse.live.experiment.experiment import Books
+from posse.live.experiment.reward_window import Silence
 from posse.live.http import serve
 from posse.live.messaging.transport.memory import MemoryNetwork
-from posse.live.node import Node, Silence
 from posse.live.store import Disk, Outcome, Store, StoreError, Unknown
 from tests.live.asking import refused
 from tests.live.several import Several, table
+from tests.live.single import single_node
 
 SILENCES = {"heard": Silence(), "count": Silence(60.0, 0.0), "wait": Silence(60.0, 1.0)}
 
@@ -49,7 +50,7 @@ class One:
         agent = Agent(["red", "green"], families.Bernoulli(), seed=1, **self.made)
         store = Store.open(self.path, fingerprint=agent.fingerprint, disk=self.disk)
         transport = MemoryNetwork([("a", "b")]).transport("a")
-        self.node = Node(
+        self.node = single_node(
             agent, store, transport, neighbours=["b"], silence=self.silence, clock=lambda: self.now
         )
         self.node.transport.start(self.node.receive)

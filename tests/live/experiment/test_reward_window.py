@@ -9,7 +9,8 @@ import pytest
 
 from posse import families
 from posse.live.agent.agent import Agent
-from posse.live.experiment.experiment import Experiment, Silence, Wish
+from posse.live.experiment.experiment import Experiment, Wish
+from posse.live.experiment.reward_window import Silence
 from posse.live.store import Conflict, Disk, Late, Outcome, Store, StoreError, Void
 
 UNIT = 2**20  # quanta

@@ -24,7 +24,7 @@ def both(tmp_path):
     views = {"checkout": store, "banner": store.beside("banner", agents["banner"].fingerprint)}
     experiments = [Experiment(name, agents[name], views[name]) for name in ARMS]
     transport = MemoryNetwork([("a", "b")]).transport("a")
-    made = Node.of("a", experiments, store, transport, neighbours=["b"])
+    made = Node("a", experiments, store, transport, neighbours=["b"])
     made.transport.start(made.receive)
     yield made
     made.stop()

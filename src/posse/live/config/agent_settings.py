@@ -16,7 +16,7 @@ from posse.live.agent.agent import Agent
 from posse.live.config.experiment_settings import KEYS, ExperimentSettings, experiment_from_data
 from posse.live.exchange.epochs import LEAST_TICKS
 from posse.live.exchange.examine import Sign, Verify
-from posse.live.experiment.experiment import DEFAULT
+from posse.live.exchange.layouts import DEFAULT
 from posse.live.messaging.inbox import Limits
 
 LOGS = "text", "json"

@@ -48,7 +48,7 @@ def changes(before: Acting, after: Acting) -> list[tuple[str, str]]:
 # operator (or has no certificate), is neither signed nor sent. A pin here goes before the
 # network's pin, pauses add up, and a paused arm is never played, whoever pinned it.
 
-FORGED = "a control with a bad signature"
+FORGED = "control_signature_invalid"
 REPEAT = 10.0  # seconds until a neighbour is told again what it was told
 
 log = logging.getLogger(__name__)
@@ -136,11 +136,11 @@ class Controls:
     def take(self, control: Control, now: float) -> str | None:
         """Take a record that came over the network; None, or why it is refused."""
         if not is_control(control):
-            return "a malformed control"
+            return "malformed_control"
         if control.network != self.network:
-            return "a control of another network"
+            return "control_wrong_network"
         if control.experiment != self.experiment:
-            return "a control of another experiment"
+            return "control_wrong_experiment"
         held = self._held
         if control == held:
             return None
@@ -148,16 +148,16 @@ class Controls:
         if held is not None and control.rank < held.rank:
             return None  # older
         if control.signer not in self.operators or self._vouch is None:
-            return "a control of an agent that is no operator here"
+            return "control_not_from_operator"
         if not self._steps.within_reach(control.version):
-            return "a control too far ahead"
+            return "control_version_too_high"
         valid = self._vouch(control.signer, control.content, control.signature)
         if valid is None:
             return FORGED
         self._steps.climb(control)
         begin, end = valid
         if not begin <= now <= end:
-            return "a control whose certificate is not valid now"
+            return "control_certificate_invalid"
         if not anew or self._ends_before(end):
             self._hold(control)
         return None

@@ -19,10 +19,10 @@ from typing import IO, BinaryIO
 import msgspec
 
 from posse.live.config.agent_settings import read_settings
-from posse.live.config.reload import reload_from
 from posse.live.demo.fault_injection import Faults, Glance, Interference, glance
 from posse.live.node import Node
 from posse.live.process import make_node
+from posse.live.reload import reload_from
 
 
 class Word(msgspec.Struct, omit_defaults=True):

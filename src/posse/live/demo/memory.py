@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 from posse.live.agent.agent import Decision
 from posse.live.config.agent_settings import Settings, from_data
 from posse.live.demo.site import Site, Visitor
+from posse.live.exchange.layouts import DEFAULT
 from posse.live.exchange.ledger import Ledger
-from posse.live.experiment.experiment import DEFAULT
 from posse.live.http.metrics import metrics
 from posse.live.messaging.transport.memory import MemoryNetwork
 from posse.live.node import Node

@@ -15,8 +15,8 @@ from urllib.request import ProxyHandler, build_opener
 
 from posse.live.client import Client
 from posse.live.demo.site import Site, Visitor
+from posse.live.exchange.layouts import DEFAULT
 from posse.live.exchange.ledger import Ledger
-from posse.live.experiment.experiment import DEFAULT
 from posse.live.security import certificates
 
 # a proxy of the environment does not know this machine's agents

@@ -67,7 +67,7 @@ class Absorbed:
 PREFIX = "entry "  # of the names of durable parts
 LAYOUT_PLACE = 5  # among the values of such a part, for every layout to come
 NOTHING = Absorbed()
-NOT_HERE_YET = "rewards of decisions that are not here yet"  # not acknowledged, they come again
+NOT_HERE_YET = "rewards_before_decisions"  # not acknowledged, they come again
 
 
 class Books:

@@ -24,8 +24,8 @@ from posse.live.exchange.ledger import Ledger
 
 FORGOTTEN = 60  # half-lives after which evidence reads as 0
 LEAST_TICKS = 100  # in a half-life
-AHEAD = "an epoch ahead of our clock"
-JUMPED = "our clock jumped ahead"
+AHEAD = "epoch_ahead_of_clock"
+JUMPED = "clock_jumped_ahead"
 
 
 def halved(value: int, times: int = 1) -> int:

@@ -181,9 +181,9 @@ class Records:
         """An identity belongs to the name under which it was first heard, and never to two."""
         if identity in self.by_identity:
             same = self.by_identity[identity].name == name
-            return None if same else "the identity of another name"
+            return None if same else "identity_name_mismatch"
         identities = sum(record.name == name for record in self.by_identity.values())
-        return "too many identities" if identities >= MOST_IDENTITIES else None
+        return "too_many_identities" if identities >= MOST_IDENTITIES else None
 
     def written(self, identity: str) -> list[Any]:
         """A record as plain values; the same object for as long as it does not change."""

@@ -33,11 +33,11 @@ class FlowChecks:
     def problem(self, message: FlowsMessage) -> str | None:
         """Why a message cannot be used; never an exception."""
         if message.fingerprint != self.fingerprint:
-            return "another fingerprint"
+            return "fingerprint_mismatch"
         if not self._has_shape(message):
             return "malformed"
         if not (self.is_possible(message.flow) and self.is_possible(message.level)):
-            return "more evidence than the network can have"
+            return "evidence_exceeds_network"
         return None
 
     def _has_shape(self, message: FlowsMessage) -> bool:

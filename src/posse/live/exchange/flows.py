@@ -123,7 +123,7 @@ class Flows:
         if self._records.has_room(arm, values):
             self._records.observe(arm, values)
         else:  # no message could carry it; by then there is enough to know this arm by
-            self.refusals["no room for more evidence"] += 1
+            self.refusals["evidence_full"] += 1
         return 0
 
     def incarnation(self) -> int:
@@ -212,7 +212,7 @@ class Flows:
     def receive(self, peer: str, message: object, now: float) -> Outgoing:
         """Rules 1 to 5 and 7."""
         if not isinstance(message, FlowsMessage):
-            return self._refuse("no message of flows")
+            return self._refuse("exchange_mismatch")
         if problem := self._problem(peer, message):
             return self._refuse(problem)
         self._records.follow(self._epochs, self._bounds, now)
@@ -235,11 +235,11 @@ class Flows:
         leads = message.version - record.version
         if sender.version is not None and leads > (0 if owner else 1):
             self._begin_anew()
-            return self._refuse("a version it cannot have")
+            return self._refuse("impossible_version")
         flow = negative(message.flow)
         if leads > 0 and not self._checks.is_bearable(self._records.level_with(record, flow)):
             # adopted, it would have all others refuse us
-            return self._refuse("more evidence than the network can have")
+            return self._refuse("evidence_exceeds_network")
         self._records.make_present(src)
         sender.last_heard = now
         learned = self._census.learn((src, *message.known), LEARNED - sender.learned)
@@ -290,7 +290,7 @@ class Flows:
         if message.epoch and not self._epochs.fading:
             return "malformed"
         if message.src == self.identity:
-            return "our own identity"
+            return "own_identity"
         return self._records.problem(peer, message.src)
 
     def _refuse(self, reason: str) -> Outgoing:

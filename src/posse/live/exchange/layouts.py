@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 DEFAULT = "default"  # the experiment of files without tables of experiments
 LAYOUT = 1  # of entries; any other is refused
-ANOTHER_LAYOUT = "another layout"  # a reason of refusal
+ANOTHER_LAYOUT = "layout_mismatch"  # a reason of refusal
 
 
 def problem(entry: Entry, experiment: str) -> str | None:
     """Why an entry cannot be of this experiment."""
     if entry.layout != LAYOUT:
         return ANOTHER_LAYOUT
-    return None if entry.experiment == experiment else "another experiment"
+    return None if entry.experiment == experiment else "experiment_mismatch"
 
 
 def signed_bytes(fingerprint: str, entry: Entry, network: str = "") -> bytes:

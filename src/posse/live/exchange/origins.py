@@ -231,7 +231,7 @@ class Origins:
         self._follow(now)  # or who slept for two epochs would refuse what is ahead of its last tick
         examined = message if isinstance(message, Examined) else self.examine(message)
         if not isinstance(examined, Examined):
-            self.refusals["no message of origins"] += 1
+            self.refusals["exchange_mismatch"] += 1
             return []
         self.refusals += examined.refused
         if not examined.usable:
@@ -371,7 +371,7 @@ class Origins:
             return NOT_HERE_YET
         mine = self._books.entries.get(entry.key)
         if mine is not None and not self._books.dominates(entry, mine):
-            return "goes back"
+            return "sequence_regressed"
         self._books.keep(entry)
         return None
 

@@ -184,7 +184,7 @@ class Own:
             if self.books.absorbed(self.identity).holds(entry.incarnation):
                 return overlaps.add_difference(self, entry)
             if other_future:  # and no room to hold both
-                return "goes back"
+                return "sequence_regressed"
         elif overlaps.overlap(self, entry):
             return overlaps.absorb(self, entry)
         self._keep(entry)

@@ -20,13 +20,12 @@ from posse.live.agent.verdicts import NO_STOP, Judgement, NamedVerdict
 from posse.live.controls.controls import FORGED, Control, ControlMessage, Controls, changes
 from posse.live.counters import Counts, Oddities, written
 from posse.live.exchange.examine import Sign
-from posse.live.exchange.layouts import DEFAULT as DEFAULT
+from posse.live.exchange.layouts import DEFAULT
 from posse.live.exchange.ledger import Ledger
 from posse.live.exchange.origins import Origins
 from posse.live.exchange.seam import NeighbourStatus, Outgoing
 from posse.live.experiment.history import History, Past
-from posse.live.experiment.reward_window import Kept, Lateness, Mode
-from posse.live.experiment.reward_window import Silence as Silence
+from posse.live.experiment.reward_window import Kept, Lateness, Mode, Silence
 from posse.live.security.signatures import Vouch
 from posse.live.store import (
     Conflict,
@@ -439,7 +438,7 @@ class Experiment:
     @property
     def forged(self) -> int:
         """How many entries and controls had a bad signature so far."""
-        return self.agent.exchange.refusals["bad signature"] + self._refused[FORGED]
+        return self.agent.exchange.refusals["signature_invalid"] + self._refused[FORGED]
 
     def expire(self, now: float) -> None:
         """Close reward windows and delete old decisions."""

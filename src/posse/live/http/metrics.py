@@ -13,62 +13,13 @@ from posse.live.experiment.experiment import Experiment
 from posse.live.http.health import BUCKETS, Traffic, traffic_of
 from posse.live.membership.network_view import ALIVE
 from posse.live.node import Node
+from posse.live.refusals import REFUSALS
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 # of one metric at most; of one that has an arm
 SERIES = 100
 ARM_SERIES = 10_000
 DOINGS = "tick", "receive", "send", "request"
-REASONS = (
-    "another fingerprint",
-    "bad signature",
-    "more pulls than the rate allows",
-    "more evidence than its pulls allow",
-    "more evidence than the network can have",
-    "a version it cannot have",
-    "our own identity",
-    "the identity of another name",
-    "too many identities",
-    "too many entries",
-    "too many entries of one origin",
-    "too large an entry",
-    "malformed",
-    "too large",
-    "too short",
-    "another version",
-    "another kind of message",
-    "no message of origins",
-    "no message of flows",
-    "goes back",
-    "rewards of decisions that are not here yet",
-    "an epoch ahead of our clock",
-    "our clock jumped ahead",
-    "no room",
-    "no room for more evidence",
-    "cannot be told from what is counted",
-    "another experiment",
-    "an experiment not run here",
-    "another layout",
-    "no certificate",
-    "a certificate that is too large",
-    "a certificate that ended",
-    "not under its own key",
-    "too many messages",
-    "too many bytes",
-    "a malformed control",
-    "a control with a bad signature",
-    "a control of another network",
-    "a control of another experiment",
-    "a control of an agent that is no operator here",
-    "a control too far ahead",
-    "a control whose certificate is not valid now",
-    "a malformed status",
-    "a status with a bad signature",
-    "a status of another network",
-    "a status ahead of our clock",
-    "a status that is long past",
-    "too many statuses",
-)
 HTTP_REASONS = (
     "another host",
     "no token",
@@ -124,7 +75,7 @@ def _process(node: Node, traffic: Traffic) -> Iterator[str]:
     network = node.network()
     counts = node.counts.copy()
     # from 0 on: of a series that begins with 1, Prometheus sees no increase
-    refusals = dict.fromkeys(REASONS, 0) | network["refused"]
+    refusals = dict.fromkeys(REFUSALS, 0) | network["refused"]
     failures = dict.fromkeys(DOINGS, 0) | node.failures.copy()
     near = [({"neighbour": n}, s["connected"]) for n, s in network["neighbours"].items()]
     messages = [({"direction": way}, counts[way]) for way in ("sent", "received")]

@@ -112,12 +112,12 @@ OLDEST = 7 * 86400.0  # seconds after which a status is forgotten: that agent is
 ROOM = 64_000  # bytes of statuses in a message
 MOST_FORGED = 10  # bad signatures after which the rest of a message is not looked at
 
-MALFORMED = "a malformed status"
-FORGED = "a status with a bad signature"
-ANOTHER = "a status of another network"
-EARLY = "a status ahead of our clock"
-LATE = "a status that is long past"
-FULL = "too many statuses"
+MALFORMED = "malformed_status"
+FORGED = "status_signature_invalid"
+ANOTHER = "status_wrong_network"
+EARLY = "status_from_future"
+LATE = "status_too_old"
+FULL = "too_many_statuses"
 
 
 @dataclass(frozen=True)

@@ -25,8 +25,8 @@ MOST_BYTES_A_SECOND = 20_000_000.0  # unless set, however many catch up at once
 BURST = 5.0  # seconds of budget that a neighbour may save up
 LONGEST_QUEUE = 1000  # messages that wait, of one neighbour
 LARGEST_QUEUE = 4_000_000  # bytes
-MESSAGES = "too many messages"
-BYTES = "too many bytes"
+MESSAGES = "message_rate_exceeded"
+BYTES = "byte_rate_exceeded"
 
 
 @dataclass(frozen=True)

@@ -79,14 +79,16 @@ class Codec:
         """The message that the bytes hold; WireError if they hold none."""
         size = len(payload)
         if size > self.max_bytes:
-            raise WireError(f"a message of {size} bytes is above {self.max_bytes}", "too large")
+            raise WireError(
+                f"a message of {size} bytes is above {self.max_bytes}", "message_too_large"
+            )
         if size < 2:
-            raise WireError(f"a message of {size} bytes is too short", "too short")
+            raise WireError(f"a message of {size} bytes is too short", "message_too_short")
         if payload[0] != VERSION:
             raise WireError(
                 f"a message of version {payload[0]} and this Posse reads version {VERSION}: run "
                 "the same Posse at both ends",
-                "another version",
+                "wire_version_mismatch",
             )
         try:
             # the tag alone first: which fields are right depends on it, and a stranger's million
@@ -94,7 +96,7 @@ class Codec:
             tag = _tag(payload)
             shape = self._shapes.get(tag)
             if shape is None:
-                raise WireError(f"tag {tag[:40]!r} is unknown", "another kind of message")
+                raise WireError(f"tag {tag[:40]!r} is unknown", "unknown_message_type")
             _, experiment, *values = shape.decode(memoryview(payload)[1:])
             return Parcel(experiment, self._classes[tag](*values))
         except WireError:

@@ -40,8 +40,8 @@ def test_attachments_are_refused_before_they_are_kept(world):
         publisher.put(b"", attachment=number.to_bytes(4) * 1000)
     publisher.put(b"", attachment=None)
     publisher.put(b"", attachment=proof(world.folder, "mallory"))
-    wait_until(lambda: a.refusals["no certificate"] == 52)
-    assert a.refusals["a certificate that is too large"] == 150
+    wait_until(lambda: a.refusals["certificate_missing"] == 52)
+    assert a.refusals["certificate_too_large"] == 150
     assert resident() - before < 60  # two threads' buffers, not 150 MB
     assert list(a._seen) == ["b"]
     assert list(a._seen["b"]) == [certificate]
@@ -67,7 +67,7 @@ def test_few_certificates_of_a_neighbour_are_kept(world):
     publisher.put(b"late", attachment=proof(world.folder, "ended"))
     publisher.put(bytes(1_000_001), attachment=proof(world.folder, "b0"))
     wait_until(lambda: sum(a.refusals.copy().values()) == 2)
-    assert a.refusals.copy() == {"a certificate that ended": 1, "too large": 1}
+    assert a.refusals.copy() == {"certificate_expired": 1, "message_too_large": 1}
 
 
 FLOOD = """

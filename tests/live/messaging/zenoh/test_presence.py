@@ -7,10 +7,10 @@ import time
 from posse import families
 from posse.live.agent.agent import Agent
 from posse.live.membership.heartbeats import SOONEST
-from posse.live.node import Node
 from posse.live.store import Store
 from tests.live.loopback import wait_until
 from tests.live.messaging.zenoh.test_delivery import CHILD
+from tests.live.single import single_node
 
 SOON = 3.0  # seconds: what people are promised
 
@@ -21,7 +21,7 @@ def test_a_killed_neighbour_is_down_within_three_seconds(world, tmp_path):
     store = Store.open(tmp_path / "a.db", fingerprint=agent.fingerprint)
     passed = [0.0]
     clock = lambda: time.time() + passed[0]  # noqa: E731
-    node = Node(agent, store, transport, neighbours=["b"], clock=clock)
+    node = single_node(agent, store, transport, neighbours=["b"], clock=clock)
     addresses = world.addresses["b"], world.addresses["a"]
     child = subprocess.Popen([sys.executable, "-c", CHILD, str(world.folder), *addresses])
 

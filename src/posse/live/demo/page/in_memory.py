@@ -15,7 +15,7 @@ from posse.live.demo.memory import MemorySite
 from posse.live.demo.page.stage import TICK_SECONDS, VISITS_PER_SECOND, agent_data
 from posse.live.demo.site import Site
 from posse.live.demo.visitors import Audience
-from posse.live.experiment.experiment import DEFAULT
+from posse.live.exchange.layouts import DEFAULT
 from posse.live.messaging.transport.memory import MemoryNetwork
 from posse.live.node import Node
 from posse.live.node_factory import Outside

@@ -180,9 +180,9 @@ class ZenohTransport:
         """Why a message is refused, before any of it is copied; empty for one that is taken."""
         # a key with wildcards would match ours, too
         if str(sample.key_expr) != key or sample.kind != zenoh.SampleKind.PUT:
-            return "not under its own key"
+            return "wrong_key"
         if len(sample.payload) > self.max_bytes:
-            return "too large"
+            return "message_too_large"
         return "" if self._files is None else self._certificate_problem(peer, sample.attachment)
 
     def _certificate_problem(self, peer: str, attachment: Any) -> str:
@@ -192,22 +192,22 @@ class ZenohTransport:
         for as long as we run.
         """
         if attachment is None or not len(attachment):
-            return "no certificate"
+            return "certificate_missing"
         if len(attachment) > LARGEST:  # before it is copied, and never kept
-            return "a certificate that is too large"
+            return "certificate_too_large"
         content = attachment.to_bytes()
         seen = self._seen.setdefault(peer, {})
         ends = seen.get(content)
         if ends is None:
             found = certificates.received(content, self._authorities)
             if found is None or found[0] != peer:
-                return "no certificate"
+                return "certificate_missing"
             ends = found[1].not_valid_after_utc.timestamp()
             if len(seen) >= CERTIFICATES:
                 seen.clear()
             seen[content] = ends
         self._ends[peer] = ends
-        return "" if time.time() < ends else "a certificate that ended"
+        return "" if time.time() < ends else "certificate_expired"
 
     def _watch(self, event: Any) -> None:
         """Hear of a link that opens or ends."""

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from posse.live.config.agent_settings import Settings, read_settings
 from posse.live.config.experiment_settings import ExperimentSettings
-from posse.live.experiment.experiment import Experiment, Silence
+from posse.live.experiment.experiment import Experiment
+from posse.live.experiment.reward_window import Silence
 from posse.live.messaging.transport import Transport
 from posse.live.node import Node
 from posse.live.node_factory import Maker, Outside
