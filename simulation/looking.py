@@ -133,7 +133,7 @@ def look(world: World) -> None:
         held = {mark for mark in before if mark[0] not in running}
         for name, experiment in running.items():
             evidence = experiment.evidence()
-            closed = experiment.agent.can_begin
+            closed = experiment.agent.can_count_open
             own = narrow(evidence["own"], closed)
             if world.plan.exchange == "flows" or not (site.put_back or world.history.untold):
                 here = site.memory.ledger(name)

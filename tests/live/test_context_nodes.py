@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from posse.live.agent.context_evidence import Met
+from posse.live.agent.context_evidence import ExpansionPoint
 from posse.live.exchange.books import NOT_HERE_YET
 from posse.live.exchange.ledger import total
 from tests.live.several import Several, table
@@ -37,8 +37,8 @@ def test_late_rewards_at_contexts_are_exact_through_restarts_and_loss(kind, tmp_
             reward = lowest if nth % 2 else 1.0
             if reward != lowest:
                 one.reward(made.id, reward)
-            met = Met(model.features(context).x, -2.0)
-            row = model._evidence.of_reward(reward, model._generator, met)
+            met = ExpansionPoint(model.features(context).x, -2.0)
+            row = model._evidence.quantize_reward(reward, model._generator, met)
             counted.append({made.arm: row})
         for _ in range(30):
             world.tick()

@@ -405,13 +405,13 @@ def test_few_subsets_are_kept():
     one = Agent(names, families.Bernoulli(), seed=2)
     subsets = [[n for k, n in enumerate(names) if mask >> k & 1] for mask in range(1, 512)]
     assert all(one.choose(subset)[0] in subset for subset in subsets)
-    assert len(one._beliefs._subsets) == MOST_SUBSETS
+    assert len(one._posteriors._subsets) == MOST_SUBSETS
     assert one.choose(subsets[0]) == ("arm 0", 1.0)
     many = [f"arm {k}" for k in range(1000)]
     large = Agent(many, families.Gaussian(), reward_range=(0, 1), seed=3)
     for first in range(4):
         large.choose(many[first:])
-    assert len(large._beliefs._subsets) == 2
+    assert len(large._posteriors._subsets) == 2
 
 
 def test_it_says_with_which_probability_it_plays_each_arm_and_draws_nothing():
@@ -422,7 +422,7 @@ def test_it_says_with_which_probability_it_plays_each_arm_and_draws_nothing():
     said = agent.probabilities()
     assert said["red"] > 0.8
     assert sum(said.values()) == pytest.approx(1)
-    (choice,), (other,) = agent.choices([None]), twin.choices([None])
+    (choice,), (other,) = agent.draw_choices([None]), twin.draw_choices([None])
     assert dict(zip(choice.allowed, choice.probabilities, strict=True)) == said
     assert choice.arm == other.arm
     agent.set_arms(["blue"])

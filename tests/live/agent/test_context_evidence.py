@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from posse import beliefs, families
 from posse.contexts import Contexts
-from posse.live.agent.context_evidence import Met
+from posse.live.agent.context_evidence import ExpansionPoint
 from posse.live.agent.evidence import Evidence
 from posse.live.exchange.bounds import Bounds
 from posse.live.exchange.quanta import PER_UNIT
@@ -25,7 +25,7 @@ def test_the_belief_of_one_agent_is_the_labs_with_the_same_rounded_features(kind
     for _ in range(250):
         context = visit(generator)
         decision = agent.pull(context=context)
-        met = agent.meet(decision.arm, agent.features(context).x)
+        met = agent.expansion_point(decision.arm, agent.features(context).x)
         x = agent._evidence.sums.rounded(met)
         assert np.abs(x - met.x).max() <= 0.5 / (1024 * 0.018)  # half of the smallest step
         reward = reward_of(kind, generator)
@@ -83,8 +83,8 @@ def test_one_pull_is_within_its_bounds(kind):
     ends = evidence.reward_range
     for u in (-8.0, -3.0, 0.0, 1.5434, 8.0):
         for reward in (*ends, reward_of(kind, generator)):
-            met = Met(agent.features(visit(generator)).x, u)
-            quanta = evidence.of_reward(reward, generator, met)
+            met = ExpansionPoint(agent.features(visit(generator)).x, u)
+            quanta = evidence.quantize_reward(reward, generator, met)
             assert bounds.observed("red", quanta) == quanta
             assert bounds.allow_part(quanta)
             assert bounds.allow_all(quanta)
@@ -97,16 +97,16 @@ def test_parts_of_a_decision_add_up_to_its_reward_in_whole_numbers(kind):
     """Begun, corrected and closed is heard at once, to the quantum; also where it is moved."""
     agent, generator = shop(kind), np.random.default_rng(7)
     evidence, x = agent._evidence, agent.features(visit(generator)).x
-    begun, closed = Met(x, -3.0), Met(x, -1.0)
+    begun, closed = ExpansionPoint(x, -3.0), ExpansionPoint(x, -1.0)
     for assumed, reward in ((0.0, 1.0), (0.0, 0.0), (0.0, 0.25)):
         parts = [
-            evidence.of_decision(assumed, begun),
-            evidence.of_correction(assumed, reward, begun),
-            evidence.of_closing(reward, generator, begun, closed),
+            evidence.quantize_decision(assumed, begun),
+            evidence.quantize_correction(assumed, reward, begun),
+            evidence.quantize_closing(reward, generator, begun, closed),
         ]
-        whole = evidence.of_reward(reward, generator, closed)
+        whole = evidence.quantize_reward(reward, generator, closed)
         assert tuple(map(sum, zip(*parts, strict=True))) == whole
-        still = evidence.of_closing(reward, generator, begun, begun)
+        still = evidence.quantize_closing(reward, generator, begun, begun)
         assert not any(still[: evidence.sums.number])
 
 
@@ -145,13 +145,13 @@ def test_sums_of_any_features_pass_every_check(data, d, n):
     """No honest agent is refused, however odd what it met."""
     numbers = st.floats(-1, 1, allow_nan=False, allow_subnormal=False)
     context = Contexts({f"f{i}": (-1, 1) for i in range(d - 1)})
-    evidence = Evidence.of(families.Logistic(rate=0.5), closed=True, context=context)
+    evidence = Evidence.for_family(families.Logistic(rate=0.5), closed=True, context=context)
     bounds = Bounds(evidence.bounds, evidence.closed_sums, features=d)
     total = [0] * bounds.dimension
     for _ in range(n):
         x = np.array([1.0, *data.draw(st.lists(numbers, min_size=d - 1, max_size=d - 1))])
-        met = Met(x, data.draw(st.floats(-8, 8)))
-        row = evidence.of_reward(data.draw(st.sampled_from([0.0, 1.0])), None, met)
+        met = ExpansionPoint(x, data.draw(st.floats(-8, 8)))
+        row = evidence.quantize_reward(data.draw(st.sampled_from([0.0, 1.0])), None, met)
         total = [a + b for a, b in zip(total, row, strict=True)]
     assert bounds.allow_part(total)
     assert bounds.allow_all(total)
@@ -171,7 +171,7 @@ def test_sums_of_any_features_pass_every_check(data, d, n):
 def test_a_family_and_a_context_need_each_other(family, context, words):
     schema = None if context is None else Contexts(context)
     with pytest.raises(ValueError, match=words):
-        Evidence.of(family, context=schema)
+        Evidence.for_family(family, context=schema)
 
 
 def fingerprint(**changes):

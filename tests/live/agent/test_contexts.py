@@ -8,7 +8,7 @@ import pytest
 from posse import beliefs, families, policies
 from posse.live.agent.action_selection import Shares
 from posse.live.agent.agent import Agent
-from posse.live.agent.visitor_features import log_odds_of
+from posse.live.agent.visitor_features import expansion_log_odds
 from posse.summary import probability_best, summarise
 from tests.live.visits import ARMS, FAMILIES, SCHEMA, exchanged, reward_of, shop, visit
 
@@ -45,7 +45,7 @@ def test_a_batch_of_visits_is_decided_one_by_one_or_at_once_alike():
     wishes = [None, ["red", "blue"], ["red"], None, ["blue", "red"]] * 8
     visits = [agent.features(visit(generator)) for _ in wishes]
     for choice, allowed, features in zip(
-        agent.choices(wishes, visits), wishes, visits, strict=True
+        agent.draw_choices(wishes, visits), wishes, visits, strict=True
     ):
         names = ARMS if allowed is None else allowed
         at = agent.family.at(agent.belief, features.x)[:, [ARMS.index(name) for name in names]]
@@ -75,7 +75,7 @@ def test_every_policy_plays_at_contexts(policy, n_arms):
     agent._count_rounds()
     t = agent._rounds + 1
     wanted = policy.probabilities(at, agent.family.at_mean, t, None)
-    (choice,) = agent.choices([None], [agent.features(DE)])
+    (choice,) = agent.draw_choices([None], [agent.features(DE)])
     np.testing.assert_allclose(choice.probabilities, wanted, atol=1e-6)
     assert choice.probability > 0
 
@@ -85,7 +85,7 @@ def test_shares_hold_at_contexts():
     for _ in range(400):
         agent.learn("red", 0.0, x=agent.features(DE).x)
         agent.learn("green", 1.0, x=agent.features(DE).x)
-    (choice,) = agent.choices([None], [agent.features(DE)])
+    (choice,) = agent.draw_choices([None], [agent.features(DE)])
     at = agent.family.at(agent.belief, agent.features(DE).x)
     said = probability_best(agent.family.at_mean, at)
     settled = probability_best(agent.family.at_mean, at[:, :2])
@@ -168,22 +168,22 @@ def test_the_reward_of_an_arm_that_is_played_no_more_is_learned():
     x = agent.features(DE).x
     agent.set_arms(["red", "green"])
     at = agent.family.at(beliefs.prior(agent.family, (), 1), x)
-    new = agent.meet("purple", x)  # of which there is no evidence at all
+    new = agent.expansion_point("purple", x)  # of which there is no evidence at all
     assert new.log_odds == pytest.approx((at[0] / at[1]).item())
-    gone = agent.meet("blue", x)
+    gone = agent.expansion_point("blue", x)
     agent.set_arms(ARMS)
-    assert gone.log_odds == pytest.approx(agent.meet("blue", x).log_odds, abs=1e-9)
+    assert gone.log_odds == pytest.approx(agent.expansion_point("blue", x).log_odds, abs=1e-9)
 
 
 def closed_later(agent, visits, order):
     """Decisions that count from their start, rewarded later, and closed in an order."""
     begun = []
     for arm, x, reward in visits:
-        met = agent.meet(arm, x)
+        met = agent.expansion_point(arm, x)
         begun.append((arm, x, reward, met, agent.begin(arm, 0.0, met=met)))
     for arm, _, reward, met, made in begun:
         if reward:
-            agent.correct(arm, 0.0, reward, made, met=met)
+            agent.correct_reward(arm, 0.0, reward, made, met=met)
     for nth in order:
         arm, _, reward, met, made = begun[nth]
         agent.close(arm, reward, made, met=met)
@@ -218,16 +218,20 @@ def test_open_decisions_do_not_move_the_point_of_linearisation():
     """Many that have not paid yet look like failures: expanded there, successes would overshoot."""
     agent = shop()
     x = agent.features(DE).x
-    first = agent.meet("red", x)
+    first = agent.expansion_point("red", x)
     begun = []
     for _ in range(300):
-        met = agent.meet("red", x)
+        met = agent.expansion_point("red", x)
         begun.append((met, agent.begin("red", 0.0, met=met)))
-    assert agent.meet("red", x).log_odds == pytest.approx(first.log_odds)
-    assert log_odds_of(agent._beliefs.at(x[None], 0)) < first.log_odds - 0.5  # as is acted on
+    assert agent.expansion_point("red", x).log_odds == pytest.approx(first.log_odds)
+    assert (
+        expansion_log_odds(agent._beliefs.at(x[None], 0)) < first.log_odds - 0.5
+    )  # as is acted on
     for met, made in begun[:30]:  # of which a tenth pays, as was thought
-        agent.correct("red", 0.0, 1.0, made, met=met)
-    assert log_odds_of(agent._beliefs.at(x[None], 0)) == pytest.approx(first.log_odds, abs=0.01)
+        agent.correct_reward("red", 0.0, 1.0, made, met=met)
+    assert expansion_log_odds(agent._beliefs.at(x[None], 0)) == pytest.approx(
+        first.log_odds, abs=0.01
+    )
 
 
 @KINDS
@@ -307,9 +311,9 @@ def test_what_fades_is_rounded_and_no_neighbour_refuses_it():
         agent.tick(clock[0])
         for _ in range(3):
             x = agent.features({"odd": 3, "flag": True}).x
-            met = agent.meet("red", x)
+            met = agent.expansion_point("red", x)
             made = agent.begin("red", 0.0, at=clock[0], met=met)
-            agent.correct("red", 0.0, 1.0, made, at=clock[0], met=met)
+            agent.correct_reward("red", 0.0, 1.0, made, at=clock[0], met=met)
             agent.close("red", 1.0, made, at=clock[0], met=met)
     assert agent.exchange._bounds.rounded
     for name, other in agents.items():

@@ -10,7 +10,7 @@ import pytest
 import posse
 from posse.families import Bernoulli, Exponential, Gaussian, GaussianUnknownVariance, Poisson
 from posse.live.agent.agent import Agent
-from posse.live.agent.site_pooling import WATCH
+from posse.live.agent.site_pooling import TICKS_BETWEEN_CHECKS
 from posse.live.config.experiment_settings import experiment_from_data
 from posse.sites import Sites
 from tests.live.several import Several, table
@@ -114,7 +114,7 @@ def test_one_tells_how_far_sites_differ_from_closed_decisions_and_acts_on_open_o
     closed = list(history(family, 3, rounds=60))
     for site, arm, reward in closed:
         made = agents[site].begin(arm, 0.0)
-        agents[site].correct(arm, 0.0, reward, made)
+        agents[site].correct_reward(arm, 0.0, reward, made)
         agents[site].close(arm, reward, made)
     # sites that wait for many rewards look as if they had lower means, to who does not wait
     for _ in range(200):
@@ -172,7 +172,7 @@ def test_sites_that_are_alike_are_left_alone():
         assert not each.differences.differ
         assert each.differences.alike > 0.5
         assert not any(status.sites_differ for status in each.arms().values())
-        gained = each.sharing()
+        gained = each.measure_sharing()
         assert 0 <= gained.loss_shared < gained.loss_alone
 
 
@@ -183,7 +183,7 @@ def test_who_pools_looks_now_and_then_only(monkeypatch):
     exchange = agents["a"].exchange
     by_origin = exchange.by_origin
     monkeypatch.setattr(exchange, "by_origin", lambda: looks.append(1) or by_origin())
-    for now in range(3 * WATCH):
+    for now in range(3 * TICKS_BETWEEN_CHECKS):
         agents["a"].update(agents["a"].pull(), 1.0)
         deliver(agents, float(now))
     assert len(looks) == 3
@@ -253,14 +253,14 @@ def test_a_node_says_once_that_sites_differ_and_takes_in_another_way(tmp_path, c
     rewards = {"a": {"red": 1.0, "green": 0.0}, "b": {"red": 1.0, "green": 0.0},
                "c": {"red": 0.0, "green": 1.0}}  # fmt: skip
     try:
-        for _ in range(WATCH):
+        for _ in range(TICKS_BETWEEN_CHECKS):
             for name, node in several.nodes.items():
                 one = node.experiment("banner")
                 for arm in ("red", "green"):
                     decision = one.decide(allowed=[arm])
                     one.reward(decision.id, rewards[name][arm])
             several.tick()
-        several.tick(WATCH + 2)
+        several.tick(TICKS_BETWEEN_CHECKS + 2)
         node = several.nodes["b"]
         one = node.experiment("banner")
         said = [each for each in caplog.messages if each.startswith("sites differ by about 0.")]

@@ -137,7 +137,7 @@ def test_only_closed_decisions_count():
     one = agent(silent_default=0.0)
     made = [one.begin(arm, 0.0) for arm in ARMS for _ in range(100)]
     for _ in range(60):
-        one.correct("red", 0.0, 1.0, made[0])
+        one.correct_reward("red", 0.0, 1.0, made[0])
     assert one.verdict().evidence == 0.0
     for i in range(100):
         one.close("red", 1.0 if i < 60 else 0.0, made[0])

@@ -109,7 +109,12 @@ def test_the_sentences_of_worlds():
 def test_names_that_are_markup_are_names():
     odd = {"<b>x</b>": ["<script>", "a b"], "ja/nein": "flag"}
     agent = experiment_from_data({**LOGISTIC, "context": odd}).agent()
-    assert agent.features({"<b>x</b>": "<script>", "ja/nein": True}).x.tolist() == [1, 1, 0, 1]
+    assert agent.encode_context({"<b>x</b>": "<script>", "ja/nein": True}).x.tolist() == [
+        1,
+        1,
+        0,
+        1,
+    ]
 
 
 def test_another_schema_needs_another_experiment(tmp_path):

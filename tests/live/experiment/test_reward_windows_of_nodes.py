@@ -75,7 +75,7 @@ def test_a_store_goes_on_as_it_was_begun_whatever_its_exchange(make):
     several = make()
     several.visit("a", "checkout", 3)
     only = several.nodes["a"].experiment("checkout")
-    fingerprint, flows = only.store.fingerprint, not only.agent.can_begin
+    fingerprint, flows = only.store.fingerprint, not only.agent.can_count_open
     only.decide("open")
     only = restarted(several, reward_window=5, default_reward=0)
     assert only.mode == ("wait" if flows else "count")

@@ -22,7 +22,7 @@ from posse.divergences import kl_bernoulli
 from posse.families.family import Family
 from posse.families.gaussian import Gaussian
 from posse.live.agent.evidence import PROBES
-from posse.live.agent.posterior import Beliefs, Subset
+from posse.live.agent.posterior import Posteriors, ArmSubset
 from posse.policies import BayesUCB, Greedy, ThompsonSampling, TopTwo
 from posse.policies.policy import Policy, argmax
 from posse.randomness import FloatArray, Randomness
@@ -47,7 +47,7 @@ class Shares:
             checks.number("new_arm_share", self.new_arm_share, above=0, at_most=1)
         checks.whole("new_arm_pulls", self.new_arm_pulls, at_least=1)
 
-    def check(self, n_arms: int) -> None:
+    def check_arm_count(self, n_arms: int) -> None:
         """Refuse a least share that so many arms cannot all have."""
         if self.min_share * n_arms > 1 + 1e-9:  # 0.1 of ten arms may round to more
             raise ValueError(
@@ -55,7 +55,7 @@ class Shares:
                 f"{self.min_share}"
             )
 
-    def new(
+    def find_new_arms(
         self, closed: Sequence[float], places: NDArray[np.intp] | None = None
     ) -> NDArray[np.bool_] | None:
         """Which arms at these places the cap may act on, by closed decisions; None if on none."""
@@ -65,11 +65,11 @@ class Shares:
         new = new if places is None else new[places]
         return new if new.any() and not new.all() else None
 
-    def mixed(
+    def mix_probabilities(
         self,
         probabilities: FloatArray,
         new: NDArray[np.bool_] | None,
-        settled: Callable[[], FloatArray],
+        established: Callable[[], FloatArray],
     ) -> FloatArray:
         """The probabilities of a choice from those of the policy, (K,) -> (K,).
 
@@ -79,12 +79,14 @@ class Shares:
         if new is not None and self.new_arm_share is not None:
             together = probabilities[new].sum()
             if together > self.new_arm_share:
-                probabilities = capped(probabilities, new, self.new_arm_share, settled())
-        return floored(probabilities, self.min_share) if self.min_share > 0 else probabilities
+                probabilities = cap_new_arms(probabilities, new, self.new_arm_share, established())
+        return (
+            mix_with_uniform(probabilities, self.min_share) if self.min_share > 0 else probabilities
+        )
 
 
-def capped(
-    probabilities: FloatArray, new: NDArray[np.bool_], share: float, settled: FloatArray
+def cap_new_arms(
+    probabilities: FloatArray, new: NDArray[np.bool_], share: float, established: FloatArray
 ) -> FloatArray:
     """The new arms together at this share, in the policy's proportions: (K,) -> (K,).
 
@@ -93,11 +95,11 @@ def capped(
     """
     result = np.empty_like(probabilities)
     result[new] = share * (probabilities[new] / probabilities[new].sum())
-    result[~new] = (1.0 - share) * settled
+    result[~new] = (1.0 - share) * established
     return result
 
 
-def floored(probabilities: FloatArray, least: float) -> FloatArray:
+def mix_with_uniform(probabilities: FloatArray, least: float) -> FloatArray:
     """Mixed with a uniform choice so that every arm has the least, at most 1/K: (K,) -> (K,)."""
     n_arms = len(probabilities)
     if n_arms * least >= 1.0:
@@ -105,7 +107,7 @@ def floored(probabilities: FloatArray, least: float) -> FloatArray:
     return (1.0 - n_arms * least) * probabilities + least
 
 
-def draw(probabilities: FloatArray, count: int, generator: Randomness) -> list[int]:
+def draw_arms(probabilities: FloatArray, count: int, generator: Randomness) -> list[int]:
     """So many arms drawn by their probabilities, never one of probability 0."""
     up_to = np.cumsum(probabilities)
     # a uniform below 1 times the sum is below the sum, however it is rounded
@@ -116,12 +118,12 @@ def draw(probabilities: FloatArray, count: int, generator: Randomness) -> list[i
 # How an agent chooses: its policy's probabilities, its shares, and an arm drawn by them.
 
 # choices by which a policy is tried, in which round
-TRIES = 300
-TIME = 10
-ERROR = 1e-9
+HONESTY_TRIES = 300
+HONESTY_ROUND = 10
+HONESTY_ERROR = 1e-9
 # as tests show for all families: to try them again takes milliseconds
-HONEST = ThompsonSampling, BayesUCB, Greedy, TopTwo
-FEW = 10  # arms up to which they race at many contexts at once; more take longer so
+HONEST_POLICIES = ThompsonSampling, BayesUCB, Greedy, TopTwo
+MOST_RACING_ARMS = 10  # arms up to which they race at many contexts at once; more take longer so
 GAUSSIAN = Gaussian()  # of log-odds, too: a race does not mind a monotone map
 
 
@@ -144,36 +146,43 @@ class Chooser:
         self.horizon = horizon
         self.shares = shares
         self.timeless = getattr(policy.scores, "timeless", False)
-        self._races = _takes_race(policy)
+        self._uses_race = _takes_race(policy)
 
-    def choose(
-        self, beliefs: Beliefs, subset: Subset, t: int, count: int, generator: np.random.Generator
+    def choose_arms(
+        self,
+        beliefs: Posteriors,
+        subset: ArmSubset,
+        t: int,
+        count: int,
+        generator: np.random.Generator,
     ) -> list[Choice]:
         """So many choices at round t between the arms of a subset."""
         if len(subset.names) == 1:
             return [Choice(subset.names[0], 1.0, subset.names, np.ones(1))] * count
         belief = subset.belief
-        said = self._said(belief, t, subset.race)
-        between = partial(self._between, beliefs, subset, t)
-        probabilities = self._mixed(beliefs, subset, said, between)
-        if probabilities is said:
+        policy_probabilities = self._policy_probabilities(belief, t, subset.race)
+        between = partial(self._probabilities_between, beliefs, subset, t)
+        probabilities = self._apply_shares(beliefs, subset, policy_probabilities, between)
+        if probabilities is policy_probabilities:
             if count > 1:
-                belief = np.broadcast_to(belief[:, None], (len(belief), count, len(said)))
+                belief = np.broadcast_to(
+                    belief[:, None], (len(belief), count, len(policy_probabilities))
+                )
             scores = self.policy.scores(belief, self.family, t, self.horizon, generator)
             arms = argmax(scores, generator).reshape(-1).tolist()
         else:
-            arms = draw(probabilities, count, generator)
+            arms = draw_arms(probabilities, count, generator)
         names = subset.names
         chances = probabilities.tolist()
         choices = []
         for arm in arms:
             if chances[arm] <= 0.0:  # less than can be told, but who evaluates divides by it
-                (arm,) = draw(probabilities, 1, generator)
+                (arm,) = draw_arms(probabilities, 1, generator)
             choices.append(Choice(names[arm], chances[arm], names, probabilities))
         return choices
 
-    def choose_at(
-        self, beliefs: Beliefs, subset: Subset, x: FloatArray, t: int, generator: Randomness
+    def choose_arms_at(
+        self, beliefs: Posteriors, subset: ArmSubset, x: FloatArray, t: int, generator: Randomness
     ) -> list[Choice]:
         """A choice at each of some contexts, (B, d), the first of them at round t.
 
@@ -182,118 +191,133 @@ class Chooser:
         names = subset.names
         choices = []
         for probabilities in self.probabilities_at(beliefs, subset, x, t):
-            (arm,) = draw(probabilities, 1, generator)
+            (arm,) = draw_arms(probabilities, 1, generator)
             choices.append(Choice(names[arm], float(probabilities[arm]), names, probabilities))
         return choices
 
     def choose_all_at(
         self,
-        beliefs: Beliefs,
-        subsets: Sequence[Subset],
+        beliefs: Posteriors,
+        subsets: Sequence[ArmSubset],
         x: Sequence[FloatArray],
         t: int,
         generator: Randomness,
     ) -> list[Choice]:
         """A choice between each of some subsets at its context; those of the same arms at once."""
-        together: dict[Subset, list[FloatArray]] = {}
-        for subset, each in zip(subsets, x, strict=True):
-            together.setdefault(subset, []).append(each)
-        made = {}
-        for subset, asked in together.items():
-            made[subset] = iter(self.choose_at(beliefs, subset, np.array(asked), t, generator))
-            t += len(asked)
-        return [next(made[subset]) for subset in subsets]
+        rows_by_subset: dict[ArmSubset, list[FloatArray]] = {}
+        for subset, features in zip(subsets, x, strict=True):
+            rows_by_subset.setdefault(subset, []).append(features)
+        choices = {}
+        for subset, rows in rows_by_subset.items():
+            choices[subset] = iter(
+                self.choose_arms_at(beliefs, subset, np.array(rows), t, generator)
+            )
+            t += len(rows)
+        return [next(choices[subset]) for subset in subsets]
 
-    def probabilities(self, beliefs: Beliefs, subset: Subset, t: int) -> FloatArray:
+    def probabilities(self, beliefs: Posteriors, subset: ArmSubset, t: int) -> FloatArray:
         """With which probability each arm of a subset would be chosen at round t."""
         if len(subset.names) == 1:
             return np.ones(1)
-        said = self._said(subset.belief, t, subset.race)
-        return self._mixed(beliefs, subset, said, partial(self._between, beliefs, subset, t))
+        policy_probabilities = self._policy_probabilities(subset.belief, t, subset.race)
+        return self._apply_shares(
+            beliefs,
+            subset,
+            policy_probabilities,
+            partial(self._probabilities_between, beliefs, subset, t),
+        )
 
     def probabilities_at(
-        self, beliefs: Beliefs, subset: Subset, x: FloatArray, t: int
+        self, beliefs: Posteriors, subset: ArmSubset, x: FloatArray, t: int
     ) -> list[FloatArray]:
         """The same at each of some contexts, (B, d), the first of them at round t."""
         if len(subset.names) == 1:
             return [np.ones(1)] * len(x)
-        at = beliefs.at(x)  # (2, B, K)
+        at = beliefs.belief_at(x)  # (2, B, K)
         at = at if subset.places is None else at[:, :, subset.places]
-        found = []
+        probabilities = []
         for row, race in enumerate(self._races_at(at)):
             belief = at[:, row]
             now = t + row
-            between = partial(self._between_at, belief, now)
-            found.append(self._mixed(beliefs, subset, self._said(belief, now, race), between))
-        return found
+            between = partial(self._probabilities_between_at, belief, now)
+            probabilities.append(
+                self._apply_shares(
+                    beliefs, subset, self._policy_probabilities(belief, now, race), between
+                )
+            )
+        return probabilities
 
     def _races_at(self, at: FloatArray) -> list[Any]:
         """For each of some beliefs (2, B, K) what says of its arms which is the best."""
-        if not self._races or at.shape[2] > FEW:
+        if not self._uses_race or at.shape[2] > MOST_RACING_ARMS:
             return [Race(GAUSSIAN)] * at.shape[1]
-        found = gaussian_race.chances(at[0] / at[1], np.sqrt(1.0 / at[1]))
-        return [lambda _, row=row: row for row in found]
+        chances = gaussian_race.chances(at[0] / at[1], np.sqrt(1.0 / at[1]))
+        return [lambda _, row=row: row for row in chances]
 
-    def _mixed(
+    def _apply_shares(
         self,
-        beliefs: Beliefs,
-        subset: Subset,
-        said: FloatArray,
+        beliefs: Posteriors,
+        subset: ArmSubset,
+        policy_probabilities: FloatArray,
         between: Callable[[list[int]], FloatArray],
     ) -> FloatArray:
         """What the shares make of the policy's probabilities; the same array if nothing.
 
         between: how it would choose if there were only some of the arms, by their places.
         """
-        new = self.shares.new(beliefs.closed, subset.places)
+        new = self.shares.find_new_arms(beliefs.closed, subset.places)
         if new is None and self.shares.min_share == 0:
-            return said
-        return self.shares.mixed(said, new, lambda: between(_others(new)))
+            return policy_probabilities
+        return self.shares.mix_probabilities(
+            policy_probabilities, new, lambda: between(_established_arms(new))
+        )
 
-    def _between_at(self, belief: FloatArray, t: int, others: list[int]) -> FloatArray:
+    def _probabilities_between_at(self, belief: FloatArray, t: int, arms: list[int]) -> FloatArray:
         """How the policy would choose at a context if there were only these arms."""
-        few = belief[:, others]
-        return self._said(few, t, Race(GAUSSIAN)) if len(others) > 1 else np.ones(1)
+        few = belief[:, arms]
+        return self._policy_probabilities(few, t, Race(GAUSSIAN)) if len(arms) > 1 else np.ones(1)
 
-    def _between(self, beliefs: Beliefs, subset: Subset, t: int, others: list[int]) -> FloatArray:
+    def _probabilities_between(
+        self, beliefs: Posteriors, subset: ArmSubset, t: int, arms: list[int]
+    ) -> FloatArray:
         """How the policy would choose if there were only these arms of a subset."""
-        names = [subset.names[k] for k in others]
+        names = [subset.names[k] for k in arms]
         if len(names) == 1:
             return np.ones(1)
         key = tuple(names)
-        few = beliefs.of(key) or beliefs.add(key, names)
-        return self._said(few.belief, t, few.race)
+        few = beliefs.find_subset(key) or beliefs.add_subset(key, names)
+        return self._policy_probabilities(few.belief, t, few.race)
 
-    def _said(self, belief: FloatArray, t: int, race: Race) -> FloatArray:
+    def _policy_probabilities(self, belief: FloatArray, t: int, race: Race) -> FloatArray:
         """With which probability the policy chooses each arm; it says them, as was checked."""
-        return np.asarray(self._ask(belief, t, race), dtype=float)
+        return np.asarray(self._call_policy(belief, t, race), dtype=float)
 
-    def _ask(self, belief: FloatArray, t: int, race: Race) -> FloatArray | None:
+    def _call_policy(self, belief: FloatArray, t: int, race: Race) -> FloatArray | None:
         say: Any = getattr(self.policy, "probabilities", None)
-        if self._races:
+        if self._uses_race:
             say = partial(say, race=race)
         return say(belief, self.family, t, self.horizon) if callable(say) else None
 
-    def check(self, n_arms: int, contexts: bool = False) -> None:
+    def check_policy(self, n_arms: int, contexts: bool = False) -> None:
         """Refuse a policy whose decisions could not be logged with their probabilities.
 
         contexts: at these it is held to what it says, see `choose_at`.
         """
-        self._checked(np.repeat(self.family.prior()[:, None], n_arms, axis=1), 1)
-        if type(self.policy) not in HONEST and not contexts:
+        self._checked_probabilities(np.repeat(self.family.prior()[:, None], n_arms, axis=1), 1)
+        if type(self.policy) not in HONEST_POLICIES and not contexts:
             self.check_honesty()
 
-    def _checked(self, belief: FloatArray, t: int) -> FloatArray:
+    def _checked_probabilities(self, belief: FloatArray, t: int) -> FloatArray:
         """What the policy says of the arms, each of them with a probability."""
-        said = self._ask(belief, t, Race(self.family))
+        answer = self._call_policy(belief, t, Race(self.family))
         n_arms = belief.shape[1]
         policy = checks.shown(self.policy)
-        if said is None:
+        if answer is None:
             raise ValueError(
                 f"policy {policy} cannot decide for a live agent, which logs the probability of "
                 "every choice: its method probabilities(belief, family, t, horizon) must give them"
             )
-        values = np.asarray(said)
+        values = np.asarray(answer)
         if not (
             values.shape == (n_arms,)
             and np.issubdtype(values.dtype, np.number)
@@ -302,7 +326,7 @@ class Chooser:
         ):
             raise ValueError(
                 f"policy {policy} must say one probability for each of the {n_arms} arms, "
-                f"1 in sum, got {checks.shown(said)}"
+                f"1 in sum, got {checks.shown(answer)}"
             )
         return values
 
@@ -316,22 +340,22 @@ class Chooser:
         if len(rewards) < 2:  # then arms cannot be told apart
             return
         belief = self.family.prior()[:, None] + self.family.statistic(np.array(rewards))
-        said = self._checked(belief, TIME)
+        stated = self._checked_probabilities(belief, HONESTY_ROUND)
         generator = np.random.default_rng(0)
-        counts = np.zeros(len(said))
-        for _ in range(TRIES):
-            scores = self.policy.scores(belief, self.family, TIME, self.horizon, generator)
+        counts = np.zeros(len(stated))
+        for _ in range(HONESTY_TRIES):
+            scores = self.policy.scores(belief, self.family, HONESTY_ROUND, self.horizon, generator)
             counts[argmax(scores, generator)] += 1
-        surprise = TRIES * kl_bernoulli(counts / TRIES, np.minimum(said, 1.0))
-        if (surprise > np.log(2 * len(said) / ERROR)).any():
+        surprise = HONESTY_TRIES * kl_bernoulli(counts / HONESTY_TRIES, np.minimum(stated, 1.0))
+        if (surprise > np.log(2 * len(stated) / HONESTY_ERROR)).any():
             raise ValueError(
                 f"policy {checks.shown(self.policy)} must choose with the probabilities that it "
-                f"says: it said {checks.shown(said.round(3).tolist())}, and of {TRIES} choices "
+                f"says: it said {checks.shown(stated.round(3).tolist())}, and of {HONESTY_TRIES} choices "
                 f"these fell on each arm: {checks.shown(counts.astype(int).tolist())}"
             )
 
 
-def _others(new: NDArray[np.bool_] | None) -> list[int]:
+def _established_arms(new: NDArray[np.bool_] | None) -> list[int]:
     return [] if new is None else np.flatnonzero(~new).tolist()
 
 

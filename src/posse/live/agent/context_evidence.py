@@ -36,7 +36,7 @@ LOGISTIC_SHIFT = 1.25
 LOGISTIC_WEIGHT = 0.25
 
 
-class Met(NamedTuple):
+class ExpansionPoint(NamedTuple):
     """Where a decision is made, as features, and where its reward is linearised, if it is."""
 
     x: FloatArray  # (d,)
@@ -44,7 +44,7 @@ class Met(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Moments:
+class GramSums:
     """How rewards at contexts add up, and what the sums say of the weights of features."""
 
     family: Linear | Logistic
@@ -57,7 +57,7 @@ class Moments:
         return self.family.at_mean
 
     @cached_property
-    def number(self) -> int:
+    def n_sums(self) -> int:
         """How many sums there are."""
         return len(self.bounds)
 
@@ -76,32 +76,32 @@ class Moments:
             return (1.0, *[LOGISTIC_SHIFT] * d, *[LOGISTIC_WEIGHT] * triangle)
         return (1.0,) * (d + triangle)
 
-    def of(self, reward: float, met: Met | None) -> tuple[int, ...]:
+    def quantize_reward(self, reward: float, point: ExpansionPoint | None) -> tuple[int, ...]:
         """What a reward adds, in quanta."""
-        assert met is not None
-        weight, target = self._site(reward, met)
+        assert point is not None
+        weight, target = self._weight_and_target(reward, point)
         size = PER_FEATURE * math.sqrt(weight)
-        rounded = np.rint(size * met.x)
+        rounded = np.rint(size * point.x)
         rows, columns = self._upper
         shifts = np.rint((PER_UNIT * target / size) * rounded)
         sums = np.concatenate([shifts, rounded[rows] * rounded[columns]])
         values: list[int] = sums.astype(np.int64).tolist()
         return (int(reward * PER_UNIT), *values) if self.family.anchored else tuple(values)
 
-    def rounded(self, met: Met) -> FloatArray:
+    def round_features(self, point: ExpansionPoint) -> FloatArray:
         """The features that are counted in place of those met: (d,)."""
-        size = PER_FEATURE * math.sqrt(self._site(0.0, met)[0])
-        return np.asarray(np.rint(size * met.x) / size)
+        size = PER_FEATURE * math.sqrt(self._weight_and_target(0.0, point)[0])
+        return np.asarray(np.rint(size * point.x) / size)
 
-    def _site(self, reward: float, met: Met) -> tuple[float, float]:
+    def _weight_and_target(self, reward: float, point: ExpansionPoint) -> tuple[float, float]:
         """What a reward weighs, and what it draws the weights towards."""
         if not isinstance(self.family, Logistic):
             return 1.0, reward / self.scale
-        weight, target = self.family.site(np.array(reward), np.array([met.log_odds, 1.0]))
+        weight, target = self.family.site(np.array(reward), np.array([point.log_odds, 1.0]))
         return float(weight), float(target)
 
     @property
-    def tell_rewards(self) -> bool:
+    def first_is_reward(self) -> bool:
         """Whether the first of the sums is that of the rewards."""
         return True
 
@@ -109,29 +109,29 @@ class Moments:
         self, quanta: Sequence[int], pulls: float, count: float | None = None
     ) -> FloatArray:
         """The sum of the family's statistics: (D,)."""
-        first = self.number - len(self._units)
-        return np.asarray(self._units * from_quanta(quanta[first : self.number]))
+        first = self.n_sums - len(self._units)
+        return np.asarray(self._units * from_quanta(quanta[first : self.n_sums]))
 
-    def at(self, quanta: Sequence[int], x: FloatArray) -> FloatArray:
+    def belief_at(self, quanta: Sequence[int], x: FloatArray) -> FloatArray:
         """What sums say of the mean at features, shift and precision: (d,) -> (2, 1, 1)."""
         belief = self.family.prior() + (self.statistic(quanta, 1.0) if quanta else 0.0)
         return self.family.at(belief[:, None, None], x[None])
 
-    def average(self, rows: Iterable[Sequence[int]]) -> FloatArray:
+    def average_features(self, rows: Iterable[Sequence[int]]) -> FloatArray:
         """The average features of the pulls that rows of sums are of, as they weigh: (d,).
 
         The first row of the Gram matrix has them, for the first feature is 1.
         """
         d = self.family.features
-        first = self.number - len(self._units) + d
+        first = self.n_sums - len(self._units) + d
         total = [sum(row) for row in zip(*(r[first : first + d] for r in rows), strict=True)]
         if not total or total[0] <= 0:
             return np.array([1.0, *[0.0] * (d - 1)])
-        return np.array([each / total[0] for each in total])
+        return np.array([entry / total[0] for entry in total])
 
-    def spelled(self) -> dict[str, object]:
+    def fingerprint_parts(self) -> dict[str, object]:
         """The numbers and words by which neighbours know that evidence means the same."""
-        fields = [[name, *_spelled(field)] for name, field in self.context]
+        fields = [[name, *_describe_field(field)] for name, field in self.context]
         return {"unit": self._units, "scale": self.scale, "context": json.dumps(fields)}
 
     @cached_property
@@ -150,7 +150,7 @@ class Moments:
         return units
 
 
-def weights_of(family: Model, context: Contexts | None) -> Linear | Logistic | None:
+def context_family(family: Model, context: Contexts | None) -> Linear | Logistic | None:
     """The family for contexts of this schema, None if both are plain; refused if only one is."""
     if not is_contextual(family):
         if context is not None:
@@ -175,7 +175,7 @@ def weights_of(family: Model, context: Contexts | None) -> Linear | Logistic | N
     return family.with_features(context.n_features)
 
 
-def _spelled(field: Field) -> list[object]:
+def _describe_field(field: Field) -> list[object]:
     """What of a field decides which features a context has; how often is the lab's business."""
     if isinstance(field, Category):
         return ["categories", *field.names, field.optional]

@@ -22,11 +22,11 @@ from posse.effective_samples import CAUTION as CAUTION
 from posse.effective_samples import SIGNS as SIGNS
 from posse.families.family import Family, Interval, Model, check_family, name_of
 from posse.families.optional_methods import ability
-from posse.live.agent.context_evidence import Met, Moments, weights_of
+from posse.live.agent.context_evidence import ExpansionPoint, GramSums, context_family
 from posse.live.exchange.quanta import PER_UNIT, from_quanta, to_quanta
 from posse.randomness import FloatArray
 
-READ_BY = (  # what decisions and `posse status` read a family by, whatever the policy
+REQUIRED_METHODS = (  # what decisions and `posse status` read a family by, whatever the policy
     *("prior", "statistic", "posterior_mean", "sample_mean"),
     *("mean_quantile", "mean_cdf", "log_density"),
 )
@@ -37,7 +37,7 @@ PROBES = (0.0, 1.0, 2.0, 0.5, 0.25, 0.75, 3.0, -1.0, -2.0, -0.5)
 
 
 @dataclass(frozen=True)
-class Powers:
+class PowerSums:
     """How rewards of a plain family in a range add up, and what the sums say."""
 
     family: Family
@@ -57,7 +57,7 @@ class Powers:
         return tuple(sorted(ability(self.family, "powers")))
 
     @property
-    def number(self) -> int:
+    def n_sums(self) -> int:
         """How many sums there are."""
         return len(self.powers)
 
@@ -73,13 +73,13 @@ class Powers:
         largest = max(abs(end) for end in self.reward_range) / self.scale
         return tuple(largest**power for power in self.powers)
 
-    def of(self, reward: float, met: object = None) -> tuple[int, ...]:
+    def quantize_reward(self, reward: float, point: object = None) -> tuple[int, ...]:
         """What a reward adds, in quanta."""
         y = reward / self.scale
         return to_quanta([y**power for power in self.powers])
 
     @property
-    def tell_rewards(self) -> bool:
+    def first_is_reward(self) -> bool:
         """Whether the first of the sums is that of the rewards."""
         return self.powers[0] == 1
 
@@ -98,7 +98,7 @@ class Powers:
         total = self.linear @ np.array(features)
         return np.asarray(total * (pulls if count is None else count))
 
-    def spelled(self) -> dict[str, object]:
+    def fingerprint_parts(self) -> dict[str, object]:
         """The numbers by which neighbours know that evidence means the same."""
         return {"statistic": self.linear, "powers": self.powers, "scale": self.scale}
 
@@ -116,11 +116,11 @@ class Powers:
     @cached_property
     def _probes(self) -> FloatArray:
         """Rewards that the family can have, short ones first: (P,)."""
-        own = [y for y in PROBES if self.family.rewards.contains(np.array(y))]
+        probes = [y for y in PROBES if self.family.rewards.contains(np.array(y))]
         within = np.linspace(*self.reward_range, 2 * len(self.powers) + 5)[1:-1]
-        return np.array([*own, *(y for y in within if y not in own)])
+        return np.array([*probes, *(y for y in within if y not in probes)])
 
-    def _features(self, rewards: FloatArray) -> FloatArray:
+    def _power_matrix(self, rewards: FloatArray) -> FloatArray:
         """(1, y^p for each power): (P,) -> (P, powers + 1)."""
         return np.stack([rewards**power for power in (0, *self.powers)], axis=1)
 
@@ -129,23 +129,23 @@ class Powers:
         """A with statistic(y) = A (1, y^p ...), from the statistic itself: (D, powers + 1)."""
         nodes = self._probes[: len(self.powers) + 1]
         statistic = self.family.statistic(nodes)  # (D, powers + 1)
-        return np.asarray(np.linalg.solve(self._features(nodes), statistic.T).T)
+        return np.asarray(np.linalg.solve(self._power_matrix(nodes), statistic.T).T)
 
     def _check_statistic(self) -> None:
         """Refuse powers of which the statistic is not made: evidence would be dropped."""
         shape = len(self.family.prior()), len(self._probes)
-        given = np.shape(self.family.statistic(self._probes))
-        if given != shape:  # it would be added to every coordinate
+        actual_shape = np.shape(self.family.statistic(self._probes))
+        if actual_shape != shape:  # it would be added to every coordinate
             raise ValueError(
                 f"statistic of family {name_of(self.family)!r} must have shape {shape} for "
-                f"{shape[1]} rewards, as its prior has {shape[0]} numbers, got {given}"
+                f"{shape[1]} rewards, as its prior has {shape[0]} numbers, got {actual_shape}"
             )
         names = ", ".join(f"y^{power}" for power in self.powers)
         with np.errstate(all="ignore"):
-            wanted = self.family.statistic(self._probes)  # (D, P)
-            got = self.linear @ self._features(self._probes).T
-            size = np.abs(self.linear) @ np.abs(self._features(self._probes).T)
-        if not np.all(np.abs(got - wanted) <= 1e-9 * size):
+            expected = self.family.statistic(self._probes)  # (D, P)
+            fitted = self.linear @ self._power_matrix(self._probes).T
+            size = np.abs(self.linear) @ np.abs(self._power_matrix(self._probes).T)
+        if not np.all(np.abs(fitted - expected) <= 1e-9 * size):
             raise ValueError(
                 f"powers of family {name_of(self.family)!r} must give its statistic, but it is not "
                 f"linear in 1, {names}"
@@ -174,7 +174,7 @@ def check_powers(family: Any) -> None:
     unit: Any = ability(family, "unit")
     if unit is not None:
         checks.number(f"unit of family {name_of(family)!r}", unit, above=0)
-    check_family("family", family, READ_BY, ["means", "rewards"])
+    check_family("family", family, REQUIRED_METHODS, ["means", "rewards"])
 
 
 # Evidence of a family in an exchange: whole quanta of bounded, scale-free sums, the count last.
@@ -190,7 +190,7 @@ def check_powers(family: Any) -> None:
 #     sums...                                signs...  count      without
 
 # eight random signs from a byte, in quanta
-SIGNS_OF = [
+SIGNS_BY_BYTE = [
     tuple(PER_UNIT if byte >> k & 1 else -PER_UNIT for k in range(8)) for byte in range(256)
 ]
 
@@ -199,12 +199,12 @@ SIGNS_OF = [
 class Evidence:
     """How the rewards of a family become evidence, and evidence a belief."""
 
-    sums: Powers | Moments
+    sums: PowerSums | GramSums
     signs: int = 0
     closed: bool = False  # whether closed decisions are summed by themselves as well
 
     @classmethod
-    def of(
+    def for_family(
         cls,
         family: Model,
         reward_range: tuple[float, float] | None = None,
@@ -213,28 +213,28 @@ class Evidence:
         context: Contexts | None = None,
     ) -> Evidence:
         """Rewards in the given range, else in the family's own, which must be bounded."""
-        weighed = weights_of(family, context)
-        if weighed is None:
+        with_context = context_family(family, context)
+        if with_context is None:
             check_powers(family)
         low = family.rewards.low
         high = family.rewards.high
         if reward_range is not None:
-            asked = [checks.number("reward_range", end) for end in reward_range]
-            if len(asked) != 2 or not low <= asked[0] < asked[1] <= high:
+            ends = [checks.number("reward_range", end) for end in reward_range]
+            if len(ends) != 2 or not low <= ends[0] < ends[1] <= high:
                 raise ValueError(
                     f"reward_range must be two rising numbers within {family.rewards}, "
                     f"got {reward_range}"
                 )
-            low, high = asked
+            low, high = ends
         if not (math.isfinite(low) and math.isfinite(high)):
             raise ValueError(
                 f"reward_range must be given for family {name_of(family)!r}, whose rewards have no "
                 "bound: the lowest and the highest reward that can be true, such as [0, 100]"
             )
-        if weighed is None or context is None:
+        if with_context is None or context is None:
             plain: Any = family
-            return cls(Powers(plain, (low, high)), signs, closed)
-        return cls(Moments(weighed, (low, high), context), signs, closed)
+            return cls(PowerSums(plain, (low, high)), signs, closed)
+        return cls(GramSums(with_context, (low, high), context), signs, closed)
 
     @property
     def family(self) -> Model:
@@ -266,91 +266,95 @@ class Evidence:
     @property
     def closed_sums(self) -> int:
         """How many of the first coordinates come again for closed decisions (0: none)."""
-        return self.sums.number if self.closed else 0
+        return self.sums.n_sums if self.closed else 0
 
     @property
     def features(self) -> int:
         """How many features a context has (0: there are none)."""
-        return self.sums.family.features if isinstance(self.sums, Moments) else 0
+        return self.sums.family.features if isinstance(self.sums, GramSums) else 0
 
-    def of_reward(
-        self, reward: float, generator: np.random.Generator, met: Met | None = None
+    def quantize_reward(
+        self, reward: float, generator: np.random.Generator, point: ExpansionPoint | None = None
     ) -> tuple[int, ...]:
         """What one pull adds whose reward is known and final, in quanta."""
-        sums = self._sums_of(reward, met)
+        sums = self._sums_of(reward, point)
         if not self.signs:  # kept short: every reward comes here
             if self.closed:
                 return (*sums, *sums, PER_UNIT, PER_UNIT)
             return (*sums, PER_UNIT)
         closed = (*sums, PER_UNIT) if self.closed else ()
-        return (*sums, *closed, *self._drawn_signs(generator), PER_UNIT)
+        return (*sums, *closed, *self._draw_signs(generator), PER_UNIT)
 
-    def of_decision(self, assumed: float, met: Met | None = None) -> tuple[int, ...]:
+    def quantize_decision(
+        self, assumed: float, point: ExpansionPoint | None = None
+    ) -> tuple[int, ...]:
         """What a decision adds when it is made: a pull with the reward that silence means."""
-        return self._open(self._sums_of(assumed, met), PER_UNIT)
+        return self._open_row(self._sums_of(assumed, point), PER_UNIT)
 
-    def of_correction(
-        self, assumed: float, reward: float, met: Met | None = None
+    def quantize_correction(
+        self, assumed: float, reward: float, point: ExpansionPoint | None = None
     ) -> tuple[int, ...]:
         """What its reward adds: the difference to the assumed one, no pull."""
-        return self._open(map(sub, self._sums_of(reward, met), self._sums_of(assumed, met)), 0)
+        return self._open_row(
+            map(sub, self._sums_of(reward, point), self._sums_of(assumed, point)), 0
+        )
 
-    def of_closing(
+    def quantize_closing(
         self,
         reward: float,
         generator: np.random.Generator,
-        met: Met | None = None,
-        closed: Met | None = None,
+        point: ExpansionPoint | None = None,
+        closing_point: ExpansionPoint | None = None,
     ) -> tuple[int, ...]:
         """What a decision adds when its reward is final: to the closed sums.
 
         met: where it was counted; closed: where it is linearised now, and from now on in all sums.
         """
-        self._must_be_closed()
-        signs = self._drawn_signs(generator) if self.signs else ()
-        final = self._sums_of(reward, closed)
+        self._require_closed_sums()
+        signs = self._draw_signs(generator) if self.signs else ()
+        final = self._sums_of(reward, closing_point)
         moved: Iterable[int] = [0] * len(final)
-        if closed is not met:
-            moved = map(sub, final, self._sums_of(reward, met))
+        if closing_point is not point:
+            moved = map(sub, final, self._sums_of(reward, point))
         return (*moved, *final, PER_UNIT, *signs, 0)
 
     def closed_part(self, quanta: Sequence[int]) -> tuple[int, ...]:
         """Of sums those of closed decisions, with signs and count, as if there were no others."""
         if not self.closed:
             return tuple(quanta)
-        n = self.sums.number
+        n = self.sums.n_sums
         return (*quanta[n : 2 * n], *quanta[2 * n + 1 : -1], quanta[2 * n])
 
     def closed_count(self, quanta: Sequence[int]) -> float:
         """How many decisions are closed, none below zero."""
-        return self.count([quanta[2 * self.sums.number if self.closed else -1]])
+        return self.count_pulls([quanta[2 * self.sums.n_sums if self.closed else -1]])
 
     def open_count(self, quanta: Sequence[int]) -> float:
         """How many decisions are counted that are not closed, none below zero."""
-        return self.count([quanta[-1] - quanta[2 * self.sums.number]]) if self.closed else 0.0
+        return self.count_pulls([quanta[-1] - quanta[2 * self.sums.n_sums]]) if self.closed else 0.0
 
-    def _sums_of(self, reward: float, met: Met | None) -> tuple[int, ...]:
-        low, high = self._certain
+    def _sums_of(self, reward: float, point: ExpansionPoint | None) -> tuple[int, ...]:
+        low, high = self._plain_range
         if not (type(reward) in (float, int) and low <= reward <= high):
             self.check_reward(reward)
-        return self.sums.of(float(reward), met)
+        return self.sums.quantize_reward(float(reward), point)
 
-    def _drawn_signs(self, generator: np.random.Generator) -> tuple[int, ...]:
+    def _draw_signs(self, generator: np.random.Generator) -> tuple[int, ...]:
         drawn = int(generator.integers(1 << self.signs)).to_bytes(8, "little")
-        return tuple(chain.from_iterable(SIGNS_OF[byte] for byte in drawn))[: self.signs]
+        return tuple(chain.from_iterable(SIGNS_BY_BYTE[byte] for byte in drawn))[: self.signs]
 
-    def _open(self, sums: Iterable[int], count: int) -> tuple[int, ...]:
-        self._must_be_closed()
-        return (*sums, *[0] * (self.sums.number + 1 + self.signs), count)
+    def _open_row(self, sums: Iterable[int], count: int) -> tuple[int, ...]:
+        self._require_closed_sums()
+        return (*sums, *[0] * (self.sums.n_sums + 1 + self.signs), count)
 
-    def _must_be_closed(self) -> None:
+    def _require_closed_sums(self) -> None:
         if not self.closed:
             raise ValueError(
                 "silent_default must be given under flows for decisions to count from the start"
             )
 
     @cached_property
-    def _certain(self) -> tuple[float, float]:
+    def _plain_range(self) -> tuple[float, float]:
         """From the one to the other every number is a reward; the rest is for `check_reward`."""
         (low, high), own = self.reward_range, self.family.rewards
         if type(own) is not Interval:  # which may contain what it likes
@@ -368,20 +372,20 @@ class Evidence:
         if not self.family.rewards.contains(np.array(reward)).all():
             raise ValueError(f"reward must lie in {self.family.rewards}, got {reward}")
 
-    def count(self, quanta: Sequence[int]) -> float:
+    def count_pulls(self, quanta: Sequence[int]) -> float:
         """How many pulls this is the evidence of, none below zero."""
         return max(0.0, from_quanta(quanta[-1:])[0])
 
     def reward_sum(self, quanta: Sequence[int]) -> float:
         """The sum of the rewards of which this is the evidence; nan if they do not add up to it."""
-        return from_quanta(quanta[:1])[0] * self.scale if self.sums.tell_rewards else math.nan
+        return from_quanta(quanta[:1])[0] * self.scale if self.sums.first_is_reward else math.nan
 
     def effective_count(self, quanta: Sequence[int]) -> float:
         """How many equally weighted pulls are worth as much, cautiously; else the count.
 
         As `calibration.effective_pulls`, on plain floats for speed.
         """
-        count = self.count(quanta)
+        count = self.count_pulls(quanta)
         if not self.signs or count == 0.0:
             return count
         signs = from_quanta(quanta)[-1 - self.signs : -1]
@@ -390,7 +394,7 @@ class Evidence:
 
     def statistic(self, quanta: Sequence[int], count: float | None = None) -> FloatArray:
         """The sum of the family's statistics (D,), for so many pulls if `count` is given."""
-        pulls = self.count(quanta)
+        pulls = self.count_pulls(quanta)
         if pulls == 0.0:
             return np.zeros(len(self.family.prior()))
         return self.sums.statistic(quanta, pulls, count)

@@ -30,7 +30,7 @@ from posse.live.exchange.origin_checks import LARGEST_ENTRY
 VERSION = 1  # of what is hashed, at the head of every fingerprint; any other is refused
 
 
-def fingerprint_of(
+def compute_fingerprint(
     kind: str,
     evidence: Evidence,
     *,
@@ -41,29 +41,29 @@ def fingerprint_of(
     """The fingerprint of an exchange of this kind, such as '1-9f86d081884c7d659a2feaa0c55ad015'."""
     # lengths first: no two names run into each other
     names = f"{len(network)} {network} {len(experiment)} {experiment}"
-    text = f"{names} {_in_numbers(kind, evidence)}{_in_terms(terms or {})}"
+    text = f"{names} {_render_numbers(kind, evidence)}{_render_terms(terms or {})}"
     return f"{VERSION}-{hashlib.sha256(text.encode()).hexdigest()[:32]}"
 
 
-def _in_terms(terms: Mapping[str, float | None]) -> str:
+def _render_terms(terms: Mapping[str, float | None]) -> str:
     """Each setting with its number, in the order of their names."""
     values = ((name, terms[name]) for name in sorted(terms))
     return "".join(f"; {name} {'none' if v is None else f'{v:.12g}'}" for name, v in values)
 
 
-def _in_numbers(kind: str, evidence: Evidence) -> str:
+def _render_numbers(kind: str, evidence: Evidence) -> str:
     """The family's name and its belief's numbers, to 12 digits: the last may be the machine's."""
 
-    def written(values: object) -> str:
+    def render_values(values: object) -> str:
         if isinstance(values, str):
             return values
         return " ".join(f"{value:.12g}" for value in np.ravel(np.asarray(values, dtype=float)))
 
     parts = {
         "family": name_of(evidence.family),
-        "prior": written(evidence.family.prior()),
-        **{name: written(value) for name, value in evidence.sums.spelled().items()},
-        "range": written(evidence.reward_range),
+        "prior": render_values(evidence.family.prior()),
+        **{name: render_values(value) for name, value in evidence.sums.fingerprint_parts().items()},
+        "range": render_values(evidence.reward_range),
         "signs": str(evidence.signs),
     }
     # closed sums are coordinates of their own; under origins every agent has them
@@ -83,7 +83,7 @@ NO_WINNER_OF_CONTEXTS = (
 )
 
 
-def arm_names(arms: Sequence[str]) -> list[str]:
+def validate_arm_names(arms: Sequence[str]) -> list[str]:
     """The names of the arms, or a sentence that says what is wrong with them."""
     names = [] if isinstance(arms, str) else list(arms)
     valid = all(isinstance(name, str) and name and name.isprintable() for name in names)
@@ -97,15 +97,15 @@ def arm_names(arms: Sequence[str]) -> list[str]:
     return names
 
 
-def checked_options(
+def validate_options(
     exchange: str,
-    given: Mapping[str, Any] | None,
+    extra_options: Mapping[str, Any] | None,
     network_size: int | None,
     half_life: float | None,
 ) -> dict[str, Any]:
     """The further arguments of an exchange of this kind."""
     checks.choice("exchange", exchange, EXCHANGES)
-    options = dict(given or {})
+    options = dict(extra_options or {})
     if network_size is not None:
         if exchange != "flows":
             raise ValueError("network_size is for 'flows': the exchange 'origins' needs no N")
@@ -117,7 +117,7 @@ def checked_options(
     return options
 
 
-def evidence_of(
+def make_evidence(
     exchange: str,
     family: Model,
     reward_range: tuple[float, float] | None,
@@ -129,13 +129,13 @@ def evidence_of(
         raise ValueError(NO_CONTEXTS_UNDER_FLOWS)
     # under flows only if asked for: neighbours must have the same coordinates
     signs, closed = (SIGNS, silent_default is not None) if exchange == "flows" else (0, True)
-    evidence = Evidence.of(family, reward_range, signs, closed, context)
+    evidence = Evidence.for_family(family, reward_range, signs, closed, context)
     if silent_default is not None:
         evidence.check_reward(silent_default)
     return evidence
 
 
-def check_room(evidence: Evidence, names: Sequence[str]) -> None:
+def check_message_size(evidence: Evidence, names: Sequence[str]) -> None:
     """Refuse more columns and arms than one message can carry of an agent's evidence."""
     coordinates = len(evidence.bounds)
     size = sum(row_size(name, coordinates) for name in names)
@@ -147,7 +147,7 @@ def check_room(evidence: Evidence, names: Sequence[str]) -> None:
         )
 
 
-def spelled(
+def fingerprint_agent(
     exchange: str,
     evidence: Evidence,
     options: Mapping[str, Any],
@@ -155,21 +155,21 @@ def spelled(
 ) -> str:
     """The fingerprint; what keeps experiments apart is in it."""
     apart = {key: options[key] for key in ("network", "experiment") if key in options}
-    return fingerprint_of(exchange, evidence, **apart, terms=terms)
+    return compute_fingerprint(exchange, evidence, **apart, terms=terms)
 
 
-def exchange_of(
+def make_exchange(
     exchange: str,
     evidence: Evidence,
     options: Mapping[str, Any],
     fingerprint: str,
 ) -> Exchange:
     """An exchange of this kind, with nothing observed yet."""
-    more: dict[str, Any] = {"features": evidence.features} if evidence.features else {}
+    feature_options: dict[str, Any] = {"features": evidence.features} if evidence.features else {}
     return EXCHANGES[exchange](
         fingerprint=fingerprint,
         bounds=evidence.bounds,
         closed=evidence.closed_sums,
-        **more,
+        **feature_options,
         **options,
     )

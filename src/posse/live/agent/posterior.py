@@ -13,14 +13,14 @@ from posse.families.family import Family
 from posse.families.gaussian_weights import LEAST_VARIANCE
 from posse.families.linear import Linear
 from posse.families.logistic import Logistic
-from posse.live.agent.context_evidence import Moments
+from posse.live.agent.context_evidence import GramSums
 from posse.live.agent.evidence import Evidence
-from posse.live.agent.site_pooling import SiteReading
+from posse.live.agent.site_pooling import SitePooling
 from posse.live.exchange import Exchange
 from posse.randomness import FloatArray
 
 
-class Weights:
+class WeightPosteriors:
     """What a belief (D, K) says at contexts, as `family.at`, without solving for every one of them.
 
     With Lambda = L L' and R the inverse of L, x'theta has the variance |R x|^2 and the mean
@@ -35,29 +35,29 @@ class Weights:
         self._matrix[rows, columns] = self._matrix[columns, rows] = d + np.arange(len(rows))
         self._roots = np.zeros((n_arms, d, d))
         self._shifts = np.zeros((n_arms, d))
-        self._followed: FloatArray | None = None
+        self._last_belief: FloatArray | None = None
         self._least = float(np.diagonal(family.prior()[self._matrix]).min())  # precision
 
-    def follow(self, belief: FloatArray) -> None:
+    def update_belief(self, belief: FloatArray) -> None:
         """Take over the belief about all arms, (D, K), if it is a new one."""
-        if belief is self._followed:
+        if belief is self._last_belief:
             return
         (changed,) = (belief != self._belief).any(axis=0).nonzero()
         for arm in changed.tolist():
-            root = self._root(belief[self._matrix, arm])
+            root = self._inverse_root(belief[self._matrix, arm])
             self._roots[arm], self._shifts[arm] = root, root @ belief[: len(root), arm]
         self._belief = belief
-        self._followed = belief
+        self._last_belief = belief
 
-    def at(self, x: FloatArray, arm: int | None = None) -> FloatArray:
+    def belief_at(self, x: FloatArray, arm: int | None = None) -> FloatArray:
         """Shift and precision of the means at contexts: (B, d) -> (2, B, K), or of one arm."""
-        which = slice(None) if arm is None else slice(arm, arm + 1)
-        scaled = x @ self._roots[which].swapaxes(1, 2)  # (K, B, d)
+        arms = slice(None) if arm is None else slice(arm, arm + 1)
+        scaled = x @ self._roots[arms].swapaxes(1, 2)  # (K, B, d)
         variance = np.maximum((scaled * scaled).sum(axis=2).T, LEAST_VARIANCE)
-        mean = (scaled @ self._shifts[which, :, None])[:, :, 0].T
+        mean = (scaled @ self._shifts[arms, :, None])[:, :, 0].T
         return np.stack([mean / variance, 1.0 / variance])
 
-    def _root(self, precision: FloatArray) -> FloatArray:
+    def _inverse_root(self, precision: FloatArray) -> FloatArray:
         """The inverse of a root of a matrix: (d, d) -> (d, d).
 
         Evidence adds to the prior's precision in every direction. Where matrices were rounded, as
@@ -80,7 +80,7 @@ MOST_SUBSETS = 64
 MOST_PLACES = 2000
 
 
-class Subset:
+class ArmSubset:
     """Some of the arms: the belief about them, and the race between them."""
 
     def __init__(
@@ -92,7 +92,7 @@ class Subset:
         self.places = places
         self._whole = self.belief = np.empty((0, 0))
 
-    def follow(self, whole: FloatArray) -> Subset:
+    def update_belief(self, whole: FloatArray) -> ArmSubset:
         """Take over the belief about all arms, (D, K), if it is a new one."""
         if whole is not self._whole:
             self._whole = whole
@@ -106,7 +106,7 @@ class Subset:
         return self
 
 
-class Beliefs:
+class Posteriors:
     """Prior and evidence of each arm, as the agent acts on it or, `honest`, as people are shown it.
 
     Shown is what closed decisions say, for what it is worth; an open one may still be rewarded.
@@ -119,45 +119,45 @@ class Beliefs:
         evidence: Evidence,
         exchange: Exchange,
         arms: Sequence[str],
-        honest: bool = False,
-        reading: SiteReading | None = None,
+        closed_only: bool = False,
+        pooling: SitePooling | None = None,
     ) -> None:
         """reading: how the evidence of others is read; None: like the own."""
         self._evidence = evidence
         self._exchange = exchange
-        self._honest = honest
-        self._reading = None if reading is None or reading.pools else reading
+        self._closed_only = closed_only
+        self._pooling = None if pooling is None or pooling.pools_fully else pooling
         self._arms = list(arms)
         self._revision = -1
         self._prior = evidence.family.prior()
-        self._held: dict[str, tuple[int, ...]] = {}
-        self._others = np.empty(0)  # as it was read last, where sites differ
+        self._ledger: dict[str, tuple[int, ...]] = {}
+        self._others_belief = np.empty(0)  # as it was read last, where sites differ
         self.closed = [0.0] * len(arms)  # decisions of each arm in the network, up to `now`
         self._belief = np.repeat(self._prior[:, None], len(arms), axis=1)
         self._belief.setflags(write=False)
-        self._subsets: OrderedDict[tuple[str, ...], Subset] = OrderedDict()
-        self._weights: Weights | None = None
-        if isinstance(evidence.sums, Moments):
-            self._weights = Weights(evidence.sums.family, len(arms))
+        self._subsets: OrderedDict[tuple[str, ...], ArmSubset] = OrderedDict()
+        self._weights: WeightPosteriors | None = None
+        if isinstance(evidence.sums, GramSums):
+            self._weights = WeightPosteriors(evidence.sums.family, len(arms))
 
-    def at(self, x: FloatArray, arm: int | None = None) -> FloatArray:
+    def belief_at(self, x: FloatArray, arm: int | None = None) -> FloatArray:
         """The beliefs about means at contexts: (B, d) -> (2, B, K), or about those of one arm."""
         assert self._weights is not None
-        self._weights.follow(self.now)
-        return self._weights.at(x, arm)
+        self._weights.update_belief(self.current)
+        return self._weights.belief_at(x, arm)
 
     @property
-    def now(self) -> FloatArray:
+    def current(self) -> FloatArray:
         """The posterior coordinates of all arms, (D, K)."""
-        if self._reading is not None:
-            return self._here(self._reading)
+        if self._pooling is not None:
+            return self._current_between_sites(self._pooling)
         if self._exchange.revision != self._revision:
             revision = self._exchange.revision
-            held = self._exchange.evidence()
+            ledger = self._exchange.evidence()
             changed = [
-                (k, held.get(arm))
+                (k, ledger.get(arm))
                 for k, arm in enumerate(self._arms)
-                if held.get(arm) != self._held.get(arm)
+                if ledger.get(arm) != self._ledger.get(arm)
             ]
             if changed:
                 belief = self._belief.copy()
@@ -166,52 +166,52 @@ class Beliefs:
                     self.closed[k] = 0.0
                     if quanta is not None:
                         self.closed[k] = self._evidence.closed_count(quanta)
-                        belief[:, k] += self._statistic(quanta)
+                        belief[:, k] += self._arm_statistic(quanta)
                 belief.setflags(write=False)
                 self._belief = belief
             self._revision = revision
-            self._held = held
+            self._ledger = ledger
         return self._belief
 
-    def _here(self, reading: SiteReading) -> FloatArray:
+    def _current_between_sites(self, pooling: SitePooling) -> FloatArray:
         """The belief where sites differ: what others are worth here, and all of one's own."""
-        others = reading.others
-        if self._exchange.revision != self._revision or others is not self._others:
+        others_belief = pooling.others_belief
+        if self._exchange.revision != self._revision or others_belief is not self._others_belief:
             revision = self._exchange.revision
-            own = self._exchange.own()
-            held = self._exchange.evidence()
-            belief = others.copy()
+            own_ledger = self._exchange.own()
+            ledger = self._exchange.evidence()
+            belief = others_belief.copy()
             for k, arm in enumerate(self._arms):
-                if arm in own:
-                    belief[:, k] += self._evidence.statistic(own[arm])
-                self.closed[k] = self._evidence.closed_count(held[arm]) if arm in held else 0.0
+                if arm in own_ledger:
+                    belief[:, k] += self._evidence.statistic(own_ledger[arm])
+                self.closed[k] = self._evidence.closed_count(ledger[arm]) if arm in ledger else 0.0
             if not np.array_equal(belief, self._belief):
                 belief.setflags(write=False)
                 self._belief = belief
             self._revision = revision
-            self._others = others
+            self._others_belief = others_belief
         return self._belief
 
-    def of(self, names: tuple[str, ...]) -> Subset | None:
+    def find_subset(self, names: tuple[str, ...]) -> ArmSubset | None:
         """The belief about these arms, if it was asked for before."""
         subset = self._subsets.get(names)
         if subset is not None:
             self._subsets.move_to_end(names)
-            subset.follow(self.now)
+            subset.update_belief(self.current)
         return subset
 
-    def add(self, key: tuple[str, ...], names: list[str]) -> Subset:
+    def add_subset(self, key: tuple[str, ...], names: list[str]) -> ArmSubset:
         """Keep the belief about the named arms under this key."""
         places = None
         if names != self._arms:
             places = np.array([self._arms.index(name) for name in names])
-        self._subsets[key] = subset = Subset(names, places, self._evidence.at_mean)
+        self._subsets[key] = subset = ArmSubset(names, places, self._evidence.at_mean)
         if len(self._subsets) > min(MOST_SUBSETS, max(2, MOST_PLACES // len(self._arms))):
             self._subsets.popitem(last=False)
-        return subset.follow(self.now)
+        return subset.update_belief(self.current)
 
-    def _statistic(self, quanta: tuple[int, ...]) -> FloatArray:
-        if not self._honest:
+    def _arm_statistic(self, quanta: tuple[int, ...]) -> FloatArray:
+        if not self._closed_only:
             return self._evidence.statistic(quanta)
         closed = self._evidence.closed_part(quanta)
         return self._evidence.statistic(closed, self._evidence.effective_count(closed))

@@ -80,7 +80,7 @@ class NamedVerdict:
         judgement = Judgement(**fields.pop("judgement"))
         return cls(judgement, tuple(fields.pop("arms")), **fields)
 
-    def is_news_after(self, stored: NamedVerdict | None) -> bool:
+    def differs_from(self, stored: NamedVerdict | None) -> bool:
         """Whether it is to be written: evidence that grows does not cost a commit at every look."""
         if stored is None:
             return True
@@ -90,7 +90,7 @@ class NamedVerdict:
         as_stored = replace(self, judgement=replace(self.judgement, evidence=evidence))
         return as_stored != stored
 
-    def answers(self, stop: Stop, arms: Sequence[str], here: bool) -> bool:
+    def answers_question(self, stop: Stop, arms: Sequence[str], here: bool) -> bool:
         """Whether it is about these arms, by this error and this evidence."""
         if self.judgement.verdict != "winner" and self.tolerance != stop.tolerance:
             return False
@@ -123,7 +123,7 @@ class Judge:
         self._last: tuple[int, tuple[str, ...], Judgement] | None = None
         self.named: NamedVerdict | None = None
 
-    def of(
+    def judge_arms(
         self,
         names: Sequence[str],
         here: bool,
@@ -137,34 +137,34 @@ class Judge:
         """
         if self._stop is None:
             raise ValueError(NO_STOP)
-        asked = tuple(names)
+        arms = tuple(names)
         with lock:
-            if self.named is not None and not self.named.answers(self._stop, asked, here):
+            if self.named is not None and not self.named.answers_question(self._stop, arms, here):
                 self.named = self._last = None
             exchange = self._exchange
             last = self._last
-            named = self.named
+            named_verdict = self.named
             revision = exchange.revision
-            if last is not None and last[:2] == (revision, asked):
+            if last is not None and last[:2] == (revision, arms):
                 return last[2]
             if not (here or exchange.is_current()):
-                if last is not None and last[1] == asked:
+                if last is not None and last[1] == arms:
                     return last[2]
-                return WAITING if named is None else named.judgement
-            all_ = exchange.evidence()
-            held = exchange.own() if here else all_
-        belief = self._belief(asked, held)
-        found = self._judge(asked, belief, len({*asked, *all_}), here)
+                return WAITING if named_verdict is None else named_verdict.judgement
+            network_ledger = exchange.evidence()
+            ledger = exchange.own() if here else network_ledger
+        belief = self._closed_belief(arms, ledger)
+        judgement = self._compute_verdict(arms, belief, len({*arms, *network_ledger}), here)
         with lock:
-            found = self._remember(asked, belief, found, here, now)
-            self._last = revision, asked, found
-        return found
+            judgement = self._update_named(arms, belief, judgement, here, now)
+            self._last = revision, arms, judgement
+        return judgement
 
-    def _remember(
+    def _update_named(
         self,
         names: tuple[str, ...],
         belief: FloatArray,
-        found: Judgement,
+        judgement: Judgement,
         here: bool,
         now: float | None,
     ) -> Judgement:
@@ -172,45 +172,49 @@ class Judge:
         assert self._stop is not None
         before = None if self.named is None else self.named.judgement
         # a winner by less than the tolerance does not contradict "no difference"
-        if before is None or (before.verdict, found.verdict) == ("no-difference", "winner"):
-            if found.verdict not in PERMANENT:
-                return found
-            named = replace(found, since=now, sentence=_since(now) + found.sentence)
-        elif found.arm == before.arm and (found.evidence or 0.0) > (before.evidence or 0.0):
-            named = replace(before, evidence=found.evidence)
+        if before is None or (before.verdict, judgement.verdict) == ("no-difference", "winner"):
+            if judgement.verdict not in PERMANENT:
+                return judgement
+            standing = replace(
+                judgement, since=now, sentence=_render_since(now) + judgement.sentence
+            )
+        elif judgement.arm == before.arm and (judgement.evidence or 0.0) > (before.evidence or 0.0):
+            standing = replace(before, evidence=judgement.evidence)
         else:
-            named = before
+            standing = before
         stop = self._stop
-        self.named = NamedVerdict(named, tuple(sorted(names)), stop.error, stop.tolerance, here)
-        if found.arm == named.arm:
-            return replace(named, expected_loss=found.expected_loss)
-        assert named.arm is not None
-        loss = float(race.fine(self._evidence.at_mean, belief)[1][names.index(named.arm)])
-        if (named.verdict, found.verdict) == ("winner", "winner"):
-            return replace(named, expected_loss=loss, sentence=_contradiction(named, found))
-        return replace(named, expected_loss=loss)
+        self.named = NamedVerdict(standing, tuple(sorted(names)), stop.error, stop.tolerance, here)
+        if judgement.arm == standing.arm:
+            return replace(standing, expected_loss=judgement.expected_loss)
+        assert standing.arm is not None
+        loss = float(race.fine(self._evidence.at_mean, belief)[1][names.index(standing.arm)])
+        if (standing.verdict, judgement.verdict) == ("winner", "winner"):
+            return replace(
+                standing, expected_loss=loss, sentence=_render_contradiction(standing, judgement)
+            )
+        return replace(standing, expected_loss=loss)
 
-    def _belief(self, names: tuple[str, ...], held: Ledger) -> FloatArray:
+    def _closed_belief(self, names: tuple[str, ...], ledger: Ledger) -> FloatArray:
         """Prior and closed evidence of these arms: (D, K)."""
         evidence = self._evidence
         prior = self._evidence.family.prior()
         belief = np.repeat(prior[:, None], len(names), axis=1)
         for k, name in enumerate(names):
-            if name in held:
-                closed = evidence.closed_part(held[name])
+            if name in ledger:
+                closed = evidence.closed_part(ledger[name])
                 count = evidence.effective_count(closed) if evidence.signs else None
                 belief[:, k] += evidence.statistic(closed, count)
         return belief
 
-    def _judge(
+    def _compute_verdict(
         self, names: tuple[str, ...], belief: FloatArray, ever: int, here: bool
     ) -> Judgement:
         assert self._stop is not None
         evidence = self._evidence
         if evidence.signs:  # pulls are weighted unevenly under flows: no martingale
-            found = by_loss(evidence.at_mean, belief, self._stop.tolerance, names)
+            result = by_loss(evidence.at_mean, belief, self._stop.tolerance, names)
         else:
-            found = verdict(
+            result = verdict(
                 evidence.at_mean,
                 belief,
                 self._stop.error,
@@ -219,27 +223,27 @@ class Judge:
                 arms_ever=ever,
                 where="here" if here else "",
             )
-        slow = found.verdict == "keep-going" and found.evidence is not None
+        slow = result.verdict == "keep-going" and result.evidence is not None
         return Judgement(
-            found.verdict,
-            names[found.arm],
-            found.evidence,
-            found.needed,
-            found.expected_loss,
-            found.sentence + (self._advice if slow else ""),
+            result.verdict,
+            names[result.arm],
+            result.evidence,
+            result.needed,
+            result.expected_loss,
+            result.sentence + (self._advice if slow else ""),
         )
 
 
-def _since(now: float | None) -> str:
+def _render_since(now: float | None) -> str:
     """When a verdict was first named, before its sentence."""
     if now is None:
         return ""
     return f"since {datetime.fromtimestamp(now, UTC):%Y-%m-%d %H:%M} UTC: "
 
 
-def _contradiction(named: Judgement, found: Judgement) -> str:
+def _render_contradiction(first: Judgement, second: Judgement) -> str:
     """Two winners: one of them is wrong, or the assumption that means are constant."""
     return (
-        f"{_since(named.since)}{named.arm} was named the winner, but now {found.arm} has the "
+        f"{_render_since(first.since)}{first.arm} was named the winner, but now {second.arm} has the "
         "evidence of one: rewards have probably changed over time, so start a new experiment"
     )

@@ -202,10 +202,10 @@ class Experiment:
         context: Mapping[str, Any] | None = None,
     ) -> DecisionRecord:
         """A new decision that is not on disk yet, and will not be if its id is taken."""
-        visit = self.agent.features(context)
+        visit = self.agent.encode_context(context)
         try:
             with self._lock:
-                (choice,) = self.agent.choices([self._allowed(allowed)], [visit])
+                (choice,) = self.agent.draw_choices([self._allowed(allowed)], [visit])
                 offer = self._offer(choice, visit, context)
         except ValueError:  # an arm may be gone since this id was first asked for
             if id_ is not None and (kept := self.store.decision(id_)) is not None:
@@ -216,10 +216,10 @@ class Experiment:
     def choose_many(self, wishes: Sequence[Wish]) -> list[DecisionRecord | ValueError]:
         """New decisions that are not on disk yet, or why one cannot be made."""
         try:
-            visits = [self.agent.features(wish.context) for wish in wishes]
+            visits = [self.agent.encode_context(wish.context) for wish in wishes]
             with self._lock:
                 allowed = [self._allowed(wish.allowed) for wish in wishes]
-                chosen = self.agent.choices(allowed, visits)
+                chosen = self.agent.draw_choices(allowed, visits)
                 offers = [
                     self._offer(choice, visit, wish.context)
                     for wish, choice, visit in zip(wishes, chosen, visits, strict=True)
@@ -322,13 +322,13 @@ class Experiment:
         if self.agent.context is None:
             return {}
         with self._lock:
-            x = self.agent.average()
+            x = self.agent.average_features()
         return dict(zip(self.agent.context.columns[1:], x[1:].tolist(), strict=True))
 
     def sites(self) -> dict[str, Any]:
         """How the evidence of other sites is read, whether they differ, and what sharing gained."""
         found = self.agent.differences
-        gained = self.agent.sharing(self._lock)
+        gained = self.agent.measure_sharing(self._lock)
         return {
             "read": str(self.agent.sites),
             "alike": found.alike,
@@ -339,7 +339,7 @@ class Experiment:
 
     def site_map(self) -> SiteMap:
         """What each site saw of every arm, where one differs, and what sharing gained it."""
-        return self.agent.site_map(self._lock)
+        return self.agent.build_site_map(self._lock)
 
     def verdict(self) -> Judgement:
         """Whether the experiment may stop; `Unknown` without `stop`."""
@@ -362,7 +362,7 @@ class Experiment:
         if named is None:
             if self._stored_verdict is None:
                 return
-        elif not named.is_news_after(self._stored_verdict):
+        elif not named.differs_from(self._stored_verdict):
             return
         # A view must not fail because the disk does: the next look tries again.
         with suppress(StoreError):
@@ -391,7 +391,7 @@ class Experiment:
         with self._lock:
             exchange = self.agent.exchange
             return Books(
-                self.counted, *map(self.agent.pulls, (exchange.own(), exchange.evidence()))
+                self.counted, *map(self.agent.count_pulls, (exchange.own(), exchange.evidence()))
             )
 
     def history(self, scale: str) -> History:

@@ -79,7 +79,10 @@ def packed(agent: Agent, names: Sequence[str], own: Ledger, held: Ledger, loss: 
     """A point of now, about these arms."""
     numbers = [loss]
     for name in names:
-        numbers += (*agent.tally(own.get(name, ())), *agent.tally(held.get(name, ())))
+        numbers += (
+            *agent.summarize_pulls(own.get(name, ())),
+            *agent.summarize_pulls(held.get(name, ())),
+        )
     return np.array(numbers, "<f8").tobytes()
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from posse.live.agent.agent import Agent
-from posse.live.agent.context_evidence import Met
+from posse.live.agent.context_evidence import ExpansionPoint
 from posse.live.store import DecisionRecord
 from posse.randomness import FloatArray
 
@@ -73,7 +73,7 @@ class Silence:
         if self.default_reward is None:
             return "heard"
         lowest = self.default_reward == agent.reward_range[0]
-        return "count" if lowest and agent.can_begin else "wait"
+        return "count" if lowest and agent.can_count_open else "wait"
 
     def sentence(self, agent: Agent) -> str:
         """What that means, and why, for the log."""
@@ -131,8 +131,8 @@ class Kept:
             if assumed is None:
                 made = self._agent.exchange.incarnation()
             else:
-                met = self._agent.meet(decision.arm, self._features_of(decision))
-                made = self._agent.begin(decision.arm, assumed, decision.time, met)
+                met = self._agent.expansion_point(decision.arm, self._features_of(decision))
+                made = self._agent.count_decision(decision.arm, assumed, decision.time, met)
                 self.counted += 1
         log_odds = None if met is None else met.log_odds
         if (made, assumed, log_odds) == (decision.made, decision.assumed, decision.log_odds):
@@ -143,13 +143,13 @@ class Kept:
         """The features of the context that a decision was made at."""
         found = decision.features
         if found is None and decision.context is not None:
-            found = self._agent.features(json.loads(decision.context))
+            found = self._agent.encode_context(json.loads(decision.context))
         return None if found is None else found.x
 
-    def _met(self, decision: DecisionRecord) -> Met | None:
+    def _met(self, decision: DecisionRecord) -> ExpansionPoint | None:
         """Where a decision was counted when it began."""
         x = self._features_of(decision)
-        return None if x is None else Met(x, decision.log_odds)
+        return None if x is None else ExpansionPoint(x, decision.log_odds)
 
     def settle(self, decision: DecisionRecord) -> bool:
         """Take in a reward that came in time; whether the evidence is final with it."""
@@ -166,9 +166,9 @@ class Kept:
                 return False
             self._agent.check_reward(reward)
             if reward != d.assumed:
-                self._agent.correct(d.arm, d.assumed, reward, d.made, d.time, self._met(d))
+                self._agent.correct_reward(d.arm, d.assumed, reward, d.made, d.time, self._met(d))
             if self.silence.window is None:  # not any more: nothing else closes it
-                self._agent.close(d.arm, reward, d.made, d.time, self._met(d))
+                self._agent.close_decision(d.arm, reward, d.made, d.time, self._met(d))
                 return True
             return False
 
@@ -182,7 +182,7 @@ class Kept:
                 self._agent.learn(d.arm, reward, d.made, d.time, self._features_of(d))
                 self.counted += 1
             else:
-                self._agent.close(d.arm, reward, d.made, d.time, self._met(d))
+                self._agent.close_decision(d.arm, reward, d.made, d.time, self._met(d))
 
     def state(self) -> dict[str, Any]:
         """The exchange's durable state, and the counter."""
@@ -208,5 +208,5 @@ class Kept:
             if COUNTED in state:
                 self.counted = state[COUNTED]
             else:  # of a store from before there was a counter
-                self.counted = round(self._agent.pulls(self._agent.exchange.own()))
+                self.counted = round(self._agent.count_pulls(self._agent.exchange.own()))
             self._said = self.counted

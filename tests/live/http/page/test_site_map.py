@@ -5,7 +5,7 @@ import pytest
 
 from posse import families
 from posse.live.agent.agent import Agent
-from posse.live.agent.site_pooling import MOST, SiteMap
+from posse.live.agent.site_pooling import MOST_SITES, SiteMap
 
 ARMS = ["red", "green"]
 
@@ -84,15 +84,15 @@ def test_a_site_that_reads_others_for_what_they_are_worth_gains_less():
 
 def test_many_sites_are_cut_to_those_with_the_most_pulls_and_the_own():
     agent = Agent(ARMS, families.Bernoulli(), seed=1, exchange_options={"identity": "zz"})
-    for i in range(MOST + 5):
+    for i in range(MOST_SITES + 5):
         other = Agent(ARMS, families.Bernoulli(), seed=1, exchange_options={"identity": f"s{i:03}"})
         other.connect("zz")
         for _ in range(i + 1):
             other.learn("red", 1.0)
         for _, message in other.tick(1.0):
             agent.receive(f"s{i:03}", message, 1.0)
-    found = agent.site_map()
-    assert len(found.sites) == MOST
+    found = agent.build_site_map()
+    assert len(found.sites) == MOST_SITES
     assert found.left_out == 6
     assert "zz" in found.sites
     assert "s000" not in found.sites
@@ -100,8 +100,8 @@ def test_many_sites_are_cut_to_those_with_the_most_pulls_and_the_own():
 
 def test_flows_say_why_there_is_no_map():
     agent = Agent(ARMS, families.Bernoulli(), exchange="flows", network_size=3)
-    assert agent.site_map() == SiteMap({}, why=agent.site_map().why)
-    assert "origins" in agent.site_map().why
+    assert agent.build_site_map() == SiteMap({}, why=agent.build_site_map().why)
+    assert "origins" in agent.build_site_map().why
 
 
 @pytest.mark.parametrize("name", ["gaussian-unknown-variance", "poisson", "gaussian"])
@@ -110,6 +110,6 @@ def test_every_family_has_a_map(name):
     agent = Agent(ARMS, family, reward_range=(0, 10), exchange_options={"identity": "a"})
     for reward in (2.0, 4.0):
         agent.learn("red", reward)
-    cells = agent.site_map().sites["a"].arms
+    cells = agent.build_site_map().sites["a"].arms
     assert (cells["red"].pulls, cells["red"].mean) == (2, pytest.approx(3.0, abs=1e-5))
     assert (cells["green"].pulls, cells["green"].mean) == (0, None)
