@@ -220,7 +220,7 @@ def of_contexts(folder: Path, pairs: int) -> dict[str, float]:
     """Nodes with and without contexts in turns: pairs a second, and processor time, as shares."""
     from posse import families
     from posse.live import Agent, Node, Store
-    from posse.live.experiment.experiment import Experiment
+    from posse.live.experiment.experiment import LiveExperiment
     from posse.live.messaging.transport.memory import MemoryNetwork
 
     nodes, generator = {}, random.Random(1)
@@ -231,7 +231,7 @@ def of_contexts(folder: Path, pairs: int) -> dict[str, float]:
         agent = Agent(ARMS, family, context=schema, seed=1)
         store = Store.open(folder / f"{name}.db", fingerprint=agent.fingerprint)
         transport = MemoryNetwork([("a", "b")]).transport("a")
-        experiment = Experiment("default", agent, store)
+        experiment = LiveExperiment("default", agent, store)
         nodes[name] = Node("a", [experiment], store, transport, neighbours=["b"])
     ratios = []
     for _ in range(max(2, pairs // 100)):
@@ -264,7 +264,7 @@ def in_process(folder: Path, pairs: int) -> dict[str, float]:
     from posse import families
     from posse.live import Agent, Node, Store
     from posse.live.exchange.messages import Entry, OriginsMessage
-    from posse.live.experiment.experiment import Experiment
+    from posse.live.experiment.experiment import LiveExperiment
     from posse.live.messaging.transport.memory import MemoryNetwork
     from posse.live.messaging.wire import Codec
 
@@ -272,7 +272,7 @@ def in_process(folder: Path, pairs: int) -> dict[str, float]:
         agent = Agent(arms, families.Bernoulli(), seed=1)
         store = Store.open(folder / f"{name}.db", fingerprint=agent.fingerprint)
         transport = MemoryNetwork([("a", "b")]).transport("a")
-        experiment = Experiment("default", agent, store)
+        experiment = LiveExperiment("default", agent, store)
         return Node("a", [experiment], store, transport, neighbours=["b"])
 
     one = node("pairs", ARMS)

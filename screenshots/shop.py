@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from posse.live.config.agent_settings import Settings, from_data
-from posse.live.experiment.experiment import Wish
+from posse.live.experiment.experiment import DecisionQuery
 from posse.live.http import serve
 from posse.live.http.server import Server
 from posse.live.messaging.transport.memory import MemoryNetwork
@@ -128,7 +128,7 @@ class Shop:
     def _visits(self, name: str, experiment: str, visits: int) -> None:
         one = self.nodes[name].experiment(experiment)
         with one.store.transaction(durable=False):
-            made = one.choose_many([Wish()] * visits)
+            made = one.draw_decisions([DecisionQuery()] * visits)
             good = [each for each in made if not isinstance(each, ValueError)]
             one.store.decided(good)
             one.counts.add("decisions", len(good))

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from posse.live.exchange.own import UNTOLD
-from posse.live.experiment.experiment import Experiment
+from posse.live.experiment.experiment import LiveExperiment
 from posse.live.store import DecisionRecord
 from simulation.bits import CLOSED, Garbled, Sums, marks_in, marks_of, narrow, worth
 from simulation.history import Expiry, Given, Key, Known, Violation
@@ -36,11 +36,11 @@ def compare(world: World, site: Site, done: bool = False) -> None:
     memory.maybe = {k: what for k, what in memory.maybe.items() if k[0] not in running}
     check_whole(site)
     for name in running.keys() & memory.controls.keys():
-        held = running[name].controls._held
+        held = running[name].controls._network_record
         if held is None or held.rank < memory.controls[name]:
             raise Violation(f"{site.name} forgot what is pinned and paused")
     for each in running.values():
-        books = each.books()  # another future of this agent may have counted what this one has not
+        books = each.audit()  # another future of this agent may have counted what this one has not
         if books is not None and not site.put_back and books.counted != books.own:
             raise Violation(f"{site.name} has books that do not balance: {books}")
     site.memory.power_failed = False
@@ -158,7 +158,7 @@ def look(world: World) -> None:
         site.set_back = False
 
 
-def is_void(site: Site, experiment: Experiment, key: Key, record: DecisionRecord) -> bool:
+def is_void(site: Site, experiment: LiveExperiment, key: Key, record: DecisionRecord) -> bool:
     """Whether a decision is void: not final in a copy that was put back, and a neighbour said so.
 
     Only such a decision may be, for others are of a past that nobody forgot.

@@ -16,7 +16,7 @@ from posse.live.exchange import digests, examine, flows, origins, overlaps, own
 from posse.live.exchange import flow_records as boots
 from posse.live.exchange.ledger import negative
 from posse.live.exchange.messages import FlowsMessage
-from posse.live.experiment.experiment import Experiment
+from posse.live.experiment.experiment import LiveExperiment
 from posse.live.messaging import inbox
 from posse.live.store import Outcome, Store, StoreError, file
 from posse.live.store import clock as ages
@@ -50,7 +50,7 @@ _hear = digests.Neighbour.hear
 _after = keeper.Keeper.after
 _run = file.StoreFile.run
 _reward = Store.reward
-_receive = Experiment.receive
+_receive = LiveExperiment.receive
 _receive_agent = Agent.receive
 _fold_if_many = own.Own.fold_if_many
 _advance = flows.Flows._advance
@@ -186,7 +186,7 @@ RULES: dict[str, list[Patch]] = {
     "store: forgotten by the time that went by": [(ages.Ages, "older", _by_the_clock)],
     "store: it belongs to one name": [(claim.Claim, "check", lambda self, connection, path: None)],
     "node: nothing is sent before its commit": [
-        (Experiment, "receive", _sent_anyway),
+        (LiveExperiment, "receive", _sent_anyway),
         (Agent, "receive", _noted),
     ],
     "node: a neighbour has a budget": [(inbox.Inbox, "admit", lambda self, peer, size: True)],

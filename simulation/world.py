@@ -291,7 +291,7 @@ class World:
         So does what counts at the end of it.
         """
         assert site.node is not None
-        silence = site.node.experiment(key[0]).silence
+        silence = site.node.experiment(key[0]).reward_window
         known = site.memory.decisions.get(key)
         if known is None:  # decided in the same moment
             return Given(reward, silence.default_reward is None)
@@ -310,10 +310,10 @@ class World:
             experiment = site.node.experiments.get(key[0])
             if experiment is None or known.record.closed is not None:
                 continue
-            window = experiment.silence.window
+            window = experiment.reward_window.window
             rewarded = known.record.settled is not None
             if rewarded if window is None else known.record.time <= site.clock - window:
-                expiry = Expiry(experiment.silence.default_reward)
+                expiry = Expiry(experiment.reward_window.default_reward)
                 memory.maybe.setdefault(key, []).append(expiry)
                 self.history.may_close(key, known.record)
         got = self.attempt(site, site.node.tick)

@@ -4,8 +4,8 @@ import secrets
 import time
 
 from posse.live.exchange.layouts import DEFAULT
-from posse.live.experiment.experiment import Experiment
-from posse.live.experiment.reward_window import Silence
+from posse.live.experiment.experiment import LiveExperiment
+from posse.live.experiment.reward_window import RewardWindow
 from posse.live.node import Node
 
 
@@ -14,14 +14,14 @@ def single_node(
     store,
     transport,
     *,
-    silence=Silence(),  # noqa: B008 (frozen)
+    silence=RewardWindow(),  # noqa: B008 (frozen)
     remember=None,
     clock=time.time,
     draw=secrets.randbits,
     **options,
 ):
     """A node that runs this agent as its only experiment, under the default name."""
-    experiment = Experiment(
-        DEFAULT, agent, store, silence=silence, remember=remember, clock=clock, draw=draw
+    experiment = LiveExperiment(
+        DEFAULT, agent, store, reward_window=silence, remember=remember, clock=clock, draw=draw
     )
     return Node(agent.exchange.identity, [experiment], store, transport, clock=clock, **options)

@@ -11,7 +11,7 @@ import pytest
 
 from posse import families
 from posse.live.agent.agent import Agent
-from posse.live.experiment.reward_window import Silence
+from posse.live.experiment.reward_window import RewardWindow
 from posse.live.messaging.inbox import Limits
 from posse.live.messaging.transport.memory import MemoryNetwork
 from posse.live.store import Conflict, Outcome, Store, StoreError, Unknown
@@ -42,7 +42,7 @@ class World:
         near = [b if a == name else a for a, b in CYCLE if name in (a, b)]
         node = single_node(
             agent, store, self.network.transport(name), neighbours=near,
-            clock=lambda: self.now, silence=silence or Silence(),
+            clock=lambda: self.now, silence=silence or RewardWindow(),
         )  # fmt: skip
         if not self.alive:
             node.transport.start(node.receive)
@@ -133,13 +133,13 @@ def test_decisions_and_rewards_are_idempotent(world):
 
 def test_silence(world):
     w = world()
-    w.nodes["a"].experiment().set_silence(Silence(10.0, 0.0))
+    w.nodes["a"].experiment().set_reward_window(RewardWindow(10.0, 0.0))
     decision = w.nodes["a"].decide()
     w.tick(9)
     assert w.nodes["a"].arms()[decision.arm]["pulls_here"] == 0
     w.tick(2)
     assert w.nodes["a"].arms()[decision.arm]["pulls_here"] == 1
-    w.nodes["b"].experiment().set_silence(Silence(10.0, None))
+    w.nodes["b"].experiment().set_reward_window(RewardWindow(10.0, None))
     forgotten = w.nodes["b"].decide()
     w.tick(12)
     assert w.nodes["b"].arms()[forgotten.arm]["pulls_here"] == 0
@@ -151,7 +151,7 @@ def test_old_decisions_are_forgotten_and_their_evidence_is_not(world):
     w = world()
     node = w.nodes["a"]
     only = node.experiment()
-    only.set_silence(Silence(10.0, 0.0))
+    only.set_reward_window(RewardWindow(10.0, 0.0))
     only.remember = 20.0
     rewarded, silent = node.decide(), node.decide()
     node.reward(rewarded.id, 1.0)

@@ -76,7 +76,7 @@ def _run(file: Path) -> None:
                 node = made  # from now on it can be reloaded
                 _tell(settings, f"{settings.name} answers at {url}")
                 for experiment in made.experiments.values():
-                    experiment.say_silence()
+                    experiment.log_reward_window()
                 gc.freeze()  # what is here stays, and a look through all of it takes long
                 stopped()
         finally:

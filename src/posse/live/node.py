@@ -15,11 +15,11 @@ from posse.live.counters import Counts
 from posse.live.exchange.layouts import DEFAULT
 from posse.live.exchange.ledger import Ledger
 from posse.live.exchange.messages import FlowsMessage, OriginsMessage
-from posse.live.experiment.experiment import Experiment
+from posse.live.experiment.experiment import LiveExperiment
 from posse.live.experiment.history import Kind
 from posse.live.membership import heartbeats as statuses
 from posse.live.membership.heartbeats import Presence
-from posse.live.membership.network_view import network
+from posse.live.membership.network_view import describe_network
 from posse.live.membership.records import Status, StatusMessage
 from posse.live.messaging.inbox import Inbox, Limits
 from posse.live.messaging.transport import Receive, Transport
@@ -79,7 +79,7 @@ class Node:
     def __init__(
         self,
         name: str,
-        experiments: Iterable[Experiment],
+        experiments: Iterable[LiveExperiment],
         store: Store,
         transport: Transport,
         *,
@@ -111,7 +111,7 @@ class Node:
             each.counts.whole = self.counts
             each.connect(neighbours)
             if each.resumed:
-                each.past.note("restart", f"{name} was started again")
+                each.recorder.note_event("restart", f"{name} was started again")
 
     @property
     def listener(self) -> Receive:
@@ -139,7 +139,7 @@ class Node:
         finally:
             self.store.close()
 
-    def experiment(self, name: str | None = None) -> Experiment:
+    def experiment(self, name: str | None = None) -> LiveExperiment:
         """An experiment by its name, or the only one."""
         experiments = self.experiments
         if name is None:
@@ -166,7 +166,7 @@ class Node:
 
     def choose(self, id_: str | None, allowed: Sequence[str] | None) -> DecisionRecord:
         """A new decision of the only experiment that is not on disk yet."""
-        return self.experiment().choose(id_, allowed)
+        return self.experiment().draw_decision(id_, allowed)
 
     def reward(self, decision_id: str, reward: float) -> Outcome:
         """Settle a decision of the only experiment; idempotent, durable when it returns."""
@@ -202,7 +202,7 @@ class Node:
 
     def take_over(
         self,
-        experiments: Mapping[str, Experiment],
+        experiments: Mapping[str, LiveExperiment],
         neighbours: tuple[str, ...],
         tick_seconds: float,
         limits: Limits,
@@ -227,7 +227,7 @@ class Node:
         self._show_presence(now)  # first: an agent whose disk fails is there all the same
         for each in experiments:
             try:
-                each.expire(now)
+                each.close_windows(now)
             except StoreError as error:
                 failed = error
             except Exception:
@@ -238,7 +238,7 @@ class Node:
             try:
                 self._send(each.name, each.tick(now))
                 self._send(each.name, each.tick_controls(self.neighbours, now))
-                each.past.turn(now)
+                each.recorder.record_minute(now)
             except StoreError as error:
                 failed = error
             except Exception:
@@ -268,15 +268,15 @@ class Node:
             self._inbox.charge(peer, MALFORMED)
             self.refusals.add(error.kind)
             return False
-        self.presence.hear(peer, now)
+        self.presence.note_message(peer, now)
         if isinstance(parcel.message, StatusMessage):
             return self._take_statuses(peer, parcel.message, now)
         experiment = self.experiments.get(parcel.experiment)
         if experiment is None:  # neighbours need not run the same ones
             self.refusals.add("unknown_experiment")
             return True
-        before = experiment.refused
-        forged = experiment.forged
+        before = experiment.refusal_count
+        forged = experiment.forgery_count
         try:
             if isinstance(parcel.message, ControlMessage):
                 experiment.receive_controls(peer, parcel.message, now)
@@ -286,18 +286,18 @@ class Node:
             self.failures.add("receive")
         except Exception:  # a bug of ours must not end the process
             self._bug("receive", experiment)
-        if experiment.forged > forged:
+        if experiment.forgery_count > forged:
             self._inbox.charge(peer, FORGED)
-        return experiment.refused == before
+        return experiment.refusal_count == before
 
     def _show_presence(self, now: float) -> None:
         """Tell neighbours what is new of all agents, and of this one."""
         try:
             self._look(now)
             if self.presence.is_due(self.experiments, now):
-                self.presence.say(self._status(now), self.experiments, now)
+                self.presence.publish_status(self._status(now), self.experiments, now)
             relay = any(each.knows_origins for each in self.experiments.values())
-            self._send(DEFAULT, self.presence.messages(self.neighbours, relay, now))
+            self._send(DEFAULT, self.presence.make_messages(self.neighbours, relay, now))
         except Exception:  # a bug of ours must not keep evidence from others
             log.exception("the status of %s was not told", self.name)
             self.failures.add("tick")
@@ -312,20 +312,22 @@ class Node:
             return False
         for reason, number in refused.items():
             self.refusals.add(reason, number)
-        if statuses.FORGED in refused:
+        if statuses.SIGNATURE_INVALID in refused:
             self._inbox.charge(peer, FORGED)
         return not refused
 
     def _look(self, now: float) -> dict[str, bool]:
         """Which neighbours are connected."""
         connected = self.transport.connected()
-        self.presence.look({name: connected.get(name) for name in self.neighbours}, now)
+        self.presence.note_connections({name: connected.get(name) for name in self.neighbours}, now)
         return connected
 
     def _status(self, now: float) -> Status:
         """What this agent says of itself."""
         experiments = list(self.experiments.values())
-        return self.presence.status([each.tally() for each in experiments], self._refused(), now)
+        return self.presence.make_status(
+            [each.heartbeat_tally() for each in experiments], self._refused(), now
+        )
 
     def _refused(self) -> Counter[str]:
         """What was refused, by reason, over all experiments."""
@@ -341,7 +343,7 @@ class Node:
         connected = self._look(now)
         refused = self._refused()
         own = self._status(now)
-        return network(experiments, self.presence, own, connected, refused, now)
+        return describe_network(experiments, self.presence, own, connected, refused, now)
 
     def _run(self) -> None:
         absences = Absences()
@@ -395,9 +397,9 @@ class Node:
         """Log what concerns the agent as a whole, and keep it in the past of every experiment."""
         log.warning("%s%s", sentence, advice)
         for each in self.experiments.values():
-            each.past.note(kind, sentence)
+            each.recorder.note_event(kind, sentence)
 
-    def _bug(self, doing: str, experiment: Experiment) -> None:
+    def _bug(self, doing: str, experiment: LiveExperiment) -> None:
         """Note a fault of ours in one experiment, which must not end the others."""
         named = {"experiment": experiment.name}
         log.exception("experiment %s: %s failed", experiment.name, doing, extra=named)

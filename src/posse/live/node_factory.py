@@ -12,8 +12,8 @@ from posse.live.config.agent_settings import Settings
 from posse.live.controls.controls import Controls
 from posse.live.exchange.epochs import lasting_clock
 from posse.live.exchange.examine import Sign, Verify
-from posse.live.experiment.experiment import Experiment
-from posse.live.experiment.reward_window import Silence
+from posse.live.experiment.experiment import LiveExperiment
+from posse.live.experiment.reward_window import RewardWindow
 from posse.live.messaging.transport import Transport
 from posse.live.security.certificates import Files, check_files
 from posse.live.security.signatures import Vouch, signer, verifier, voucher
@@ -90,7 +90,7 @@ class Maker:
     draw: Callable[[int], int]
     monotonic: Callable[[], float] = time.monotonic
 
-    def first(self, settings: Settings, name: str, path: Path) -> Experiment:
+    def first(self, settings: Settings, name: str, path: Path) -> LiveExperiment:
         """The first experiment of a process, which opens the store."""
         agents = self._agents(settings, name)
         store = Store.open(
@@ -107,16 +107,16 @@ class Maker:
             store.close()
             raise
 
-    def beside(self, settings: Settings, name: str, store: Store) -> Experiment:
+    def beside(self, settings: Settings, name: str, store: Store) -> LiveExperiment:
         """Another experiment in the same store."""
         agents = self._agents(settings, name)
         view = store.beside(name, agents[0].fingerprint, _equal(agents))
         return self._experiment(settings, name, _of(agents, view), view)
 
-    def configure(self, settings: Settings, experiment: Experiment) -> None:
+    def configure(self, settings: Settings, experiment: LiveExperiment) -> None:
         """Take other operators and keys."""
         sign, vouch = (self.keys.sign, self.keys.vouch) if self.keys else (None, None)
-        experiment.configure(settings.operators, sign, vouch)
+        experiment.configure_operators(settings.operators, sign, vouch)
 
     def _agents(self, settings: Settings, experiment: str) -> list[Agent]:
         """The agent that settings ask for, and what its store may hold in its place.
@@ -135,13 +135,15 @@ class Maker:
             for begins in ways
         ]
 
-    def _experiment(self, settings: Settings, name: str, agent: Agent, store: Store) -> Experiment:
+    def _experiment(
+        self, settings: Settings, name: str, agent: Agent, store: Store
+    ) -> LiveExperiment:
         s = settings.experiments[name]
-        made = Experiment(
+        made = LiveExperiment(
             name,
             agent,
             store,
-            silence=Silence(s.reward_window, s.default_reward),
+            reward_window=RewardWindow(s.reward_window, s.default_reward),
             remember=s.remember,
             clock=self.clock,
             draw=self.draw,

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from posse.live.config.agent_settings import Settings, read_settings
 from posse.live.config.experiment_settings import ExperimentSettings
-from posse.live.experiment.experiment import Experiment
-from posse.live.experiment.reward_window import Silence
+from posse.live.experiment.experiment import LiveExperiment
+from posse.live.experiment.reward_window import RewardWindow
 from posse.live.messaging.transport import Transport
 from posse.live.node import Node
 from posse.live.node_factory import Maker, Outside
@@ -77,7 +77,7 @@ class Reloading:
             self.settings = new
             return _said(old, new, fresh is not None)
 
-    def _make(self, new: Settings, names: Iterable[str]) -> dict[str, Experiment]:
+    def _make(self, new: Settings, names: Iterable[str]) -> dict[str, LiveExperiment]:
         return {name: self.maker.beside(new, name, self.node.store) for name in names}
 
     def _swap(self, transport: Transport, settings: Settings) -> None:
@@ -95,12 +95,12 @@ class Reloading:
                 transport = self.outside.connect(settings)
         node.transport = transport
 
-    def _apply(self, new: Settings, added: Mapping[str, Experiment]) -> None:
+    def _apply(self, new: Settings, added: Mapping[str, LiveExperiment]) -> None:
         node = self.node
         kept = {**node.experiments, **added}
         for name, settings in new.experiments.items():
             each = kept[name]
-            each.set_silence(Silence(settings.reward_window, settings.default_reward))
+            each.set_reward_window(RewardWindow(settings.reward_window, settings.default_reward))
             each.remember = settings.remember
             each.set_arms(settings.arms, settings.shares)
             each.set_sites(settings.sites)
@@ -113,7 +113,7 @@ class Reloading:
             new.limits,
         )
         for experiment in added.values():
-            experiment.say_silence()
+            experiment.log_reward_window()
 
 
 def _check(old: Settings, new: Settings) -> None:

@@ -13,8 +13,8 @@ import pytest
 
 from posse.families import Bernoulli
 from posse.live.config.experiment_settings import ExperimentSettings
-from posse.live.experiment.experiment import Experiment, Wish
-from posse.live.experiment.reward_window import Silence
+from posse.live.experiment.experiment import LiveExperiment, DecisionQuery
+from posse.live.experiment.reward_window import RewardWindow
 from posse.live.store import Store
 
 RATES = {"red": 0.04, "green": 0.03, "new": 0.01}
@@ -32,8 +32,8 @@ def play(path, seconds, default, **options):
     later = replace(settings, arms=(*SETTLED, "new"))
     agent, generator = settings.agent(seed=1), np.random.default_rng(2)
     with Store.open(path, fingerprint=agent.fingerprint) as store:
-        one = Experiment(
-            "shop", agent, store, silence=Silence(WINDOW, default), clock=lambda: now[0]
+        one = LiveExperiment(
+            "shop", agent, store, reward_window=RewardWindow(WINDOW, default), clock=lambda: now[0]
         )
         with store.transaction():
             for arm in SETTLED:
@@ -43,7 +43,7 @@ def play(path, seconds, default, **options):
         with store.transaction():
             for _ in range(seconds):
                 now[0] += 1.0
-                made = one.choose_many([Wish()] * VISITORS)
+                made = one.draw_decisions([DecisionQuery()] * VISITORS)
                 rows += store.decide_many(made)
                 for each in made:
                     won = generator.random() < RATES[each.arm]
@@ -51,7 +51,7 @@ def play(path, seconds, default, **options):
                         due.append((now[0] + generator.uniform(0, WINDOW), each.id, float(won)))
                 store.reward_many([(id_, y) for when, id_, y in due if when <= now[0]], now[0])
                 due = [each for each in due if each[0] > now[0]]
-                one.expire(now[0])
+                one.close_windows(now[0])
         return rows, one.arms()
 
 

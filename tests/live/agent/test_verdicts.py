@@ -11,7 +11,7 @@ from posse import families
 from posse.live import AsyncClient, Client
 from posse.live.agent.agent import Agent
 from posse.live.agent.verdicts import NamedVerdict, Stop
-from posse.live.experiment.experiment import Experiment
+from posse.live.experiment.experiment import LiveExperiment
 from posse.live.http import serve
 from posse.live.messaging.transport.memory import MemoryNetwork
 from posse.live.store import Store, StoreError, Unknown
@@ -326,7 +326,7 @@ def test_a_winner_outlives_the_process_and_a_disk_that_fails(tmp_path, monkeypat
     def start(arms=ARMS):
         one = Agent(arms, families.Bernoulli(), stop=Stop(), seed=1)
         store = Store.open(tmp_path / "agent.db", fingerprint=one.fingerprint)
-        return Experiment("default", one, store, clock=lambda: 86_400.0)
+        return LiveExperiment("default", one, store, clock=lambda: 86_400.0)
 
     def reward(experiment, arm, pulls, rewarded):
         for i in range(pulls):

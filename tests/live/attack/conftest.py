@@ -6,7 +6,7 @@ import pytest
 
 from posse import families
 from posse.live.agent.agent import Agent
-from posse.live.experiment.reward_window import Silence
+from posse.live.experiment.reward_window import RewardWindow
 from posse.live.messaging.transport.memory import MemoryNetwork
 from posse.live.store import Store
 from tests.live.single import single_node
@@ -35,7 +35,7 @@ class Line:
         try:
             node = single_node(
                 agent, store, self.network.transport(name), neighbours=near,
-                clock=lambda: self.now, silence=silence or Silence(),
+                clock=lambda: self.now, silence=silence or RewardWindow(),
             )  # fmt: skip
         except BaseException:
             store.close()

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posse.live.controls.controls import REPEAT, Control, ControlMessage, Controls
-from posse.live.controls.records import AHEAD, MOST
+from posse.live.controls.controls import REPEAT_SECONDS, Control, ControlMessage, Controls
+from posse.live.controls.records import AHEAD, MOST_STEPS
 from posse.live.messaging.wire import Codec
 from posse.live.security.certificates import Files
 from posse.live.security.signatures import signer, voucher
@@ -57,7 +57,7 @@ def acting(made, arms=ARMS):
 def test_what_may_be_played():
     made = controls("berlin")
     assert made.allowed(ARMS, None) == ARMS
-    assert not made.acts
+    assert not made.has_effect
     assert made.pin("green", ARMS).version == 1
     assert made.allowed(ARMS, None) == made.allowed(ARMS, ["green", "red"]) == ["green"]
     with pytest.raises(Conflict, match="'green' is pinned in the whole network by berlin"):
@@ -168,7 +168,7 @@ def test_a_restart_forgets_nothing_of_the_network():
     again = Controls("shop", "default", "paris")
     again.restore(made.state())
     assert acting(again) == (None, ["blue"])  # nobody is named yet
-    again.configure(["berlin"], sign_as("paris"), vouch)
+    again.configure_operators(["berlin"], sign_as("paris"), vouch)
     assert acting(again) == ("green", ["blue"])
     assert again.state() == made.state()
     other = controls("paris", operators=["rome"])
@@ -326,9 +326,9 @@ def test_an_operator_gone_mad_is_forgotten_when_it_is_no_longer_named():
     """It can use up the steps, but not for ever."""
     made = controls("rome")
     made.pin("green", ARMS)
-    for step in range(1, 2 * MOST):
+    for step in range(1, 2 * MOST_STEPS):
         made.take(record(1 + step * AHEAD, "berlin", "red"), NOW)
-    assert made.version <= (MOST + 1) * AHEAD
+    assert made.version <= (MOST_STEPS + 1) * AHEAD
     with pytest.raises(Conflict, match="no more fit"):
         [made.pause(arm, ARMS) for _ in range(AHEAD) for arm in ARMS]
     made.configure(["rome"], sign_as("rome"), vouch)
@@ -376,8 +376,10 @@ def test_what_is_sent_when():
     message = berlin.message()
     assert berlin.tick(["rome", "paris"], 1.0) == [("rome", message), ("paris", message)]
     assert berlin.tick(["rome", "oslo"], 2.0) == [("oslo", message)]  # a new neighbour
-    assert berlin.tick(["rome"], 1.0 + REPEAT) == [("rome", message)]  # it may have been lost
-    assert berlin.tick(["rome"], 2.0 + REPEAT) == []
+    assert berlin.tick(["rome"], 1.0 + REPEAT_SECONDS) == [
+        ("rome", message)
+    ]  # it may have been lost
+    assert berlin.tick(["rome"], 2.0 + REPEAT_SECONDS) == []
     assert berlin.tick(["rome"], 5.0) == [("rome", message)]  # a clock that was set back
     berlin.receive("rome", ControlMessage(()), 6.0)  # rome has lost its disk
     assert berlin.tick(["rome"], 6.0) == [("rome", message)]
@@ -419,22 +421,22 @@ def test_real_certificates(tmp_path):
         for name in ("berlin", "paris")
     )  # fmt: skip
     berlin.pin("green", ARMS)
-    assert paris.receive("berlin", berlin.message(), now) == []
-    assert paris.allowed(ARMS, None) == ["green"]
+    assert paris.receive("berlin", berlin.make_message(), now) == []
+    assert paris.filter_arms(ARMS, None) == ["green"]
     # over, or not begun: nothing is taken, though the signature is good
     for lifetime, late in ((timedelta(seconds=-10), 0.0), (timedelta(days=1), -7200.0)):
         sign = signer(issue_for(folder, "berlin", lifetime, "other"))
-        berlin.configure(["berlin"], sign, voucher(Files.of(folder, "berlin")))
+        berlin.configure_operators(["berlin"], sign, voucher(Files.of(folder, "berlin")))
         berlin.pause("red", ARMS)
         fresh = Controls("shop", "default", "rome", operators=["berlin"], vouch=paris._vouch)
-        assert "not valid now" in fresh.receive("berlin", berlin.message(), now + late)[-1]
-        assert not fresh.acts
+        assert "not valid now" in fresh.receive("berlin", berlin.make_message(), now + late)[-1]
+        assert not fresh.has_effect
     # a certificate of paris does not speak for berlin, nor one of another authority
     control = Control("shop", "default", 2, "berlin", "red")
     strangers = certified(tmp_path / "strangers", "berlin")
     for files in (Files.of(folder, "paris"), Files.of(strangers, "berlin")):
         forged = dataclasses.replace(control, signature=signer(files)(control.content))
-        assert paris.take(forged, now) == "control_signature_invalid"
+        assert paris.accept_control(forged, now) == "control_signature_invalid"
     for damaged in (b"", b"\0" * 4, b"\xff" * 200, forged.signature[:50]):
         forged = dataclasses.replace(control, signature=damaged)
-        assert paris.take(forged, now) == "control_signature_invalid"
+        assert paris.accept_control(forged, now) == "control_signature_invalid"

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from posse.live.config.agent_settings import from_data
-from posse.live.controls.controls import REPEAT
+from posse.live.controls.controls import REPEAT_SECONDS
 from posse.live.messaging.transport.memory import MemoryNetwork
 from posse.live.node_factory import Keys, Outside
 from posse.live.process import assemble
@@ -62,11 +62,11 @@ class Line:
             for node in self.nodes.values():
                 node.tick()
             self.network.step()
-            self.now += REPEAT  # so that what was lost is said again
+            self.now += REPEAT_SECONDS  # so that what was lost is said again
 
     def pinned(self, experiment="default"):
         return {
-            name: node.experiment(experiment).controlled()["pinned"]
+            name: node.experiment(experiment).control_status()["pinned"]
             for name, node in self.nodes.items()
         }
 
@@ -106,7 +106,7 @@ def test_an_operators_pin_reaches_all_and_outlives_restarts(line, exchange):
     line.nodes["berlin"].resume("default")
     line.play()
     assert line.pinned() == dict.fromkeys(NAMES)
-    assert line.nodes["rome"].experiment("default").controlled()["network"]["version"] == 2
+    assert line.nodes["rome"].experiment("default").control_status()["network"]["version"] == 2
     assert all("control" not in reason for reason in line.nodes["rome"].network()["refused"])
 
 

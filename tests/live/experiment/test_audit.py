@@ -12,8 +12,8 @@ import pytest
 from posse import families
 from posse.live.agent.agent import Agent
 from posse.live.client import Client
-from posse.live.experiment.experiment import Books
-from posse.live.experiment.reward_window import Silence
+from posse.live.experiment.experiment import EvidenceAudit
+from posse.live.experiment.reward_window import RewardWindow
 from posse.live.http import serve
 from posse.live.messaging.transport.memory import MemoryNetwork
 from posse.live.store import Disk, Outcome, Store, StoreError, Unknown
@@ -21,7 +21,11 @@ from tests.live.asking import refused
 from tests.live.several import Several, table
 from tests.live.single import single_node
 
-SILENCES = {"heard": Silence(), "count": Silence(60.0, 0.0), "wait": Silence(60.0, 1.0)}
+SILENCES = {
+    "heard": RewardWindow(),
+    "count": RewardWindow(60.0, 0.0),
+    "wait": RewardWindow(60.0, 1.0),
+}
 
 
 class Failing(Disk):
@@ -43,7 +47,7 @@ class One:
         options = {"identity": "a"} if exchange == "origins" else {}
         self.made = {"exchange": exchange, "exchange_options": options, "silent_default": 0.0}
         self.made |= more
-        self.silence = Silence()
+        self.silence = RewardWindow()
         self.start()
 
     def start(self):
@@ -87,7 +91,7 @@ def test_what_is_counted_is_what_the_evidence_counts_whatever_silence_means(make
         one.now += draw.random() * 5
         if step % 20 == 0:
             one.silence = draw.choice(list(SILENCES.values()))
-            one.only.set_silence(one.silence)
+            one.only.set_reward_window(one.silence)
         if step % 60 == 30:
             one.restart()
         modes.add(one.only.mode)
@@ -108,7 +112,7 @@ def test_a_commit_that_fails_counts_nothing(make):
     one.visit(3)
     before, waiting = one.only.books(), one.only.decide()
     for silence in SILENCES.values():
-        one.only.set_silence(silence)
+        one.only.set_reward_window(silence)
         one.disk.fails = True
         for attempt in (one.only.decide, lambda: one.only.reward(waiting.id, 1.0)):
             with pytest.raises(StoreError):
@@ -116,7 +120,7 @@ def test_a_commit_that_fails_counts_nothing(make):
         assert one.only.books() == before
         one.disk.fails = False
     one.restart()
-    assert one.only.books() == before == Books(3, 3.0, 3.0)
+    assert one.only.books() == before == EvidenceAudit(3, 3.0, 3.0)
     assert one.only.reward(waiting.id, 1.0) is Outcome.NEW
     assert one.only.counted == 4
 
@@ -135,13 +139,13 @@ def test_arms_that_are_gone_are_in_the_books(make):
     one.visit(5)
     one.only.set_arms(["blue"])
     one.visit(2)
-    assert one.only.books() == Books(7, 7.0, 7.0)
+    assert one.only.books() == EvidenceAudit(7, 7.0, 7.0)
 
 
 def test_books_balance_at_every_moment(make):
     """Read by others while it is written, in the middle of a commit, too."""
     one, stop = make(), threading.Event()
-    one.only.set_silence(SILENCES["count"])
+    one.only.set_reward_window(SILENCES["count"])
     found = []
 
     def look():
@@ -154,7 +158,7 @@ def test_books_balance_at_every_moment(make):
     stop.set()
     watcher.join()
     assert all(each.counted == each.own for each in found)
-    assert one.only.books() == Books(40, 40.0, 40.0)
+    assert one.only.books() == EvidenceAudit(40, 40.0, 40.0)
 
 
 def test_a_disk_that_was_set_back_shows(tmp_path):
@@ -168,14 +172,14 @@ def test_a_disk_that_was_set_back_shows(tmp_path):
         pair.open("a", table("a", ["x"]))
         pair.visit("a", "x", 3)
         pair.tick(15)
-        assert pair.nodes["b"].experiment("x").books() == Books(0, 0.0, 7.0)
+        assert pair.nodes["b"].experiment("x").books() == EvidenceAudit(0, 0.0, 7.0)
         pair.nodes["a"].stop()
         shutil.copy(copy, tmp_path / "a.db")
         pair.open("a", table("a", ["x"]))
         only = pair.nodes["a"].experiment("x")
-        assert only.books() == Books(4, 4.0, 4.0)
+        assert only.books() == EvidenceAudit(4, 4.0, 4.0)
         pair.tick(15)
-        assert only.books() == Books(4, 7.0, 7.0)
+        assert only.books() == EvidenceAudit(4, 7.0, 7.0)
     finally:
         pair.close()
 

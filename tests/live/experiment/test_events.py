@@ -8,8 +8,8 @@ from contextlib import suppress
 
 import pytest
 
-from posse.live.controls.controls import changes
-from posse.live.experiment.history import Past
+from posse.live.controls.controls import describe_changes
+from posse.live.experiment.history import HistoryRecorder
 from posse.live.store import Conflict, Late, StoreError
 from tests.live.loopback import certified
 from tests.live.several import Certified, Several, table
@@ -116,9 +116,11 @@ def test_what_an_operator_sets_is_an_event_at_every_agent(tmp_path):
 def test_arms_alike_are_one_sentence_and_names_are_as_they_are():
     before = {("pause", "<b>"): "here", ("pin", "x"): "here"}
     after = {("pause", "<b>"): "by z", ("pause", "'q'"): "by z", ("pin", "x"): "here"}
-    assert changes(before, after) == [("pause", "<b>, 'q' are paused by z")]
+    assert describe_changes(before, after) == [("pause", "<b>, 'q' are paused by z")]
     many = {("pause", f"{n}"): "here" for n in range(7)}
-    assert changes(many, {}) == [("resume", "0, 1, 2, 3, 4 and 2 more are no longer paused")]
+    assert describe_changes(many, {}) == [
+        ("resume", "0, 1, 2, 3, 4 and 2 more are no longer paused")
+    ]
 
 
 def test_a_pin_that_fails_is_no_event(pair, monkeypatch):
@@ -136,7 +138,7 @@ def test_a_pin_that_fails_is_no_event(pair, monkeypatch):
         with pytest.raises((StoreError, TypeError)):
             only.pin("red")
     assert events(pair) == []
-    assert only.controlled()["pinned"] is None
+    assert only.control_status()["pinned"] is None
 
 
 def test_late_rewards_are_told_once_an_hour(tmp_path):
@@ -249,7 +251,7 @@ def test_a_partition_is_told_where_it_is_logged(node, caplog, monkeypatch):
     monkeypatch.setattr(node.transport, "start", lambda receive: None)
     seen, there = threading.Event(), {"b": False}
     monkeypatch.setattr(node.transport, "connected", lambda: dict(there))
-    note = Past.note
+    note = HistoryRecorder.note_event
 
     def noted(past, kind, text):
         note(past, kind, text)
@@ -257,7 +259,7 @@ def test_a_partition_is_told_where_it_is_logged(node, caplog, monkeypatch):
         if text.endswith("again"):
             seen.set()
 
-    monkeypatch.setattr(Past, "note", noted)
+    monkeypatch.setattr(HistoryRecorder, "note", noted)
     with caplog.at_level(logging.WARNING):
         node.start()
         assert seen.wait(30)
@@ -281,7 +283,7 @@ def test_events_wait_for_a_store_that_fails(pair, monkeypatch, number):
     with monkeypatch.context() as patch:
         patch.setattr(only.store.events, "add", full)
         for n in range(number):
-            only.past.note("partition", f"{n}")
+            only.recorder.note("partition", f"{n}")
         turn(pair)
     assert events(pair) == []
     for _ in range(2):
@@ -291,9 +293,9 @@ def test_events_wait_for_a_store_that_fails(pair, monkeypatch, number):
 
 def test_only_those_within_the_scale_are_shown(pair):
     only = pair.nodes["a"].experiment("checkout")
-    only.past.note("pin", "first")
+    only.recorder.note("pin", "first")
     pair.now += 2 * 86_400
-    only.past.note("pin", "second")
+    only.recorder.note("pin", "second")
     shown = {s: [e.text for e in only.history(s).events] for s in ("day", "month", "year")}
     assert shown == {
         "day": ["second"], "month": ["first", "second"], "year": ["first", "second"],

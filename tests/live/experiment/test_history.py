@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from posse.live.client import AsyncClient, Client
-from posse.live.experiment.history import EACH, SCALES
+from posse.live.experiment.history import NUMBERS_PER_ARM, SCALES
 from posse.live.http import serve
 from posse.live.store import Unknown
 from posse.live.store.timeline import Point
@@ -80,7 +80,7 @@ def test_a_point_is_what_the_evidence_was_at_that_minute(pair):
 def test_ticks_within_a_minute_write_nothing(pair):
     minute(pair)
     commits = only(pair).store.commits
-    pair.nodes["a"].experiment("x").past.turn(pair.now + 1)
+    pair.nodes["a"].experiment("x").recorder.turn(pair.now + 1)
     assert only(pair).store.commits == commits
     assert len(only(pair).history("day").times) == 2
 
@@ -144,7 +144,7 @@ def test_of_many_arms_there_are_fewer_points(tmp_path, arms, every):
     made.now = START
     made.start(a=table("a", ["x"], arms=names), b=table("b", ["x"], arms=names))
     try:
-        points, data = only(made).store.points, bytes(8 * (1 + EACH * arms))
+        points, data = only(made).store.points, bytes(8 * (1 + NUMBERS_PER_ARM * arms))
         with only(made).store.answering(durable=False):
             for n in range(100):
                 points.add(Point(int(START) + n * 60, 0, data), [(60, 1440)])
@@ -153,7 +153,7 @@ def test_of_many_arms_there_are_fewer_points(tmp_path, arms, every):
         assert found.seconds == 60 * every
         steps = [int(time - START) // 60 for time in found.times]
         assert steps == sorted({*(n for n in range(100) if (START // 60 + n) % every == 0), 99})
-        assert len(found.times) * arms * EACH <= 150_000
+        assert len(found.times) * arms * NUMBERS_PER_ARM <= 150_000
     finally:
         made.close()
 
@@ -275,7 +275,7 @@ def test_a_day_of_ten_arms_is_less_than_500_kb(tmp_path):
             for n in range(1440):
                 pulls = np.floor(share * 60 * n)
                 both = np.stack([pulls, pulls, pulls // 2, 2 * pulls, 2 * pulls, pulls], axis=1)
-                assert both.shape == (10, EACH)
+                assert both.shape == (10, NUMBERS_PER_ARM)
                 data = np.array([1 / (n + 1), *both.ravel()]).tobytes()
                 points.add(Point(int(START) + n * 60, 0, data), [(60, 1440)])
         made.now += 86_399

@@ -9,7 +9,7 @@ import pytest
 import posse
 from posse import families
 from posse.live.agent.agent import Agent
-from posse.live.experiment.experiment import Wish
+from posse.live.experiment.experiment import DecisionQuery
 from posse.live.store import StoreError, export
 from posse.live.store.decisions import Offers, packed, unpacked
 from tests.live.http.test_request_batches import ask, wish
@@ -43,7 +43,7 @@ def test_every_line_says_what_was_allowed_then(one, tmp_path):
 
     def decide(allowed, asked=None):
         made = [shop.decide(allowed=asked)]
-        made += node.store.decide_many(shop.choose_many([Wish(None, asked)] * 3))
+        made += node.store.decide_many(shop.choose_many([DecisionQuery(None, asked)] * 3))
         expected.extend((each, allowed) for each in made)
 
     decide(["red", "green"])

@@ -5,7 +5,7 @@ import pytest
 
 from posse import families
 from posse.live.agent.agent import Agent
-from posse.live.experiment.experiment import Experiment
+from posse.live.experiment.experiment import LiveExperiment
 from posse.live.http import serve
 from posse.live.messaging.transport.memory import MemoryNetwork
 from posse.live.node import Node
@@ -22,7 +22,7 @@ def both(tmp_path):
         tmp_path / "agent.db", fingerprint=agents["checkout"].fingerprint, experiment="checkout"
     )
     views = {"checkout": store, "banner": store.beside("banner", agents["banner"].fingerprint)}
-    experiments = [Experiment(name, agents[name], views[name]) for name in ARMS]
+    experiments = [LiveExperiment(name, agents[name], views[name]) for name in ARMS]
     transport = MemoryNetwork([("a", "b")]).transport("a")
     made = Node("a", experiments, store, transport, neighbours=["b"])
     made.transport.start(made.receive)

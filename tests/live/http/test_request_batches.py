@@ -5,7 +5,7 @@ import sqlite3
 
 import pytest
 
-from posse.live.experiment.experiment import Wish
+from posse.live.experiment.experiment import DecisionQuery
 from posse.live.http.health import traffic_of
 from posse.live.http.request_batches import Question, Turns
 from posse.live.store import Conflict, Outcome, StoreError, Unknown
@@ -23,7 +23,7 @@ def ask(node, *questions):
 
 
 def wish(node, *ids, allowed=None):
-    return Question(node.experiment(), wishes=[Wish(id_, allowed) for id_ in ids])
+    return Question(node.experiment(), wishes=[DecisionQuery(id_, allowed) for id_ in ids])
 
 
 def reward(node, id_, value=1.0):

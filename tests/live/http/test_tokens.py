@@ -69,7 +69,7 @@ def test_orders_need_the_operators_token(guarded, node):
         refused(guarded.post(path, json=body), 401)
         answer = guarded.post(path, json=body, headers=bearer(TOKEN))
         refused(answer, 401, "operator")  # the application's never suffices
-    assert node.experiment().controlled()["pinned"] is None
+    assert node.experiment().control_status()["pinned"] is None
     guarded.headers.update(bearer(ORDERS))
     assert ask(guarded, "/v1/pin", {"arm": "red"})["pinned"] == "red"
     assert ask(guarded, "/v1/decisions", {})["arm"] == "red"
@@ -88,7 +88,7 @@ def test_without_a_token_for_operators_there_are_no_orders(http, node):
     for path in ("/v1/pin", "/v1/pause", "/v1/resume", "/v1/reload"):
         answer = http.post(path, json={"arm": "red"}, headers=bearer("None"))
         refused(answer, 403, "operator_token", "agent.toml")
-    assert node.experiment().controlled()["pinned"] is None
+    assert node.experiment().control_status()["pinned"] is None
 
 
 def test_a_bad_file_is_no_reload(node):

@@ -2,8 +2,8 @@
 
 import pytest
 
-from posse.live.membership.heartbeats import Held
-from posse.live.membership.network_view import View
+from posse.live.membership.heartbeats import ReceivedStatus
+from posse.live.membership.network_view import NetworkView
 from posse.live.membership.records import Status
 from tests.live.membership.world import CODEC, World
 
@@ -104,13 +104,13 @@ def test_a_partition_is_seen_from_both_sides():
 
 def said(origin, neighbours, made=NOW, experiments=()):
     status = Status(origin, "net", 5, 4000, "1.0", neighbours, experiments)
-    return Held(status, NOW, made, "x")
+    return ReceivedStatus(status, NOW, made, "x")
 
 
 def view(*held, pulls=None, fading=(), near=""):
     here = said("me", tuple((name, True, 1) for name in near))
     known = {each.status.origin: each for each in (*held, here)}
-    return View(known, {}, here.status, pulls or {}, fading, NOW)
+    return NetworkView(known, {}, here.status, pulls or {}, fading, NOW)
 
 
 def edges(*held, near="pq"):

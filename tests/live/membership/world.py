@@ -3,7 +3,7 @@
 import hmac
 
 from posse.live.membership.heartbeats import Presence
-from posse.live.membership.network_view import View
+from posse.live.membership.network_view import NetworkView
 from posse.live.membership.records import StatusMessage
 from posse.live.messaging.wire import Codec
 
@@ -89,7 +89,9 @@ class World:
     def view(self, name):
         agent, now = self.agents[name], self.time_of(name)
         agent.look({peer: self.passes(name, peer) for peer in self.near(name)}, now)
-        return View.of(agent, agent.status([("shop", 7, 0, 0)], {}, now), {}, (), now)
+        return NetworkView.from_presence(
+            agent, agent.status([("shop", 7, 0, 0)], {}, now), {}, (), now
+        )
 
     def states(self, name):
         return {each: shown["state"] for each, shown in self.view(name).agents().items()}

@@ -41,23 +41,23 @@ class Control:
         fields = [self.network, self.experiment, self.version, self.signer, self.pinned]
         return b"posse control 1 " + json.dumps([*fields, self.paused]).encode()
 
-    def pinning(self, arm: str) -> Control:
+    def with_pin(self, arm: str) -> Control:
         """The same with one arm pinned, which is then no longer paused."""
         return replace(self, pinned=arm, paused=tuple(a for a in self.paused if a != arm))
 
-    def pausing(self, arm: str) -> Control:
+    def with_pause(self, arm: str) -> Control:
         """The same with one more arm paused, which is then no longer pinned."""
         pinned = "" if self.pinned == arm else self.pinned
         return replace(self, pinned=pinned, paused=tuple(sorted({*self.paused, arm})))
 
-    def resuming(self, arm: str | None) -> Control:
+    def with_resume(self, arm: str | None) -> Control:
         """The same without what holds for an arm; None: for all."""
         if arm is None:
             return replace(self, pinned="", paused=())
         pinned = "" if self.pinned == arm else self.pinned
         return replace(self, pinned=pinned, paused=tuple(a for a in self.paused if a != arm))
 
-    def plain(self) -> dict[str, Any]:
+    def to_plain(self) -> dict[str, Any]:
         """As JSON would give it back."""
         return {**vars(self), "paused": list(self.paused), "signature": self.signature.hex()}
 
@@ -100,11 +100,11 @@ def is_control(control: Control) -> bool:
 # versions there were: its certificate may have ended.
 
 AHEAD = 1000  # versions
-MOST = 100
+MOST_STEPS = 100
 MOST_BYTES = 200_000  # in one message; the others follow in turn
 
 
-class Steps:
+class VersionSteps:
     """The highest version that an operator signed, and the way to it."""
 
     def __init__(self) -> None:
@@ -118,10 +118,10 @@ class Steps:
 
     def within_reach(self, version: int) -> bool:
         """Whether a version is not too far ahead."""
-        full = len(self._steps) >= MOST and self._is_far(version)
+        full = len(self._steps) >= MOST_STEPS and self._is_far(version)
         return version <= self.version + AHEAD and not full
 
-    def climb(self, control: Control) -> None:
+    def add_version(self, control: Control) -> None:
         """Know a higher version; the highest before it stays where it is needed as a step."""
         if control.version <= self.version:
             return
@@ -134,32 +134,32 @@ class Steps:
         below = self._steps[-2].version if len(self._steps) > 1 else 0
         return version - below > AHEAD
 
-    def keep(self, operators: Container[str]) -> None:
+    def keep_signed_by(self, operators: Container[str]) -> None:
         """Drop what others signed."""
-        self._steps = [each for each in self._steps if each.signer in operators]
+        self._steps = [step for step in self._steps if step.signer in operators]
 
-    def change(self, change: Callable[[Control], Control]) -> None:
+    def map_records(self, change: Callable[[Control], Control]) -> None:
         """Change every record, as by a new signature."""
-        self._steps = [change(each) for each in self._steps]
+        self._steps = [change(step) for step in self._steps]
 
-    def some(self) -> list[Control]:
+    def next_batch(self) -> list[Control]:
         """As many as fit into a message; with the next message the next ones."""
-        chosen: list[Control] = []
+        batch: list[Control] = []
         size = 0
-        for each in self._steps[self._turn :] + self._steps[: self._turn]:
-            size += len(each.content) + len(each.signature)
-            if chosen and size > MOST_BYTES:
+        for step in self._steps[self._turn :] + self._steps[: self._turn]:
+            size += len(step.content) + len(step.signature)
+            if batch and size > MOST_BYTES:
                 break
-            chosen.append(each)
+            batch.append(step)
         if self._steps:
-            self._turn = (self._turn + len(chosen)) % len(self._steps)
-        return chosen
+            self._turn = (self._turn + len(batch)) % len(self._steps)
+        return batch
 
-    def plain(self) -> list[dict[str, Any]]:
+    def to_plain(self) -> list[dict[str, Any]]:
         """As JSON would give it back."""
-        return [each.plain() for each in self._steps]
+        return [step.to_plain() for step in self._steps]
 
     def restore(self, data: list[dict[str, Any]]) -> None:
         """Go back to what was made plain."""
-        self._steps = [Control.from_plain(each) for each in data]
+        self._steps = [Control.from_plain(record) for record in data]
         self._turn = 0

@@ -17,15 +17,26 @@ from posse.live.agent.action_selection import Choice, Shares
 from posse.live.agent.agent import Agent
 from posse.live.agent.site_pooling import SiteMap
 from posse.live.agent.verdicts import NO_STOP, Judgement, NamedVerdict
-from posse.live.controls.controls import FORGED, Control, ControlMessage, Controls, changes
+from posse.live.controls.controls import (
+    SIGNATURE_INVALID,
+    Control,
+    ControlMessage,
+    Controls,
+    describe_changes,
+)
 from posse.live.counters import Counts, Oddities, written
 from posse.live.exchange.examine import Sign
 from posse.live.exchange.layouts import DEFAULT
 from posse.live.exchange.ledger import Ledger
 from posse.live.exchange.origins import Origins
 from posse.live.exchange.seam import NeighbourStatus, Outgoing
-from posse.live.experiment.history import History, Past
-from posse.live.experiment.reward_window import Kept, Lateness, Mode, Silence
+from posse.live.experiment.history import History, HistoryRecorder
+from posse.live.experiment.reward_window import (
+    EvidenceParticipant,
+    LatenessCounter,
+    Mode,
+    RewardWindow,
+)
 from posse.live.security.signatures import Vouch
 from posse.live.store import (
     Conflict,
@@ -42,7 +53,7 @@ from posse.live.store.timeline import Event
 
 
 @dataclass(frozen=True)
-class Books:
+class EvidenceAudit:
     """Decisions that were counted here, and the pulls, open ones included, that evidence holds.
 
     counted: by a durable counter beside the evidence. own: the pulls in this agent's own entries,
@@ -63,10 +74,10 @@ log = logging.getLogger(__name__)
 
 CONTROLS = "controls"  # under which the store keeps them
 VERDICT = "verdict"  # under which the store has the winner that was named
-ALIKE_AGAIN = "sites are no longer found to differ"
+SITES_ALIKE_AGAIN = "sites are no longer found to differ"
 
 
-class Wish(NamedTuple):
+class DecisionQuery(NamedTuple):
     """What is asked for: a decision under an id, or one is drawn, of these arms, or of all."""
 
     id: str | None = None
@@ -74,7 +85,7 @@ class Wish(NamedTuple):
     context: Mapping[str, Any] | None = None  # what is known of the visitor
 
 
-class Experiment:
+class LiveExperiment:
     """Durable, idempotent decisions and rewards of one experiment; its evidence is its own."""
 
     def __init__(
@@ -83,7 +94,7 @@ class Experiment:
         agent: Agent,
         store: Store,
         *,
-        silence: Silence = Silence(),  # noqa: B008 (frozen)
+        reward_window: RewardWindow = RewardWindow(),  # noqa: B008 (frozen)
         remember: float | None = None,  # seconds; None: settled decisions are kept for ever
         clock: Callable[[], float] = time.time,
         draw: Callable[[int], int] = secrets.randbits,  # for ids
@@ -95,41 +106,43 @@ class Experiment:
         self.remember = remember
         self.clock = clock
         self.counts = Counts()  # decisions and rewards
-        self.late = Lateness()  # of rewards after their window
+        self.late = LatenessCounter()  # of rewards after their window
         self.oddities = Oddities(agent.context)  # of contexts
-        self._refused: Counter[str] = Counter()  # controls, by reason
+        self._control_refusals: Counter[str] = Counter()  # controls, by reason
         self._draw = draw
         self._lock = threading.RLock()
-        self._kept = Kept(agent, self._lock, silence)
+        self._participant = EvidenceParticipant(agent, self._lock, reward_window)
         self._swept = False  # whether rewards that waited for a window are seen to without one
-        store.attach(self._kept)
-        self._void = agent.exchange.void_through  # as far as people were told
+        store.attach(self._participant)
+        self._logged_void_through = agent.exchange.void_through  # as far as people were told
         self._offers = Offers(store.kept(ARMS))
-        self._keep_arms(agent.arm_names)
+        self._store_arms(agent.arm_names)
         self._offers.use(agent.arm_names)
         self._restore_verdict()
-        self.past = Past(
+        self.recorder = HistoryRecorder(
             agent, store, self._offers, self.counts, self._lock, clock, verdict=self.verdict
         )
-        self.past.begin()
+        self.recorder.note_missed_changes()
         self.controls = controls or Controls(DEFAULT, name, agent.exchange.identity)
         self.controls.restore(store.kept(CONTROLS))
 
-    def configure(self, operators: Iterable[str], sign: Sign | None, vouch: Vouch | None) -> None:
+    def configure_operators(
+        self, operators: Iterable[str], sign: Sign | None, vouch: Vouch | None
+    ) -> None:
         """Take controls of these agents, and make them as the holder of a certificate."""
         with self._changing_controls():
-            self.controls.configure(operators, sign, vouch)
+            self.controls.configure_operators(operators, sign, vouch)
 
     def set_arms(self, names: Sequence[str], shares: Shares | None = None) -> None:
         """Play these arms from now on, by these shares; the evidence of others is kept."""
         if list(names) == self.agent.arm_names and shares in (None, self.agent.shares):
             return
-        self._keep_arms(names)
+        self._store_arms(names)
         before = self.agent.arm_names
         with self._lock:
             self.agent.set_arms(names, shares)
             self._offers.use(names)
-        self.past.note_arms(before, names)
+        self.recorder.note_arms(before, names)
 
     def set_sites(self, sites: str | float) -> None:
         """Read the evidence of other sites in another way from now on."""
@@ -137,44 +150,44 @@ class Experiment:
             if sites != self.agent.sites:
                 self.agent.set_sites(sites)
 
-    def _keep_arms(self, names: Sequence[str]) -> None:
+    def _store_arms(self, names: Sequence[str]) -> None:
         """Keep a list of arms that decisions are going to refer to."""
         if (data := self._offers.fresh(names)) is not None:
             self.store.keep(ARMS, data)
 
     @property
-    def silence(self) -> Silence:
+    def reward_window(self) -> RewardWindow:
         """What a decision without a reward means."""
-        return self._kept.silence
+        return self._participant.reward_window
 
     @property
-    def mode(self) -> Mode:
+    def counting_mode(self) -> Mode:
         """When a decision counts: with its reward, from the start, or when its window closes."""
-        return self._kept.mode
+        return self._participant.counting_mode
 
-    def set_silence(self, silence: Silence) -> None:
+    def set_reward_window(self, reward_window: RewardWindow) -> None:
         """Go by another window or default from now on; of open decisions each by what it has."""
-        if silence == self.silence:
+        if reward_window == self.reward_window:
             return
         with self.store.transaction():  # no decision is kept meanwhile
-            before = self.mode
+            before = self.counting_mode
             self._swept = False
-            self._kept.follow(silence)
-        if self.mode != before:
-            self.say_silence()
+            self._participant.set_reward_window(reward_window)
+        if self.counting_mode != before:
+            self.log_reward_window()
 
-    def say_silence(self) -> None:
+    def log_reward_window(self) -> None:
         """Log what a decision without a reward means, where there is a reward window."""
-        if self.silence.window is not None:
-            log.info("%s", self.silence.sentence(self.agent), extra={"experiment": self.name})
+        if self.reward_window.window is not None:
+            log.info("%s", self.reward_window.describe(self.agent), extra={"experiment": self.name})
 
     def connect(self, neighbours: Iterable[str]) -> None:
         """Exchange with these neighbours and no others."""
-        wanted = list(neighbours)
+        names = list(neighbours)
         with self.store.transaction(), self._lock:
-            for name in self.agent.exchange.neighbours().keys() - set(wanted):
+            for name in self.agent.exchange.neighbours().keys() - set(names):
                 self.agent.disconnect(name)
-            for name in wanted:
+            for name in names:
                 self.agent.connect(name)
 
     def decide(
@@ -184,9 +197,9 @@ class Experiment:
         context: Mapping[str, Any] | None = None,
     ) -> DecisionRecord:
         """A decision: which arm to play, at a context if there are any; idempotent in its id."""
-        ((kept, new),) = self.store.decided([self.choose(id_, allowed, context)])
-        self.count_decisions([kept] if new else [])
-        return kept
+        ((record, new),) = self.store.decided([self.draw_decision(id_, allowed, context)])
+        self.count_decisions([record] if new else [])
+        return record
 
     def count_decisions(self, new: Sequence[DecisionRecord]) -> None:
         """Count new decisions, once they are kept."""
@@ -195,7 +208,7 @@ class Experiment:
             if decision.features is not None:
                 self.oddities.add(decision.features)
 
-    def choose(
+    def draw_decision(
         self,
         id_: str | None,
         allowed: Sequence[str] | None,
@@ -205,32 +218,32 @@ class Experiment:
         visit = self.agent.encode_context(context)
         try:
             with self._lock:
-                (choice,) = self.agent.draw_choices([self._allowed(allowed)], [visit])
-                offer = self._offer(choice, visit, context)
+                (choice,) = self.agent.draw_choices([self._apply_controls(allowed)], [visit])
+                offer = self._describe_offer(choice, visit, context)
         except ValueError:  # an arm may be gone since this id was first asked for
-            if id_ is not None and (kept := self.store.decision(id_)) is not None:
-                return kept
+            if id_ is not None and (record := self.store.decision(id_)) is not None:
+                return record
             raise
-        return self._record(id_, choice, self.clock(), {**self._begun(), **offer})
+        return self._make_record(id_, choice, self.clock(), {**self._initial_fields(), **offer})
 
-    def choose_many(self, wishes: Sequence[Wish]) -> list[DecisionRecord | ValueError]:
+    def draw_decisions(self, queries: Sequence[DecisionQuery]) -> list[DecisionRecord | ValueError]:
         """New decisions that are not on disk yet, or why one cannot be made."""
         try:
-            visits = [self.agent.encode_context(wish.context) for wish in wishes]
+            visits = [self.agent.encode_context(query.context) for query in queries]
             with self._lock:
-                allowed = [self._allowed(wish.allowed) for wish in wishes]
-                chosen = self.agent.draw_choices(allowed, visits)
+                allowed = [self._apply_controls(query.allowed) for query in queries]
+                choices = self.agent.draw_choices(allowed, visits)
                 offers = [
-                    self._offer(choice, visit, wish.context)
-                    for wish, choice, visit in zip(wishes, chosen, visits, strict=True)
+                    self._describe_offer(choice, visit, query.context)
+                    for query, choice, visit in zip(queries, choices, visits, strict=True)
                 ]
         except ValueError:  # one of them is wrong: each gets an answer of its own
-            return [self._attempt(wish) for wish in wishes]
+            return [self._try_draw(query) for query in queries]
         now = self.clock()
-        begun = self._begun()
+        initial = self._initial_fields()
         return [
-            self._record(wish.id, choice, now, {**begun, **offer})
-            for wish, choice, offer in zip(wishes, chosen, offers, strict=True)
+            self._make_record(query.id, choice, now, {**initial, **offer})
+            for query, choice, offer in zip(queries, choices, offers, strict=True)
         ]
 
     def probabilities(self) -> dict[str, float]:
@@ -238,12 +251,12 @@ class Experiment:
         with self._lock:
             return self.agent.probabilities()
 
-    def _record(
-        self, id_: str | None, choice: Choice, now: float, more: Mapping[str, Any]
+    def _make_record(
+        self, id_: str | None, choice: Choice, now: float, fields: Mapping[str, Any]
     ) -> DecisionRecord:
-        return DecisionRecord(id_ or self._new_id(), choice.arm, choice.probability, now, **more)
+        return DecisionRecord(id_ or self._new_id(), choice.arm, choice.probability, now, **fields)
 
-    def _offer(
+    def _describe_offer(
         self, choice: Choice, visit: Features | None, context: Mapping[str, Any] | None
     ) -> dict[str, Any]:
         """Between which arms it was made, with which probabilities, and where, as it is kept."""
@@ -255,22 +268,26 @@ class Experiment:
             offer |= {"context": written(context), "features": visit}
         return offer
 
-    def _begun(self) -> dict[str, Any]:
+    def _initial_fields(self) -> dict[str, Any]:
         """What a new decision most likely has when it is kept, which is then done faster."""
-        assumed = self.silence.default_reward if self._kept.counting else None
+        assumed = self.reward_window.default_reward if self._participant.counts_from_start else None
         with self._lock:
             return {"assumed": assumed, "made": self.agent.exchange.incarnation()}
 
-    def _attempt(self, wish: Wish) -> DecisionRecord | ValueError:
+    def _try_draw(self, query: DecisionQuery) -> DecisionRecord | ValueError:
         try:
-            return self.choose(*wish)
+            return self.draw_decision(*query)
         except ValueError as error:
             return error
 
-    def _allowed(self, asked: Sequence[str] | None) -> Sequence[str] | None:
+    def _apply_controls(self, requested: Sequence[str] | None) -> Sequence[str] | None:
         """The arms that controls leave of those asked for."""
         controls = self.controls
-        return controls.allowed(self.agent.arm_names, asked) if controls.acts else asked
+        return (
+            controls.filter_arms(self.agent.arm_names, requested)
+            if controls.has_effect
+            else requested
+        )
 
     def reward(self, decision_id: str, reward: float) -> Outcome:
         """Settle a decision with its reward; idempotent, and durable when it returns."""
@@ -287,7 +304,7 @@ class Experiment:
         self.counts.add("rewards", outcomes.count(Outcome.NEW))
         for outcome in outcomes:
             if isinstance(outcome, Late):
-                self.late.add(outcome.lateness)
+                self.late.add_delay(outcome.lateness)
                 self.counts.add("late")
             elif isinstance(outcome, Conflict):
                 self.counts.add("void" if isinstance(outcome, Void) else "conflicts")
@@ -307,17 +324,17 @@ class Experiment:
         with self._changing_controls():
             return self.controls.resume(arm, self.agent.arm_names)
 
-    def controlled(self) -> dict[str, Any]:
+    def control_status(self) -> dict[str, Any]:
         """What is pinned and paused, and by whom."""
         with self._lock:
-            return self.controls.status(self.agent.arm_names)
+            return self.controls.describe_status(self.agent.arm_names)
 
     def arms(self, context: Mapping[str, Any] | None = None) -> dict[str, dict[str, Any]]:
         """What is known of every arm: of all visitors, or of those at a context."""
         status = self.agent.arms(self._lock, context)
-        return {name: asdict(each) for name, each in status.items()}
+        return {name: asdict(arm_status) for name, arm_status in status.items()}
 
-    def average(self) -> dict[str, float]:
+    def average_features(self) -> dict[str, float]:
         """The features of the average visitor, by their columns; none without a schema."""
         if self.agent.context is None:
             return {}
@@ -325,19 +342,19 @@ class Experiment:
             x = self.agent.average_features()
         return dict(zip(self.agent.context.columns[1:], x[1:].tolist(), strict=True))
 
-    def sites(self) -> dict[str, Any]:
+    def site_status(self) -> dict[str, Any]:
         """How the evidence of other sites is read, whether they differ, and what sharing gained."""
-        found = self.agent.differences
-        gained = self.agent.measure_sharing(self._lock)
+        differences = self.agent.differences
+        sharing = self.agent.measure_sharing(self._lock)
         return {
             "read": str(self.agent.sites),
-            "alike": found.alike,
-            "differ": found.sentence or None,
-            "loss_alone": None if gained is None else gained.loss_alone,
-            "loss_shared": None if gained is None else gained.loss_shared,
+            "alike": differences.alike,
+            "differ": differences.sentence or None,
+            "loss_alone": None if sharing is None else sharing.loss_alone,
+            "loss_shared": None if sharing is None else sharing.loss_shared,
         }
 
-    def site_map(self) -> SiteMap:
+    def build_site_map(self) -> SiteMap:
         """What each site saw of every arm, where one differs, and what sharing gained it."""
         return self.agent.build_site_map(self._lock)
 
@@ -345,9 +362,9 @@ class Experiment:
         """Whether the experiment may stop; `Unknown` without `stop`."""
         if self.agent.stop is None:
             raise Unknown(NO_STOP)
-        found = self.agent.verdict(self._lock, self.clock())
+        judgement = self.agent.verdict(self._lock, self.clock())
         self._store_verdict()
-        return found
+        return judgement
 
     def _restore_verdict(self) -> None:
         """Continue with the winner that an earlier process named."""
@@ -358,16 +375,16 @@ class Experiment:
     def _store_verdict(self) -> None:
         """Write the named winner, so that no restart takes it back."""
         with self._lock:
-            named = self.agent.named_verdict
-        if named is None:
+            named_verdict = self.agent.named_verdict
+        if named_verdict is None:
             if self._stored_verdict is None:
                 return
-        elif not named.differs_from(self._stored_verdict):
+        elif not named_verdict.differs_from(self._stored_verdict):
             return
         # A view must not fail because the disk does: the next look tries again.
         with suppress(StoreError):
-            self.store.keep(VERDICT, None if named is None else named.to_json())
-            self._stored_verdict = named
+            self.store.keep(VERDICT, None if named_verdict is None else named_verdict.to_json())
+            self._stored_verdict = named_verdict
 
     def evidence(self) -> dict[str, Ledger]:
         """In quanta: what this agent saw itself, and what it holds of all."""
@@ -377,26 +394,27 @@ class Experiment:
     @property
     def resumed(self) -> bool:
         """Whether it went on with what an earlier process had kept."""
-        return self._kept.resumed
+        return self._participant.resumed
 
     @property
-    def counted(self) -> int:
+    def counted_decisions(self) -> int:
         """How many decisions were counted into this agent's evidence, ever; durable."""
-        return self._kept.counted
+        return self._participant.counted
 
-    def books(self) -> Books | None:
+    def audit(self) -> EvidenceAudit | None:
         """Decisions counted here beside the pulls in the evidence; None with a half-life."""
         if self.agent.half_life is not None:
             return None
         with self._lock:
             exchange = self.agent.exchange
-            return Books(
-                self.counted, *map(self.agent.count_pulls, (exchange.own(), exchange.evidence()))
+            return EvidenceAudit(
+                self.counted_decisions,
+                *map(self.agent.count_pulls, (exchange.own(), exchange.evidence())),
             )
 
     def history(self, scale: str) -> History:
         """Pulls and rewards of every arm over a day, a month or a year, and what happened."""
-        return self.past.read(scale)
+        return self.recorder.read_history(scale)
 
     def neighbours(self) -> dict[str, NeighbourStatus]:
         """The status of every edge of the exchange."""
@@ -413,13 +431,13 @@ class Experiment:
         with self._lock:
             return self.agent.exchange.pulls_by_origin()
 
-    def tally(self) -> tuple[str, int, int, int]:
+    def heartbeat_tally(self) -> tuple[str, int, int, int]:
         """Its name, own pulls that count, open ones of these, and late rewards: for a status."""
         with self._lock:
-            counted, waiting = self.agent.own_pulls()
-        return self.name, counted, waiting, self.counts["late"]
+            pulls, open_pulls = self.agent.own_pulls()
+        return self.name, pulls, open_pulls, self.counts["late"]
 
-    def known(self) -> frozenset[str]:
+    def known_agents(self) -> frozenset[str]:
         """The agents whose evidence is here (flows: heard of)."""
         with self._lock:
             return self.agent.exchange.known()
@@ -427,23 +445,26 @@ class Experiment:
     def refusals(self) -> dict[str, int]:
         """Messages, entries and controls that were refused, by reason."""
         with self._lock:
-            return dict(self.agent.exchange.refusals + self._refused)
+            return dict(self.agent.exchange.refusals + self._control_refusals)
 
     @property
-    def refused(self) -> int:
+    def refusal_count(self) -> int:
         """How many messages, entries and controls were refused so far."""
         with self._lock:
-            return (self.agent.exchange.refusals + self._refused).total()
+            return (self.agent.exchange.refusals + self._control_refusals).total()
 
     @property
-    def forged(self) -> int:
+    def forgery_count(self) -> int:
         """How many entries and controls had a bad signature so far."""
-        return self.agent.exchange.refusals["signature_invalid"] + self._refused[FORGED]
+        return (
+            self.agent.exchange.refusals["signature_invalid"]
+            + self._control_refusals[SIGNATURE_INVALID]
+        )
 
-    def expire(self, now: float) -> None:
+    def close_windows(self, now: float) -> None:
         """Close reward windows and delete old decisions."""
-        if self.silence.window is not None or not self._swept:
-            self.store.expire(now, self.silence.window, self.silence.default_reward)
+        if self.reward_window.window is not None or not self._swept:
+            self.store.expire(now, self.reward_window.window, self.reward_window.default_reward)
             self._swept = True
         if self.remember is not None:
             self.store.forget(now, self.remember)
@@ -453,33 +474,39 @@ class Experiment:
         before = self.agent.differences
         with self.store.transaction(), self._lock:
             messages = self.agent.tick(now)
-        self._say_differences(before.differ)
-        self._say_void()
+        self._log_differences(before.differ)
+        self._log_void()
         return messages
 
-    def _say_void(self) -> None:
+    def _log_void(self) -> None:
         """Once when a neighbour has shown that the disk was set back."""
         through = self.agent.exchange.void_through
-        if through > self._void:
+        if through > self._logged_void_through:
             log.warning(
                 "the disk was set back or is new, for neighbours know more of this agent: "
                 "decisions that are open on it are void, and their rewards are refused",
                 extra={"experiment": self.name},
             )
-            self.past.note("void", "the disk was set back or is new: what was open on it is void")
-        self._void = through
+            self.recorder.note_event(
+                "void", "the disk was set back or is new: what was open on it is void"
+            )
+        self._logged_void_through = through
 
-    def _say_differences(self, before: bool) -> None:
+    def _log_differences(self, before: bool) -> None:
         """Once when sites are found to differ, and once when they no longer are."""
-        found = self.agent.differences
-        more = {"experiment": self.name}
-        if found.differ and not before:
+        differences = self.agent.differences
+        extra = {"experiment": self.name}
+        if differences.differ and not before:
             harms = self.agent.sites == "alike"  # else it is as people said
-            log.log(logging.WARNING if harms else logging.INFO, "%s", found.sentence, extra=more)
-            self.past.note_once("sites", f"sites are found to differ, in {found.arms[0]} at least")
-        elif before and not found.differ:
-            log.info(ALIKE_AGAIN, extra=more)
-            self.past.note("sites", ALIKE_AGAIN)
+            log.log(
+                logging.WARNING if harms else logging.INFO, "%s", differences.sentence, extra=extra
+            )
+            self.recorder.note_once(
+                "sites", f"sites are found to differ, in {differences.arms[0]} at least"
+            )
+        elif before and not differences.differ:
+            log.info(SITES_ALIKE_AGAIN, extra=extra)
+            self.recorder.note_event("sites", SITES_ALIKE_AGAIN)
 
     def tick_controls(
         self, neighbours: Iterable[str], now: float
@@ -491,7 +518,7 @@ class Experiment:
     def receive_controls(self, peer: str, message: ControlMessage, now: float) -> None:
         """Take in a neighbour's controls."""
         with self._changing_controls():
-            self._refused.update(self.controls.receive(peer, message, now))
+            self._control_refusals.update(self.controls.receive(peer, message, now))
 
     @contextmanager
     def _changing_controls(self) -> Iterator[None]:
@@ -501,13 +528,13 @@ class Experiment:
         try:
             with self.store.transaction(), self._lock:
                 before = self.controls.state()
-                acted = self.controls.acting()
+                active_before = self.controls.active_settings()
                 yield
                 if (after := self.controls.state()) != before:
                     self.store.keep(CONTROLS, after)
                     now = self.clock()
-                    said = changes(acted, self.controls.acting())
-                    self.store.events.add([Event(now, kind, text) for kind, text in said])
+                    events = describe_changes(active_before, self.controls.active_settings())
+                    self.store.events.add([Event(now, kind, text) for kind, text in events])
         except BaseException:
             with self._lock:
                 self.controls.restore(before)

@@ -18,7 +18,7 @@ BUCKETS = (1.0, 10.0, 60.0, 300.0, 1800.0, 3600.0, 21_600.0, 86_400.0, 604_800.0
 
 
 @dataclass(frozen=True)
-class Late:
+class LatenessHistogram:
     """A histogram at one moment: by bucket, the last without an end; sum and longest in seconds."""
 
     counts: tuple[int, ...]
@@ -26,7 +26,7 @@ class Late:
     longest: float
 
 
-class Lateness:
+class LatenessCounter:
     """Counts late rewards by how late they came, from any thread."""
 
     def __init__(self) -> None:
@@ -34,17 +34,17 @@ class Lateness:
         self._counts = [0] * (len(BUCKETS) + 1)
         self._total = self._longest = 0.0
 
-    def add(self, seconds: float) -> None:
+    def add_delay(self, seconds: float) -> None:
         """Count one."""
         with self._lock:
             self._counts[bisect_left(BUCKETS, seconds)] += 1
             self._total += seconds
             self._longest = max(self._longest, seconds)
 
-    def copy(self) -> Late:
+    def copy(self) -> LatenessHistogram:
         """All of them, as they are at this moment."""
         with self._lock:
-            return Late(tuple(self._counts), self._total, self._longest)
+            return LatenessHistogram(tuple(self._counts), self._total, self._longest)
 
 
 # Silence: what a decision without a reward means, and when evidence of decisions is counted.
@@ -62,22 +62,22 @@ COUNTED = "counted"  # the part of the kept state that is the counter
 
 
 @dataclass(frozen=True)
-class Silence:
+class RewardWindow:
     """The reward window: after `window` seconds without a reward the default counts, or nothing."""
 
     window: float | None = None
     default_reward: float | None = None
 
-    def mode(self, agent: Agent) -> Mode:
+    def counting_mode(self, agent: Agent) -> Mode:
         """When decisions of an agent count: their reward heard, from the start, or at the end."""
         if self.default_reward is None:
             return "heard"
         lowest = self.default_reward == agent.reward_range[0]
         return "count" if lowest and agent.can_count_open else "wait"
 
-    def sentence(self, agent: Agent) -> str:
+    def describe(self, agent: Agent) -> str:
         """What that means, and why, for the log."""
-        mode = self.mode(agent)
+        mode = self.counting_mode(agent)
         default = self.default_reward
         (lowest, _) = agent.reward_range
         if mode == "heard":
@@ -94,29 +94,32 @@ class Silence:
         return f"a decision counts when its window of {self.window:g} s closes, for {why}"
 
 
-class Kept:
+class EvidenceParticipant:
     """An agent's evidence as a participant of the store's transactions.
 
     counted: how many decisions were counted into it, ever: a counter of its own, kept in the same
     commits, so that whoever doubts the evidence can hold it against something.
     """
 
-    def __init__(self, agent: Agent, lock: threading.RLock, silence: Silence) -> None:
+    def __init__(self, agent: Agent, lock: threading.RLock, reward_window: RewardWindow) -> None:
         self._agent = agent
         self._lock = lock
         self._started = False
         self.resumed = False  # whether there was a state on disk
-        self.counted = self._said = 0
-        self.follow(silence)
+        self.counted = self._counted_written = 0
+        self.set_reward_window(reward_window)
 
-    def follow(self, silence: Silence) -> None:
+    def set_reward_window(self, reward_window: RewardWindow) -> None:
         """Go by this from now on; what was counted stays, each decision says how much."""
-        self.silence, self.mode = silence, silence.mode(self._agent)
+        self.reward_window, self.counting_mode = (
+            reward_window,
+            reward_window.counting_mode(self._agent),
+        )
 
     @property
-    def counting(self) -> bool:
+    def counts_from_start(self) -> bool:
         """Whether decisions count from the start."""
-        return self.mode == "count"
+        return self.counting_mode == "count"
 
     @property
     def void_through(self) -> int:
@@ -126,27 +129,29 @@ class Kept:
     def begin(self, decision: DecisionRecord) -> DecisionRecord:
         """Count a new decision, if decisions count from the start."""
         with self._lock:
-            assumed = self.silence.default_reward if self.counting else None
-            met = None
+            assumed = self.reward_window.default_reward if self.counts_from_start else None
+            point = None
             if assumed is None:
-                made = self._agent.exchange.incarnation()
+                incarnation = self._agent.exchange.incarnation()
             else:
-                met = self._agent.expansion_point(decision.arm, self._features_of(decision))
-                made = self._agent.count_decision(decision.arm, assumed, decision.time, met)
+                point = self._agent.expansion_point(decision.arm, self._features_of(decision))
+                incarnation = self._agent.count_decision(
+                    decision.arm, assumed, decision.time, point
+                )
                 self.counted += 1
-        log_odds = None if met is None else met.log_odds
-        if (made, assumed, log_odds) == (decision.made, decision.assumed, decision.log_odds):
+        log_odds = None if point is None else point.log_odds
+        if (incarnation, assumed, log_odds) == (decision.made, decision.assumed, decision.log_odds):
             return decision
-        return replace(decision, made=made, assumed=assumed, log_odds=log_odds)
+        return replace(decision, made=incarnation, assumed=assumed, log_odds=log_odds)
 
     def _features_of(self, decision: DecisionRecord) -> FloatArray | None:
         """The features of the context that a decision was made at."""
-        found = decision.features
-        if found is None and decision.context is not None:
-            found = self._agent.encode_context(json.loads(decision.context))
-        return None if found is None else found.x
+        features = decision.features
+        if features is None and decision.context is not None:
+            features = self._agent.encode_context(json.loads(decision.context))
+        return None if features is None else features.x
 
-    def _met(self, decision: DecisionRecord) -> ExpansionPoint | None:
+    def _expansion_point(self, decision: DecisionRecord) -> ExpansionPoint | None:
         """Where a decision was counted when it began."""
         x = self._features_of(decision)
         return None if x is None else ExpansionPoint(x, decision.log_odds)
@@ -158,7 +163,7 @@ class Kept:
         assert reward is not None
         with self._lock:
             if d.assumed is None:
-                if self.silence.default_reward is None:
+                if self.reward_window.default_reward is None:
                     self._agent.learn(d.arm, reward, d.made, d.time, self._features_of(d))
                     self.counted += 1
                     return True
@@ -166,9 +171,11 @@ class Kept:
                 return False
             self._agent.check_reward(reward)
             if reward != d.assumed:
-                self._agent.correct_reward(d.arm, d.assumed, reward, d.made, d.time, self._met(d))
-            if self.silence.window is None:  # not any more: nothing else closes it
-                self._agent.close_decision(d.arm, reward, d.made, d.time, self._met(d))
+                self._agent.correct_reward(
+                    d.arm, d.assumed, reward, d.made, d.time, self._expansion_point(d)
+                )
+            if self.reward_window.window is None:  # not any more: nothing else closes it
+                self._agent.close_decision(d.arm, reward, d.made, d.time, self._expansion_point(d))
                 return True
             return False
 
@@ -182,21 +189,21 @@ class Kept:
                 self._agent.learn(d.arm, reward, d.made, d.time, self._features_of(d))
                 self.counted += 1
             else:
-                self._agent.close_decision(d.arm, reward, d.made, d.time, self._met(d))
+                self._agent.close_decision(d.arm, reward, d.made, d.time, self._expansion_point(d))
 
     def state(self) -> dict[str, Any]:
         """The exchange's durable state, and the counter."""
         with self._lock:
             self._started = True
-            self._said = self.counted
+            self._counted_written = self.counted
             return {**self._agent.exchange.state(), COUNTED: self.counted}
 
     def changes(self) -> dict[str, Any]:
         """The parts of it that changed."""
         with self._lock:
             changed = self._agent.exchange.changes()
-            if self.counted != self._said:
-                self._said = changed[COUNTED] = self.counted
+            if self.counted != self._counted_written:
+                self._counted_written = changed[COUNTED] = self.counted
             return changed
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -209,4 +216,4 @@ class Kept:
                 self.counted = state[COUNTED]
             else:  # of a store from before there was a counter
                 self.counted = round(self._agent.count_pulls(self._agent.exchange.own()))
-            self._said = self.counted
+            self._counted_written = self.counted

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import UNSET
 
-from posse.live.experiment.experiment import Experiment, Wish
+from posse.live.experiment.experiment import LiveExperiment, DecisionQuery
 from posse.live.http.health import traffic_of
 from posse.live.http.metrics import CONTENT_TYPE
 from posse.live.http.metrics import metrics as numbers
@@ -40,22 +40,22 @@ from posse.live.store import Unknown
 NO_RELOAD = "this agent was not started from a file, and cannot read it anew"
 
 
-def pin(experiment: Experiment, body: ArmRequest) -> Any:
+def pin(experiment: LiveExperiment, body: ArmRequest) -> Any:
     """Play this arm only."""
     experiment.pin(body.arm)
-    return experiment.controlled()
+    return experiment.control_status()
 
 
-def pause(experiment: Experiment, body: ArmRequest) -> Any:
+def pause(experiment: LiveExperiment, body: ArmRequest) -> Any:
     """Do not play this arm."""
     experiment.pause(body.arm)
-    return experiment.controlled()
+    return experiment.control_status()
 
 
-def resume(experiment: Experiment, body: ResumeRequest) -> Any:
+def resume(experiment: LiveExperiment, body: ResumeRequest) -> Any:
     """Lift what holds for an arm, or for all."""
     experiment.resume(body.arm)
-    return experiment.controlled()
+    return experiment.control_status()
 
 
 def reload(again: Callable[[], Any] | None, _: Nothing) -> Any:
@@ -69,7 +69,7 @@ def reload(again: Callable[[], Any] | None, _: Nothing) -> Any:
 # The routes that decide and reward: from a body to a question, and from its answers to JSON.
 
 
-async def decide(turns: Turns, experiment: Experiment, _: str, body: DecisionRequest) -> Any:
+async def decide(turns: Turns, experiment: LiveExperiment, _: str, body: DecisionRequest) -> Any:
     """Which arm to play."""
     question = Question(experiment, wishes=_wishes([body]))
     await turns.ask(question)
@@ -79,14 +79,18 @@ async def decide(turns: Turns, experiment: Experiment, _: str, body: DecisionReq
     return decided(decision)
 
 
-async def decide_all(turns: Turns, experiment: Experiment, _: str, body: DecisionsRequest) -> Any:
+async def decide_all(
+    turns: Turns, experiment: LiveExperiment, _: str, body: DecisionsRequest
+) -> Any:
     """Many decisions, each with an answer or an error."""
     question = Question(experiment, wishes=_wishes(body.decisions))
     await turns.ask(question)
     return DecisionsAnswer([decided(each) for each in question.decisions])
 
 
-async def reward(turns: Turns, experiment: Experiment, decision: str, body: RewardRequest) -> Any:
+async def reward(
+    turns: Turns, experiment: LiveExperiment, decision: str, body: RewardRequest
+) -> Any:
     """How a decision went."""
     question = Question(experiment, rewards=((decision, body.reward),))
     await turns.ask(question)
@@ -96,14 +100,14 @@ async def reward(turns: Turns, experiment: Experiment, decision: str, body: Rewa
     return rewarded((decision, body.reward), outcome)
 
 
-async def reward_all(turns: Turns, experiment: Experiment, _: str, body: RewardsRequest) -> Any:
+async def reward_all(turns: Turns, experiment: LiveExperiment, _: str, body: RewardsRequest) -> Any:
     """How many decisions went, each with an answer or an error, in one commit."""
     question = Question(experiment, rewards=_rewards(body.rewards))
     await turns.ask(question)
     return RewardsAnswer(_told(question))
 
 
-async def steps(turns: Turns, experiment: Experiment, _: str, body: StepsRequest) -> Any:
+async def steps(turns: Turns, experiment: LiveExperiment, _: str, body: StepsRequest) -> Any:
     """How decisions went, and which arm to play next, in one commit."""
     asked = body.decide
     wishes = [] if asked is None else asked if isinstance(asked, list) else [asked]
@@ -122,9 +126,10 @@ def _rewards(items: Sequence[RewardItem | ValueError]) -> list[Given | ValueErro
     return [i if isinstance(i, ValueError) else (i.decision, i.reward) for i in items]
 
 
-def _wishes(items: Sequence[DecisionRequest | ValueError]) -> list[Wish | ValueError]:
+def _wishes(items: Sequence[DecisionRequest | ValueError]) -> list[DecisionQuery | ValueError]:
     return [
-        i if isinstance(i, ValueError) else Wish(i.decision, i.allowed, i.context) for i in items
+        i if isinstance(i, ValueError) else DecisionQuery(i.decision, i.allowed, i.context)
+        for i in items
     ]
 
 
@@ -135,34 +140,34 @@ def _told(question: Question) -> list[Any]:
 # The routes that only look: what an agent knows, and how it is.
 
 
-def arms(experiment: Experiment) -> Any:
+def arms(experiment: LiveExperiment) -> Any:
     """What is known of every arm."""
     return experiment.arms()
 
 
-def arms_at(experiment: Experiment, body: ArmsRequest) -> Any:
+def arms_at(experiment: LiveExperiment, body: ArmsRequest) -> Any:
     """What is known of every arm at a context."""
     return experiment.arms(body.context)
 
 
-def verdict(experiment: Experiment) -> Any:
+def verdict(experiment: LiveExperiment) -> Any:
     """Whether the experiment may stop."""
     return experiment.verdict()
 
 
-def evidence(experiment: Experiment) -> Any:
+def evidence(experiment: LiveExperiment) -> Any:
     """In whole quanta: what this agent saw itself, and what it holds of all."""
     return experiment.evidence()
 
 
-def sites(experiment: Experiment) -> Any:
+def sites(experiment: LiveExperiment) -> Any:
     """What each site saw of every arm."""
-    return experiment.site_map()
+    return experiment.build_site_map()
 
 
-def books(experiment: Experiment) -> Any:
+def books(experiment: LiveExperiment) -> Any:
     """Decisions counted here beside the pulls in the evidence."""
-    found = experiment.books()
+    found = experiment.audit()
     if found is None:
         raise Unknown(
             "this experiment has a half_life: its evidence fades, and is no count to compare"
@@ -170,7 +175,7 @@ def books(experiment: Experiment) -> Any:
     return found
 
 
-def history(experiment: Experiment, scale: str) -> Any:
+def history(experiment: LiveExperiment, scale: str) -> Any:
     """Pulls and rewards over time, and what happened."""
     return experiment.history(scale)
 
@@ -185,39 +190,39 @@ def experiments(node: Node) -> Any:
     return ExperimentsAnswer({name: shown(each) for name, each in node.experiments.items()})
 
 
-def shown(experiment: Experiment) -> ExperimentAnswer:
+def shown(experiment: LiveExperiment) -> ExperimentAnswer:
     """One experiment: its arms, its counts, and what operators set."""
     counts = experiment.counts
-    controls = experiment.controlled()
+    controls = experiment.control_status()
     return ExperimentAnswer(
         arms=list(experiment.agent.arm_names),
         decisions=counts["decisions"],
         rewards=counts["rewards"],
         open_decisions=experiment.store.open_decisions(),
-        silence=experiment.mode,
-        reward_window=experiment.silence.window,
+        silence=experiment.counting_mode,
+        reward_window=experiment.reward_window.window,
         late_rewards=counts["late"],
         longest_lateness=experiment.late.copy().longest,
         void_rewards=counts["void"],
         half_life=experiment.agent.half_life,
         pinned=controls["pinned"],
         paused=controls["paused"],
-        sites=SitesAnswer(**experiment.sites()),
+        sites=SitesAnswer(**experiment.site_status()),
         context=_context(experiment),
     )
 
 
-def _context(experiment: Experiment) -> ContextAnswer | None:
+def _context(experiment: LiveExperiment) -> ContextAnswer | None:
     schema = experiment.agent.context
     odd = experiment.oddities
     if schema is None:
         return None
-    return ContextAnswer(schema.to_data(), experiment.average(), odd.unknown, odd.clipped)
+    return ContextAnswer(schema.to_data(), experiment.average_features(), odd.unknown, odd.clipped)
 
 
-def controls(experiment: Experiment) -> Any:
+def controls(experiment: LiveExperiment) -> Any:
     """What is pinned and paused, and by whom."""
-    return experiment.controlled()
+    return experiment.control_status()
 
 
 def healthz(node: Node) -> Any:

@@ -9,9 +9,9 @@ from typing import Any
 
 from posse import __version__
 from posse.live.experiment import reward_window as lateness
-from posse.live.experiment.experiment import Experiment
+from posse.live.experiment.experiment import LiveExperiment
 from posse.live.http.health import BUCKETS, Traffic, traffic_of
-from posse.live.membership.network_view import ALIVE
+from posse.live.membership.network_view import ALIVE_STATES
 from posse.live.node import Node
 from posse.live.refusals import REFUSALS
 
@@ -91,7 +91,7 @@ def _process(node: Node, traffic: Traffic) -> Iterator[str]:
         "Agents whose evidence is here (flows: heard of).",
         [({}, network["agents_known"])],
     )
-    up = sum(agent["state"] in ALIVE for agent in network["agents"].values())
+    up = sum(agent["state"] in ALIVE_STATES for agent in network["agents"].values())
     yield _metric("agents_up", "Agents that are up, this one included.", [({}, up)])
     yield _metric("neighbour_connected", "Whether a neighbour is connected.", near)
 
@@ -103,7 +103,7 @@ def _experiments(node: Node, traffic: Traffic) -> Iterator[str]:
         samples = [({"experiment": e}, each.counts[key]) for e, each in experiments.items()]
         yield _metric(name, help_, samples)
     yield from _oddities(experiments)
-    kept = [({"experiment": e}, each.counted) for e, each in experiments.items()]
+    kept = [({"experiment": e}, each.counted_decisions) for e, each in experiments.items()]
     yield _metric("decisions_counted", "Decisions counted as evidence here, ever.", kept)
     waiting = [({"experiment": e}, x.store.open_decisions()) for e, x in experiments.items()]
     yield _metric("open_decisions", "Decisions whose reward is not final.", waiting)
@@ -127,7 +127,7 @@ def _experiments(node: Node, traffic: Traffic) -> Iterator[str]:
     yield _metric("share", "Share of an arm in the decisions since the start.", _by_arm(shares))
 
 
-def _verdicts(experiments: Mapping[str, Experiment]) -> Iterator[str]:
+def _verdicts(experiments: Mapping[str, LiveExperiment]) -> Iterator[str]:
     """Of experiments with `stop`: how far the evidence of the leading arm has come."""
     found = {e: each.verdict() for e, each in experiments.items() if each.agent.stop is not None}
     for name, help_ in (
@@ -139,7 +139,7 @@ def _verdicts(experiments: Mapping[str, Experiment]) -> Iterator[str]:
         yield _metric(f"verdict_{name}", help_, samples)
 
 
-def _oddities(experiments: Mapping[str, Experiment]) -> Iterator[str]:
+def _oddities(experiments: Mapping[str, LiveExperiment]) -> Iterator[str]:
     """Of contexts what the schema does not quite know."""
     odd = {name: each.oddities for name, each in experiments.items()}
     for name, help_, counts in (
@@ -158,7 +158,7 @@ def _oddities(experiments: Mapping[str, Experiment]) -> Iterator[str]:
         yield _metric(name, help_, samples)
 
 
-def _lateness(experiments: Mapping[str, Experiment]) -> Iterator[str]:
+def _lateness(experiments: Mapping[str, LiveExperiment]) -> Iterator[str]:
     """How late rewards came."""
     late = {name: each.late.copy() for name, each in experiments.items()}
     yield from _histogram(

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from posse import __version__, web
-from posse.live.experiment.experiment import Experiment
+from posse.live.experiment.experiment import LiveExperiment
 from posse.live.http import handlers as views
 from posse.live.http.access_control import Receive, Send
 from posse.live.http.health import traffic_of
@@ -112,7 +112,7 @@ class _Section:
 class Sections:
     """The sections of one experiment; any thread may look."""
 
-    def __init__(self, node: Node, experiment: Experiment) -> None:
+    def __init__(self, node: Node, experiment: LiveExperiment) -> None:
         self._node = node
         self._experiment = experiment
         self._lock = threading.Lock()
@@ -123,12 +123,12 @@ class Sections:
             "agent": _Section(self._agent),
             "arms": _Section(experiment.arms),
             "experiment": _Section(lambda: views.shown(experiment)),
-            "controls": _Section(experiment.controlled),
+            "controls": _Section(experiment.control_status),
             "verdict": _Section(self._verdict),
-            "books": _Section(experiment.books),
-            "sites": _Section(experiment.site_map),
+            "books": _Section(experiment.audit),
+            "sites": _Section(experiment.build_site_map),
             "network": _Section(node.network),
-            "past": _Section(experiment.past.newest),
+            "past": _Section(experiment.recorder.newest_marks),
         }
 
     @property
@@ -219,11 +219,11 @@ class Streams:
         self._pool = pool
         self._traffic = traffic_of(node)  # which counts them
         self._watched: dict[str, Watched] = {}
-        self._sections: dict[str, tuple[Experiment, Sections]] = {}
+        self._sections: dict[str, tuple[LiveExperiment, Sections]] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._end = asyncio.Event()
 
-    def sections(self, experiment: Experiment) -> Sections:
+    def sections(self, experiment: LiveExperiment) -> Sections:
         """Those of an experiment, which a reload may replace under the same name."""
         known = self._sections.get(experiment.name)
         if known is None or known[0] is not experiment:
@@ -236,7 +236,7 @@ class Streams:
             with suppress(RuntimeError):  # the loop has ended
                 self._loop.call_soon_threadsafe(self._end.set)
 
-    async def serve(self, experiment: Experiment, receive: Receive, send: Send) -> None:
+    async def serve(self, experiment: LiveExperiment, receive: Receive, send: Send) -> None:
         """Stream to one viewer until it leaves or is too slow, or the experiment or agent ends."""
         self._loop = asyncio.get_running_loop()
         if self._end.is_set():
@@ -257,7 +257,7 @@ class Streams:
             left.cancel()
 
     async def _stream(
-        self, experiment: Experiment, watched: Watched, left: asyncio.Future[None], send: Send
+        self, experiment: LiveExperiment, watched: Watched, left: asyncio.Future[None], send: Send
     ) -> None:
         kind = (b"content-type", b"text/event-stream; charset=utf-8")
         start = {"type": "http.response.start", "status": 200, "headers": [kind, *HEADERS]}
@@ -279,11 +279,11 @@ class Streams:
         finally:
             ended.cancel()
 
-    def _runs(self, experiment: Experiment) -> bool:
+    def _runs(self, experiment: LiveExperiment) -> bool:
         """Whether it is one of the agent's still: a reload may have removed or replaced it."""
         return self._node.experiments.get(experiment.name) is experiment
 
-    def _watch(self, experiment: Experiment) -> Watched:
+    def _watch(self, experiment: LiveExperiment) -> Watched:
         watched = self._watched.get(experiment.name)
         sections = self.sections(experiment)
         if watched is None or watched.sections is not sections:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 
 from posse.live.counters import same
-from posse.live.experiment.experiment import Experiment, Wish
+from posse.live.experiment.experiment import LiveExperiment, DecisionQuery
 from posse.live.http.health import Traffic
 from posse.live.node import Node
 from posse.live.store import Conflict, DecisionRecord, Outcome, StoreError, Unknown
@@ -28,9 +28,9 @@ Given = tuple[str, float]  # a decision and its reward
 class Question:
     """Rewards to take in and decisions to make in one experiment; items may be errors already."""
 
-    experiment: Experiment
+    experiment: LiveExperiment
     rewards: Sequence[Given | ValueError] = ()
-    wishes: Sequence[Wish | ValueError] = ()
+    wishes: Sequence[DecisionQuery | ValueError] = ()
     outcomes: list[Outcome | ValueError] = field(default_factory=list)  # of the rewards
     decisions: list[DecisionRecord | ValueError] = field(default_factory=list)  # of the wishes
     new: list[DecisionRecord] = field(default_factory=list)  # those made now
@@ -149,7 +149,7 @@ def _decide(asked: Sequence[Question]) -> None:
     """Make all decisions, those of one experiment at once."""
     for experiment, questions in _by_experiment(asked):
         wishes = [w for each in questions for w in each.wishes if not isinstance(w, ValueError)]
-        chosen = experiment.choose_many(wishes)
+        chosen = experiment.draw_decisions(wishes)
         made = [each for each in chosen if not isinstance(each, ValueError)]
         # under an id that is taken, by a twin in this turn perhaps, another one is kept
         pairs = iter(experiment.store.decided(made))
@@ -168,16 +168,18 @@ def _decide(asked: Sequence[Question]) -> None:
                 question.decisions.append(kept if new else _permitted(kept, wish))
 
 
-def _by_experiment(asked: Sequence[Question]) -> Iterable[tuple[Experiment, Sequence[Question]]]:
+def _by_experiment(
+    asked: Sequence[Question],
+) -> Iterable[tuple[LiveExperiment, Sequence[Question]]]:
     if len(asked) == 1:
         return ((asked[0].experiment, asked),)
-    together: dict[Experiment, list[Question]] = {}
+    together: dict[LiveExperiment, list[Question]] = {}
     for question in asked:
         together.setdefault(question.experiment, []).append(question)
     return together.items()
 
 
-def _reward_the_rest(question: Question, made: set[tuple[Experiment, str]], now: float) -> None:
+def _reward_the_rest(question: Question, made: set[tuple[LiveExperiment, str]], now: float) -> None:
     """Try again what was unknown when its decision had not been made yet."""
     experiment = question.experiment
     for place, (item, outcome) in enumerate(zip(question.rewards, question.outcomes, strict=True)):
@@ -189,7 +191,7 @@ def _reward_the_rest(question: Question, made: set[tuple[Experiment, str]], now:
             (question.outcomes[place],) = experiment.store.reward_many([item], now)
 
 
-def _permitted(decision: DecisionRecord, wish: Wish) -> DecisionRecord | Conflict:
+def _permitted(decision: DecisionRecord, wish: DecisionQuery) -> DecisionRecord | Conflict:
     """A decision of before, if its arm is one of those allowed, and its context the same."""
     if wish.allowed is not None and decision.arm not in wish.allowed:
         return Conflict(

@@ -7,7 +7,7 @@ def test_the_shop_plays(tmp_path):
     shop = Shop(tmp_path)
     try:
         shop.play(hours=4)
-        books = {name: node.experiment("checkout").books() for name, node in shop.nodes.items()}
+        books = {name: node.experiment("checkout").audit() for name, node in shop.nodes.items()}
         assert books.keys() == SITES.keys()
         assert all(each.counted == each.own > 10 for each in books.values())
     finally:

@@ -41,7 +41,7 @@ def network(rates, pulls, seed=0, family=None, **options):
 
 def test_every_cell_is_the_plain_mean_of_what_its_site_saw():
     agent, saw = network({"a": (0.2, 0.4), "b": (0.3, 0.3), "c": (0.2, 0.3)}, 40)
-    found = agent.site_map()
+    found = agent.build_site_map()
     assert next(iter(found.sites)) == "a"
     assert set(found.sites) == {"a", "b", "c"}
     for (site, arm), rewards in saw.items():
@@ -53,32 +53,32 @@ def test_every_cell_is_the_plain_mean_of_what_its_site_saw():
 def test_one_site_far_off_does_not_mark_the_others():
     rates = dict.fromkeys("abcd", (0.3, 0.5)) | {"e": (0.3, 0.9)}
     agent, _ = network(rates, 400)
-    assert [(each.site, each.arm, each.higher) for each in agent.site_map().apart] == [
+    assert [(each.site, each.arm, each.higher) for each in agent.build_site_map().apart] == [
         ("e", "green", True)
     ]
     lower = dict.fromkeys("abcd", (0.3, 0.5)) | {"e": (0.3, 0.1)}
-    (mark,) = network(lower, 400)[0].site_map().apart
+    (mark,) = network(lower, 400)[0].build_site_map().apart
     assert (mark.site, mark.higher) == ("e", False)
     assert mark.elsewhere == pytest.approx(0.5, abs=0.05)
 
 
 def test_sites_that_are_alike_have_no_marks():
     rates = dict.fromkeys("abcde", (0.3, 0.5))
-    assert not any(network(rates, 200, seed=seed)[0].site_map().apart for seed in range(5))
+    assert not any(network(rates, 200, seed=seed)[0].build_site_map().apart for seed in range(5))
 
 
 def test_sharing_is_worth_as_many_times_as_there_are_equal_sites():
     agent, _ = network(dict.fromkeys("abcd", (0.2, 0.5)), 600)
-    gains = [site.gain for site in agent.site_map().sites.values()]
+    gains = [site.gain for site in agent.build_site_map().sites.values()]
     assert gains == pytest.approx([4.0] * 4, rel=0.1)
     alone, _ = network({"a": (0.2, 0.5)}, 50)
-    assert alone.site_map().sites["a"].gain is None
+    assert alone.build_site_map().sites["a"].gain is None
 
 
 def test_a_site_that_reads_others_for_what_they_are_worth_gains_less():
     rates = {"a": (0.2, 0.5), "b": (0.2, 0.7), "c": (0.2, 0.3)}
-    pooled = network(rates, 500)[0].site_map().sites["a"].gain
-    apart = network(rates, 500, sites="differ")[0].site_map().sites["a"].gain
+    pooled = network(rates, 500)[0].build_site_map().sites["a"].gain
+    apart = network(rates, 500, sites="differ")[0].build_site_map().sites["a"].gain
     assert 1.0 <= apart < 1.3 < 2.5 < pooled
 
 
