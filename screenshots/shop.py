@@ -14,16 +14,16 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from posse.live.config.agent_settings import Settings, from_data
+from posse.live.config.agent_settings import AgentSettings, settings_from_data
 from posse.live.experiment.experiment import DecisionQuery
 from posse.live.http import serve
 from posse.live.http.server import Server
 from posse.live.messaging.transport.memory import MemoryNetwork
 from posse.live.node import Node
-from posse.live.node_factory import Keys, Outside
-from posse.live.process import assemble
+from posse.live.node_factory import AgentKeys, NetworkAccess
+from posse.live.process import assemble_node
 from posse.live.security import certificates
-from posse.live.security.certificates import Files
+from posse.live.security.certificates import CertificateFiles
 
 SITES = {"berlin": 27, "paris": 31, "rome": 22, "lyon": 13, "oslo": 21}  # visits an hour
 LINKS = (
@@ -49,18 +49,18 @@ class Shop:
         self._over = threading.Event()
         certificates.create_authority(folder / "certs")
         for name in SITES:
-            certificates.issue(folder / "certs", name, ["127.0.0.1"])
+            certificates.issue_certificate(folder / "certs", name, ["127.0.0.1"])
         self.nodes: dict[str, Node] = {}
         for name in SITES:
             self.open(name)
 
     def open(self, name: str) -> None:
         """Start an agent, for the first time or again."""
-        keys = Keys(name, Files.of(self._folder / "certs", name))
-        outside = Outside(lambda _: self._network.transport(name), keys)
+        keys = AgentKeys(name, CertificateFiles.in_folder(self._folder / "certs", name))
+        outside = NetworkAccess(lambda _: self._network.transport(name), keys)
         clock = lambda: self.now  # noqa: E731
         draw = self._random.getrandbits  # the same story whenever it is played
-        node = assemble(
+        node = assemble_node(
             self._settings(name), self._folder, outside, clock=clock, monotonic=clock, draw=draw
         )
         node.transport.start(node.receive)
@@ -70,7 +70,7 @@ class Shop:
         """End an agent."""
         self.nodes.pop(name).stop()
 
-    def _settings(self, name: str) -> Settings:
+    def _settings(self, name: str) -> AgentSettings:
         near = {a if b == name else b: "" for a, b in LINKS if name in (a, b)}
         common = {"family": "bernoulli", "reward_window": WINDOW, "default_reward": 0.0}
         tables = {
@@ -80,7 +80,7 @@ class Shop:
         }  # fmt: skip
         tables["checkout"] |= {"new_arm_share": 0.06, "new_arm_pulls": 2500}
         data = {"name": name, "store": f"{name}.db", "neighbours": near, "experiments": tables}
-        return from_data({**data, "operators": ["paris"]})
+        return settings_from_data({**data, "operators": ["paris"]})
 
     def play(self, hours: int = HOURS) -> None:
         """Two weeks, or their beginning: an hour at a time, the last day in steps of 3 minutes."""

@@ -12,14 +12,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from posse import families
-from posse.live.config.agent_settings import Settings
+from posse.live.config.agent_settings import AgentSettings
 from posse.live.config.experiment_settings import ExperimentSettings
 from posse.live.exchange import own
-from posse.live.messaging.inbox import Limits
+from posse.live.messaging.inbox import MessageLimits
 from simulation.bits import RANGE
 
 LIAR = "z"
-PLENTY = Limits(1e9, 1e12)
+PLENTY = MessageLimits(1e9, 1e12)
 EAGER = {"FOLDED_ABOVE": 2, "FOLDED_AT_ONCE_ABOVE": 16}
 FLOORS = {"MOST_NAMED": 2, "MOST_NAMED_EVER": 8}
 
@@ -80,7 +80,7 @@ def settings_of(
     remember: float | None,
     operators: tuple[str, ...] = (),
     half_life: float | None = None,
-) -> Settings:
+) -> AgentSettings:
     """The settings of an agent, as its agent.toml would give them."""
     made = {
         each: ExperimentSettings(
@@ -98,7 +98,9 @@ def settings_of(
         for each, arms in experiments
     }
     near = dict.fromkeys(neighbours, "")
-    return Settings(name, made, store=store, neighbours=near, limits=PLENTY, operators=operators)
+    return AgentSettings(
+        name, made, store=store, neighbours=near, limits=PLENTY, operators=operators
+    )
 
 
 def hurry(exchange: Any, clock: Callable[[], float]) -> None:

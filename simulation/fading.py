@@ -13,7 +13,7 @@ from collections import defaultdict
 from dataclasses import replace
 from typing import Any
 
-from posse.live.exchange.epochs import shifted
+from posse.live.exchange.epochs import shift_ledger
 from posse.live.exchange.ledger import minus, plus, total
 from posse.live.exchange.quanta import PER_UNIT
 from simulation.agents import LIAR
@@ -107,10 +107,10 @@ def _judge_edges(exchanges: dict[str, Any]) -> None:
     for identity, exchange in by_identity.items():
         passed = last - exchange.epoch
         records = exchange.records()
-        flows = {peer: shifted(flow, passed) for peer, (_, flow) in records.items()}
+        flows = {peer: shift_ledger(flow, passed) for peer, (_, flow) in records.items()}
         if exchange.level() != minus(exchange._records.own, total(f for _, f in records.values())):
             raise Violation(f"the level of {identity} is not what it observed less what flowed")
-        own.append(shifted(exchange._records.own, passed))
+        own.append(shift_ledger(exchange._records.own, passed))
         levels.append(minus(own[-1], total(flows.values())))
         for peer, flow in flows.items():
             if peer not in by_identity:
@@ -118,7 +118,7 @@ def _judge_edges(exchanges: dict[str, Any]) -> None:
                 continue
             other = by_identity[peer]
             version, opposite = other.records().get(identity, (0, {}))
-            back = shifted(opposite, last - other.epoch)
+            back = shift_ledger(opposite, last - other.epoch)
             if records[peer][0] != version or plus(flow, back):
                 raise Violation(f"ends of an edge differ: {records[peer][0]} {flow}, {back}")
     if plus(total(levels), total(flowed)) != total(own):

@@ -53,7 +53,7 @@ _reward = Store.reward
 _receive = LiveExperiment.receive
 _receive_agent = Agent.receive
 _fold_if_many = own.Own.fold_if_many
-_advance = flows.Flows._advance
+_advance = flows.Flows._advance_record
 _examine = examine.Examiner.examine
 _begin = writer.Writer.__init__
 
@@ -171,7 +171,7 @@ RULES: dict[str, list[Patch]] = {
     "flows: repeated messages are dropped": [
         (boots.Boots, "is_repeated", lambda self, boot, seq: False),
     ],
-    "flows: forks are repaired": [(flows.Flows, "_advance", _any_version)],
+    "flows: forks are repaired": [(flows.Flows, "_advance_record", _any_version)],
     "store: memory goes back when a commit fails": [(keeper.Keeper, "after", _taken_back)],
     "store: evidence is in the same commit": [(keeper.Keeper, "before_commit", lambda self: None)],
     "store: acknowledged means committed": [(Store, "reward", _acknowledged)],
@@ -189,7 +189,9 @@ RULES: dict[str, list[Patch]] = {
         (LiveExperiment, "receive", _sent_anyway),
         (Agent, "receive", _noted),
     ],
-    "node: a neighbour has a budget": [(inbox.Inbox, "admit", lambda self, peer, size: True)],
+    "node: a neighbour has a budget": [
+        (inbox.Inbox, "admit_message", lambda self, peer, size: True)
+    ],
 }
 
 

@@ -81,7 +81,10 @@ def change(world: World, site: Site, b: int) -> None:
         if site.node is not None:
             world.hurry(site, node)
             world.compare(site)
-            follow = {(e.reward_window.window, e.reward_window.default_reward) for e in experiments_of(site)}
+            follow = {
+                (e.reward_window.window, e.reward_window.default_reward)
+                for e in experiments_of(site)
+            }
             if not site.stale and follow != {site.silence}:
                 raise Violation(f"{site.name} goes by {follow} in place of {site.silence}")
     else:

@@ -114,7 +114,10 @@ def controls_agree(world: World) -> bool:
     """Whether the same arms are pinned and paused at all agents."""
     for name in world.plan.experiments if world.plan.operators else ():
         nodes = [site.node for site in world.sites.values() if site.node is not None]
-        held = [node.experiment(name).controls.describe_status(world.plan.arms)["network"] for node in nodes]
+        held = [
+            node.experiment(name).controls.describe_status(world.plan.arms)["network"]
+            for node in nodes
+        ]
         if any(each != held[0] for each in held):
             return False
     return True

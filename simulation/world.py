@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from posse.live.config.agent_settings import Settings
+from posse.live.config.agent_settings import AgentSettings
 from posse.live.node import Node
-from posse.live.node_factory import Outside
-from posse.live.process import assemble
+from posse.live.node_factory import NetworkAccess
+from posse.live.process import assemble_node
 from posse.live.store import Conflict, DecisionRecord, StoreError, schema
 from posse.live.store.file_lock import _held
 from simulation import disk as disks
@@ -132,16 +132,16 @@ class World:
         self.compare(site)
         return True
 
-    def make(self, site: Site, settings: Settings) -> Node:
+    def make(self, site: Site, settings: AgentSettings) -> Node:
         """A process of these settings on the disk of a site."""
 
-        def mailbox(_: Settings) -> Mailbox:
+        def mailbox(_: AgentSettings) -> Mailbox:
             return Mailbox(site.name, self.post, lambda: site.disk.event("send", before=False))
 
-        node = assemble(
+        node = assemble_node(
             settings,
             self.folder,
-            Outside(mailbox, cast(Any, Seal(settings.name))),
+            NetworkAccess(mailbox, cast(Any, Seal(settings.name))),
             clock=lambda: site.clock,
             draw=self.random.getrandbits,
             monotonic=lambda: site.steady,
@@ -154,7 +154,7 @@ class World:
         for each in node.experiments.values():
             hurry(each.agent.exchange, lambda: site.clock)
 
-    def settings(self, site: Site, name: str | None = None) -> Settings:
+    def settings(self, site: Site, name: str | None = None) -> AgentSettings:
         """The settings of a site, under its name or another one."""
         return settings_of(
             name or site.name,

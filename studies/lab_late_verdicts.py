@@ -35,7 +35,7 @@ def play(kind, means, rounds, needed, rng, who, when, pulls, sums):
             if kept < MOST and screen._may_win(kind, seen, got, n_arms, needed):
                 who[kept], when[kept], pulls[kept], sums[kept] = i, t, seen, got
                 kept += 1
-            arm = screen._choose_arms(kind, 0.5, seen, got, n_arms, rng)
+            arm = screen._choose(kind, 0.5, seen, got, n_arms, rng)
             n[t + 1, i, arm] += 1.0
             total[t + 1, i, arm] += screen._reward(kind, means[arm], rng)
     return kept

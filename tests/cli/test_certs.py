@@ -26,7 +26,7 @@ def test_an_authority_and_two_agents(capsys, tmp_path):
     assert (code, out.split(), err) == (0, ["certs/b.pem", "certs/b.key"], "")
     assert all(path.exists() for path in paths.values())
     certificate = certificates.read_certificate(paths["b.pem"])
-    assert certificates.vouched(certificate, certificates.read_certificate(paths["ca.pem"]))
+    assert certificates.is_valid_under(certificate, certificates.read_certificate(paths["ca.pem"]))
     code, out, err = run(capsys, "issue", "b")
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert "b.key exists: take --force to replace it" in err

@@ -3,11 +3,11 @@
 import random
 from itertools import pairwise
 
-from posse.live.config.agent_settings import from_data
+from posse.live.config.agent_settings import settings_from_data
 from posse.live.messaging.transport.memory import MemoryNetwork
-from posse.live.node_factory import Keys, Outside
-from posse.live.process import assemble
-from posse.live.security.certificates import Files
+from posse.live.node_factory import AgentKeys, NetworkAccess
+from posse.live.process import assemble_node
+from posse.live.security.certificates import CertificateFiles
 
 ARMS = ["red", "green"]
 
@@ -39,13 +39,13 @@ class Several:
         return {b if a == name else a: "" for a, b in self.links if name in (a, b)}
 
     def settings(self, name, data):
-        return from_data({"neighbours": self.near(name), **data})
+        return settings_from_data({"neighbours": self.near(name), **data})
 
     def open(self, name, data):
-        return self._open(name, data, Outside(lambda _: self.network.transport(name)))
+        return self._open(name, data, NetworkAccess(lambda _: self.network.transport(name)))
 
     def _open(self, name, data, outside):
-        node = assemble(
+        node = assemble_node(
             self.settings(name, data),
             self.folder,
             outside,
@@ -82,6 +82,6 @@ class Certified(Several):
     """The same with certificates: what they say is signed, also that of operators."""
 
     def open(self, name, data):
-        files = Files.of(self.folder / "certs", name)
-        outside = Outside(lambda _: self.network.transport(name), Keys(name, files))
+        files = CertificateFiles.in_folder(self.folder / "certs", name)
+        outside = NetworkAccess(lambda _: self.network.transport(name), AgentKeys(name, files))
         return self._open(name, data, outside)

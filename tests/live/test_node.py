@@ -12,7 +12,7 @@ import pytest
 from posse import families
 from posse.live.agent.agent import Agent
 from posse.live.experiment.reward_window import RewardWindow
-from posse.live.messaging.inbox import Limits
+from posse.live.messaging.inbox import MessageLimits
 from posse.live.messaging.transport.memory import MemoryNetwork
 from posse.live.store import Conflict, Outcome, Store, StoreError, Unknown
 from tests.live.single import single_node
@@ -316,7 +316,7 @@ def test_a_neighbour_that_floods_keeps_nobody_out(tmp_path):
         store = Store.open(tmp_path / f"{name}.db", fingerprint=agent.fingerprint)
         return single_node(agent, store, network.transport(name), neighbours=near, **options)
 
-    limits = Limits(messages_per_second=10.0)
+    limits = MessageLimits(messages_per_second=10.0)
     nodes = node("a", ["b", "d"], limits=limits), node("d", ["a"])
     a, d = nodes
     a.start()

@@ -14,7 +14,7 @@ import pytest
 
 from posse import families
 from posse.live.agent.agent import Agent
-from posse.live.experiment.experiment import LiveExperiment, DecisionQuery
+from posse.live.experiment.experiment import DecisionQuery, LiveExperiment
 from posse.live.experiment.reward_window import RewardWindow
 from posse.live.store import Store, export
 

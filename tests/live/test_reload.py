@@ -4,8 +4,8 @@ import threading
 
 import pytest
 
-from posse.live.config.agent_settings import from_data
-from posse.live.messaging.inbox import Limits
+from posse.live.config.agent_settings import settings_from_data
+from posse.live.messaging.inbox import MessageLimits
 from posse.live.process import make_node
 from posse.live.security import certificates
 from posse.live.store import Unknown
@@ -86,7 +86,7 @@ def test_windows_limits_and_operators(pair):
     assert "reward_window of checkout: 5; default_reward of checkout: 0" in said
     assert "operators: +b; another limits; another tick_seconds" in said
     node = pair.nodes["a"]
-    assert (node.limits, node.tick_seconds) == (Limits(1.0), 0.5)
+    assert (node.limits, node.tick_seconds) == (MessageLimits(1.0), 0.5)
     assert node.experiment("banner").controls.operators == {"b"}
     decision = node.experiment("banner").decide()
     pair.tick(6)
@@ -193,7 +193,7 @@ def test_ten_experiments_are_added_while_others_are_asked(pair):
 
 def test_a_node_made_by_hand_says_so(node):
     with pytest.raises(ValueError, match="not made of settings"):
-        node.reload(from_data(table("a")))
+        node.reload(settings_from_data(table("a")))
 
 
 def test_neighbours_and_certificates_over_real_tls(tmp_path):
@@ -202,7 +202,9 @@ def test_neighbours_and_certificates_over_real_tls(tmp_path):
     at = dict(zip("ab", free_addresses(2), strict=True))
 
     def settings(name, **changes):
-        return from_data(table(name, ["checkout"], listen=at[name], tick_seconds=0.05, **changes))
+        return settings_from_data(
+            table(name, ["checkout"], listen=at[name], tick_seconds=0.05, **changes)
+        )
 
     nodes = {
         "a": make_node(settings("a"), tmp_path),
@@ -226,7 +228,7 @@ def test_neighbours_and_certificates_over_real_tls(tmp_path):
         (tmp_path / "certs" / "a.key").write_text("spoilt")
         with pytest.raises(ValueError, match="not a private key"):
             nodes["a"].reload(joined)
-        certificates.issue(tmp_path / "certs", "a", force=True)
+        certificates.issue_certificate(tmp_path / "certs", "a", force=True)
         assert nodes["a"].reload(joined) == "certificates read anew"
         nodes["a"].reward(nodes["a"].decide().id, 1.0)
         wait_until(lambda: holds("b", 2), "it is heard with its new certificate")

@@ -14,7 +14,7 @@ import pytest
 
 from posse import networks
 from posse.live.demo import Swarm, agent_settings, apart, by_experiment, in_processes
-from posse.live.exchange.ledger import each, total
+from posse.live.exchange.ledger import map_values, total
 
 SHORT, LONG = 6.0, 30.0  # seconds: what is run unless asked, and from when on it is the long form
 PATIENCE = 180.0  # for what must come in the end, on a machine that does much else
@@ -146,7 +146,8 @@ def _conserved(swarm: Swarm) -> bool:
     """N levels, each N times, are N times the evidence of all: exactly, once nothing moves."""
     n = len(swarm.sites)
     return all(
-        total(c.held for c in counts) == each(total(c.own for c in counts), lambda value: n * value)
+        total(c.held for c in counts)
+        == map_values(total(c.own for c in counts), lambda value: n * value)
         for counts in by_experiment(swarm.counts()).values()
     )
 

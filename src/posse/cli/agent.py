@@ -19,7 +19,7 @@ import typer
 from posse.cli.common import live, mistakes, raise_descriptors, say, told
 
 if TYPE_CHECKING:
-    from posse.live.config.agent_settings import Settings
+    from posse.live.config.agent_settings import AgentSettings
     from posse.live.node import Node
 
 EXAMPLES = """Examples:
@@ -64,7 +64,7 @@ def _run(file: Path) -> None:
         from posse.live.process import make_node
 
         settings = read_settings(file)
-        logs.set_up(settings.name, settings.log)
+        logs.set_up_logging(settings.name, settings.log)
         raise_descriptors()
         with _of(file):
             made = make_node(settings, file.resolve().parent)
@@ -84,12 +84,12 @@ def _run(file: Path) -> None:
     _tell(settings, f"{settings.name} stopped")
 
 
-def _serve(node: Node, settings: Settings, file: Path, open_: ExitStack) -> str:
+def _serve(node: Node, settings: AgentSettings, file: Path, open_: ExitStack) -> str:
     """Open the addresses that the settings name; the one where the application asks."""
-    from posse.live.config.http_settings import door
+    from posse.live.config.http_settings import read_http_settings
     from posse.live.http import serve, serve_probe
 
-    front = door(settings, file.resolve().parent)
+    front = read_http_settings(settings, file.resolve().parent)
     server = serve(
         node,
         front.address,
@@ -121,7 +121,7 @@ def _reload(file: Path, node: Node) -> str:
         raise
 
 
-def _tell(settings: Settings, line: str) -> None:
+def _tell(settings: AgentSettings, line: str) -> None:
     """Say how it stands: to people on stdout, to machines in the log."""
     if settings.log == "json":
         log.info("%s", line)
@@ -154,7 +154,7 @@ def _run_all(files: list[Path]) -> None:
 
         for file in files:  # what is wrong from the start is said, before any is started
             read_settings(file)
-        logs.set_up("posse agent")
+        logs.set_up_logging("posse agent")
     children = Supervisor(files)
     with told(lambda: children.pass_on(signal.SIGHUP)) as stopped:
         try:

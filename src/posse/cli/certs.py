@@ -62,6 +62,6 @@ def issue(
     with mistakes(), live():
         from posse.live.security import certificates
 
-        files = certificates.issue(folder, name, host, days=days, force=force)
+        files = certificates.issue_certificate(folder, name, host, days=days, force=force)
     typer.echo(files.certificate)
     typer.echo(files.key)

@@ -52,7 +52,7 @@ def new(
 
         tables = _split(experiments)
         for name in (*names, *tables):
-            certificates.checked_name(name)
+            certificates.validate_name(name)
         if len(set(names)) < len(names):
             raise Mistake(f"every agent needs a name of its own, got {' '.join(names)}")
         if len(set(tables)) < len(tables):
@@ -73,7 +73,7 @@ def new(
                 raise
         certificates.create_authority(certs)
         for name in names:
-            certificates.issue(certs, name)
+            certificates.issue_certificate(certs, name)
     for path in (*files.values(), certs):
         typer.echo(path)
     _say_what_next(list(files.values()), tables)

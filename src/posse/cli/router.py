@@ -29,9 +29,9 @@ def router(
     """
     with mistakes(), live(), told() as stopped:
         from posse.live.messaging.transport.zenoh import Router
-        from posse.live.security.certificates import Files
+        from posse.live.security.certificates import CertificateFiles
 
-        files = Files.of(certificates, name)
+        files = CertificateFiles.in_folder(certificates, name)
         running = Router(name, agent, listen=listen, files=files, network=network)
         say(f"{name} listens on {listen}")
         stopped()

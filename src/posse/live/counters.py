@@ -43,7 +43,7 @@ class Counts:
 # Contexts that the schema does not quite know: counted, for the schema may need another field.
 
 
-class Oddities:
+class ContextOddities:
     """How often a category had an unknown name, or a number was outside its range."""
 
     def __init__(self, schema: Contexts | None) -> None:
@@ -53,7 +53,7 @@ class Oddities:
         self._categories = [name for name, field in fields if isinstance(field, Category)]
         self._numbers = [name for name, field in fields if isinstance(field, Number)]
 
-    def add(self, features: Features) -> None:
+    def count_context(self, features: Features) -> None:
         """Count one context."""
         for name in features.unknown:
             self._unknown.add(name)
@@ -71,16 +71,18 @@ class Oddities:
         return {name: self._clipped[name] for name in self._numbers}
 
 
-def written(context: Mapping[str, Any]) -> str:
+def serialize_context(context: Mapping[str, Any]) -> str:
     """A checked context as the store has it: JSON, without what is missing."""
-    known = {name: value for name, value in context.items() if value is not None}
+    present = {name: value for name, value in context.items() if value is not None}
     # of NumPy's numbers those that Python has
-    return json.dumps(known, ensure_ascii=False, separators=(",", ":"), default=lambda n: n.item())
+    return json.dumps(
+        present, ensure_ascii=False, separators=(",", ":"), default=lambda n: n.item()
+    )
 
 
-def same(context: Mapping[str, Any] | None, kept: str | None) -> bool:
+def is_same_context(context: Mapping[str, Any] | None, stored: str | None) -> bool:
     """Whether a context is the one that was kept with a decision."""
-    if context is None or kept is None:
-        return context is None and kept is None
-    before: Any = json.loads(kept)
+    if context is None or stored is None:
+        return context is None and stored is None
+    before: Any = json.loads(stored)
     return bool(before == {n: value for n, value in context.items() if value is not None})

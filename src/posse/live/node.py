@@ -21,37 +21,42 @@ from posse.live.membership import heartbeats as statuses
 from posse.live.membership.heartbeats import Presence
 from posse.live.membership.network_view import describe_network
 from posse.live.membership.records import Status, StatusMessage
-from posse.live.messaging.inbox import Inbox, Limits
+from posse.live.messaging.inbox import Inbox, MessageLimits
 from posse.live.messaging.transport import Receive, Transport
 from posse.live.messaging.wire import Codec, WireError
 from posse.live.store import DecisionRecord, Outcome, Store, StoreError, Unknown
 
 if TYPE_CHECKING:
-    from posse.live.config.agent_settings import Settings
-    from posse.live.reload import Reloading
+    from posse.live.config.agent_settings import AgentSettings
+    from posse.live.reload import Reloader
 
-PATIENCE = 20.0  # seconds
+DISCONNECTED_SECONDS = 20.0  # seconds
 
 
-class Absences:
+class DisconnectionLog:
     """How long each neighbour has been disconnected, and whether it was logged."""
 
     def __init__(self) -> None:
         self._since: dict[str, float] = {}
-        self._said: set[str] = set()
+        self._logged: set[str] = set()
 
-    def look(self, connected: Mapping[str, bool], now: float) -> Iterator[tuple[str, str]]:
+    def check_neighbours(
+        self, connected: Mapping[str, bool], now: float
+    ) -> Iterator[tuple[str, str]]:
         """The sentences to log now, each with what else may help ("": nothing)."""
         for name, here in connected.items():
             if here:
                 self._since.pop(name, None)
-                if name in self._said:
-                    self._said.remove(name)
+                if name in self._logged:
+                    self._logged.remove(name)
                     yield f"{name} is connected again", ""
-            elif now - self._since.setdefault(name, now) >= PATIENCE and name not in self._said:
-                self._said.add(name)
+            elif (
+                now - self._since.setdefault(name, now) >= DISCONNECTED_SECONDS
+                and name not in self._logged
+            ):
+                self._logged.add(name)
                 yield (
-                    f"{name} has not been connected for {PATIENCE:.0f} seconds",
+                    f"{name} has not been connected for {DISCONNECTED_SECONDS:.0f} seconds",
                     ": does it run, and answer at the address given here? does its certificate "
                     "have that name and that host? has it this agent among its neighbours?",
                 )
@@ -64,13 +69,13 @@ class Absences:
 
 log = logging.getLogger(__name__)
 
-HOLD = 0.005  # seconds for which the network waits when a neighbour sends too much
-REST = 1.0  # seconds of the inbox's rest, for each of work
+HOLD_SECONDS = 0.005  # seconds for which the network waits when a neighbour sends too much
+REST_RATIO = 1.0  # seconds of the inbox's rest, for each of work
 # seconds of a neighbour's budget that a second of work costs it
-WORK = 3.0
-WASTE = 50.0
-MALFORMED = 2  # messages that one which is none costs its sender besides
-FORGED = 10  # or one with a bad signature
+WORK_PRICE = 3.0
+WASTE_PRICE = 50.0
+MALFORMED_PRICE = 2  # messages that one which is none costs its sender besides
+FORGED_PRICE = 10  # or one with a bad signature
 
 
 class Node:
@@ -86,7 +91,7 @@ class Node:
         neighbours: Sequence[str],
         tick_seconds: float = 1.0,
         clock: Callable[[], float] = time.time,
-        limits: Limits = Limits(),  # noqa: B008 (frozen)
+        limits: MessageLimits = MessageLimits(),  # noqa: B008 (frozen)
         presence: Presence | None = None,  # None: heartbeats without a signature
     ) -> None:
         """A node of some experiments, whose stores are views of the same file."""
@@ -94,7 +99,7 @@ class Node:
         self.store = store
         self.transport = transport
         self.presence = presence or Presence(name, now=clock())
-        self.experiments = {each.name: each for each in experiments}
+        self.experiments = {experiment.name: experiment for experiment in experiments}
         self.neighbours = tuple(neighbours)
         self.tick_seconds = tick_seconds
         self.clock = clock
@@ -103,25 +108,25 @@ class Node:
         self.refusals = Counts()  # of payloads that are no message
         self.failures = Counts()  # of the store, by what was going on
         self._codec = Codec(OriginsMessage, FlowsMessage, ControlMessage, StatusMessage)
-        self._inbox = Inbox(self._rates(), clock, self.refusals)
+        self._inbox = Inbox(self._message_rates(), clock, self.refusals)
         self.stopping = threading.Event()
         self._threads: list[threading.Thread] = []
-        self.reloading: Reloading | None = None  # of a node that was made of settings
-        for each in self.experiments.values():
-            each.counts.whole = self.counts
-            each.connect(neighbours)
-            if each.resumed:
-                each.recorder.note_event("restart", f"{name} was started again")
+        self.reloader: Reloader | None = None  # of a node that was made of settings
+        for experiment in self.experiments.values():
+            experiment.counts.whole = self.counts
+            experiment.connect(neighbours)
+            if experiment.resumed:
+                experiment.recorder.note_event("restart", f"{name} was started again")
 
     @property
     def listener(self) -> Receive:
         """What a transport calls: with threads messages wait for one, else they are handled."""
-        return self.arrived if self._threads else self.receive
+        return self.enqueue_message if self._threads else self.receive
 
     def start(self) -> None:
         """Open the transport, and start the threads that tick and work off messages."""
-        self.transport.start(self.arrived)
-        for name, target in (("posse-inbox", self._work), ("posse-tick", self._run)):
+        self.transport.start(self.enqueue_message)
+        for name, target in (("posse-inbox", self._run_inbox), ("posse-tick", self._run_ticks)):
             thread = threading.Thread(target=target, name=name, daemon=True)
             thread.start()
             self._threads.append(thread)
@@ -145,9 +150,9 @@ class Node:
         if name is None:
             if len(experiments) == 1:
                 return next(iter(experiments.values()))
-            raise Unknown(f"there are several experiments, name one of {_listed(experiments)}")
+            raise Unknown(f"there are several experiments, name one of {_list_names(experiments)}")
         if name not in experiments:
-            raise Unknown(f"there is no experiment {name!r} here, but {_listed(experiments)}")
+            raise Unknown(f"there is no experiment {name!r} here, but {_list_names(experiments)}")
         return experiments[name]
 
     @property
@@ -164,7 +169,7 @@ class Node:
         """A decision of the only experiment; idempotent in its id."""
         return self.experiment().decide(id_, allowed, context)
 
-    def choose(self, id_: str | None, allowed: Sequence[str] | None) -> DecisionRecord:
+    def draw_decision(self, id_: str | None, allowed: Sequence[str] | None) -> DecisionRecord:
         """A new decision of the only experiment that is not on disk yet."""
         return self.experiment().draw_decision(id_, allowed)
 
@@ -192,29 +197,29 @@ class Node:
         """Lift what holds for an arm, or for all."""
         return self.experiment(experiment).resume(arm)
 
-    def reload(self, settings: Settings) -> str:
+    def reload(self, settings: AgentSettings) -> str:
         """Take in other settings, all or, if bad, none; what changed, in one line."""
-        if self.reloading is None:
+        if self.reloader is None:
             raise ValueError("this node was not made of settings: restart it with others")
-        said = self.reloading.take(settings)
-        self._say("settings", f"{self.name} reloaded its settings: {said}")
-        return said
+        summary = self.reloader.apply_settings(settings)
+        self._log_event("settings", f"{self.name} reloaded its settings: {summary}")
+        return summary
 
-    def take_over(
+    def replace_experiments(
         self,
         experiments: Mapping[str, LiveExperiment],
         neighbours: tuple[str, ...],
         tick_seconds: float,
-        limits: Limits,
+        limits: MessageLimits,
     ) -> None:
         """Go on with these experiments and neighbours; requests see one or the other."""
-        for each in experiments.values():
-            each.counts.whole = self.counts
+        for experiment in experiments.values():
+            experiment.counts.whole = self.counts
         self.experiments = dict(experiments)
         self.neighbours = neighbours
         self.tick_seconds = tick_seconds
         self.limits = limits
-        self._inbox.limit(self._rates())
+        self._inbox.set_rates(self._message_rates())
 
     def tick(self) -> None:
         """One round of upkeep: expire windows, delete old decisions, send messages that are due.
@@ -224,53 +229,53 @@ class Node:
         now = self.clock()
         failed = None
         experiments = list(self.experiments.values())
-        self._show_presence(now)  # first: an agent whose disk fails is there all the same
-        for each in experiments:
+        self._send_statuses(now)  # first: an agent whose disk fails is there all the same
+        for experiment in experiments:
             try:
-                each.close_windows(now)
+                experiment.close_windows(now)
             except StoreError as error:
                 failed = error
             except Exception:
-                self._bug("tick", each)
+                self._log_bug("tick", experiment)
         self.store.check_place()
         self.store.flush()
-        for each in experiments:
+        for experiment in experiments:
             try:
-                self._send(each.name, each.tick(now))
-                self._send(each.name, each.tick_controls(self.neighbours, now))
-                each.recorder.record_minute(now)
+                self._send_messages(experiment.name, experiment.tick(now))
+                self._send_messages(experiment.name, experiment.tick_controls(self.neighbours, now))
+                experiment.recorder.record_minute(now)
             except StoreError as error:
                 failed = error
             except Exception:
-                self._bug("tick", each)
+                self._log_bug("tick", experiment)
         if failed is not None:
             raise failed
 
-    def arrived(self, peer: str, payload: bytes) -> None:
+    def enqueue_message(self, peer: str, payload: bytes) -> None:
         """Take a message off the transport's hands; it waits for its turn, or is dropped."""
         self.counts.add("received")
-        if not self._inbox.put(peer, payload):
+        if not self._inbox.put_message(peer, payload):
             # the network's thread waits, and with it who sends too much
-            self.stopping.wait(HOLD)
+            self.stopping.wait(HOLD_SECONDS)
 
     def receive(self, peer: str, payload: bytes) -> None:
         """Handle a neighbour's message at once, if it is within its sender's budget."""
         self.counts.add("received")
-        if self._inbox.admit(peer, len(payload)):
-            self._handle(peer, payload)
+        if self._inbox.admit_message(peer, len(payload)):
+            self._handle_message(peer, payload)
 
-    def _handle(self, peer: str, payload: bytes) -> bool:
+    def _handle_message(self, peer: str, payload: bytes) -> bool:
         """Take in a message, a bad one is counted and never fatal; whether it was a good one."""
         now = self.clock()
         try:
             parcel = self._codec.decode(payload)
         except WireError as error:
-            self._inbox.charge(peer, MALFORMED)
+            self._inbox.charge_neighbour(peer, MALFORMED_PRICE)
             self.refusals.add(error.kind)
             return False
         self.presence.note_message(peer, now)
         if isinstance(parcel.message, StatusMessage):
-            return self._take_statuses(peer, parcel.message, now)
+            return self._receive_statuses(peer, parcel.message, now)
         experiment = self.experiments.get(parcel.experiment)
         if experiment is None:  # neighbours need not run the same ones
             self.refusals.add("unknown_experiment")
@@ -281,28 +286,28 @@ class Node:
             if isinstance(parcel.message, ControlMessage):
                 experiment.receive_controls(peer, parcel.message, now)
             else:
-                self._send(experiment.name, experiment.receive(peer, parcel.message, now))
+                self._send_messages(experiment.name, experiment.receive(peer, parcel.message, now))
         except StoreError:  # the neighbour will say it again
             self.failures.add("receive")
         except Exception:  # a bug of ours must not end the process
-            self._bug("receive", experiment)
+            self._log_bug("receive", experiment)
         if experiment.forgery_count > forged:
-            self._inbox.charge(peer, FORGED)
+            self._inbox.charge_neighbour(peer, FORGED_PRICE)
         return experiment.refusal_count == before
 
-    def _show_presence(self, now: float) -> None:
+    def _send_statuses(self, now: float) -> None:
         """Tell neighbours what is new of all agents, and of this one."""
         try:
-            self._look(now)
+            self._note_connections(now)
             if self.presence.is_due(self.experiments, now):
-                self.presence.publish_status(self._status(now), self.experiments, now)
-            relay = any(each.knows_origins for each in self.experiments.values())
-            self._send(DEFAULT, self.presence.make_messages(self.neighbours, relay, now))
+                self.presence.publish_status(self._make_status(now), self.experiments, now)
+            relay = any(experiment.knows_origins for experiment in self.experiments.values())
+            self._send_messages(DEFAULT, self.presence.make_messages(self.neighbours, relay, now))
         except Exception:  # a bug of ours must not keep evidence from others
             log.exception("the status of %s was not told", self.name)
             self.failures.add("tick")
 
-    def _take_statuses(self, peer: str, message: StatusMessage, now: float) -> bool:
+    def _receive_statuses(self, peer: str, message: StatusMessage, now: float) -> bool:
         """Take in what is new of other agents; whether all of it was good."""
         try:
             refused = self.presence.receive(peer, message, now)
@@ -313,40 +318,42 @@ class Node:
         for reason, number in refused.items():
             self.refusals.add(reason, number)
         if statuses.SIGNATURE_INVALID in refused:
-            self._inbox.charge(peer, FORGED)
+            self._inbox.charge_neighbour(peer, FORGED_PRICE)
         return not refused
 
-    def _look(self, now: float) -> dict[str, bool]:
+    def _note_connections(self, now: float) -> dict[str, bool]:
         """Which neighbours are connected."""
         connected = self.transport.connected()
         self.presence.note_connections({name: connected.get(name) for name in self.neighbours}, now)
         return connected
 
-    def _status(self, now: float) -> Status:
+    def _make_status(self, now: float) -> Status:
         """What this agent says of itself."""
         experiments = list(self.experiments.values())
         return self.presence.make_status(
-            [each.heartbeat_tally() for each in experiments], self._refused(), now
+            [experiment.heartbeat_tally() for experiment in experiments],
+            self._count_refusals(),
+            now,
         )
 
-    def _refused(self) -> Counter[str]:
+    def _count_refusals(self) -> Counter[str]:
         """What was refused, by reason, over all experiments."""
         refused: Counter[str] = self.refusals.copy() + self.transport.refusals.copy()
-        for each in self.experiments.values():
-            refused.update(each.refusals())
+        for experiment in self.experiments.values():
+            refused.update(experiment.refusals())
         return refused
 
     def network(self) -> dict[str, Any]:
         """The neighbours, all agents and links that are known, and what was refused and why."""
         now = self.clock()
         experiments = dict(self.experiments)
-        connected = self._look(now)
-        refused = self._refused()
-        own = self._status(now)
-        return describe_network(experiments, self.presence, own, connected, refused, now)
+        connected = self._note_connections(now)
+        refused = self._count_refusals()
+        own_status = self._make_status(now)
+        return describe_network(experiments, self.presence, own_status, connected, refused, now)
 
-    def _run(self) -> None:
-        absences = Absences()
+    def _run_ticks(self) -> None:
+        absences = DisconnectionLog()
         failing = False
         while not self.stopping.wait(self.tick_seconds):
             try:
@@ -354,8 +361,10 @@ class Node:
                 if failing:
                     log.warning("the store is written again")
                     failing = False
-                for sentence, advice in absences.look(self.transport.connected(), time.monotonic()):
-                    self._say("partition", sentence, advice)
+                for sentence, advice in absences.check_neighbours(
+                    self.transport.connected(), time.monotonic()
+                ):
+                    self._log_event("partition", sentence, advice)
             except StoreError as error:  # such as a full disk: try again later
                 self.failures.add("tick")
                 if not failing:  # once: the log may be on the same disk
@@ -365,24 +374,26 @@ class Node:
                 log.exception("a tick failed")
                 self.failures.add("tick")
 
-    def _work(self) -> None:
+    def _run_inbox(self) -> None:
         """Work off what neighbours say, one message at a time and for half of the time at most.
 
         Python runs one thread at a time: without a rest, requests would wait for a neighbour.
         Work is charged to its neighbour, and work for nothing much more.
         """
-        while (taken := self._inbox.take()) is not None:
-            peer, payload = taken
+        while (message := self._inbox.take_message()) is not None:
+            peer, payload = message
             began = time.thread_time()
-            useful = self._handle(peer, payload)
+            useful = self._handle_message(peer, payload)
             worked = time.thread_time() - began
-            self._inbox.charge(peer, seconds=worked * (WORK if useful else WASTE))
-            self.stopping.wait(REST * worked)
+            self._inbox.charge_neighbour(
+                peer, seconds=worked * (WORK_PRICE if useful else WASTE_PRICE)
+            )
+            self.stopping.wait(REST_RATIO * worked)
 
-    def _rates(self) -> tuple[float, float]:
-        return self.limits.of(self.tick_seconds, len(self.experiments))
+    def _message_rates(self) -> tuple[float, float]:
+        return self.limits.rates_for(self.tick_seconds, len(self.experiments))
 
-    def _send(self, experiment: str, outgoing: Iterable[tuple[str, object]]) -> None:
+    def _send_messages(self, experiment: str, outgoing: Iterable[tuple[str, object]]) -> None:
         """Send to each neighbour what is for it."""
         for peer, message in outgoing:
             try:
@@ -393,18 +404,18 @@ class Node:
                     log.warning("a message to %s was not sent: %s", peer, error)
                 self.failures.add("send")
 
-    def _say(self, kind: Kind, sentence: str, advice: str = "") -> None:
+    def _log_event(self, kind: Kind, sentence: str, advice: str = "") -> None:
         """Log what concerns the agent as a whole, and keep it in the past of every experiment."""
         log.warning("%s%s", sentence, advice)
-        for each in self.experiments.values():
-            each.recorder.note_event(kind, sentence)
+        for experiment in self.experiments.values():
+            experiment.recorder.note_event(kind, sentence)
 
-    def _bug(self, doing: str, experiment: LiveExperiment) -> None:
+    def _log_bug(self, doing: str, experiment: LiveExperiment) -> None:
         """Note a fault of ours in one experiment, which must not end the others."""
-        named = {"experiment": experiment.name}
-        log.exception("experiment %s: %s failed", experiment.name, doing, extra=named)
+        extra = {"experiment": experiment.name}
+        log.exception("experiment %s: %s failed", experiment.name, doing, extra=extra)
         self.failures.add(doing)
 
 
-def _listed(experiments: Iterable[str]) -> str:
+def _list_names(experiments: Iterable[str]) -> str:
     return ", ".join(experiments) or "none at all"

@@ -8,20 +8,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from posse.live.agent.agent import Agent
-from posse.live.config.agent_settings import Settings
+from posse.live.config.agent_settings import AgentSettings
 from posse.live.controls.controls import Controls
 from posse.live.exchange.epochs import lasting_clock
 from posse.live.exchange.examine import Sign, Verify
 from posse.live.experiment.experiment import LiveExperiment
 from posse.live.experiment.reward_window import RewardWindow
 from posse.live.messaging.transport import Transport
-from posse.live.security.certificates import Files, check_files
-from posse.live.security.signatures import Vouch, signer, verifier, voucher
+from posse.live.security.certificates import CertificateFiles, check_files
+from posse.live.security.signatures import Vouch, make_signer, make_verifier, make_voucher
 from posse.live.store import Store
 
 
 @dataclass(frozen=True)
-class Read:
+class KeyMaterial:
     """What the files of a certificate held at one moment."""
 
     contents: tuple[bytes, ...]
@@ -30,116 +30,122 @@ class Read:
     vouch: Vouch
 
 
-class Keys:
+class AgentKeys:
     """Signs and verifies by the files of a certificate, which may change while a process runs."""
 
-    def __init__(self, name: str, files: Files) -> None:
+    def __init__(self, name: str, files: CertificateFiles) -> None:
         self.name = name
         self.files = files
-        self._read = self._now()
+        self._material = self._read_files()
 
-    def changed(self) -> Read | None:
+    def read_changed(self) -> KeyMaterial | None:
         """What the files hold now, checked, if it is not what is in use."""
-        fresh = self._now()
-        return None if fresh.contents == self._read.contents else fresh
+        fresh = self._read_files()
+        return None if fresh.contents == self._material.contents else fresh
 
-    def use(self, fresh: Read) -> Read:
+    def switch_to(self, fresh: KeyMaterial) -> KeyMaterial:
         """Sign and verify by this from now on; what was used before."""
-        before = self._read
-        self._read = fresh
+        before = self._material
+        self._material = fresh
         return before
 
     def sign(self, content: bytes) -> bytes:
         """A signature of this agent."""
-        return self._read.sign(content)
+        return self._material.sign(content)
 
     def verify(self, origin: str, content: bytes, signature: bytes) -> bool:
         """Whether the agent of this name signed."""
-        return self._read.verify(origin, content, signature)
+        return self._material.verify(origin, content, signature)
 
     def vouch(self, name: str, content: bytes, signature: bytes) -> tuple[float, float] | None:
         """From when to when the certificate of a signer is valid; None if it did not sign."""
-        return self._read.vouch(name, content, signature)
+        return self._material.vouch(name, content, signature)
 
-    def _now(self) -> Read:
+    def _read_files(self) -> KeyMaterial:
         check_files(self.name, self.files)
         places = self.files.authority, self.files.certificate, self.files.key
-        return Read(
+        return KeyMaterial(
             tuple(place.read_bytes() for place in places),
-            signer(self.files),
-            verifier(self.files),
-            voucher(self.files),
+            make_signer(self.files),
+            make_verifier(self.files),
+            make_voucher(self.files),
         )
 
 
 @dataclass(frozen=True)
-class Outside:
+class NetworkAccess:
     """What joins a node to others: how a transport is made, and the keys, if it has any."""
 
-    connect: Callable[[Settings], Transport]
-    keys: Keys | None = None
+    connect: Callable[[AgentSettings], Transport]
+    keys: AgentKeys | None = None
 
 
 @dataclass(frozen=True)
-class Maker:
+class ExperimentFactory:
     """Makes the experiments of a node, at its start and later."""
 
     name: str
-    keys: Keys | None
+    keys: AgentKeys | None
     clock: Callable[[], float]
     draw: Callable[[int], int]
     monotonic: Callable[[], float] = time.monotonic
 
-    def first(self, settings: Settings, name: str, path: Path) -> LiveExperiment:
+    def open_first(self, settings: AgentSettings, name: str, path: Path) -> LiveExperiment:
         """The first experiment of a process, which opens the store."""
-        agents = self._agents(settings, name)
+        agents = self._candidate_agents(settings, name)
         store = Store.open(
             path,
             fingerprint=agents[0].fingerprint,
-            equal=_equal(agents),
+            equal=_other_fingerprints(agents),
             experiment=name,
             owner=self.name,
             monotonic=self.monotonic,
         )
         try:
-            return self._experiment(settings, name, _of(agents, store), store)
+            return self._make_experiment(settings, name, _matching_agent(agents, store), store)
         except BaseException:
             store.close()
             raise
 
-    def beside(self, settings: Settings, name: str, store: Store) -> LiveExperiment:
+    def open_another(self, settings: AgentSettings, name: str, store: Store) -> LiveExperiment:
         """Another experiment in the same store."""
-        agents = self._agents(settings, name)
-        view = store.beside(name, agents[0].fingerprint, _equal(agents))
-        return self._experiment(settings, name, _of(agents, view), view)
+        agents = self._candidate_agents(settings, name)
+        view = store.beside(name, agents[0].fingerprint, _other_fingerprints(agents))
+        return self._make_experiment(settings, name, _matching_agent(agents, view), view)
 
-    def configure(self, settings: Settings, experiment: LiveExperiment) -> None:
+    def configure_controls(self, settings: AgentSettings, experiment: LiveExperiment) -> None:
         """Take other operators and keys."""
         sign, vouch = (self.keys.sign, self.keys.vouch) if self.keys else (None, None)
         experiment.configure_operators(settings.operators, sign, vouch)
 
-    def _agents(self, settings: Settings, experiment: str) -> list[Agent]:
+    def _candidate_agents(self, settings: AgentSettings, experiment: str) -> list[Agent]:
         """The agent that settings ask for, and what its store may hold in its place.
 
         Under flows neighbours must agree whether decisions can count from the start; as a store
         was begun, so is its network, and it goes on like that, whatever silence means by now.
         """
         sign, verify = (self.keys.sign, self.keys.verify) if self.keys else (None, None)
-        own = self.monotonic is not time.monotonic
+        is_custom = self.monotonic is not time.monotonic
         # a clock that is not the machine's need not go as its other one does
-        steady = self.monotonic if own else lasting_clock if self.clock is time.time else None
-        asked = settings.experiments[experiment]
-        ways = [asked.begins, not asked.begins] if asked.exchange == "flows" else [asked.begins]
+        steady = self.monotonic if is_custom else lasting_clock if self.clock is time.time else None
+        experiment_settings = settings.experiments[experiment]
+        variants = (
+            [experiment_settings.counts_from_start, not experiment_settings.counts_from_start]
+            if experiment_settings.exchange == "flows"
+            else [experiment_settings.counts_from_start]
+        )
         return [
-            settings.agent(sign, verify, experiment, self.draw, self.clock, begins, steady)
-            for begins in ways
+            settings.make_agent(
+                sign, verify, experiment, self.draw, self.clock, counts_from_start, steady
+            )
+            for counts_from_start in variants
         ]
 
-    def _experiment(
-        self, settings: Settings, name: str, agent: Agent, store: Store
+    def _make_experiment(
+        self, settings: AgentSettings, name: str, agent: Agent, store: Store
     ) -> LiveExperiment:
         s = settings.experiments[name]
-        made = LiveExperiment(
+        experiment = LiveExperiment(
             name,
             agent,
             store,
@@ -149,21 +155,21 @@ class Maker:
             draw=self.draw,
             controls=Controls(settings.network, name, self.name),
         )
-        self.configure(settings, made)
+        self.configure_controls(settings, experiment)
         if s.exchange == "origins" and agent.exchange.identity != self.name:
             # its certificate would not vouch for what it says
             raise ValueError(
                 f"{settings.store} is the store of {agent.exchange.identity}: set name back to "
                 f"it, or give {self.name} a new store"
             )
-        return made
+        return experiment
 
 
-def _equal(agents: Sequence[Agent]) -> list[str]:
+def _other_fingerprints(agents: Sequence[Agent]) -> list[str]:
     """The fingerprints of a store that fits one of these, but for the first of them."""
     return [agent.fingerprint for agent in agents[1:]]
 
 
-def _of(agents: Sequence[Agent], store: Store) -> Agent:
+def _matching_agent(agents: Sequence[Agent], store: Store) -> Agent:
     """Whose evidence a store holds."""
     return next(agent for agent in agents if agent.fingerprint == store.fingerprint)

@@ -8,21 +8,21 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
-from posse.live.config.agent_settings import Settings, read_settings
+from posse.live.config.agent_settings import AgentSettings, read_settings
 from posse.live.config.experiment_settings import ExperimentSettings
 from posse.live.experiment.experiment import LiveExperiment
 from posse.live.experiment.reward_window import RewardWindow
 from posse.live.messaging.transport import Transport
 from posse.live.node import Node
-from posse.live.node_factory import Maker, Outside
+from posse.live.node_factory import ExperimentFactory, NetworkAccess
 
 # what a running process cannot change: its identity, its files and where it answers
-FIXED = (
+FIXED_KEYS = (
     "name", "store", "network", "insecure", "certificates", "http", "http_hosts", "http_token",
     "http_certificate", "http_key", "insecure_http", "operator_token", "probe", "log",
 )  # fmt: skip
-OUTSIDE = "neighbours", "router", "listen"  # by which others are reached
-CHANGING = (  # of an experiment
+TRANSPORT_KEYS = "neighbours", "router", "listen"  # by which others are reached
+CHANGEABLE_KEYS = (  # of an experiment
     "arms", "reward_window", "default_reward", "remember",
     "min_share", "new_arm_share", "new_arm_pulls", "sites",
 )  # fmt: skip
@@ -39,48 +39,50 @@ def reload_from(file: Path, node: Node) -> str:
 
 
 @dataclass
-class Reloading:
+class Reloader:
     """The settings by which a node runs, and how to make what other settings need."""
 
     node: Node
-    settings: Settings
-    outside: Outside
-    maker: Maker
+    settings: AgentSettings
+    network: NetworkAccess
+    factory: ExperimentFactory
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def take(self, new: Settings) -> str:
+    def apply_settings(self, new: AgentSettings) -> str:
         """Take in other settings; what changed, in one line."""
         with self._lock:
             old = self.settings
-            _check(old, new)
-            keys = self.outside.keys
-            fresh = None if keys is None else keys.changed()
+            _check_changes(old, new)
+            keys = self.network.keys
+            fresh = None if keys is None else keys.read_changed()
             moved = fresh is not None or any(
-                getattr(old, key) != getattr(new, key) for key in OUTSIDE
+                getattr(old, key) != getattr(new, key) for key in TRANSPORT_KEYS
             )
-            transport = self.outside.connect(new) if moved else None
-            added = self._make(
+            transport = self.network.connect(new) if moved else None
+            added = self._make_experiments(
                 new, [name for name in new.experiments if name not in old.experiments]
             )
             # from here on nothing can be wrong with the settings
             if transport is not None:
                 if keys is not None and fresh is not None:
-                    before = keys.use(fresh)
+                    before = keys.switch_to(fresh)
                 try:
-                    self._swap(transport, new)
+                    self._swap_transport(transport, new)
                 except BaseException:
                     if keys is not None and fresh is not None:
-                        keys.use(before)
-                    self._swap(self.outside.connect(old), old)
+                        keys.switch_to(before)
+                    self._swap_transport(self.network.connect(old), old)
                     raise
-            self._apply(new, added)
+            self._apply_to_node(new, added)
             self.settings = new
-            return _said(old, new, fresh is not None)
+            return _describe_changes(old, new, fresh is not None)
 
-    def _make(self, new: Settings, names: Iterable[str]) -> dict[str, LiveExperiment]:
-        return {name: self.maker.beside(new, name, self.node.store) for name in names}
+    def _make_experiments(
+        self, new: AgentSettings, names: Iterable[str]
+    ) -> dict[str, LiveExperiment]:
+        return {name: self.factory.open_another(new, name, self.node.store) for name in names}
 
-    def _swap(self, transport: Transport, settings: Settings) -> None:
+    def _swap_transport(self, transport: Transport, settings: AgentSettings) -> None:
         """Leave the network and come back at once; requests do not notice."""
         node = self.node
         node.transport.close()
@@ -92,22 +94,24 @@ class Reloading:
             except ValueError:  # zenoh lets go of an address a moment after it was closed
                 if time.monotonic() > deadline or node.stopping.wait(0.1):
                     raise
-                transport = self.outside.connect(settings)
+                transport = self.network.connect(settings)
         node.transport = transport
 
-    def _apply(self, new: Settings, added: Mapping[str, LiveExperiment]) -> None:
+    def _apply_to_node(self, new: AgentSettings, added: Mapping[str, LiveExperiment]) -> None:
         node = self.node
-        kept = {**node.experiments, **added}
+        experiments = {**node.experiments, **added}
         for name, settings in new.experiments.items():
-            each = kept[name]
-            each.set_reward_window(RewardWindow(settings.reward_window, settings.default_reward))
-            each.remember = settings.remember
-            each.set_arms(settings.arms, settings.shares)
-            each.set_sites(settings.sites)
-            self.maker.configure(new, each)
-            each.connect(new.neighbours)
-        node.take_over(
-            {name: kept[name] for name in new.experiments},
+            experiment_ = experiments[name]
+            experiment_.set_reward_window(
+                RewardWindow(settings.reward_window, settings.default_reward)
+            )
+            experiment_.remember = settings.remember
+            experiment_.set_arms(settings.arms, settings.shares)
+            experiment_.set_sites(settings.sites)
+            self.factory.configure_controls(new, experiment_)
+            experiment_.connect(new.neighbours)
+        node.replace_experiments(
+            {name: experiments[name] for name in new.experiments},
             tuple(new.neighbours),
             new.tick_seconds,
             new.limits,
@@ -116,39 +120,39 @@ class Reloading:
             experiment.log_reward_window()
 
 
-def _check(old: Settings, new: Settings) -> None:
+def _check_changes(old: AgentSettings, new: AgentSettings) -> None:
     """Refuse what a running process cannot take in."""
-    for key in FIXED:
+    for key in FIXED_KEYS:
         if getattr(old, key) != getattr(new, key):
             raise ValueError(f"{key} cannot be changed while the agent runs: restart it for that")
     for name in (name for name in old.experiments if name in new.experiments):
-        for key in (each.name for each in fields(ExperimentSettings)):
-            before, after = (getattr(each.experiments[name], key) for each in (old, new))
+        for key in (source.name for source in fields(ExperimentSettings)):
+            before, after = (getattr(source.experiments[name], key) for source in (old, new))
             if key == "reward_window" and old.experiments[name].stop and before != after:
                 raise ValueError(
                     f"reward_window of the experiment {name} cannot be changed while it has stop: "
                     "verdicts need decisions that all waited equally long; make another experiment"
                 )
-            if key not in CHANGING and before != after:
+            if key not in CHANGEABLE_KEYS and before != after:
                 raise ValueError(
                     f"{key} of the experiment {name} cannot be changed while the agent runs: "
                     "make another experiment, or restart the agent if its evidence means the same"
                 )
 
 
-def _said(old: Settings, new: Settings, certificates: bool) -> str:
+def _describe_changes(old: AgentSettings, new: AgentSettings, certificates: bool) -> str:
     """What changed, in one line."""
-    parts = [_difference("experiments", old.experiments, new.experiments)]
+    parts = [_describe_difference("experiments", old.experiments, new.experiments)]
     for name in (name for name in old.experiments if name in new.experiments):
         before = old.experiments[name]
         after = new.experiments[name]
-        parts.append(_difference(f"arms of {name}", before.arms, after.arms))
-        changed = [k for k in CHANGING[1:] if getattr(before, k) != getattr(after, k)]
+        parts.append(_describe_difference(f"arms of {name}", before.arms, after.arms))
+        changed = [k for k in CHANGEABLE_KEYS[1:] if getattr(before, k) != getattr(after, k)]
         parts += [f"{key} of {name}: {getattr(after, key)}" for key in changed]
-    parts.append(_difference("neighbours", old.neighbours, new.neighbours))
+    parts.append(_describe_difference("neighbours", old.neighbours, new.neighbours))
     if old.neighbours != new.neighbours and old.neighbours.keys() == new.neighbours.keys():
         parts.append("other addresses of neighbours")
-    parts.append(_difference("operators", old.operators, new.operators))
+    parts.append(_describe_difference("operators", old.operators, new.operators))
     for key in ("router", "listen", "limits", "tick_seconds"):
         if getattr(old, key) != getattr(new, key):
             parts.append(f"another {key}")
@@ -156,9 +160,9 @@ def _said(old: Settings, new: Settings, certificates: bool) -> str:
     return "; ".join(part for part in parts if part) or "nothing changed"
 
 
-def _difference(what: str, old: Iterable[str], new: Iterable[str]) -> str:
+def _describe_difference(label: str, old: Iterable[str], new: Iterable[str]) -> str:
     before = list(old)
     after = list(new)
-    signs = [f"+{each}" for each in after if each not in before]
-    signs += [f"-{each}" for each in before if each not in after]
-    return f"{what}: {' '.join(signs)}" if signs else ""
+    signs = [f"+{name}" for name in after if name not in before]
+    signs += [f"-{name}" for name in before if name not in after]
+    return f"{label}: {' '.join(signs)}" if signs else ""

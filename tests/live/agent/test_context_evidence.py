@@ -85,7 +85,7 @@ def test_one_pull_is_within_its_bounds(kind):
         for reward in (*ends, reward_of(kind, generator)):
             met = ExpansionPoint(agent.features(visit(generator)).x, u)
             quanta = evidence.quantize_reward(reward, generator, met)
-            assert bounds.observed("red", quanta) == quanta
+            assert bounds.check_observation("red", quanta) == quanta
             assert bounds.allow_part(quanta)
             assert bounds.allow_all(quanta)
             assert quanta[-1] == PER_UNIT

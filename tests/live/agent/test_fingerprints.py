@@ -58,7 +58,7 @@ def test_a_file_may_write_whole_numbers_with_a_point_or_without():
     numbers = {"sigma": 20, "prior_mean": 30, "prior_sd": 10}
     floats = {name: float(value) for name, value in numbers.items()}
     one, other = (
-        experiment_from_data({**data, "family": {"name": "gaussian", **written}}).agent()
+        experiment_from_data({**data, "family": {"name": "gaussian", **written}}).make_agent()
         for written in (numbers, floats)
     )
     assert one.fingerprint == other.fingerprint

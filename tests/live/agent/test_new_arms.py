@@ -13,7 +13,7 @@ import pytest
 
 from posse.families import Bernoulli
 from posse.live.config.experiment_settings import ExperimentSettings
-from posse.live.experiment.experiment import LiveExperiment, DecisionQuery
+from posse.live.experiment.experiment import DecisionQuery, LiveExperiment
 from posse.live.experiment.reward_window import RewardWindow
 from posse.live.store import Store
 
@@ -30,7 +30,7 @@ def play(path, seconds, default, **options):
         SETTLED, Bernoulli(), reward_window=WINDOW, default_reward=default, **options
     )
     later = replace(settings, arms=(*SETTLED, "new"))
-    agent, generator = settings.agent(seed=1), np.random.default_rng(2)
+    agent, generator = settings.make_agent(seed=1), np.random.default_rng(2)
     with Store.open(path, fingerprint=agent.fingerprint) as store:
         one = LiveExperiment(
             "shop", agent, store, reward_window=RewardWindow(WINDOW, default), clock=lambda: now[0]

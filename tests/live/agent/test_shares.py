@@ -162,9 +162,9 @@ def test_new_arms_and_a_floor_that_do_not_fit_are_refused_and_nothing_changes():
 
 def test_an_experiment_gives_new_arms_an_equal_share_unless_it_says_otherwise():
     settings = ExperimentSettings(tuple(ARMS), families.Bernoulli())
-    assert settings.agent().shares == Shares(0.0, 0.25, 100)
+    assert settings.make_agent().shares == Shares(0.0, 0.25, 100)
     other = dataclasses.replace(settings, new_arm_share=0.1, new_arm_pulls=7, min_share=0.02)
-    assert other.agent().shares == Shares(0.02, 0.1, 7)
+    assert other.make_agent().shares == Shares(0.02, 0.1, 7)
     assert Agent(ARMS, families.Bernoulli()).shares == Shares()  # the paper's
 
 

@@ -10,11 +10,11 @@ from posse.live.agent.agent import Agent
 from posse.live.exchange.ledger import from_plain
 from posse.live.exchange.messages import FlowsMessage, OriginsMessage
 from posse.live.membership.heartbeats import Presence
-from posse.live.messaging.inbox import Limits
+from posse.live.messaging.inbox import MessageLimits
 from posse.live.messaging.transport.memory import MemoryNetwork
 from posse.live.messaging.wire import Codec
-from posse.live.security.certificates import Files
-from posse.live.security.signatures import signer, verifier
+from posse.live.security.certificates import CertificateFiles
+from posse.live.security.signatures import make_signer, make_verifier
 from posse.live.store import Store
 from tests.live.loopback import certified
 from tests.live.single import single_node
@@ -109,12 +109,12 @@ class Trio:
 
     def __init__(self, folder, certs, exchange):
         self.exchange, self.now = exchange, 0.0
-        self.verify = verifier(Files.of(certs, "a"))
+        self.verify = make_verifier(CertificateFiles.in_folder(certs, "a"))
         self.network = MemoryNetwork([("a", "b"), ("a", "c")])
         self.nodes = {}
         for name, near in {"a": "bc", "b": "a", "c": "a"}.items():
-            files = Files.of(certs, name)
-            signing = {"identity": name, "sign": signer(files), "verify": verifier(files)}
+            files = CertificateFiles.in_folder(certs, name)
+            signing = {"identity": name, "sign": make_signer(files), "verify": make_verifier(files)}
             agent = Agent(
                 ARMS, families.Bernoulli(), exchange=exchange, seed=ord(name),
                 exchange_options=signing if exchange == "origins" else None,
@@ -122,7 +122,7 @@ class Trio:
             store = Store.open(folder / f"{name}.db", fingerprint=agent.fingerprint)
             self.nodes[name] = single_node(
                 agent, store, self.network.transport(name), neighbours=list(near),
-                clock=lambda: self.now, limits=Limits(1e9, 1e15),
+                clock=lambda: self.now, limits=MessageLimits(1e9, 1e15),
             )  # fmt: skip
             signed = {"sign": signing["sign"], "verify": signing["verify"]}
             self.nodes[name].presence = Presence(name, now=self.now, **signed)

@@ -9,8 +9,8 @@ import pytest
 
 from posse.contexts import Contexts
 from posse.live.agent.verdicts import Stop
-from posse.live.config.agent_settings import from_data, read_settings
-from posse.live.config.experiment_settings import experiment_from_data, refusal
+from posse.live.config.agent_settings import read_settings, settings_from_data
+from posse.live.config.experiment_settings import experiment_from_data, find_conflict
 from posse.live.exchange.origins import Origins
 from tests.live.several import Several, table
 from tests.live.visits import SCHEMA, TABLES
@@ -52,9 +52,9 @@ def test_a_file_with_contexts(tmp_path):
     assert read["checkout"].family.rate == 0.03
     countries = ("de", "fr", "it", "at")
     assert read["basket"].context.columns[1:] == tuple(f"country={each}" for each in countries)
-    assert read["basket"].agent().family.features == 5
+    assert read["basket"].make_agent().family.features == 5
     assert read["banner"].context is None
-    agent = read["checkout"].agent()
+    agent = read["checkout"].make_agent()
     assert agent.context.n_features == agent.family.features == 8
     assert isinstance(agent.exchange, Origins)
 
@@ -99,16 +99,16 @@ def test_a_mistake_is_refused_at_the_start_in_a_sentence_that_names_the_key(chan
 def test_the_sentences_of_worlds():
     family = experiment_from_data(LOGISTIC).family
     plain = {"sites": "alike", "half_life": None, "stop": None}
-    assert refusal(family, "origins", **plain) is None
-    assert refusal(family, "origins", **{**plain, "half_life": 3600.0}) is None
-    assert "need exchange 'origins'" in refusal(family, "flows", **plain)
-    assert "a best arm for each" in refusal(family, "origins", **{**plain, "stop": Stop()})
-    assert "category of the context" in refusal(family, "origins", **{**plain, "sites": 0.1})
+    assert find_conflict(family, "origins", **plain) is None
+    assert find_conflict(family, "origins", **{**plain, "half_life": 3600.0}) is None
+    assert "need exchange 'origins'" in find_conflict(family, "flows", **plain)
+    assert "a best arm for each" in find_conflict(family, "origins", **{**plain, "stop": Stop()})
+    assert "category of the context" in find_conflict(family, "origins", **{**plain, "sites": 0.1})
 
 
 def test_names_that_are_markup_are_names():
     odd = {"<b>x</b>": ["<script>", "a b"], "ja/nein": "flag"}
-    agent = experiment_from_data({**LOGISTIC, "context": odd}).agent()
+    agent = experiment_from_data({**LOGISTIC, "context": odd}).make_agent()
     assert agent.encode_context({"<b>x</b>": "<script>", "ja/nein": True}).x.tolist() == [
         1,
         1,
@@ -165,8 +165,8 @@ def test_who_would_fill_the_network_is_told(columns, tick, warned, tmp_path, cap
 def test_the_page_says_so():
     page = (Path(__file__).parents[3] / "docs" / "contexts-live.md").read_text()
     (block,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
-    (settings,) = from_data(tomllib.loads(block)).experiments.values()
-    assert settings.agent().context.n_features == 10
+    (settings,) = settings_from_data(tomllib.loads(block)).experiments.values()
+    assert settings.make_agent().context.n_features == 10
     for wish in ({"exchange": "flows"}, {"sites": "differ"}, {"stop": {}}):
         with pytest.raises(ValueError, match=r"context") as refused:
             experiment_from_data({**LOGISTIC, **wish})
@@ -174,5 +174,5 @@ def test_the_page_says_so():
 
 
 def test_top_level_settings_of_one_experiment():
-    settings = from_data({"name": "a", **LOGISTIC})
+    settings = settings_from_data({"name": "a", **LOGISTIC})
     assert settings.experiments["default"].context == Contexts(SCHEMA)

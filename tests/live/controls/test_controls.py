@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from posse.live.controls.controls import REPEAT_SECONDS, Control, ControlMessage, Controls
 from posse.live.controls.records import AHEAD, MOST_STEPS
 from posse.live.messaging.wire import Codec
-from posse.live.security.certificates import Files
-from posse.live.security.signatures import signer, voucher
+from posse.live.security.certificates import CertificateFiles
+from posse.live.security.signatures import make_signer, make_voucher
 from posse.live.store import Conflict
 from tests.live.loopback import certified, issue_for
 
@@ -133,7 +133,7 @@ def test_what_is_set_here_acts_on_top_of_the_networks():
 def test_an_operators_command_is_the_last_word_at_its_own_agent():
     made = controls("berlin", operators=())
     made.pin("red", ARMS)
-    made.configure(["berlin"], sign_as("berlin"), vouch)
+    made.configure_controls(["berlin"], sign_as("berlin"), vouch)
     assert acting(made) == ("red", [])
     made.pin("green", ARMS)
     assert acting(made) == ("green", [])
@@ -145,7 +145,7 @@ def test_every_change_is_logged_with_its_experiment(caplog):
     made.take(signed(Control("shop", "banner", 1, "berlin", "green")), NOW)
     made.take(signed(Control("shop", "banner", 1, "berlin", "green")), NOW)  # nothing new
     made.pause("blue", ARMS)
-    made.configure(["rome"], sign_as("paris"), vouch)
+    made.configure_controls(["rome"], sign_as("paris"), vouch)
     assert [record.experiment for record in caplog.records] == ["banner"] * 3
     taken, here, lifted = caplog.messages
     assert taken == "'green' is pinned in the whole network by berlin (version 1 of berlin)"
@@ -331,7 +331,7 @@ def test_an_operator_gone_mad_is_forgotten_when_it_is_no_longer_named():
     assert made.version <= (MOST_STEPS + 1) * AHEAD
     with pytest.raises(Conflict, match="no more fit"):
         [made.pause(arm, ARMS) for _ in range(AHEAD) for arm in ARMS]
-    made.configure(["rome"], sign_as("rome"), vouch)
+    made.configure_controls(["rome"], sign_as("rome"), vouch)
     assert acting(made) == (None, [])
     assert made.pin("green", ARMS).version < 3000
     assert made.take(record(1 + AHEAD, "berlin", "red"), NOW) is not None
@@ -359,7 +359,7 @@ def test_a_renewed_certificate_signs_anew():
     later = 2500.0
     late = controls("oslo")
     assert "not valid now" in late.receive("rome", rome.message(), later)[0]
-    berlin.configure(["berlin", "rome"], sign_as("berlin", until=9000.0), vouch)
+    berlin.configure_controls(["berlin", "rome"], sign_as("berlin", until=9000.0), vouch)
     assert berlin.version == 1
     old = rome.message()
     assert rome.receive("berlin", berlin.message(), later) == []
@@ -417,7 +417,8 @@ def test_real_certificates(tmp_path):
     now = time.time()
     berlin, paris = (
         Controls("shop", "default", name, operators=["berlin"],
-                 sign=signer(Files.of(folder, name)), vouch=voucher(Files.of(folder, name)))
+                 sign=make_signer(CertificateFiles.in_folder(folder, name)),
+                 vouch=make_voucher(CertificateFiles.in_folder(folder, name)))
         for name in ("berlin", "paris")
     )  # fmt: skip
     berlin.pin("green", ARMS)
@@ -425,8 +426,10 @@ def test_real_certificates(tmp_path):
     assert paris.filter_arms(ARMS, None) == ["green"]
     # over, or not begun: nothing is taken, though the signature is good
     for lifetime, late in ((timedelta(seconds=-10), 0.0), (timedelta(days=1), -7200.0)):
-        sign = signer(issue_for(folder, "berlin", lifetime, "other"))
-        berlin.configure_operators(["berlin"], sign, voucher(Files.of(folder, "berlin")))
+        sign = make_signer(issue_for(folder, "berlin", lifetime, "other"))
+        berlin.configure_operators(
+            ["berlin"], sign, make_voucher(CertificateFiles.in_folder(folder, "berlin"))
+        )
         berlin.pause("red", ARMS)
         fresh = Controls("shop", "default", "rome", operators=["berlin"], vouch=paris._vouch)
         assert "not valid now" in fresh.receive("berlin", berlin.make_message(), now + late)[-1]
@@ -434,8 +437,11 @@ def test_real_certificates(tmp_path):
     # a certificate of paris does not speak for berlin, nor one of another authority
     control = Control("shop", "default", 2, "berlin", "red")
     strangers = certified(tmp_path / "strangers", "berlin")
-    for files in (Files.of(folder, "paris"), Files.of(strangers, "berlin")):
-        forged = dataclasses.replace(control, signature=signer(files)(control.content))
+    for files in (
+        CertificateFiles.in_folder(folder, "paris"),
+        CertificateFiles.in_folder(strangers, "berlin"),
+    ):
+        forged = dataclasses.replace(control, signature=make_signer(files)(control.content))
         assert paris.accept_control(forged, now) == "control_signature_invalid"
     for damaged in (b"", b"\0" * 4, b"\xff" * 200, forged.signature[:50]):
         forged = dataclasses.replace(control, signature=damaged)

@@ -4,12 +4,12 @@ import time
 
 import pytest
 
-from posse.live.config.agent_settings import from_data
+from posse.live.config.agent_settings import settings_from_data
 from posse.live.controls.controls import REPEAT_SECONDS
 from posse.live.messaging.transport.memory import MemoryNetwork
-from posse.live.node_factory import Keys, Outside
-from posse.live.process import assemble
-from posse.live.security.certificates import Files
+from posse.live.node_factory import AgentKeys, NetworkAccess
+from posse.live.process import assemble_node
+from posse.live.security.certificates import CertificateFiles
 from posse.live.store import Conflict
 from tests.live.loopback import certified
 
@@ -33,7 +33,7 @@ class Line:
             self.start(name)
 
     def start(self, name, **changed):
-        settings = from_data(
+        settings = settings_from_data(
             {
                 "name": name,
                 "arms": ["red", "green"],
@@ -48,9 +48,11 @@ class Line:
         )
         keys = None
         if not settings.insecure:
-            keys = Keys(name, Files.of(self.certificates, name))
-        outside = Outside(lambda _: self.network.transport(name), keys)
-        node = self.nodes[name] = assemble(settings, self.folder, outside, clock=lambda: self.now)
+            keys = AgentKeys(name, CertificateFiles.in_folder(self.certificates, name))
+        outside = NetworkAccess(lambda _: self.network.transport(name), keys)
+        node = self.nodes[name] = assemble_node(
+            settings, self.folder, outside, clock=lambda: self.now
+        )
         node.transport.start(node.receive)
 
     def restart(self, name, **changed):

@@ -52,7 +52,7 @@ def changed(row, **places):
             "evidence_exceeds_pulls",
         ),
         (changed(honest(), at0=11 * PER_UNIT), "evidence_exceeds_pulls"),
-        (changed(honest(), **{f"at{WIDTH - 2}": 11 * PER_UNIT}), "more evidence than its pulls"),
+        (changed(honest(), **{f"at{WIDTH - 2}": 11 * PER_UNIT}), "evidence_exceeds_pulls"),
         (honest()[:-1], "malformed"),
         ([*honest(), 0], "malformed"),
         (changed(honest(), at3=2**63), "malformed"),

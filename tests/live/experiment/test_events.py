@@ -246,7 +246,7 @@ def test_a_verdict_is_told_when_it_is_first_named(tmp_path):
 
 def test_a_partition_is_told_where_it_is_logged(node, caplog, monkeypatch):
     """By the thread that ticks: away for some time, and back."""
-    monkeypatch.setattr("posse.live.node.PATIENCE", 0.05)
+    monkeypatch.setattr("posse.live.node.DISCONNECTED_SECONDS", 0.05)
     node.tick_seconds = 0.02
     monkeypatch.setattr(node.transport, "start", lambda receive: None)
     seen, there = threading.Event(), {"b": False}

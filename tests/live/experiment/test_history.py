@@ -41,7 +41,7 @@ def only(several, name="a"):
 
 def restart(several, **more):
     """The agent again, by other settings perhaps."""
-    settings = several.nodes["a"].reloading.settings.experiments["x"]
+    settings = several.nodes["a"].reloader.settings.experiments["x"]
     several.nodes["a"].stop()
     late = {"reward_window": 90, "default_reward": 0, "exchange": settings.exchange}
     return several.open("a", table("a", ["x"], **(late | more)))

@@ -36,7 +36,7 @@ def alone(several, data):
 
 def restarted(several, **more):
     """The agent again, on its disk, by other settings."""
-    exchange = several.nodes["a"].reloading.settings.experiments["checkout"].exchange
+    exchange = several.nodes["a"].reloader.settings.experiments["checkout"].exchange
     several.nodes.pop("a").stop()
     alone(several, table("a", ["checkout"]) | {"exchange": exchange, **more})
     return several.nodes["a"].experiment("checkout")
@@ -53,7 +53,7 @@ def test_settings_say_how_decisions_count():
         data = EXPERIMENT | more
         if data["family"] == "gaussian":
             data["reward_range"] = [-2.0, 2.0]
-        assert experiment_from_data(data).begins is begins
+        assert experiment_from_data(data).counts_from_start is begins
 
 
 def test_an_agent_starts_again_after_its_default_was_changed(make):
@@ -102,7 +102,7 @@ def test_a_reload_takes_effect_decision_by_decision(make):
     several = make(reward_window=5, default_reward=0)
     node = several.nodes["a"]
     only = node.experiment("checkout")
-    exchange = node.reloading.settings.experiments["checkout"].exchange
+    exchange = node.reloader.settings.experiments["checkout"].exchange
     for id_ in "ab":
         only.decide(id_)
     data = table("a", ["checkout"]) | {

@@ -14,7 +14,7 @@ from posse.live.http.access_control import Guard
 from posse.live.http.health import traffic_of
 from posse.live.http.protocol import Limits
 from posse.live.http.responses import Refusal
-from posse.live.security.certificates import create_authority, issue
+from posse.live.security.certificates import create_authority, issue_certificate
 from tests.live.asking import ask, refused
 
 TOKEN, ORDERS = "the application's", "the operators'"
@@ -145,7 +145,7 @@ def test_other_addresses_in_the_clear_if_one_insists(node):
 @pytest.fixture
 def files(tmp_path):
     create_authority(tmp_path / "certs")
-    made = issue(tmp_path / "certs", "a")
+    made = issue_certificate(tmp_path / "certs", "a")
     return made.authority, made.certificate, made.key
 
 
@@ -158,7 +158,7 @@ def test_tls(node, files):
     with made, httpx.Client(base_url=url, verify=context, headers=bearer(TOKEN)) as http:
         assert ask(http, "/v1/decisions", {})["arm"] in node.agent.arm_names
         assert traffic_of(node).renew() is False
-        issue(certificate.parent, "a", force=True)
+        issue_certificate(certificate.parent, "a", force=True)
         assert traffic_of(node).renew() is True
         assert http.get("/v1/arms").status_code == 200
         with pytest.raises(httpx.HTTPError):  # in the clear it says nothing

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from posse.live.membership import heartbeats as presence
 from posse.live.membership.heartbeats import (
-    STATUS_SECONDS,
+    LEAST_STATUS_SECONDS,
     PING_SECONDS,
     REPEAT_SECONDS,
-    LEAST_STATUS_SECONDS,
+    STATUS_SECONDS,
     Link,
 )
 from tests.live.membership.world import World

@@ -7,8 +7,8 @@ import pytest
 from posse.live.http.metrics import metrics
 from posse.live.membership.records import Status, StatusMessage
 from posse.live.messaging.wire import Codec
-from posse.live.security.certificates import Files, issue
-from posse.live.security.signatures import signer
+from posse.live.security.certificates import CertificateFiles, issue_certificate
+from posse.live.security.signatures import make_signer
 from tests.live.loopback import certified
 from tests.live.several import Certified, Several, table
 
@@ -129,7 +129,10 @@ def test_forged_statuses_are_counted_and_charged_to_who_brings_them(line, certif
     line = line(limits={"messages_per_second": 20})
     line.tick(5)
     status = Status("c", "default", int(1000 * line.now) + 1, 0, "9")
-    codec, sign = Codec(StatusMessage), signer(Files.of(certificates, "mallory"))
+    codec, sign = (
+        Codec(StatusMessage),
+        make_signer(CertificateFiles.in_folder(certificates, "mallory")),
+    )
     forged = replace(status, signature=sign(status.content))
     victim = line.nodes["a"]
     for n in range(30):
@@ -168,7 +171,10 @@ def test_keys_that_change_while_agents_run(tmp_path):
         later(line, 70)
         held = line.nodes["a"].presence.held()["c"].status
         assert held.time > 1000 * (line.now - 62)
-        assert signer(Files.of(tmp_path / "new", "c"))(b"")[:-64] == held.signature[:-64]
+        assert (
+            make_signer(CertificateFiles.in_folder(tmp_path / "new", "c"))(b"")[:-64]
+            == held.signature[:-64]
+        )
         assert line.nodes["a"].network()["refused"] == {}
     finally:
         line.close()
@@ -212,7 +218,7 @@ def test_a_certificate_of_another_authority_is_not_believed(line, certificates, 
     line = line()
     line.tick(3)
     other = certified(tmp_path / "other")
-    sign = signer(issue(other, "c"))
+    sign = make_signer(issue_certificate(other, "c"))
     status = Status("c", "default", int(1000 * line.now) + 5, 0, "9")
     status = replace(status, signature=sign(status.content))
     line.nodes["b"].receive(

@@ -22,7 +22,7 @@ from posse.divergences import kl_bernoulli
 from posse.families.family import Family
 from posse.families.gaussian import Gaussian
 from posse.live.agent.evidence import PROBES
-from posse.live.agent.posterior import Posteriors, ArmSubset
+from posse.live.agent.posterior import ArmSubset, Posteriors
 from posse.policies import BayesUCB, Greedy, ThompsonSampling, TopTwo
 from posse.policies.policy import Policy, argmax
 from posse.randomness import FloatArray, Randomness
@@ -350,8 +350,8 @@ class Chooser:
         if (surprise > np.log(2 * len(stated) / HONESTY_ERROR)).any():
             raise ValueError(
                 f"policy {checks.shown(self.policy)} must choose with the probabilities that it "
-                f"says: it said {checks.shown(stated.round(3).tolist())}, and of {HONESTY_TRIES} choices "
-                f"these fell on each arm: {checks.shown(counts.astype(int).tolist())}"
+                f"says: it said {checks.shown(stated.round(3).tolist())}, and of {HONESTY_TRIES} "
+                f"choices these fell on each arm: {checks.shown(counts.astype(int).tolist())}"
             )
 
 

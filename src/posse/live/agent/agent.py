@@ -20,17 +20,17 @@ from posse.live.agent.arm_status import ArmSummaries
 from posse.live.agent.context_evidence import ExpansionPoint
 from posse.live.agent.factory import (
     NO_WINNER_OF_CONTEXTS,
-    validate_arm_names,
     check_message_size,
-    validate_options,
+    fingerprint_agent,
     make_evidence,
     make_exchange,
-    fingerprint_agent,
+    validate_arm_names,
+    validate_options,
 )
-from posse.live.agent.posterior import Posteriors, ArmSubset
+from posse.live.agent.posterior import ArmSubset, Posteriors
 from posse.live.agent.site_pooling import (
-    SiteDifferences,
     SharingGain,
+    SiteDifferences,
     SiteMap,
     SitePooling,
     build_site_map,

@@ -244,6 +244,6 @@ def _render_since(now: float | None) -> str:
 def _render_contradiction(first: Judgement, second: Judgement) -> str:
     """Two winners: one of them is wrong, or the assumption that means are constant."""
     return (
-        f"{_render_since(first.since)}{first.arm} was named the winner, but now {second.arm} has the "
-        "evidence of one: rewards have probably changed over time, so start a new experiment"
+        f"{_render_since(first.since)}{first.arm} was named the winner, but now {second.arm} has "
+        "the evidence of one: rewards have probably changed over time, so start a new experiment"
     )

@@ -17,9 +17,9 @@ from posse.live.config.experiment_settings import KEYS, ExperimentSettings, expe
 from posse.live.exchange.epochs import LEAST_TICKS
 from posse.live.exchange.examine import Sign, Verify
 from posse.live.exchange.layouts import DEFAULT
-from posse.live.messaging.inbox import Limits
+from posse.live.messaging.inbox import MessageLimits
 
-LOGS = "text", "json"
+LOG_FORMATS = "text", "json"
 MOST_EXPERIMENTS = 1000
 _TEXTS = (
     "name", "store", "http", "http_token", "http_certificate", "http_key", "operator_token",
@@ -29,7 +29,7 @@ _LISTS = {"http_hosts": '["agent.example.org"]', "operators": '["berlin", "paris
 
 
 @dataclass(frozen=True)
-class Settings:
+class AgentSettings:
     """One agent process: its experiments, its store, its addresses and its neighbours.
 
     neighbours: name -> "host:port", or "" for one that only dials us. router: one of the same kind,
@@ -59,13 +59,13 @@ class Settings:
     insecure: bool = False
     tick_seconds: float = 1.0
     log: str = "text"
-    limits: Limits = Limits()  # noqa: RUF009 (frozen)
+    limits: MessageLimits = MessageLimits()  # noqa: RUF009 (frozen)
 
     def __post_init__(self) -> None:
         for key in _TEXTS:
             if not isinstance(getattr(self, key), str):
                 raise ValueError(f"{key} must be text, got {checks.shown(getattr(self, key))}")
-        checks.choice("log", self.log, LOGS)
+        checks.choice("log", self.log, LOG_FORMATS)
         checks.number("tick_seconds", self.tick_seconds, at_least=0.01, at_most=3600)
         for key, table in (("neighbours", self.neighbours), ("router", self.router)):
             if not isinstance(table, Mapping) or not all(
@@ -75,7 +75,7 @@ class Settings:
         if len(self.router) > 1:
             raise ValueError(f"there is one router at most, got {', '.join(self.router)}")
         for key, example in _LISTS.items():
-            if not all(isinstance(each, str) and each for each in getattr(self, key)):
+            if not all(isinstance(value, str) and value for value in getattr(self, key)):
                 raise ValueError(f"{key} must be a list of names, such as {example}")
         for key in ("insecure", "insecure_http"):
             if not isinstance(getattr(self, key), bool):
@@ -85,23 +85,23 @@ class Settings:
             raise ValueError(
                 f"there must be 1 to {MOST_EXPERIMENTS} experiments, got {len(self.experiments)}"
             )
-        for name, each in self.experiments.items():
-            if each.half_life is not None and each.half_life < LEAST_TICKS * self.tick_seconds:
+        for name, value in self.experiments.items():
+            if value.half_life is not None and value.half_life < LEAST_TICKS * self.tick_seconds:
                 raise ValueError(
                     f"half_life of the experiment {name} must be at least {LEAST_TICKS} times "
                     f"tick_seconds, {LEAST_TICKS * self.tick_seconds:g} seconds, got "
-                    f"{each.half_life:g}"
+                    f"{value.half_life:g}"
                 )
         self._check_http()
 
-    def agent(
+    def make_agent(
         self,
         sign: Sign | None = None,
         verify: Verify | None = None,
         experiment: str | None = None,
         draw: Callable[[int], int] = secrets.randbits,
         clock: Callable[[], float] = time.time,
-        begins: bool | None = None,
+        counts_from_start: bool | None = None,
         monotonic: Callable[[], float] | None = None,  # by which a clock that jumps is known
     ) -> Agent:
         """The agent of an experiment, or of the first, new; signed where it is told how.
@@ -109,16 +109,16 @@ class Settings:
         begins: see `ExperimentSettings.agent`.
         """
         (first, *_) = self.experiments
-        chosen = experiment or first
+        name = experiment or first
         options: dict[str, Any] = {
-            "network": self.network, "experiment": chosen, "draw": draw,
+            "network": self.network, "experiment": name, "draw": draw,
         }  # fmt: skip
-        if self.experiments[chosen].exchange == "origins":
+        if self.experiments[name].exchange == "origins":
             # an origin goes by the name that its certificate vouches for
             options |= {"identity": self.name, "sign": sign, "verify": verify, "clock": clock}
-        if self.experiments[chosen].half_life is not None:
+        if self.experiments[name].half_life is not None:
             options |= {"clock": clock, "monotonic": monotonic}
-        return self.experiments[chosen].agent(options, draw(128), begins)
+        return self.experiments[name].make_agent(options, draw(128), counts_from_start)
 
     def _check_http(self) -> None:
         """Refuse to speak to other machines without a token, and in the clear unless told to."""
@@ -142,7 +142,7 @@ class Settings:
             )
 
 
-def read_settings(path: Path) -> Settings:
+def read_settings(path: Path) -> AgentSettings:
     """Read an agent.toml; what is wrong with it is said in one sentence that names the key."""
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -153,31 +153,31 @@ def read_settings(path: Path) -> Settings:
     except OSError as error:
         raise ValueError(f"{path} cannot be read: {error.strerror}") from None
     try:
-        return from_data(data)
+        return settings_from_data(data)
     except (ValueError, TypeError) as error:
         raise ValueError(f"{path}: {error}") from None
 
 
-def from_data(data: Mapping[str, Any]) -> Settings:
+def settings_from_data(data: Mapping[str, Any]) -> AgentSettings:
     """Settings from plain data."""
-    known = [*(each.name for each in fields(Settings)), *KEYS]
+    known_keys = [*(field_.name for field_ in fields(AgentSettings)), *KEYS]
     for key in data:
-        checks.choice("key", key, known)
+        checks.choice("key", key, known_keys)
     if "name" not in data:
         raise ValueError("name is missing")
     values = {key: value for key, value in data.items() if key not in KEYS}
-    values["experiments"] = _experiments(data)
+    values["experiments"] = _read_experiments(data)
     for key in _LISTS:
         if key in data:
             if not isinstance(data[key], list):
                 raise ValueError(f"{key} must be a list, got {checks.shown(data[key])}")
             values[key] = tuple(data[key])
     if "limits" in data:
-        values["limits"] = _limits(data["limits"])
-    return Settings(**values)
+        values["limits"] = _read_limits(data["limits"])
+    return AgentSettings(**values)
 
 
-def _experiments(data: Mapping[str, Any]) -> dict[str, ExperimentSettings]:
+def _read_experiments(data: Mapping[str, Any]) -> dict[str, ExperimentSettings]:
     """The experiments of a file, each with the keys at its top as defaults; or the only one."""
     defaults = {key: value for key, value in data.items() if key in KEYS}
     if "experiments" not in data:
@@ -187,24 +187,24 @@ def _experiments(data: Mapping[str, Any]) -> dict[str, ExperimentSettings]:
         raise ValueError(
             f"experiments must be tables such as [experiments.checkout], got {checks.shown(tables)}"
         )
-    from posse.live.security.certificates import checked_name
+    from posse.live.security.certificates import validate_name
 
-    made = {}
+    experiments = {}
     for name, table in tables.items():
         try:
-            made[checked_name(name)] = experiment_from_data(table, defaults)
+            experiments[validate_name(name)] = experiment_from_data(table, defaults)
         except (ValueError, TypeError) as error:
             raise ValueError(f"experiments.{name[:70]}: {error}") from None
-    return made
+    return experiments
 
 
-def _limits(data: Any) -> Limits:
+def _read_limits(data: Any) -> MessageLimits:
     if not isinstance(data, Mapping):
         example = "{messages_per_second = 50, bytes_per_second = 2000000}"
         raise ValueError(f"limits must be like {example}, got {checks.shown(data)}")
     for key in data:
-        checks.choice("limits: key", key, [each.name for each in fields(Limits)])
-    return Limits(**data)
+        checks.choice("limits: key", key, [field_.name for field_ in fields(MessageLimits)])
+    return MessageLimits(**data)
 
 
 def _is_local(address: str) -> bool:

@@ -24,7 +24,7 @@ from posse.stopping import why_not
 SECONDS = {"second": 1.0, "minute": 60.0, "hour": 3600.0, "day": 86400.0, "week": 604800.0}
 
 
-def seconds(name: str, value: Any) -> float:
+def parse_seconds(name: str, value: Any) -> float:
     """The seconds that a number, or a number with a unit, stands for."""
     if not isinstance(value, str):
         return float(checks.number(name, value, above=0))
@@ -34,13 +34,13 @@ def seconds(name: str, value: Any) -> float:
         amount = float(number)
     except ValueError:
         amount = -1.0
-    one = unit.removesuffix("s")
-    if not (amount > 0 and one in SECONDS and checks.is_finite(amount)):
+    singular = unit.removesuffix("s")
+    if not (amount > 0 and singular in SECONDS and checks.is_finite(amount)):
         raise ValueError(
             f'{name} must be seconds, or a number and a unit such as "90 minutes", "12 hours" or '
             f'"14 days", got {checks.shown(value)}'
         )
-    return amount * SECONDS[one]
+    return amount * SECONDS[singular]
 
 
 # Which settings of an experiment go together: each pair is supported, or refused in a sentence.
@@ -51,9 +51,9 @@ def seconds(name: str, value: Any) -> float:
 MOST_HALF_LIVES = 10  # in a reward window: a thousandth is left of a decision by then
 
 
-def check_worlds(settings: Any) -> None:
+def check_combination(settings: Any) -> None:
     """Refuse settings of an experiment that do not go together, in one sentence."""
-    if sentence := refusal(
+    if sentence := find_conflict(
         settings.family,
         settings.exchange,
         sites=settings.sites,
@@ -71,7 +71,7 @@ def check_worlds(settings: Any) -> None:
         )
 
 
-def refusal(
+def find_conflict(
     family: Model, exchange: str, *, sites: str | float, half_life: object, stop: object
 ) -> str | None:
     """Why these settings do not go together; None if they do."""
@@ -104,7 +104,7 @@ def refusal(
 
 # The settings of one experiment: its arms and model, its exchange, and how long it waits.
 
-OF_EXCHANGE = {"network_size": "flows", "rate_cap": "origins"}  # keys that only one of them takes
+EXCHANGE_KEYS = {"network_size": "flows", "rate_cap": "origins"}  # keys that only one of them takes
 
 
 @dataclass(frozen=True)
@@ -155,8 +155,8 @@ class ExperimentSettings:
         if self.rate_cap is not None and self.exchange != "origins":
             raise ValueError("rate_cap is for 'origins': flows do not know whose evidence it is")
         check_sites(self.sites)
-        check_worlds(self)
-        agent = self.agent()  # so that whatever it refuses is refused now
+        check_combination(self)
+        agent = self.make_agent()  # so that whatever it refuses is refused now
         if self.context is None:
             agent.choose()
         else:
@@ -174,19 +174,19 @@ class ExperimentSettings:
         return Shares(self.min_share, new, self.new_arm_pulls)
 
     @property
-    def begins(self) -> bool:
+    def counts_from_start(self) -> bool:
         """Whether decisions count from the start: silence means the lowest reward."""
-        return self.default_reward is not None and self.default_reward == self._lowest
+        return self.default_reward is not None and self.default_reward == self._lowest_reward
 
     @property
-    def _lowest(self) -> float:
+    def _lowest_reward(self) -> float:
         return self.family.rewards.low if self.reward_range is None else self.reward_range[0]
 
-    def agent(
+    def make_agent(
         self,
         options: Mapping[str, Any] | None = None,
         seed: int | None = None,
-        begins: bool | None = None,
+        counts_from_start: bool | None = None,
     ) -> Agent:
         """The agent of these settings, new, with further options of its exchange.
 
@@ -207,7 +207,9 @@ class ExperimentSettings:
             seed=seed,
             stop=self.stop,
             reward_window=self.reward_window,
-            silent_default=self._lowest if (self.begins if begins is None else begins) else None,
+            silent_default=self._lowest_reward
+            if (self.counts_from_start if counts_from_start is None else counts_from_start)
+            else None,
             half_life=self.half_life,
             sites=self.sites,
             context=self.context,
@@ -227,18 +229,18 @@ def experiment_from_data(
     values = {
         key: value
         for key, value in (defaults or {}).items()
-        if OF_EXCHANGE.get(key, exchange) == exchange
+        if EXCHANGE_KEYS.get(key, exchange) == exchange
     } | dict(data)
     for key in ("arms", "family"):
         if key not in values:
             raise ValueError(f"{key} is missing")
-    values["family"] = _family(values["family"])
+    values["family"] = _read_family(values["family"])
     if "context" not in data and not is_contextual(values["family"]):
         values.pop("context", None)  # that of other experiments
     if "context" in values:
-        values["context"] = _context(values["context"])
+        values["context"] = _read_context(values["context"])
     if "policy" in values:
-        values["policy"] = _entry("policy", POLICIES, values["policy"])
+        values["policy"] = _read_entry("policy", POLICIES, values["policy"])
     if not isinstance(values["arms"], list):
         raise ValueError(f"arms must be a list of names, got {checks.shown(values['arms'])}")
     values["arms"] = tuple(values["arms"])
@@ -248,15 +250,15 @@ def experiment_from_data(
             raise ValueError(f"reward_range must be a list, got {got}")
         values["reward_range"] = tuple(values["reward_range"])
     if "rate_cap" in values:
-        values["rate_cap"] = _rate_cap(values["rate_cap"])
+        values["rate_cap"] = _read_rate_cap(values["rate_cap"])
     if "half_life" in values:
-        values["half_life"] = seconds("half_life", values["half_life"])
+        values["half_life"] = parse_seconds("half_life", values["half_life"])
     if "stop" in values:
-        values["stop"] = _stop(values["stop"])
+        values["stop"] = _read_stop(values["stop"])
     return ExperimentSettings(**values)
 
 
-def _rate_cap(data: Any) -> RateCap:
+def _read_rate_cap(data: Any) -> RateCap:
     """The cap of a table of a number and a date, in UTC where it does not say."""
     try:
         per_second = data["per_second"]
@@ -274,7 +276,7 @@ def _rate_cap(data: Any) -> RateCap:
     return RateCap(per_second, moment.timestamp())
 
 
-def _stop(data: Any) -> Stop:
+def _read_stop(data: Any) -> Stop:
     """From a table of numbers, all of which may be left out."""
     if not isinstance(data, Mapping):
         example = "{error = 0.05, tolerance = 0.005}"
@@ -284,12 +286,12 @@ def _stop(data: Any) -> Stop:
     return Stop(**data)
 
 
-def _family(data: Any) -> Any:
+def _read_family(data: Any) -> Any:
     """A family, plain or for contexts."""
-    return _entry("family", FAMILIES | CONTEXTUAL, data)
+    return _read_entry("family", FAMILIES | CONTEXTUAL, data)
 
 
-def _context(data: Any) -> Contexts:
+def _read_context(data: Any) -> Contexts:
     """The schema of a table of fields, in sentences that name the key as the file has it."""
     if not isinstance(data, Mapping) or not data:
         example = 'country = ["de", "fr"]'
@@ -297,13 +299,13 @@ def _context(data: Any) -> Contexts:
     try:
         return Contexts(data)
     except ValueError as error:
-        said = str(error)
-        if said.startswith("contexts."):  # the field's name follows
-            raise ValueError(f"context.{said.removeprefix('contexts.')}") from None
-        raise ValueError(f"context: {said}") from None
+        sentence = str(error)
+        if sentence.startswith("contexts."):  # the field's name follows
+            raise ValueError(f"context.{sentence.removeprefix('contexts.')}") from None
+        raise ValueError(f"context: {sentence}") from None
 
 
-def _entry(key: str, registry: Mapping[str, Any], data: Any) -> Any:
+def _read_entry(key: str, registry: Mapping[str, Any], data: Any) -> Any:
     """One of a registry, from its name or from a table of its name and fields."""
     try:
         return Decoder().entry(registry, data)

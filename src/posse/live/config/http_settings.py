@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from posse.live.config.agent_settings import Settings
+from posse.live.config.agent_settings import AgentSettings
 from posse.live.security.certificates import check_private
 
 # characters
@@ -14,7 +14,7 @@ LONGEST_TOKEN = 4096
 
 
 @dataclass(frozen=True)
-class Door:
+class HttpSettings:
     """What is served where, and to whom."""
 
     address: str
@@ -25,11 +25,11 @@ class Door:
     key: Path | None = None
 
 
-def door(settings: Settings, folder: Path) -> Door:
+def read_http_settings(settings: AgentSettings, folder: Path) -> HttpSettings:
     """The door of an agent; paths are relative to the folder of its agent.toml."""
     s = settings
     tokens = {
-        key: _token(key, folder / getattr(s, key)) if getattr(s, key) else None
+        key: _read_token(key, folder / getattr(s, key)) if getattr(s, key) else None
         for key in ("http_token", "operator_token")
     }
     if tokens["http_token"] is not None and tokens["http_token"] == tokens["operator_token"]:
@@ -38,16 +38,16 @@ def door(settings: Settings, folder: Path) -> Door:
     key = None
     if certificate is not None:
         key = folder / s.http_key if s.http_key else certificate.with_suffix(".key")
-        _readable("http_certificate", certificate)
-        _private("http_key", key)
-    return Door(
+        _read_text("http_certificate", certificate)
+        _read_private("http_key", key)
+    return HttpSettings(
         s.http, s.http_hosts, tokens["http_token"], tokens["operator_token"], certificate, key
     )
 
 
-def _token(key: str, path: Path) -> str:
+def _read_token(key: str, path: Path) -> str:
     """The token in a file that others cannot read."""
-    text = _private(key, path)
+    text = _read_private(key, path)
     lines = text.split("\n")
     token = lines[0].strip()
     if len(lines) > 2 or (len(lines) == 2 and lines[1]):
@@ -62,8 +62,8 @@ def _token(key: str, path: Path) -> str:
     return token
 
 
-def _private(key: str, path: Path) -> str:
-    text = _readable(key, path)
+def _read_private(key: str, path: Path) -> str:
+    text = _read_text(key, path)
     try:
         check_private(path)
     except ValueError as error:
@@ -71,7 +71,7 @@ def _private(key: str, path: Path) -> str:
     return text
 
 
-def _readable(key: str, path: Path) -> str:
+def _read_text(key: str, path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except OSError as error:

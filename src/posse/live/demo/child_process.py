@@ -144,7 +144,7 @@ def main(file: Path) -> None:
     interference = Interference(random.Random())
     _take_faults(interference, msgspec.json.decode(sys.stdin.buffer.readline(), type=Word))
     settings = read_settings(file)
-    logs.set_up(settings.name, settings.log)
+    logs.set_up_logging(settings.name, settings.log)
     node = make_node(settings, file.resolve().parent, interference.around)
     try:
         node.start()

@@ -11,20 +11,20 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from posse.live.agent.agent import Decision
-from posse.live.config.agent_settings import Settings, from_data
+from posse.live.config.agent_settings import AgentSettings, settings_from_data
 from posse.live.demo.site import Site, Visitor
 from posse.live.exchange.layouts import DEFAULT
 from posse.live.exchange.ledger import Ledger
 from posse.live.http.metrics import metrics
 from posse.live.messaging.transport.memory import MemoryNetwork
 from posse.live.node import Node
-from posse.live.node_factory import Outside
-from posse.live.process import assemble
+from posse.live.node_factory import NetworkAccess
+from posse.live.process import assemble_node
 from posse.live.store import Outcome
 
 T = TypeVar("T")
 
-Make = Callable[[Settings, Path], Node]
+Make = Callable[[AgentSettings, Path], Node]
 
 
 class MemorySite(Site):
@@ -36,7 +36,7 @@ class MemorySite(Site):
 
     def __init__(
         self,
-        settings: Settings,
+        settings: AgentSettings,
         folder: Path,
         network: MemoryNetwork,
         turn: threading.Lock,
@@ -95,7 +95,7 @@ class MemorySite(Site):
         if self._node is not None:
             self._node.tick()
 
-    def change(self, settings: Settings) -> None:
+    def change(self, settings: AgentSettings) -> None:
         """Go on by other settings and the neighbours of now, at once or at the next start."""
         self._settings = settings
         if self._node is not None:
@@ -125,12 +125,14 @@ class MemorySite(Site):
         """As the node counts."""
         return metrics(self._alive())
 
-    def _now(self) -> Settings:
+    def _now(self) -> AgentSettings:
         near = dict.fromkeys(self._network.neighbours(self.name), "")
         return replace(self._settings, store=self._path.name, neighbours=near)
 
-    def _plain(self, settings: Settings, folder: Path) -> Node:
-        return assemble(settings, folder, Outside(lambda _: self._network.transport(self.name)))
+    def _plain(self, settings: AgentSettings, folder: Path) -> Node:
+        return assemble_node(
+            settings, folder, NetworkAccess(lambda _: self._network.transport(self.name))
+        )
 
     @property
     def _path(self) -> Path:
@@ -189,4 +191,4 @@ def in_memory(
         reorder=True,
     )
     turn = threading.Lock()
-    return [MemorySite(from_data(agent), folder, network, turn) for agent in agents]
+    return [MemorySite(settings_from_data(agent), folder, network, turn) for agent in agents]

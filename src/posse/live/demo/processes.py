@@ -121,7 +121,7 @@ def in_processes(
     both = [*links, *((b, a) for a, b in links)]
     sites = []
     for i, agent in enumerate(agents):
-        certificates.issue(folder / "certs", names[i], ["127.0.0.1"])
+        certificates.issue_certificate(folder / "certs", names[i], ["127.0.0.1"])
         http = f"127.0.0.1:{ports[len(agents) + i]}"
         places = {"store": f"{names[i]}.db", "http": http, "listen": f"127.0.0.1:{ports[i]}"}
         dials = {

@@ -69,7 +69,7 @@ class Bounds:
         n = self.closed
         return (
             values[-1] >= 0
-            and _within(values[n:-1], self._quanta[n:], values[2 * n])
+            and _is_within(values[n:-1], self._quanta[n:], values[2 * n])
             and self._is_gram(values[n : 2 * n], values[2 * n])
         )
 
@@ -81,13 +81,13 @@ class Bounds:
         """Whether no two features can have shown that their Gram matrix is none (2 x 2 minors)."""
         slack = ROUNDING + (pulls >> ROUNDING_BITS) if self.rounded else 0
         diagonal = [sums[at] for at in self._diagonal]
-        if any(each < 0 for each in diagonal):
+        if any(value < 0 for value in diagonal):
             return False
-        diagonal = [each + slack for each in diagonal]
-        return all(sums[at] ** 2 <= diagonal[i] * diagonal[j] for at, i, j in self._beside)
+        diagonal = [value + slack for value in diagonal]
+        return all(sums[at] ** 2 <= diagonal[i] * diagonal[j] for at, i, j in self._off_diagonal)
 
     @cached_property
-    def _beside(self) -> tuple[tuple[int, int, int], ...]:
+    def _off_diagonal(self) -> tuple[tuple[int, int, int], ...]:
         """Of a Gram matrix, the place among the sums, row and column of all above the diagonal."""
         d = self.features
         places = []
@@ -104,7 +104,7 @@ class Bounds:
         first = self.closed - d * (d + 1) // 2
         return tuple(first + i * d - i * (i - 1) // 2 for i in range(d))
 
-    def clipped(self, values: Sequence[int], pull: bool = False) -> tuple[int, ...]:
+    def clip_values(self, values: Sequence[int], pull: bool = False) -> tuple[int, ...]:
         """The nearest values that the counts in them allow: rounding may lead a little beyond.
 
         Powers beside closed ones are clipped in a `pull` only: in a sum they may be the rewards of
@@ -112,20 +112,22 @@ class Bounds:
         """
         n = self.closed
         if not n:
-            return tuple(map(partial(_clip, values[-1]), values, self._quanta))
+            return tuple(map(partial(_clip_value, values[-1]), values, self._quanta))
         powers = values[:n]
         if pull and values[-1]:
-            powers = tuple(map(partial(_clip, values[-1]), powers, self._quanta))
-        closed = map(partial(_clip, values[2 * n]), values[n:-1], self._quanta[n:])
+            powers = tuple(map(partial(_clip_value, values[-1]), powers, self._quanta))
+        closed = map(partial(_clip_value, values[2 * n]), values[n:-1], self._quanta[n:])
         return (*powers, *closed, max(0, values[-1]))
 
-    def rounded_off(self, values: Sequence[int]) -> tuple[int, ...]:
+    def undo_rounding(self, values: Sequence[int]) -> tuple[int, ...]:
         """A difference of sums that were rounded apart, back in its bounds if that is all."""
-        if self.rounded and all(values[each] >= -ROUNDING for each in self.counts):
-            return self.clipped(values)
+        if self.rounded and all(values[count] >= -ROUNDING for count in self.counts):
+            return self.clip_values(values)
         return tuple(values)
 
-    def observed(self, arm: str, statistic: Sequence[int], number: type = int) -> tuple[int, ...]:
+    def check_observation(
+        self, arm: str, statistic: Sequence[int], number: type = int
+    ) -> tuple[int, ...]:
         """What one observation adds, checked: a pull, or a part of one that was counted before."""
         values = tuple(statistic)
         if not (
@@ -143,7 +145,7 @@ class Bounds:
         return (
             bool(self.closed)
             and values[-1] == 0
-            and _within(values[: self.closed], self._quanta, DIFFERENCE * PER_UNIT)
+            and _is_within(values[: self.closed], self._quanta, DIFFERENCE * PER_UNIT)
             and self.allow_part(values)
             and values[2 * self.closed] <= PER_UNIT
         )
@@ -160,12 +162,12 @@ class Bounds:
         return tuple(math.ceil(bound * PER_UNIT) for bound in self.per_pull)
 
 
-def _clip(pulls: int, value: int, limit: int) -> int:
+def _clip_value(pulls: int, value: int, limit: int) -> int:
     most = limit * max(0, pulls) // PER_UNIT
     return min(max(value, -most), most)
 
 
-def _within(values: Sequence[int], limits: Sequence[int], pulls: int) -> bool:
+def _is_within(values: Sequence[int], limits: Sequence[int], pulls: int) -> bool:
     return all(
         abs(value) * PER_UNIT <= limit * pulls for value, limit in zip(values, limits, strict=False)
     )

@@ -28,26 +28,26 @@ AHEAD = "epoch_ahead_of_clock"
 JUMPED = "clock_jumped_ahead"
 
 
-def halved(value: int, times: int = 1) -> int:
+def halve(value: int, times: int = 1) -> int:
     """Halved toward zero so many times; below zero times, doubled, which is exact."""
     if times < 0:
         return value << -times
     return value >> times if value >= 0 else -(-value >> times)
 
 
-def shifted(
+def shift_ledger(
     ledger: Mapping[str, Sequence[int]], epochs: int, bounds: Bounds | None = None
 ) -> Ledger:
     """A ledger so many epochs later, clipped to its bounds where it has any."""
     if not epochs:
         return {arm: tuple(values) for arm, values in ledger.items()}
-    rows = {arm: tuple(halved(v, epochs) for v in values) for arm, values in ledger.items()}
+    rows = {arm: tuple(halve(v, epochs) for v in values) for arm, values in ledger.items()}
     if bounds is not None:
-        rows = {arm: bounds.clipped(values) for arm, values in rows.items()}
+        rows = {arm: bounds.clip_values(values) for arm, values in rows.items()}
     return {arm: values for arm, values in rows.items() if any(values)}
 
 
-def scaled(values: Sequence[int], factor: float) -> tuple[int, ...]:
+def scale_values(values: Sequence[int], factor: float) -> tuple[int, ...]:
     """Whole numbers times a factor, toward zero."""
     return tuple(int(value * factor) for value in values)
 
@@ -88,7 +88,7 @@ class Epochs:
     def position(self) -> float:
         """The half-lives since 1970 at the last tick or message."""
         if self._position is None:
-            self.move(self._clock())
+            self.move_to(self._clock())
         assert self._position is not None
         return self._position
 
@@ -97,7 +97,7 @@ class Epochs:
         """The present epoch, by our own clock."""
         return math.floor(self.position)
 
-    def move(self, now: float) -> bool:
+    def move_to(self, now: float) -> bool:
         """Time goes on; whether it did: never back, and never faster than what cannot be set."""
         if self.half_life is None:
             self._position = 0.0
@@ -142,13 +142,13 @@ class Epochs:
         """Whether numbers of this epoch read as 0 for good."""
         return self.fading and self.position - epoch >= FORGOTTEN
 
-    def weighed(
+    def weigh_values(
         self, values: Sequence[int], at: float | None, epoch: int, bounds: Bounds
     ) -> tuple[int, ...]:
         """What a part of a decision adds to numbers of an epoch."""
-        return bounds.clipped(scaled(values, self.weight(at, epoch)), pull=True)
+        return bounds.clip_values(scale_values(values, self.weight(at, epoch)), pull=True)
 
-    def read(self, by_epoch: Mapping[int, Mapping[str, Sequence[int]]]) -> Ledger:
+    def read_ledger(self, by_epoch: Mapping[int, Mapping[str, Sequence[int]]]) -> Ledger:
         """The sum of numbers of several epochs, for what they are worth now."""
         total: dict[str, list[float]] = {}
         for epoch, ledger in by_epoch.items():

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from posse.live.exchange.bounds import Bounds
-from posse.live.exchange.epochs import Epochs, shifted
+from posse.live.exchange.epochs import Epochs, shift_ledger
 from posse.live.exchange.ledger import LARGEST_SUM, Ledger, from_plain, minus, plain, plus, total
 from posse.live.exchange.messages import FlowsMessage
 
@@ -32,7 +32,7 @@ class Boots:
         """Whether this or a later message of that boot has been seen."""
         return seq <= self.last_seq.get(boot, -1)
 
-    def hear(self, boot: int, seq: int, our_seq: int) -> bool:
+    def note_message(self, boot: int, seq: int, our_seq: int) -> bool:
         """Note a message, our own last being `our_seq`; whether its boot is a new one."""
         new = boot not in self.last_seq
         if new:
@@ -65,11 +65,11 @@ class Peer:
 
 # Durable state of flows: an agent's own evidence, and what flowed over each edge.
 
-PART = "record "  # before an identity, the name of its record on disk
+RECORD_PREFIX = "record "  # before an identity, the name of its record on disk
 MOST_IDENTITIES = 100  # of one name: every lost disk takes one
 MOST_KNOWN = 1000  # identities
-GOSSIPED = 32  # identities a message, in turns, so that its size does not grow with N
-LEARNED = 16  # identities a tick from one neighbour: no liar makes N jump
+IDENTITIES_A_MESSAGE = 32  # identities a message, in turns, so that its size does not grow with N
+IDENTITIES_A_TICK = 16  # identities a tick from one neighbour: no liar makes N jump
 
 
 @dataclass
@@ -83,7 +83,7 @@ class Record:
 
 
 @dataclass
-class Records:
+class FlowRecords:
     """Own evidence, every record, and the level: the one less the sum of the others."""
 
     own: Ledger = field(default_factory=dict)
@@ -116,14 +116,14 @@ class Records:
         self.revision += 1
         self._plain_own = None
 
-    def of(self, identity: str, name: str) -> Record:
+    def find_record(self, identity: str, name: str) -> Record:
         """The record of an edge, new if it was never used."""
         if identity not in self.by_identity:
             self.by_identity[identity] = Record(name, self._next_rank())
-            self._touch(identity)
+            self._mark_changed(identity)
         return self.by_identity[identity]
 
-    def set(self, identity: str, version: int, flow: Ledger) -> None:
+    def set_record(self, identity: str, version: int, flow: Ledger) -> None:
         """Replace what a record says."""
         record = self.by_identity[identity]
         level = self.level_with(record, flow)
@@ -131,16 +131,16 @@ class Records:
         self.level = level
         record.version = version
         record.flow = flow
-        self._touch(identity)
+        self._mark_changed(identity)
 
-    def follow(self, epochs: Epochs, bounds: Bounds, now: float | None = None) -> None:
+    def follow_time(self, epochs: Epochs, bounds: Bounds, now: float | None = None) -> None:
         """Take part in time: numbers fade from tick to tick, and are halved by epochs."""
         if epochs.fading:
-            if now is not None and epochs.move(now) and self.own | self.level:
+            if now is not None and epochs.move_to(now) and self.own | self.level:
                 self.revision += 1
-            self.fade(epochs.epoch, bounds)
+            self.fade_to(epochs.epoch, bounds)
 
-    def fade(self, epoch: int, bounds: Bounds) -> None:
+    def fade_to(self, epoch: int, bounds: Bounds) -> None:
         """Bring all numbers to a later epoch.
 
         Own evidence and each flow by itself, so that both ends of an edge stay opposite; the level
@@ -152,12 +152,12 @@ class Records:
         self.epoch = epoch
         if not (self.own or self.by_identity):
             return
-        self.own = shifted(self.own, passed, bounds)
+        self.own = shift_ledger(self.own, passed, bounds)
         self._plain_own = None
         for identity, record in self.by_identity.items():
             if record.flow:
-                record.flow = shifted(record.flow, passed)
-                self._touch(identity)
+                record.flow = shift_ledger(record.flow, passed)
+                self._mark_changed(identity)
         self.level = minus(self.own, total(record.flow for record in self.by_identity.values()))
         self.revision += 1
 
@@ -165,7 +165,7 @@ class Records:
         """The level, if that had flowed out over an edge."""
         return minus(plus(self.level, record.flow), flow)
 
-    def present(self) -> dict[str, str]:
+    def present_identities(self) -> dict[str, str]:
         """The identity that each name now stands for."""
         ranked = sorted(self.by_identity.items(), key=lambda item: item[1].rank)
         return {record.name: identity for identity, record in ranked}
@@ -173,11 +173,11 @@ class Records:
     def make_present(self, identity: str) -> None:
         """Its name now stands for this identity."""
         record = self.by_identity[identity]
-        if self.present()[record.name] != identity:
+        if self.present_identities()[record.name] != identity:
             record.rank = self._next_rank()
-            self._touch(identity)
+            self._mark_changed(identity)
 
-    def problem(self, name: str, identity: str) -> str | None:
+    def find_problem(self, name: str, identity: str) -> str | None:
         """An identity belongs to the name under which it was first heard, and never to two."""
         if identity in self.by_identity:
             same = self.by_identity[identity].name == name
@@ -185,14 +185,14 @@ class Records:
         identities = sum(record.name == name for record in self.by_identity.values())
         return "too_many_identities" if identities >= MOST_IDENTITIES else None
 
-    def written(self, identity: str) -> list[Any]:
+    def plain_record(self, identity: str) -> list[Any]:
         """A record as plain values; the same object for as long as it does not change."""
         if identity not in self._plain:
             r = self.by_identity[identity]
             self._plain[identity] = [identity, r.name, r.version, plain(r.flow), r.rank]
         return self._plain[identity]
 
-    def written_own(self) -> dict[str, list[int]]:
+    def plain_own(self) -> dict[str, list[int]]:
         """One's own evidence as plain values."""
         if self._plain_own is None:
             self._plain_own = plain(self.own)
@@ -201,31 +201,35 @@ class Records:
     def state(self) -> dict[str, Any]:
         """Every record, a durable part each."""
         self.changed.clear()
-        return {PART + each: self.written(each) for each in self.by_identity}
+        return {
+            RECORD_PREFIX + identity: self.plain_record(identity) for identity in self.by_identity
+        }
 
     def changes(self) -> dict[str, Any]:
         """Those that changed since they were last written."""
-        changed = {PART + each: self.written(each) for each in self.changed}
+        changed = {
+            RECORD_PREFIX + identity: self.plain_record(identity) for identity in self.changed
+        }
         self.changed.clear()
         return changed
 
     @classmethod
-    def restored(cls, state: Mapping[str, Any]) -> Records:
+    def from_state(cls, state: Mapping[str, Any]) -> FlowRecords:
         """What was written."""
-        own = state["own"]
-        records = cls(from_plain(own), from_plain(own), epoch=state.get("epoch", 0))
+        own_rows = state["own"]
+        records = cls(from_plain(own_rows), from_plain(own_rows), epoch=state.get("epoch", 0))
         for part_name, part in state.items():
-            if part_name.startswith(PART):
+            if part_name.startswith(RECORD_PREFIX):
                 identity, name, version, flow, rank = part
                 records.by_identity[identity] = Record(name, rank)
-                records.set(identity, version, from_plain(flow))
+                records.set_record(identity, version, from_plain(flow))
         records.changed.clear()
         return records
 
     def _next_rank(self) -> int:
         return 1 + max((record.rank for record in self.by_identity.values()), default=-1)
 
-    def _touch(self, identity: str) -> None:
+    def _mark_changed(self, identity: str) -> None:
         self.changed.add(identity)
         self._plain.pop(identity, None)
 
@@ -235,8 +239,8 @@ def in_epoch(message: FlowsMessage, epoch: int) -> FlowsMessage:
     if message.epoch == epoch:
         return message
     passed = epoch - message.epoch
-    flow = shifted(message.flow, passed)
-    level = shifted(message.level, passed)
+    flow = shift_ledger(message.flow, passed)
+    level = shift_ledger(message.level, passed)
     return replace(message, flow=flow, level=level, epoch=epoch)
 
 
@@ -248,9 +252,9 @@ class Census:
         self._next = 0
         self._plain: list[str] | None = None  # as in `state`, if unchanged
 
-    def learn(self, identities: Sequence[str], most: int = MOST_KNOWN) -> int:
+    def add_identities(self, identities: Sequence[str], most: int = MOST_KNOWN) -> int:
         """Add so many of them at most, up to the most that are counted; how many it were."""
-        fresh = [each for each in dict.fromkeys(identities) if each not in self.known]
+        fresh = [identity for identity in dict.fromkeys(identities) if identity not in self.known]
         fresh = fresh[: max(0, min(most, MOST_KNOWN - len(self.known)))]
         if fresh:
             self.known |= dict.fromkeys(fresh)
@@ -263,9 +267,11 @@ class Census:
             self._plain = list(self.known)
         return self._plain
 
-    def gossip(self) -> tuple[str, ...]:
+    def next_batch(self) -> tuple[str, ...]:
         """Some of them, others each time."""
-        known = list(self.known)
-        start = self._next % len(known)
-        self._next = start + GOSSIPED
-        return tuple((known + known)[start : start + min(GOSSIPED, len(known))])
+        identities = list(self.known)
+        start = self._next % len(identities)
+        self._next = start + IDENTITIES_A_MESSAGE
+        return tuple(
+            (identities + identities)[start : start + min(IDENTITIES_A_MESSAGE, len(identities))]
+        )

@@ -30,7 +30,7 @@ class FlowChecks:
     most_pulls: int  # of the whole network, ever
     number: type = int
 
-    def problem(self, message: FlowsMessage) -> str | None:
+    def find_problem(self, message: FlowsMessage) -> str | None:
         """Why a message cannot be used; never an exception."""
         if message.fingerprint != self.fingerprint:
             return "fingerprint_mismatch"
@@ -62,14 +62,14 @@ class FlowChecks:
 
     def is_possible(self, ledger: Mapping[str, Sequence[int]]) -> bool:
         """Whether the network can have so much evidence, of so many arms."""
-        return self._is_within(ledger, self._most)
+        return self._is_within(ledger, self._largest)
 
     def is_bearable(self, ledger: Mapping[str, Sequence[int]]) -> bool:
         """Whether a neighbour may bring us to such a level.
 
         With a margin: what is observed later must not have all others refuse us for what one said.
         """
-        return self._is_within(ledger, self._half)
+        return self._is_within(ledger, self._half_of_largest)
 
     @staticmethod
     def _is_within(ledger: Mapping[str, Sequence[int]], most: Sequence[int]) -> bool:
@@ -78,12 +78,12 @@ class FlowChecks:
         )
 
     @cached_property
-    def _most(self) -> tuple[int, ...]:
+    def _largest(self) -> tuple[int, ...]:
         return tuple(
             min(LARGEST_SUM, math.ceil(bound * self.most_pulls) * PER_UNIT)
             for bound in self.bounds.per_pull
         )
 
     @cached_property
-    def _half(self) -> tuple[int, ...]:
-        return tuple(most // 2 for most in self._most)
+    def _half_of_largest(self) -> tuple[int, ...]:
+        return tuple(most // 2 for most in self._largest)

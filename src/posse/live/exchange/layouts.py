@@ -17,7 +17,7 @@ LAYOUT = 1  # of entries; any other is refused
 ANOTHER_LAYOUT = "layout_mismatch"  # a reason of refusal
 
 
-def problem(entry: Entry, experiment: str) -> str | None:
+def layout_problem(entry: Entry, experiment: str) -> str | None:
     """Why an entry cannot be of this experiment."""
     if entry.layout != LAYOUT:
         return ANOTHER_LAYOUT

@@ -30,7 +30,7 @@ def minus(one: Mapping[str, Sequence[int]], other: Mapping[str, Sequence[int]]) 
     return plus(one, negative(other))
 
 
-def each(ledger: Mapping[str, Sequence[int]], change: Callable[[int], int]) -> Ledger:
+def map_values(ledger: Mapping[str, Sequence[int]], change: Callable[[int], int]) -> Ledger:
     """Every number changed by the same function."""
     changed = {arm: tuple(map(change, values)) for arm, values in ledger.items()}
     return {arm: values for arm, values in changed.items() if any(values)}
@@ -38,7 +38,7 @@ def each(ledger: Mapping[str, Sequence[int]], change: Callable[[int], int]) -> L
 
 def negative(ledger: Mapping[str, Sequence[int]]) -> Ledger:
     """What has to be added to give nothing."""
-    return each(ledger, operator.neg)
+    return map_values(ledger, operator.neg)
 
 
 def total(ledgers: Iterable[Mapping[str, Sequence[int]]]) -> Ledger:
@@ -54,7 +54,7 @@ def dominates(
 ) -> bool:
     """Whether of no arm the other counts more pulls, or more closed ones."""
     return all(
-        arm in one and all(one[arm][each] >= values[each] for each in counts)
+        arm in one and all(one[arm][count] >= values[count] for count in counts)
         for arm, values in other.items()
     )
 

@@ -50,7 +50,7 @@ class OriginChecks:
         if not self._is_entry(entry):
             return "malformed"
         assert isinstance(entry, Entry)
-        if problem := layouts.problem(entry, self.experiment):
+        if problem := layouts.layout_problem(entry, self.experiment):
             return problem
         if not is_ledger(entry.evidence, self.bounds.dimension):
             return "malformed"

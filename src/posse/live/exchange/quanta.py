@@ -17,7 +17,7 @@ def from_quanta(quanta: Sequence[int]) -> tuple[float, ...]:
     return tuple(quantum / PER_UNIT for quantum in quanta)
 
 
-def truncated(numerator: int, denominator: int) -> int:
+def divide_toward_zero(numerator: int, denominator: int) -> int:
     """The quotient toward zero, for a positive denominator, exact for integers of any size."""
     quotient = abs(numerator) // denominator
     return quotient if numerator >= 0 else -quotient

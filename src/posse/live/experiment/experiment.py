@@ -24,7 +24,7 @@ from posse.live.controls.controls import (
     Controls,
     describe_changes,
 )
-from posse.live.counters import Counts, Oddities, written
+from posse.live.counters import ContextOddities, Counts, serialize_context
 from posse.live.exchange.examine import Sign
 from posse.live.exchange.layouts import DEFAULT
 from posse.live.exchange.ledger import Ledger
@@ -107,7 +107,7 @@ class LiveExperiment:
         self.clock = clock
         self.counts = Counts()  # decisions and rewards
         self.late = LatenessCounter()  # of rewards after their window
-        self.oddities = Oddities(agent.context)  # of contexts
+        self.oddities = ContextOddities(agent.context)  # of contexts
         self._control_refusals: Counter[str] = Counter()  # controls, by reason
         self._draw = draw
         self._lock = threading.RLock()
@@ -206,7 +206,7 @@ class LiveExperiment:
         self.counts.add("decisions", len(new))
         for decision in new:
             if decision.features is not None:
-                self.oddities.add(decision.features)
+                self.oddities.count_context(decision.features)
 
     def draw_decision(
         self,
@@ -265,12 +265,12 @@ class LiveExperiment:
             "probabilities": packed(choice.probabilities),
         }
         if visit is not None and context is not None:
-            offer |= {"context": written(context), "features": visit}
+            offer |= {"context": serialize_context(context), "features": visit}
         return offer
 
     def _initial_fields(self) -> dict[str, Any]:
         """What a new decision most likely has when it is kept, which is then done faster."""
-        assumed = self.reward_window.default_reward if self._participant.counts_from_start else None
+        assumed = self.reward_window.default_reward if self._participant.counting else None
         with self._lock:
             return {"assumed": assumed, "made": self.agent.exchange.incarnation()}
 

@@ -117,7 +117,7 @@ class EvidenceParticipant:
         )
 
     @property
-    def counts_from_start(self) -> bool:
+    def counting(self) -> bool:
         """Whether decisions count from the start."""
         return self.counting_mode == "count"
 
@@ -129,7 +129,7 @@ class EvidenceParticipant:
     def begin(self, decision: DecisionRecord) -> DecisionRecord:
         """Count a new decision, if decisions count from the start."""
         with self._lock:
-            assumed = self.reward_window.default_reward if self.counts_from_start else None
+            assumed = self.reward_window.default_reward if self.counting else None
             point = None
             if assumed is None:
                 incarnation = self._agent.exchange.incarnation()

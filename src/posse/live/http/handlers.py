@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import UNSET
 
-from posse.live.experiment.experiment import LiveExperiment, DecisionQuery
+from posse.live.experiment.experiment import DecisionQuery, LiveExperiment
 from posse.live.http.health import traffic_of
 from posse.live.http.metrics import CONTENT_TYPE
 from posse.live.http.metrics import metrics as numbers

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
-from posse.live.counters import same
-from posse.live.experiment.experiment import LiveExperiment, DecisionQuery
+from posse.live.counters import is_same_context
+from posse.live.experiment.experiment import DecisionQuery, LiveExperiment
 from posse.live.http.health import Traffic
 from posse.live.node import Node
 from posse.live.store import Conflict, DecisionRecord, Outcome, StoreError, Unknown
@@ -198,7 +198,7 @@ def _permitted(decision: DecisionRecord, wish: DecisionQuery) -> DecisionRecord 
             f"decision {decision.id!r} has the arm {decision.arm!r}, which is not allowed now: "
             "use a new id"
         )
-    if not same(wish.context, decision.context):
+    if not is_same_context(wish.context, decision.context):
         return Conflict(f"decision {decision.id!r} was made at another context: use a new id")
     return decision
 

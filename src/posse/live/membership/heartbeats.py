@@ -20,8 +20,8 @@ from posse.live.membership.records import (
     NeighbourRow,
     Status,
     StatusMessage,
-    is_status_message,
     is_status,
+    is_status_message,
     largest_reasons,
 )
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from posse.live.membership.heartbeats import ReceivedStatus, Link, Presence
+from posse.live.membership.heartbeats import Link, Presence, ReceivedStatus
 from posse.live.membership.records import Status
 
 if TYPE_CHECKING:

@@ -70,7 +70,7 @@ class Codec:
             values = [experiment, *(getattr(message, name) for name in self._fields[cls])]
             payload = bytes([VERSION]) + self._encoder.encode([cls.__name__, *values])
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
-            raise WireError(f"a {cls.__name__} cannot be encoded: {_line(error)}") from None
+            raise WireError(f"a {cls.__name__} cannot be encoded: {_one_line(error)}") from None
         if len(payload) > self.max_bytes:
             raise WireError(f"a message of {len(payload)} bytes is above {self.max_bytes}")
         return payload
@@ -93,7 +93,7 @@ class Codec:
         try:
             # the tag alone first: which fields are right depends on it, and a stranger's million
             # of them need not be made
-            tag = _tag(payload)
+            tag = _read_tag(payload)
             shape = self._shapes.get(tag)
             if shape is None:
                 raise WireError(f"tag {tag[:40]!r} is unknown", "unknown_message_type")
@@ -104,12 +104,12 @@ class Codec:
         # bad UTF-8 and nesting too deep have errors of their own, and a message's own checks
         # raise what they like
         except (msgspec.MsgspecError, ValueError, TypeError, ArithmeticError) as error:
-            raise WireError(f"the message is malformed: {_line(error)}") from None
+            raise WireError(f"the message is malformed: {_one_line(error)}") from None
         except RecursionError:
             raise WireError("the message is nested too deeply") from None
 
 
-def _tag(payload: bytes) -> str:
+def _read_tag(payload: bytes) -> str:
     """The text at the start of a short array; anything else is malformed."""
     head = payload[1]
     at = 2
@@ -144,5 +144,5 @@ def _may_hold_floats(hint: Any) -> bool:
     return hint not in (int, str, bytes, bool, type(None), ...)
 
 
-def _line(error: Exception) -> str:
+def _one_line(error: Exception) -> str:
     return " ".join(str(error).split())[:200]

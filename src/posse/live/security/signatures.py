@@ -12,47 +12,47 @@ from cryptography import x509
 
 from posse.live.exchange.examine import Sign, Verify
 from posse.live.security import certificates
-from posse.live.security.certificates import Files
+from posse.live.security.certificates import CertificateFiles
 
 _LENGTH = 4  # bytes that say how long the certificate is
 _LONGEST = 4096
 
 
-def signer(files: Files) -> Sign:
+def make_signer(files: CertificateFiles) -> Sign:
     """Sign as the holder of a certificate."""
     key = certificates.read_key(files.key)
-    certificate = certificates.encoded(certificates.read_certificate(files.certificate))
+    certificate = certificates.encode_certificate(certificates.read_certificate(files.certificate))
     head = len(certificate).to_bytes(_LENGTH, "big") + certificate
     return lambda content: head + key.sign(content)
 
 
-def verifier(files: Files) -> Verify:
+def make_verifier(files: CertificateFiles) -> Verify:
     """Check that the agent named as origin signed, and that the authority vouches for it.
 
     A certificate that has expired since still vouches for what was signed with it.
     """
     authorities = certificates.read_authorities(files.authority)
-    known: dict[bytes, tuple[str, x509.Certificate]] = {}  # by their bytes: vouched for once
+    trusted: dict[bytes, tuple[str, x509.Certificate]] = {}  # by their bytes: vouched for once
 
-    def read(raw: bytes) -> tuple[str, x509.Certificate] | None:
+    def look_up(raw: bytes) -> tuple[str, x509.Certificate] | None:
         """The name that a certificate vouches for, and the certificate."""
-        if raw not in known:
-            found = certificates.received(raw, authorities)
-            if found is None:
+        if raw not in trusted:
+            certificate = certificates.decode_certificate(raw, authorities)
+            if certificate is None:
                 return None
-            if len(known) > 10_000:  # of honest agents there are not so many
-                known.clear()
-            known[raw] = found
-        return known[raw]
+            if len(trusted) > 10_000:  # of honest agents there are not so many
+                trusted.clear()
+            trusted[raw] = certificate
+        return trusted[raw]
 
     def verify(origin: str, content: bytes, signature: bytes) -> bool:
         length = int.from_bytes(signature[:_LENGTH], "big")
         if not 0 < length <= _LONGEST:
             return False
-        found = read(signature[_LENGTH : _LENGTH + length])
-        if found is None or found[0] != origin:
+        certificate = look_up(signature[_LENGTH : _LENGTH + length])
+        if certificate is None or certificate[0] != origin:
             return False
-        return certificates.verify(found[1], content, signature[_LENGTH + length :])
+        return certificates.verify_signature(certificate[1], content, signature[_LENGTH + length :])
 
     return verify
 
@@ -68,7 +68,7 @@ def verifier(files: Files) -> Verify:
 Vouch = Callable[[str, bytes, bytes], tuple[float, float] | None]
 
 
-def voucher(files: Files) -> Vouch:
+def make_voucher(files: CertificateFiles) -> Vouch:
     """Check that an agent signed, and say from when to when its certificate is valid."""
     authorities = certificates.read_authorities(files.authority)
 
@@ -76,13 +76,17 @@ def voucher(files: Files) -> Vouch:
         length = int.from_bytes(signature[:_LENGTH], "big")
         if not 0 < length <= _LONGEST:
             return None
-        found = certificates.received(signature[_LENGTH : _LENGTH + length], authorities)
-        if found is None or found[0] != name:
+        certificate = certificates.decode_certificate(
+            signature[_LENGTH : _LENGTH + length], authorities
+        )
+        if certificate is None or certificate[0] != name:
             return None
-        if not certificates.verify(found[1], content, signature[_LENGTH + length :]):
+        if not certificates.verify_signature(
+            certificate[1], content, signature[_LENGTH + length :]
+        ):
             return None
-        begin = found[1].not_valid_before_utc
-        end = found[1].not_valid_after_utc
+        begin = certificate[1].not_valid_before_utc
+        end = certificate[1].not_valid_after_utc
         return begin.timestamp(), end.timestamp()
 
     return vouch

@@ -8,8 +8,8 @@ import pytest
 import zenoh
 
 from posse.live.messaging.transport.zenoh import Router, ZenohTransport
-from posse.live.messaging.transport.zenoh_settings import settings
-from posse.live.security.certificates import Files
+from posse.live.messaging.transport.zenoh_settings import session_settings
+from posse.live.security.certificates import CertificateFiles
 from tests.live.loopback import free_addresses, wait_until
 from tests.live.messaging.zenoh.world import shout
 
@@ -27,13 +27,13 @@ class World:
         self.agents = {}
 
     def router(self, *agents):
-        files = Files.of(self.folder, "hub")
+        files = CertificateFiles.in_folder(self.folder, "hub")
         made = Router("hub", agents or "ab", listen=self.address, files=files, network="default")
         self.open.append(made)
         return made
 
     def agent(self, name, router="hub"):
-        files = Files.of(self.folder, name)
+        files = CertificateFiles.in_folder(self.folder, name)
         made = ZenohTransport(name, {PEER[name]: None}, files=files, router=(router, self.address))
         self.open.append(made)
         self.agents[name] = made
@@ -45,8 +45,10 @@ class World:
 
     def stranger(self, name, **changes):
         """A session with a valid certificate that obeys no rules of its own."""
-        files = Files.of(self.folder, name)
-        wanted = settings(name, [], "default", [], [self.address], files, router="hub") | changes
+        files = CertificateFiles.in_folder(self.folder, name)
+        wanted = (
+            session_settings(name, [], "default", [], [self.address], files, router="hub") | changes
+        )
         wanted["access_control"] = {"enabled": False}
         session = zenoh.open(zenoh.Config.from_json5(json.dumps(wanted)))
         self.open.append(session)
@@ -158,6 +160,9 @@ def test_another_router_is_not_believed(world):
     [{"listen": "127.0.0.1:0"}, {"neighbours": {"b": "127.0.0.1:1"}}, {"insecure": True}],
 )
 def test_what_does_not_go_with_a_router(folder, options):
-    options = {"neighbours": {"b": None}, "files": Files.of(folder, "a")} | options
+    options = {
+        "neighbours": {"b": None},
+        "files": CertificateFiles.in_folder(folder, "a"),
+    } | options
     with pytest.raises(ValueError, match="with the router hub"):
         ZenohTransport("a", router=("hub", "127.0.0.1:1"), **options)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from posse.live.config.agent_settings import Settings, from_data
+from posse.live.config.agent_settings import AgentSettings, settings_from_data
 from posse.live.demo.fault_injection import Faults, Glance, Interference, glance
 from posse.live.demo.memory import MemorySite
 from posse.live.demo.page.stage import TICK_SECONDS, VISITS_PER_SECOND, agent_data
@@ -18,8 +18,8 @@ from posse.live.demo.visitors import Audience
 from posse.live.exchange.layouts import DEFAULT
 from posse.live.messaging.transport.memory import MemoryNetwork
 from posse.live.node import Node
-from posse.live.node_factory import Outside
-from posse.live.process import assemble
+from posse.live.node_factory import NetworkAccess
+from posse.live.process import assemble_node
 
 T = TypeVar("T")
 
@@ -142,9 +142,9 @@ class MemoryCrew:
         generator = random.Random(f"{self._seed} {name}")
         interference = Interference(generator)
 
-        def make(settings: Settings, folder: Path) -> Node:
-            outside = Outside(lambda _: interference.around(self._network.transport(name)))
-            return assemble(
+        def make(settings: AgentSettings, folder: Path) -> Node:
+            outside = NetworkAccess(lambda _: interference.around(self._network.transport(name)))
+            return assemble_node(
                 settings,
                 folder,
                 outside,
@@ -163,8 +163,8 @@ class MemoryCrew:
         self._actors[name] = Actor(site, interference, generator, visit, tick)
         return site
 
-    def _settings(self, name: str) -> Settings:
-        return from_data(agent_data(name, self._arms))
+    def _settings(self, name: str) -> AgentSettings:
+        return settings_from_data(agent_data(name, self._arms))
 
     def _set_still(self, name: str, still: bool) -> None:
         actor = self._actors[name]

@@ -120,7 +120,7 @@ class ProcessCrew:
         """Time goes on by itself."""
 
     def _make(self, name: str) -> Leashed:
-        certificates.issue(self._folder / "certs", name, ["127.0.0.1"])
+        certificates.issue_certificate(self._folder / "certs", name, ["127.0.0.1"])
         listen, http = (f"127.0.0.1:{port}" for port in free_ports(2))
         leash = Leash()
         file = self._folder / f"{name}.toml"
