@@ -14,7 +14,7 @@ def single_node(
     store,
     transport,
     *,
-    silence=RewardWindow(),  # noqa: B008 (frozen)
+    reward_window=RewardWindow(),  # noqa: B008 (frozen)
     remember=None,
     clock=time.time,
     draw=secrets.randbits,
@@ -22,6 +22,12 @@ def single_node(
 ):
     """A node that runs this agent as its only experiment, under the default name."""
     experiment = LiveExperiment(
-        DEFAULT, agent, store, reward_window=silence, remember=remember, clock=clock, draw=draw
+        DEFAULT,
+        agent,
+        store,
+        reward_window=reward_window,
+        remember=remember,
+        clock=clock,
+        draw=draw,
     )
     return Node(agent.exchange.identity, [experiment], store, transport, clock=clock, **options)

@@ -32,7 +32,7 @@ class World:
         self.generator = np.random.default_rng(0)
         self.acknowledged = dict.fromkeys(ARMS, 0)
 
-    def open(self, name, silence=None):
+    def open(self, name, reward_window=None):
         agent = Agent(ARMS, families.Bernoulli(), exchange=self.exchange, seed=ord(name))
         store = Store.open(
             self.folder / f"{name}.db",
@@ -42,7 +42,7 @@ class World:
         near = [b if a == name else a for a, b in CYCLE if name in (a, b)]
         node = single_node(
             agent, store, self.network.transport(name), neighbours=near,
-            clock=lambda: self.now, silence=silence or RewardWindow(),
+            clock=lambda: self.now, reward_window=reward_window or RewardWindow(),
         )  # fmt: skip
         if not self.alive:
             node.transport.start(node.receive)
@@ -241,7 +241,7 @@ def test_no_count_is_lost_and_none_grows_under_those_who_read_it(world):
         start.wait(10)
         node.receive("b", b"garbage")
         node.reward(node.decide().id, 1.0)
-        node._send("default", [("b", "7"), ("b", "too large")])
+        node._send_messages("default", [("b", "7"), ("b", "too large")])
         node.failures.copy().total()
 
     encode = lambda message, *_: bytes(int(message))  # noqa: E731

@@ -93,8 +93,7 @@ def test_the_probability_of_a_decision_is_that_of_choosing_it():
     one = agent()
     for arm, rewards in {"red": [1, 1, 0], "green": [1, 0], "blue": [0]}.items():
         for reward in rewards:
-            one._remember("x", arm, None)
-            one.update("x", reward)
+            one.learn(arm, reward)
             one._decisions.clear()
     expected = probability_best(families.Bernoulli(), one.belief)
     decisions = [one.pull() for _ in range(4000)]

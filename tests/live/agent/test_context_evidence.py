@@ -25,8 +25,8 @@ def test_the_belief_of_one_agent_is_the_labs_with_the_same_rounded_features(kind
     for _ in range(250):
         context = visit(generator)
         decision = agent.pull(context=context)
-        met = agent.expansion_point(decision.arm, agent.features(context).x)
-        x = agent._evidence.sums.rounded(met)
+        met = agent.expansion_point(decision.arm, agent.encode_context(context).x)
+        x = agent._evidence.sums.round_features(met)
         assert np.abs(x - met.x).max() <= 0.5 / (1024 * 0.018)  # half of the smallest step
         reward = reward_of(kind, generator)
         arm = np.array(ARMS.index(decision.arm))
@@ -50,11 +50,11 @@ def test_without_rounding_it_is_nearly_what_the_lab_learns(kind):
         context = visit(generator)
         decision = agent.pull(context=context)
         reward = reward_of(kind, generator)
-        x = agent.features(context).x
+        x = agent.encode_context(context).x
         arm = np.array(ARMS.index(decision.arm))
         belief = beliefs.observe(belief, arm, np.array(reward), agent.family, 1.0, x)
         agent.update(decision, reward)
-    x = agent.features(visit(generator)).x
+    x = agent.encode_context(visit(generator)).x
     got, wanted = (agent.family.at(each, x) for each in (agent.belief, belief))
     np.testing.assert_allclose(got[1], wanted[1], rtol=5e-3)
     np.testing.assert_allclose(got[0] / got[1], wanted[0] / wanted[1], atol=0.02)
@@ -65,7 +65,7 @@ def test_gram_matrices_in_whole_numbers_have_no_negative_direction(kind):
     """Rounded features: whatever was met, the sum is positive semidefinite by construction."""
     agent, generator = shop(kind), np.random.default_rng(5)
     for _ in range(1000):
-        x = agent.features(visit(generator)).x
+        x = agent.encode_context(visit(generator)).x
         agent.learn("red", reward_of(kind, generator), x=x)
     for matrix in grams(agent, agent.exchange.own()["red"]):
         values = np.linalg.eigvalsh((matrix / PER_UNIT).astype(float))
@@ -83,7 +83,7 @@ def test_one_pull_is_within_its_bounds(kind):
     ends = evidence.reward_range
     for u in (-8.0, -3.0, 0.0, 1.5434, 8.0):
         for reward in (*ends, reward_of(kind, generator)):
-            met = ExpansionPoint(agent.features(visit(generator)).x, u)
+            met = ExpansionPoint(agent.encode_context(visit(generator)).x, u)
             quanta = evidence.quantize_reward(reward, generator, met)
             assert bounds.check_observation("red", quanta) == quanta
             assert bounds.allow_part(quanta)
@@ -96,7 +96,7 @@ def test_one_pull_is_within_its_bounds(kind):
 def test_parts_of_a_decision_add_up_to_its_reward_in_whole_numbers(kind):
     """Begun, corrected and closed is heard at once, to the quantum; also where it is moved."""
     agent, generator = shop(kind), np.random.default_rng(7)
-    evidence, x = agent._evidence, agent.features(visit(generator)).x
+    evidence, x = agent._evidence, agent.encode_context(visit(generator)).x
     begun, closed = ExpansionPoint(x, -3.0), ExpansionPoint(x, -1.0)
     for assumed, reward in ((0.0, 1.0), (0.0, 0.0), (0.0, 0.25)):
         parts = [
@@ -107,7 +107,7 @@ def test_parts_of_a_decision_add_up_to_its_reward_in_whole_numbers(kind):
         whole = evidence.quantize_reward(reward, generator, closed)
         assert tuple(map(sum, zip(*parts, strict=True))) == whole
         still = evidence.quantize_closing(reward, generator, begun, begun)
-        assert not any(still[: evidence.sums.number])
+        assert not any(still[: evidence.sums.n_sums])
 
 
 @KINDS
@@ -115,10 +115,10 @@ def test_the_reward_comes_first(kind):
     agent, generator = shop(kind), np.random.default_rng(8)
     rewards = [reward_of(kind, generator) for _ in range(50)]
     for reward in rewards:
-        agent.learn("green", reward, x=agent.features(visit(generator)).x)
+        agent.learn("green", reward, x=agent.encode_context(visit(generator)).x)
     quanta = agent.exchange.own()["green"]
     assert agent.reward_sum(quanta) == pytest.approx(sum(rewards), abs=50 * 3 / PER_UNIT)
-    assert agent.tally(quanta)[:2] == (50.0, 50.0)
+    assert agent.summarize_pulls(quanta)[:2] == (50.0, 50.0)
 
 
 def test_the_average_visit_is_that_of_all_agents():
@@ -126,17 +126,17 @@ def test_the_average_visit_is_that_of_all_agents():
     met = []
     for _ in range(40):
         for agent in agents.values():
-            x = agent.features(visit(generator)).x
+            x = agent.encode_context(visit(generator)).x
             met.append(x)
             agent.learn(ARMS[len(met) % 3], 1.0, x=x)
-    assert agents["a"].average()[1] not in (0.0, pytest.approx(np.mean(met, axis=0)[1]))
+    assert agents["a"].average_features()[1] not in (0.0, pytest.approx(np.mean(met, axis=0)[1]))
     exchanged(agents)
     for agent in agents.values():
-        np.testing.assert_allclose(agent.average(), np.mean(met, axis=0), atol=1e-3)
+        np.testing.assert_allclose(agent.average_features(), np.mean(met, axis=0), atol=1e-3)
 
 
 def test_before_the_first_visit_the_average_is_of_nothing_known():
-    np.testing.assert_array_equal(shop().average(), np.eye(1, 8)[0])
+    np.testing.assert_array_equal(shop().average_features(), np.eye(1, 8)[0])
 
 
 @settings(max_examples=40, deadline=None)

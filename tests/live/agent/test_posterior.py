@@ -15,7 +15,7 @@ def test_readings_are_those_of_the_family_while_beliefs_change(kind):
     agent, generator = shop(kind), np.random.default_rng(1)
     weights = WeightPosteriors(agent.family, len(ARMS))
     for _ in range(50):
-        x = np.array([agent.features(visit(generator)).x for _ in range(4)])
+        x = np.array([agent.encode_context(visit(generator)).x for _ in range(4)])
         weights.update_belief(agent.belief)
         wanted = np.stack([agent.family.at(agent.belief, each) for each in x], axis=1)
         np.testing.assert_allclose(weights.belief_at(x), wanted, rtol=1e-9)
@@ -34,7 +34,7 @@ def test_a_matrix_that_is_none_reads_as_something_between_the_prior_and_its_evid
     weights = WeightPosteriors(agent.family, len(ARMS))
     weights.update_belief(belief)
     generator = np.random.default_rng(2)
-    x = np.array([agent.features(visit(generator)).x for _ in range(20)])
+    x = np.array([agent.encode_context(visit(generator)).x for _ in range(20)])
     shift, precision = weights.belief_at(x)
     assert np.isfinite(shift).all()
     assert (precision > 0).all()
@@ -47,7 +47,7 @@ def test_agents_that_hear_each_other_decide_by_the_sum(kind):
     agents, generator = {name: shop(kind) for name in "abc"}, np.random.default_rng(3)
     for _ in range(30):
         for agent in agents.values():
-            x = agent.features(visit(generator)).x
+            x = agent.encode_context(visit(generator)).x
             agent.learn(str(generator.choice(ARMS)), reward_of(kind, generator), x=x)
     exchanged(agents)
     one, *others = agents.values()

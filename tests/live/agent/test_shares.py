@@ -59,9 +59,9 @@ def situations(draw):
 
 def mixed(said, closed, shares):
     """What the shares make of it, where the policy takes settled arms for equally good."""
-    new = shares.new(closed)
+    new = shares.find_new_arms(closed)
     settled = 0 if new is None else int((~new).sum())
-    return shares.mixed(said, new, lambda: np.full(settled, 1 / settled))
+    return shares.mix_probabilities(said, new, lambda: np.full(settled, 1 / settled))
 
 
 @given(situations())
@@ -262,12 +262,12 @@ def test_open_decisions_do_not_make_an_arm_settled():
     """An arm whose rewards all came early looks best of all, and is known by those alone."""
     one = taught(new_arm_share=0.1)
     for _ in range(150):
-        made = one.begin("new", 0.0)
+        made = one.count_decision("new", 0.0)
         one.correct_reward("new", 0.0, 1.0, made)
     (choice,) = one.draw_choices([None])
     assert choice.probabilities[3] == pytest.approx(0.1)
     for _ in range(100):
-        one.close("new", 1.0, made)
+        one.close_decision("new", 1.0, made)
     (choice,) = one.draw_choices([None])
     assert choice.probabilities[3] > 0.99
 

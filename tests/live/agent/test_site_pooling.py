@@ -113,12 +113,12 @@ def test_one_tells_how_far_sites_differ_from_closed_decisions_and_acts_on_open_o
     agents = three(family, "differ", silent_default=0.0)
     closed = list(history(family, 3, rounds=60))
     for site, arm, reward in closed:
-        made = agents[site].begin(arm, 0.0)
+        made = agents[site].count_decision(arm, 0.0)
         agents[site].correct_reward(arm, 0.0, reward, made)
-        agents[site].close(arm, reward, made)
+        agents[site].close_decision(arm, reward, made)
     # sites that wait for many rewards look as if they had lower means, to who does not wait
     for _ in range(200):
-        agents["c"].begin("red", 0.0)
+        agents["c"].count_decision("red", 0.0)
     settled(agents, 1.0)
     opened = [("c", "red", 0.0)] * 200
     core = Sites(family, evidence_of(family, closed))
@@ -265,7 +265,7 @@ def test_a_node_says_once_that_sites_differ_and_takes_in_another_way(tmp_path, c
         one = node.experiment("banner")
         said = [each for each in caplog.messages if each.startswith("sites differ by about 0.")]
         assert len(said) == 3  # each agent once
-        found = one.sites()
+        found = one.site_status()
         assert found["read"] == "alike"
         assert found["alike"] < 0.05
         assert found["differ"] == one.agent.differences.sentence
@@ -274,8 +274,8 @@ def test_a_node_says_once_that_sites_differ_and_takes_in_another_way(tmp_path, c
         changed = node.reload(several.settings("b", {**data["b"], "sites": "differ"}))
         assert "sites of banner: differ" in changed
         several.tick()
-        assert one.sites()["read"] == "differ"
-        assert one.sites()["differ"].endswith("counts for what it is worth here")
+        assert one.site_status()["read"] == "differ"
+        assert one.site_status()["differ"].endswith("counts for what it is worth here")
         assert one.arms()["red"]["mean"] > 0.8
         said = [each for each in caplog.records if each.message.startswith("sites differ by")]
         assert [each.levelname for each in said] == ["WARNING"] * 3 + ["INFO"]

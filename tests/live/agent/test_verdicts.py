@@ -135,13 +135,13 @@ def test_a_policy_that_starves_challengers_is_told_so():
 
 def test_only_closed_decisions_count():
     one = agent(silent_default=0.0)
-    made = [one.begin(arm, 0.0) for arm in ARMS for _ in range(100)]
+    made = [one.count_decision(arm, 0.0) for arm in ARMS for _ in range(100)]
     for _ in range(60):
         one.correct_reward("red", 0.0, 1.0, made[0])
     assert one.verdict().evidence == 0.0
     for i in range(100):
-        one.close("red", 1.0 if i < 60 else 0.0, made[0])
-        one.close("green", 0.0, made[0])
+        one.close_decision("red", 1.0 if i < 60 else 0.0, made[0])
+        one.close_decision("green", 0.0, made[0])
     assert one.verdict().verdict == "winner"
 
 

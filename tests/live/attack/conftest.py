@@ -24,7 +24,7 @@ class Line:
     def path(self, name):
         return self.folder / f"{name}.db"
 
-    def start(self, name, arms=("red", "green"), *, family=None, exchange=None, silence=None):
+    def start(self, name, arms=("red", "green"), *, family=None, exchange=None, reward_window=None):
         exchange = exchange or self.exchange
         agent = Agent(
             list(arms), family or families.Bernoulli(), exchange=exchange, seed=ord(name),
@@ -35,7 +35,7 @@ class Line:
         try:
             node = single_node(
                 agent, store, self.network.transport(name), neighbours=near,
-                clock=lambda: self.now, silence=silence or RewardWindow(),
+                clock=lambda: self.now, reward_window=reward_window or RewardWindow(),
             )  # fmt: skip
         except BaseException:
             store.close()

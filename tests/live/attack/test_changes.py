@@ -71,7 +71,7 @@ def test_silence_about_an_arm_that_is_gone(line, exchange):
     world.start("a", ["red", "green", "blue"])
     world.nodes["a"].decide("late", allowed=["blue"])
     world.stop("a")
-    world.start("a", ["red", "green"], silence=RewardWindow(5.0, 0.0))
+    world.start("a", ["red", "green"], reward_window=RewardWindow(5.0, 0.0))
     world.tick(10)
     assert world.nodes["a"].reward("late", 0.0) is Outcome.REPEATED
     assert world.nodes["a"].evidence()["own"]["blue"][-1] == 2**20

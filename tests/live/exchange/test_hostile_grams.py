@@ -92,7 +92,7 @@ def test_a_matrix_that_only_looks_like_one_leaves_decisions_as_they_can_be():
         arm, probability = agent.choose(None, visit(generator))
         assert arm in ARMS
         assert 0 < probability <= 1
-        agent.learn(arm, 1.0, x=agent.features(visit(generator)).x)
+        agent.learn(arm, 1.0, x=agent.encode_context(visit(generator)).x)
     for shown in agent.arms().values():
         assert np.isfinite([shown.mean, shown.low, shown.high, shown.expected_loss]).all()
         assert shown.low <= shown.mean <= shown.high
@@ -109,6 +109,6 @@ def test_the_largest_numbers_that_a_message_carries():
     arm, probability = agent.choose(None, visit(np.random.default_rng(2)))
     assert arm in ARMS
     assert 0 < probability <= 1
-    x = agent.features(visit(np.random.default_rng(3))).x
+    x = agent.encode_context(visit(np.random.default_rng(3))).x
     agent.learn("red", 1.0, x=x)  # one's own is counted beside it
     assert agent.exchange.own()["red"][-1] == PER_UNIT

@@ -55,7 +55,12 @@ class One:
         store = Store.open(self.path, fingerprint=agent.fingerprint, disk=self.disk)
         transport = MemoryNetwork([("a", "b")]).transport("a")
         self.node = single_node(
-            agent, store, transport, neighbours=["b"], silence=self.silence, clock=lambda: self.now
+            agent,
+            store,
+            transport,
+            neighbours=["b"],
+            reward_window=self.silence,
+            clock=lambda: self.now,
         )
         self.node.transport.start(self.node.receive)
         self.only = self.node.experiment()
@@ -90,18 +95,18 @@ def test_what_is_counted_is_what_the_evidence_counts_whatever_silence_means(make
     for step in range(200):
         one.now += draw.random() * 5
         if step % 20 == 0:
-            one.silence = draw.choice(list(SILENCES.values()))
-            one.only.set_reward_window(one.silence)
+            one.reward_window = draw.choice(list(SILENCES.values()))
+            one.only.set_reward_window(one.reward_window)
         if step % 60 == 30:
             one.restart()
-        modes.add(one.only.mode)
+        modes.add(one.only.counting_mode)
         made.append(one.only.decide(f"d{draw.randrange(200)}").id)
         for _ in range(draw.randrange(3)):
             with suppress(ValueError):
                 one.only.reward(draw.choice(made), draw.choice([0.0, 1.0, 1.0, 7.0]))
         if step % 7 == 0:
             one.node.tick()
-        books = one.only.books()
+        books = one.only.audit()
         assert books.counted == books.own == books.network
     assert modes == set(SILENCES)
     assert books.counted > 100
@@ -110,19 +115,19 @@ def test_what_is_counted_is_what_the_evidence_counts_whatever_silence_means(make
 def test_a_commit_that_fails_counts_nothing(make):
     one = make()
     one.visit(3)
-    before, waiting = one.only.books(), one.only.decide()
+    before, waiting = one.only.audit(), one.only.decide()
     for silence in SILENCES.values():
         one.only.set_reward_window(silence)
         one.disk.fails = True
         for attempt in (one.only.decide, lambda: one.only.reward(waiting.id, 1.0)):
             with pytest.raises(StoreError):
                 attempt()
-        assert one.only.books() == before
+        assert one.only.audit() == before
         one.disk.fails = False
     one.restart()
-    assert one.only.books() == before == EvidenceAudit(3, 3.0, 3.0)
+    assert one.only.audit() == before == EvidenceAudit(3, 3.0, 3.0)
     assert one.only.reward(waiting.id, 1.0) is Outcome.NEW
-    assert one.only.counted == 4
+    assert one.only.counted_decisions == 4
 
 
 def test_it_is_one_statement_of_a_commit(make):
@@ -130,7 +135,7 @@ def test_it_is_one_statement_of_a_commit(make):
     decisions = [one.only.decide().id for _ in range(50)]
     one.node.store._file.connection.set_trace_callback(statements.append)
     one.only.store.reward_many([(each, 1.0) for each in decisions], one.now)
-    assert one.only.counted == 50
+    assert one.only.counted_decisions == 50
     assert len([each for each in statements if "'counted'" in each]) == 1
 
 
@@ -139,7 +144,7 @@ def test_arms_that_are_gone_are_in_the_books(make):
     one.visit(5)
     one.only.set_arms(["blue"])
     one.visit(2)
-    assert one.only.books() == EvidenceAudit(7, 7.0, 7.0)
+    assert one.only.audit() == EvidenceAudit(7, 7.0, 7.0)
 
 
 def test_books_balance_at_every_moment(make):
@@ -150,7 +155,7 @@ def test_books_balance_at_every_moment(make):
 
     def look():
         while not stop.is_set():
-            found.append(one.only.books())
+            found.append(one.only.audit())
 
     watcher = threading.Thread(target=look)
     watcher.start()
@@ -158,7 +163,7 @@ def test_books_balance_at_every_moment(make):
     stop.set()
     watcher.join()
     assert all(each.counted == each.own for each in found)
-    assert one.only.books() == EvidenceAudit(40, 40.0, 40.0)
+    assert one.only.audit() == EvidenceAudit(40, 40.0, 40.0)
 
 
 def test_a_disk_that_was_set_back_shows(tmp_path):
@@ -172,14 +177,14 @@ def test_a_disk_that_was_set_back_shows(tmp_path):
         pair.open("a", table("a", ["x"]))
         pair.visit("a", "x", 3)
         pair.tick(15)
-        assert pair.nodes["b"].experiment("x").books() == EvidenceAudit(0, 0.0, 7.0)
+        assert pair.nodes["b"].experiment("x").audit() == EvidenceAudit(0, 0.0, 7.0)
         pair.nodes["a"].stop()
         shutil.copy(copy, tmp_path / "a.db")
         pair.open("a", table("a", ["x"]))
         only = pair.nodes["a"].experiment("x")
-        assert only.books() == EvidenceAudit(4, 4.0, 4.0)
+        assert only.audit() == EvidenceAudit(4, 4.0, 4.0)
         pair.tick(15)
-        assert only.books() == EvidenceAudit(4, 7.0, 7.0)
+        assert only.audit() == EvidenceAudit(4, 7.0, 7.0)
     finally:
         pair.close()
 
@@ -197,8 +202,8 @@ def test_over_http_and_in_the_metrics(make):
 def test_what_fades_has_no_books(make):
     one = make(half_life=3600.0)
     one.visit(3)
-    assert one.only.books() is None
-    assert one.only.counted == 3
+    assert one.only.audit() is None
+    assert one.only.counted_decisions == 3
     with serve(one.node, "127.0.0.1:0") as server:
         refused(httpx.get(f"{server.url}/v1/books", trust_env=False), 404, "half_life", "fades")
         with Client(server.url) as client, pytest.raises(Unknown, match="half_life"):

@@ -259,7 +259,7 @@ def test_a_partition_is_told_where_it_is_logged(node, caplog, monkeypatch):
         if text.endswith("again"):
             seen.set()
 
-    monkeypatch.setattr(HistoryRecorder, "note", noted)
+    monkeypatch.setattr(HistoryRecorder, "note_event", noted)
     with caplog.at_level(logging.WARNING):
         node.start()
         assert seen.wait(30)
@@ -283,7 +283,7 @@ def test_events_wait_for_a_store_that_fails(pair, monkeypatch, number):
     with monkeypatch.context() as patch:
         patch.setattr(only.store.events, "add", full)
         for n in range(number):
-            only.recorder.note("partition", f"{n}")
+            only.recorder.note_event("partition", f"{n}")
         turn(pair)
     assert events(pair) == []
     for _ in range(2):
@@ -293,9 +293,9 @@ def test_events_wait_for_a_store_that_fails(pair, monkeypatch, number):
 
 def test_only_those_within_the_scale_are_shown(pair):
     only = pair.nodes["a"].experiment("checkout")
-    only.recorder.note("pin", "first")
+    only.recorder.note_event("pin", "first")
     pair.now += 2 * 86_400
-    only.recorder.note("pin", "second")
+    only.recorder.note_event("pin", "second")
     shown = {s: [e.text for e in only.history(s).events] for s in ("day", "month", "year")}
     assert shown == {
         "day": ["second"], "month": ["first", "second"], "year": ["first", "second"],

@@ -69,8 +69,12 @@ def test_a_point_is_what_the_evidence_was_at_that_minute(pair):
                 series, quanta = getattr(found.arms[name], where), evidence[ledger].get(name, ())
                 closed = arm["pulls_here" if where == "here" else "pulls_in_network"]
                 assert series.closed[place] == pytest.approx(closed, abs=0.01)
-                assert series.pulls[place] == pytest.approx(agent.tally(quanta)[0], abs=0.01)
-                assert series.rewards[place] == pytest.approx(agent.tally(quanta)[2], abs=0.001)
+                assert series.pulls[place] == pytest.approx(
+                    agent.summarize_pulls(quanta)[0], abs=0.01
+                )
+                assert series.rewards[place] == pytest.approx(
+                    agent.summarize_pulls(quanta)[2], abs=0.001
+                )
     here = [found.arms[name].here for name in arms]
     assert sum(each.pulls[-1] for each in here) == 1 + 2 + 3 + 4
     assert sum(each.rewards[-1] for each in here) < sum(each.pulls[-1] for each in here)
@@ -80,7 +84,7 @@ def test_a_point_is_what_the_evidence_was_at_that_minute(pair):
 def test_ticks_within_a_minute_write_nothing(pair):
     minute(pair)
     commits = only(pair).store.commits
-    pair.nodes["a"].experiment("x").recorder.turn(pair.now + 1)
+    pair.nodes["a"].experiment("x").recorder.record_minute(pair.now + 1)
     assert only(pair).store.commits == commits
     assert len(only(pair).history("day").times) == 2
 

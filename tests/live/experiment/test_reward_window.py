@@ -64,7 +64,7 @@ class World:
 
     def wait(self, seconds):
         self.now += seconds
-        self.experiment.expire(self.now)
+        self.experiment.close_windows(self.now)
 
     @property
     def sums(self):
@@ -385,5 +385,5 @@ def test_where_complaints_are_reported_a_new_arm_waits(tmp_path):
     shares = [share_of_a_new_arm(tmp_path / f"{k}.db", silence, 0.0, k) for k in range(2)]
     assert max(shares) < 0.1, shares
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(RewardWindow, "mode", lambda self, agent: "count")
+        patch.setattr(RewardWindow, "counting_mode", lambda self, agent: "count")
         assert share_of_a_new_arm(tmp_path / "count.db", silence, 0.0, 3) > 0.2

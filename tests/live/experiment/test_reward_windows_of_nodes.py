@@ -67,7 +67,7 @@ def test_an_agent_starts_again_after_its_default_was_changed(make):
         ({"reward_window": 5, "default_reward": 0}, "count"),
     ):
         only = restarted(several, **more)
-        assert (only.mode, only.agent.fingerprint) == (mode, begun)
+        assert (only.counting_mode, only.agent.fingerprint) == (mode, begun)
 
 
 def test_a_store_goes_on_as_it_was_begun_whatever_its_exchange(make):
@@ -78,7 +78,7 @@ def test_a_store_goes_on_as_it_was_begun_whatever_its_exchange(make):
     fingerprint, flows = only.store.fingerprint, not only.agent.can_count_open
     only.decide("open")
     only = restarted(several, reward_window=5, default_reward=0)
-    assert only.mode == ("wait" if flows else "count")
+    assert only.counting_mode == ("wait" if flows else "count")
     assert only.agent.fingerprint == only.store.fingerprint == fingerprint
     only.decide("new")
     assert only.reward("open", 1.0) is Outcome.NEW
@@ -91,10 +91,10 @@ def test_a_store_goes_on_as_it_was_begun_whatever_its_exchange(make):
 def test_a_new_store_counts_from_the_start_under_both(make):
     several = make(reward_window=5, default_reward=0)
     only = several.nodes["a"].experiment("checkout")
-    assert only.mode == "count"
+    assert only.counting_mode == "count"
     only.decide("a")
     only = restarted(several, reward_window=5, default_reward=0)
-    assert only.mode == "count"
+    assert only.counting_mode == "count"
     assert sum(arm["open_in_network"] for arm in only.arms().values()) == 1
 
 
@@ -112,7 +112,7 @@ def test_a_reload_takes_effect_decision_by_decision(make):
     }
     said = node.reload(several.settings("a", data))
     assert "reward_window of checkout: 3; default_reward of checkout: 1" in said
-    assert only.mode == "wait"
+    assert only.counting_mode == "wait"
     only.decide("c")
     assert only.reward("a", 1.0) is Outcome.NEW
     several.tick(5)

@@ -63,10 +63,10 @@ def test_a_decision_at_a_context(http, shop):
     assert ask(http, "decisions/one/reward", {"reward": 1})["repeated"] is False
     assert ask(http, "decisions/one/reward", {"reward": 1})["repeated"] is True
     assert shop.arms()[kept.arm]["pulls_here"] == 1
-    x = shop.agent.features(DE).x
+    x = shop.agent.encode_context(DE).x
     own = shop.evidence()["own"][kept.arm]
-    assert shop.agent.tally(own) == (1.0, 1.0, 1.0)
-    np.testing.assert_allclose(shop.agent.average(), x, atol=0.02)
+    assert shop.agent.summarize_pulls(own) == (1.0, 1.0, 1.0)
+    np.testing.assert_allclose(shop.agent.average_features(), x, atol=0.02)
 
 
 def test_batches_and_steps_have_contexts(http, shop):
@@ -244,14 +244,14 @@ def test_rewards_that_come_late_count_where_they_were_begun(world):
         late.reward(each.id, 1.0)
     assert late.arms()["red"]["pulls_here"] == 0
     world.now += 61
-    late.expire(world.now)
+    late.close_windows(world.now)
     assert late.arms()["red"]["pulls_here"] == 12
     other = world.nodes["a"].experiment("shop").agent
     for n, each in enumerate(visits):
         other.learn("red", float(n % 3 == 0), x=other.features(each).x)
     assert late.evidence()["own"]["red"] == other.exchange.own()["red"]
     row = late.evidence()["own"]["red"]
-    n = late.agent._evidence.sums.number
+    n = late.agent._evidence.sums.n_sums
     assert row[:n] == row[n : 2 * n]
 
 

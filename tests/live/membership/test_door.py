@@ -48,15 +48,15 @@ def told(agent, *statuses, age=0, now=NOW):
 
 def state(agent, name, now):
     return NetworkView.from_presence(
-        agent, agent.status((), {}, now), {}, (), now
+        agent, agent.make_status((), {}, now), {}, (), now
     ).describe_agents()[name]["state"]
 
 
 def test_what_its_origin_signed_is_taken_from_anybody():
     agent = listening()
     assert told(agent, signed(GOOD)) == {}
-    assert agent.held()["c"].status == signed(GOOD)
-    assert agent.held()["c"].via == "b"
+    assert agent.statuses()["c"].status == signed(GOOD)
+    assert agent.statuses()["c"].via == "b"
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_what_its_origin_signed_is_taken_from_anybody():
 def test_a_forged_one_is_not(forged):
     agent = listening()
     assert told(agent, forged) == {door.SIGNATURE_INVALID: 1}
-    assert not agent.held()
+    assert not agent.statuses()
 
 
 def test_without_certificates_they_are_believed_as_entries_are():
@@ -95,7 +95,7 @@ def test_an_older_one_is_no_news_and_no_fault():
     agent = listening()
     newer = signed(replace(GOOD, time=GOOD.time + 1))
     assert told(agent, newer, signed(GOOD), GOOD) == {}
-    assert agent.held()["c"].status == newer
+    assert agent.statuses()["c"].status == newer
 
 
 def test_of_another_network_of_the_future_and_of_long_ago():
@@ -103,7 +103,7 @@ def test_of_another_network_of_the_future_and_of_long_ago():
     assert told(agent, signed(replace(GOOD, network="other"))) == {door.WRONG_NETWORK: 1}
     assert told(agent, signed(replace(GOOD, time=GOOD.time + 300_001))) == {door.FROM_FUTURE: 1}
     assert told(agent, signed(replace(GOOD, time=GOOD.time - 7 * 86_400_001))) == {door.TOO_OLD: 1}
-    assert not agent.held()
+    assert not agent.statuses()
     assert told(agent, signed(replace(GOOD, time=GOOD.time + 300_000))) == {}
 
 
@@ -189,10 +189,10 @@ def test_there_are_not_more_than_fit():
     agent = listening(most=2)
     said = [signed(replace(GOOD, origin=name)) for name in "cde"]
     assert told(agent, *said) == {door.TOO_MANY: 1}
-    assert agent.held().keys() == {"c", "d"}
+    assert agent.statuses().keys() == {"c", "d"}
     newer = signed(replace(GOOD, origin="d", time=GOOD.time + 1))
     assert told(agent, newer) == {}
-    assert agent.held()["d"].status == newer
+    assert agent.statuses()["d"].status == newer
 
 
 def test_a_liar_does_not_make_us_work_and_nobody_waits_for_signatures():
@@ -234,12 +234,12 @@ def test_a_relay_that_says_it_is_old_is_corrected_by_another():
 
 def test_an_own_status_of_before_a_restart_makes_the_next_one_later():
     agent = listening(sign=signed_by("a"))
-    agent.say(agent.status((), {}, NOW), (), NOW)
+    agent.publish_status(agent.make_status((), {}, NOW), (), NOW)
     before = signed(replace(GOOD, origin="a", time=GOOD.time + 200_000))
     assert told(agent, replace(before, version="x")) == {door.SIGNATURE_INVALID: 1}
     assert told(agent, before) == {}
     assert agent.is_due((), NOW + 2)
-    assert agent.status((), {}, NOW + 2).time == before.time + 1
+    assert agent.make_status((), {}, NOW + 2).time == before.time + 1
 
 
 def test_no_noise_is_deadly_or_believed():
@@ -255,7 +255,7 @@ def test_no_noise_is_deadly_or_believed():
         except WireError:
             continue
         refused += agent.receive("b", message, NOW).total()
-        for origin, held in agent.held().items():
+        for origin, held in agent.statuses().items():
             assert verify(origin, held.status.content, held.status.signature)
     assert refused > 100
-    assert agent.held().keys() == set("cdef")
+    assert agent.statuses().keys() == set("cdef")

@@ -124,9 +124,9 @@ def test_a_change_while_a_status_is_being_made_is_told_next():
     world = World([("a", "b")])
     world.run(5)
     agent, now = world.agents["a"], world.now + STATUS_SECONDS
-    status = agent.status([("shop", 7, 0, 0)], {}, now)
-    agent.look({"b": False}, now)
-    agent.say(status, ["shop"], now)
+    status = agent.make_status([("shop", 7, 0, 0)], {}, now)
+    agent.note_connections({"b": False}, now)
+    agent.publish_status(status, ["shop"], now)
     assert agent.is_due(["shop"], now + LEAST_STATUS_SECONDS)
 
 
@@ -158,12 +158,14 @@ def test_a_large_network_comes_in_parts():
     for n in range(400):
         other = World([(f"x{n}", "y")])
         other.tick(f"x{n}")
-        (held,) = other.agents[f"x{n}"].held().values()
-        world.agents["a"]._keep(presence.ReceivedStatus(held.status, world.now, world.now, "x"))
+        (held,) = other.agents[f"x{n}"].statuses().values()
+        world.agents["a"]._store_status(
+            presence.ReceivedStatus(held.status, world.now, world.now, "x")
+        )
     world.run(2)
-    assert 1 < len(world.agents["b"].held()) < 400  # after two ticks some of them
+    assert 1 < len(world.agents["b"].statuses()) < 400  # after two ticks some of them
     world.run(6)
-    assert len(world.agents["b"].held()) == 402
+    assert len(world.agents["b"].statuses()) == 402
     assert max(world.sizes) < presence.BATCH_BYTES
 
 
@@ -188,11 +190,11 @@ def test_a_neighbour_that_never_says_a_status_is_told_ours_and_nothing_else():
             seen.append(message)
             return presence.Counter()
 
-        def look(self, *_): ...
+        def note_connections(self, *_): ...
         def is_due(self, *_):
             return False
 
-        def messages(self, *_):
+        def make_messages(self, *_):
             return []
 
     world.start("b")
@@ -223,7 +225,7 @@ def test_clocks_that_are_wrong_do_not_matter_to_who_is_up():
     world.run(130)
     for name in world.agents:
         assert set(world.states(name).values()) == {"here", "up"}
-        for shown in world.view(name).agents().values():
+        for shown in world.view(name).describe_agents().values():
             assert shown["lag"] is None or 0 <= shown["lag"] < 10
 
 
@@ -258,7 +260,7 @@ def test_rounds_are_measured_without_trusting_clocks():
             world.deliver(0)
     for name, peer in ("ab", "ba"):
         assert world.agents[name].links()[peer].lag == pytest.approx(0.375, abs=0.01)
-        assert world.view(name).agents()[peer]["lag"] == pytest.approx(0.375, abs=0.01)
+        assert world.view(name).describe_agents()[peer]["lag"] == pytest.approx(0.375, abs=0.01)
 
 
 def test_a_lag_over_several_links_is_the_sum_of_waiting_and_way():
@@ -271,7 +273,7 @@ def test_a_lag_over_several_links_is_the_sum_of_waiting_and_way():
                 world.deliver(0)
             world.now += 0.1  # until the next one ticks
     assert world.agents["a"].links()["b"].lag == pytest.approx(0.3, abs=0.01)
-    assert world.view("c").agents()["a"]["lag"] == pytest.approx(0.3 + 0.1 + 0.3, abs=0.01)
+    assert world.view("c").describe_agents()["a"]["lag"] == pytest.approx(0.3 + 0.1 + 0.3, abs=0.01)
 
 
 def test_a_clock_set_by_hours_is_no_round_trip():

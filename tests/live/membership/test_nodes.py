@@ -169,7 +169,7 @@ def test_keys_that_change_while_agents_run(tmp_path):
         said = line.nodes["c"].reload(line.settings("c", table("c", ["shop"])))
         assert said == "certificates read anew"
         later(line, 70)
-        held = line.nodes["a"].presence.held()["c"].status
+        held = line.nodes["a"].presence.statuses()["c"].status
         assert held.time > 1000 * (line.now - 62)
         assert (
             make_signer(CertificateFiles.in_folder(tmp_path / "new", "c"))(b"")[:-64]
@@ -205,7 +205,7 @@ def test_a_neighbour_with_a_small_budget_is_within_it(line):
 
 def test_a_fault_of_ours_keeps_no_evidence_back(line, monkeypatch):
     line = line()
-    monkeypatch.setattr(line.nodes["a"].presence, "messages", lambda *_: 1 / 0)
+    monkeypatch.setattr(line.nodes["a"].presence, "make_messages", lambda *_: 1 / 0)
     monkeypatch.setattr(line.nodes["b"].presence, "receive", lambda *_: 1 / 0)
     line.visit("a", "shop")
     line.tick(5)

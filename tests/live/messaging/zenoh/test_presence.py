@@ -41,7 +41,7 @@ def test_a_killed_neighbour_is_down_within_three_seconds(world, tmp_path):
         assert node.network()["links"] == [{"a": "a", "b": "b", "state": "down", "lag": None}]
         passed[0] = LEAST_STATUS_SECONDS
         node.tick()
-        assert node.presence.held()["a"].status.neighbours == (("b", False, -1),)
+        assert node.presence.statuses()["a"].status.neighbours == (("b", False, -1),)
     finally:
         child.kill()
         child.wait()
