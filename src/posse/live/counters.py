@@ -1,4 +1,4 @@
-"""Monotonic counters that any thread may raise."""
+"""Monotonic counters that any thread may raise, and those of unusual contexts."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ class Counts:
         self.whole = whole
 
     def add(self, name: str, by: int = 1) -> None:
-        """Raise one of them."""
+        """Raise one counter."""
         with self._lock:
             self._counts[name] += by
         if self.whole is not None:
             self.whole.add(name, by)
 
     def __getitem__(self, name: str) -> int:
-        """One of them; 0 if it was never raised."""
+        """Return one counter; 0 if it was never raised."""
         with self._lock:
             return self._counts[name]
 
     def copy(self) -> Counter[str]:
-        """All of them, as they are at this moment."""
+        """Return all counters as they are at this moment."""
         with self._lock:
             return self._counts.copy()
 
@@ -62,17 +62,17 @@ class ContextOddities:
 
     @property
     def unknown(self) -> dict[str, int]:
-        """Of each category, since the start."""
+        """Unknown names of each category, since the start."""
         return {name: self._unknown[name] for name in self._categories}
 
     @property
     def clipped(self) -> dict[str, int]:
-        """Of each number, since the start."""
+        """Clipped values of each number, since the start."""
         return {name: self._clipped[name] for name in self._numbers}
 
 
 def serialize_context(context: Mapping[str, Any]) -> str:
-    """A checked context as the store has it: JSON, without what is missing."""
+    """Encode a validated context for the store: JSON without missing fields."""
     present = {name: value for name, value in context.items() if value is not None}
     # of NumPy's numbers those that Python has
     return json.dumps(
@@ -81,7 +81,7 @@ def serialize_context(context: Mapping[str, Any]) -> str:
 
 
 def is_same_context(context: Mapping[str, Any] | None, stored: str | None) -> bool:
-    """Whether a context is the one that was kept with a decision."""
+    """Whether a context is the one stored with a decision."""
     if context is None or stored is None:
         return context is None and stored is None
     before: Any = json.loads(stored)

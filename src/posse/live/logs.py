@@ -1,7 +1,7 @@
 """Logs of an agent process: time, level, agent and experiment on every line, as text or as JSON.
 
-What strangers choose (names, addresses, messages of errors) cannot begin a line of its own: what
-cannot be printed is escaped, and what goes on in another line is indented.
+Untrusted text (names, addresses, error messages) cannot begin a line of its own: unprintable
+characters are escaped, and further lines are indented.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _experiment: ContextVar[str | None] = ContextVar("experiment", default=None)
 
 
 def set_up_logging(agent: str, kind: str = "text", stream: TextIO | None = None) -> logging.Handler:
-    """Send all logs of this process to stderr, or another stream, in place of where they went."""
+    """Send all logs of this process to stderr, or another stream, and nowhere else."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonLines(agent) if kind == "json" else TextLines(agent))
     root = logging.getLogger()
@@ -35,7 +35,7 @@ def set_up_logging(agent: str, kind: str = "text", stream: TextIO | None = None)
 
 @contextmanager
 def log_experiment(experiment: str) -> Iterator[None]:
-    """Name the experiment in all that is logged meanwhile by this thread or task."""
+    """Name the experiment in all that this thread or task logs meanwhile."""
     before = _experiment.set(experiment)
     try:
         yield
@@ -83,7 +83,7 @@ class JsonLines(logging.Formatter):
 
 
 def escape_unprintable(text: str) -> str:
-    """A text in one line of a terminal: what cannot be printed, or ends a line, is escaped."""
+    """Return a text as one line of a terminal: unprintable characters are escaped."""
     if text.isprintable():
         return text
     return "".join(

@@ -1,4 +1,8 @@
-"""Log lines for neighbours that stay disconnected: one for each absence, with what to look at."""
+"""A node, the agent process: experiments with one durable store and one transport (`posse agent`).
+
+Decisions and rewards come from any thread; one thread ticks, another processes the messages of
+neighbours. Without `start` there is no thread: `tick` and `receive` may be called directly.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +38,7 @@ DISCONNECTED_SECONDS = 20.0  # seconds
 
 
 class DisconnectionLog:
-    """How long each neighbour has been disconnected, and whether it was logged."""
+    """Decides when to log a disconnected neighbour: once for each absence, with advice."""
 
     def __init__(self) -> None:
         self._since: dict[str, float] = {}
@@ -43,7 +47,7 @@ class DisconnectionLog:
     def check_neighbours(
         self, connected: Mapping[str, bool], now: float
     ) -> Iterator[tuple[str, str]]:
-        """The sentences to log now, each with what else may help ("": nothing)."""
+        """Yield the sentences to log now, each with advice ("": none)."""
         for name, here in connected.items():
             if here:
                 self._since.pop(name, None)
@@ -120,11 +124,11 @@ class Node:
 
     @property
     def listener(self) -> Receive:
-        """What a transport calls: with threads messages wait for one, else they are handled."""
+        """The function that a transport calls: with threads messages are queued, else processed."""
         return self.enqueue_message if self._threads else self.receive
 
     def start(self) -> None:
-        """Open the transport, and start the threads that tick and work off messages."""
+        """Open the transport, and start the threads that tick and process messages."""
         self.transport.start(self.enqueue_message)
         for name, target in (("posse-inbox", self._run_inbox), ("posse-tick", self._run_ticks)):
             thread = threading.Thread(target=target, name=name, daemon=True)
@@ -145,7 +149,7 @@ class Node:
             self.store.close()
 
     def experiment(self, name: str | None = None) -> LiveExperiment:
-        """An experiment by its name, or the only one."""
+        """Return an experiment by its name, or the only one."""
         experiments = self.experiments
         if name is None:
             if len(experiments) == 1:
@@ -166,39 +170,39 @@ class Node:
         allowed: Sequence[str] | None = None,
         context: Mapping[str, Any] | None = None,
     ) -> DecisionRecord:
-        """A decision of the only experiment; idempotent in its id."""
+        """Decide in the only experiment; idempotent in the id."""
         return self.experiment().decide(id_, allowed, context)
 
     def draw_decision(self, id_: str | None, allowed: Sequence[str] | None) -> DecisionRecord:
-        """A new decision of the only experiment that is not on disk yet."""
+        """Draw a decision of the only experiment that is not on disk yet."""
         return self.experiment().draw_decision(id_, allowed)
 
     def reward(self, decision_id: str, reward: float) -> Outcome:
-        """Settle a decision of the only experiment; idempotent, durable when it returns."""
+        """Reward a decision of the only experiment; idempotent, durable when it returns."""
         return self.experiment().reward(decision_id, reward)
 
     def arms(self) -> dict[str, dict[str, float]]:
-        """What is known of every arm of the only experiment."""
+        """Return the status of every arm of the only experiment."""
         return self.experiment().arms()
 
     def evidence(self) -> dict[str, Ledger]:
-        """In quanta, of the only experiment: its own, and what it holds of all."""
+        """Return own evidence and all evidence of the only experiment, in quanta."""
         return self.experiment().evidence()
 
     def pin(self, experiment: str | None, arm: str) -> Control:
-        """Play this arm only."""
+        """Play only this arm."""
         return self.experiment(experiment).pin(arm)
 
     def pause(self, experiment: str | None, arm: str) -> Control:
-        """Do not play this arm."""
+        """Stop playing this arm."""
         return self.experiment(experiment).pause(arm)
 
     def resume(self, experiment: str | None, arm: str | None = None) -> Control:
-        """Lift what holds for an arm, or for all."""
+        """Undo pins and pauses of an arm, or of all arms."""
         return self.experiment(experiment).resume(arm)
 
     def reload(self, settings: AgentSettings) -> str:
-        """Take in other settings, all or, if bad, none; what changed, in one line."""
+        """Adopt other settings, all or, if bad, none; returns the changes in one line."""
         if self.reloader is None:
             raise ValueError("this node was not made of settings: restart it with others")
         summary = self.reloader.apply_settings(settings)
@@ -212,7 +216,7 @@ class Node:
         tick_seconds: float,
         limits: MessageLimits,
     ) -> None:
-        """Go on with these experiments and neighbours; requests see one or the other."""
+        """Continue with these experiments and neighbours; requests see the old or the new ones."""
         for experiment in experiments.values():
             experiment.counts.whole = self.counts
         self.experiments = dict(experiments)
@@ -222,9 +226,9 @@ class Node:
         self._inbox.set_rates(self._message_rates())
 
     def tick(self) -> None:
-        """One round of upkeep: expire windows, delete old decisions, send messages that are due.
+        """Run one round of upkeep: close windows, delete old decisions, send messages that are due.
 
-        A fault in one experiment does not keep the others from theirs.
+        A failure in one experiment does not stop the others.
         """
         now = self.clock()
         failed = None
@@ -252,20 +256,20 @@ class Node:
             raise failed
 
     def enqueue_message(self, peer: str, payload: bytes) -> None:
-        """Take a message off the transport's hands; it waits for its turn, or is dropped."""
+        """Queue a message for the inbox thread, or drop it."""
         self.counts.add("received")
         if not self._inbox.put_message(peer, payload):
             # the network's thread waits, and with it who sends too much
             self.stopping.wait(HOLD_SECONDS)
 
     def receive(self, peer: str, payload: bytes) -> None:
-        """Handle a neighbour's message at once, if it is within its sender's budget."""
+        """Process a neighbour's message at once, if its sender's budget allows it."""
         self.counts.add("received")
         if self._inbox.admit_message(peer, len(payload)):
             self._handle_message(peer, payload)
 
     def _handle_message(self, peer: str, payload: bytes) -> bool:
-        """Take in a message, a bad one is counted and never fatal; whether it was a good one."""
+        """Process a message; a bad one is counted and never fatal. Returns whether it was good."""
         now = self.clock()
         try:
             parcel = self._codec.decode(payload)
@@ -296,7 +300,7 @@ class Node:
         return experiment.refusal_count == before
 
     def _send_statuses(self, now: float) -> None:
-        """Tell neighbours what is new of all agents, and of this one."""
+        """Send neighbours new statuses of all agents, and of this one."""
         try:
             self._note_connections(now)
             if self.presence.is_due(self.experiments, now):
@@ -308,7 +312,7 @@ class Node:
             self.failures.add("tick")
 
     def _receive_statuses(self, peer: str, message: StatusMessage, now: float) -> bool:
-        """Take in what is new of other agents; whether all of it was good."""
+        """Process statuses of other agents; returns whether all were good."""
         try:
             refused = self.presence.receive(peer, message, now)
         except Exception:  # a bug of ours must not end the process
@@ -322,13 +326,13 @@ class Node:
         return not refused
 
     def _note_connections(self, now: float) -> dict[str, bool]:
-        """Which neighbours are connected."""
+        """Note and return which neighbours are connected."""
         connected = self.transport.connected()
         self.presence.note_connections({name: connected.get(name) for name in self.neighbours}, now)
         return connected
 
     def _make_status(self, now: float) -> Status:
-        """What this agent says of itself."""
+        """Build the status of this agent."""
         experiments = list(self.experiments.values())
         return self.presence.make_status(
             [experiment.heartbeat_tally() for experiment in experiments],
@@ -337,14 +341,14 @@ class Node:
         )
 
     def _count_refusals(self) -> Counter[str]:
-        """What was refused, by reason, over all experiments."""
+        """Count refusals by reason, over all experiments."""
         refused: Counter[str] = self.refusals.copy() + self.transport.refusals.copy()
         for experiment in self.experiments.values():
             refused.update(experiment.refusals())
         return refused
 
     def network(self) -> dict[str, Any]:
-        """The neighbours, all agents and links that are known, and what was refused and why."""
+        """Describe neighbours, all known agents and links, and refusals by reason."""
         now = self.clock()
         experiments = dict(self.experiments)
         connected = self._note_connections(now)
@@ -375,10 +379,10 @@ class Node:
                 self.failures.add("tick")
 
     def _run_inbox(self) -> None:
-        """Work off what neighbours say, one message at a time and for half of the time at most.
+        """Process messages of neighbours one by one, for at most half of the time.
 
-        Python runs one thread at a time: without a rest, requests would wait for a neighbour.
-        Work is charged to its neighbour, and work for nothing much more.
+        Python runs one thread at a time: without a rest, requests would wait for a neighbour. Work
+        is charged to its neighbour, and useless work much more.
         """
         while (message := self._inbox.take_message()) is not None:
             peer, payload = message
@@ -394,7 +398,7 @@ class Node:
         return self.limits.rates_for(self.tick_seconds, len(self.experiments))
 
     def _send_messages(self, experiment: str, outgoing: Iterable[tuple[str, object]]) -> None:
-        """Send to each neighbour what is for it."""
+        """Send each message to its neighbour."""
         for peer, message in outgoing:
             try:
                 self.transport.send(peer, self._codec.encode(message, experiment))
@@ -405,13 +409,13 @@ class Node:
                 self.failures.add("send")
 
     def _log_event(self, kind: Kind, sentence: str, advice: str = "") -> None:
-        """Log what concerns the agent as a whole, and keep it in the past of every experiment."""
+        """Log an event of the whole agent, and record it in every experiment."""
         log.warning("%s%s", sentence, advice)
         for experiment in self.experiments.values():
             experiment.recorder.note_event(kind, sentence)
 
     def _log_bug(self, doing: str, experiment: LiveExperiment) -> None:
-        """Note a fault of ours in one experiment, which must not end the others."""
+        """Log a bug in one experiment, which must not stop the others."""
         extra = {"experiment": experiment.name}
         log.exception("experiment %s: %s failed", experiment.name, doing, extra=extra)
         self.failures.add(doing)

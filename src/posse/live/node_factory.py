@@ -1,4 +1,4 @@
-"""What a node is made of: keys, experiments and the way to others, at its start and later."""
+"""Parts of a node: its keys, experiments and access to the network, at start and at reload."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from posse.live.store import Store
 
 @dataclass(frozen=True)
 class KeyMaterial:
-    """What the files of a certificate held at one moment."""
+    """The files of a certificate as they were at one moment."""
 
     contents: tuple[bytes, ...]
     sign: Sign
@@ -39,18 +39,18 @@ class AgentKeys:
         self._material = self._read_files()
 
     def read_changed(self) -> KeyMaterial | None:
-        """What the files hold now, checked, if it is not what is in use."""
+        """Return what the files contain now, validated, if it changed."""
         fresh = self._read_files()
         return None if fresh.contents == self._material.contents else fresh
 
     def switch_to(self, fresh: KeyMaterial) -> KeyMaterial:
-        """Sign and verify by this from now on; what was used before."""
+        """Sign and verify by this from now on; returns what was used before."""
         before = self._material
         self._material = fresh
         return before
 
     def sign(self, content: bytes) -> bytes:
-        """A signature of this agent."""
+        """Sign as this agent."""
         return self._material.sign(content)
 
     def verify(self, origin: str, content: bytes, signature: bytes) -> bool:
@@ -58,7 +58,7 @@ class AgentKeys:
         return self._material.verify(origin, content, signature)
 
     def vouch(self, name: str, content: bytes, signature: bytes) -> tuple[float, float] | None:
-        """From when to when the certificate of a signer is valid; None if it did not sign."""
+        """Return when the certificate of a signer is valid; None if it did not sign."""
         return self._material.vouch(name, content, signature)
 
     def _read_files(self) -> KeyMaterial:
@@ -74,7 +74,7 @@ class AgentKeys:
 
 @dataclass(frozen=True)
 class NetworkAccess:
-    """What joins a node to others: how a transport is made, and the keys, if it has any."""
+    """A node's access to other agents: how a transport is opened, and the keys, if any."""
 
     connect: Callable[[AgentSettings], Transport]
     keys: AgentKeys | None = None
@@ -82,7 +82,7 @@ class NetworkAccess:
 
 @dataclass(frozen=True)
 class ExperimentFactory:
-    """Makes the experiments of a node, at its start and later."""
+    """Builds the experiments of a node, at start and at reload."""
 
     name: str
     keys: AgentKeys | None
@@ -91,7 +91,7 @@ class ExperimentFactory:
     monotonic: Callable[[], float] = time.monotonic
 
     def open_first(self, settings: AgentSettings, name: str, path: Path) -> LiveExperiment:
-        """The first experiment of a process, which opens the store."""
+        """Build the first experiment of a process, which opens the store."""
         agents = self._candidate_agents(settings, name)
         store = Store.open(
             path,
@@ -108,21 +108,21 @@ class ExperimentFactory:
             raise
 
     def open_another(self, settings: AgentSettings, name: str, store: Store) -> LiveExperiment:
-        """Another experiment in the same store."""
+        """Build another experiment in the same store."""
         agents = self._candidate_agents(settings, name)
         view = store.beside(name, agents[0].fingerprint, _other_fingerprints(agents))
         return self._make_experiment(settings, name, _matching_agent(agents, view), view)
 
     def configure_controls(self, settings: AgentSettings, experiment: LiveExperiment) -> None:
-        """Take other operators and keys."""
+        """Give an experiment its operators and keys."""
         sign, vouch = (self.keys.sign, self.keys.vouch) if self.keys else (None, None)
         experiment.configure_operators(settings.operators, sign, vouch)
 
     def _candidate_agents(self, settings: AgentSettings, experiment: str) -> list[Agent]:
-        """The agent that settings ask for, and what its store may hold in its place.
+        """Return the agent of these settings, and the one that its store may need instead.
 
-        Under flows neighbours must agree whether decisions can count from the start; as a store
-        was begun, so is its network, and it goes on like that, whatever silence means by now.
+        Under flows neighbours must agree whether decisions can count from the start; a network
+        keeps the mode in which its stores began, even if the meaning of a missing reward changed.
         """
         sign, verify = (self.keys.sign, self.keys.verify) if self.keys else (None, None)
         is_custom = self.monotonic is not time.monotonic
@@ -166,10 +166,10 @@ class ExperimentFactory:
 
 
 def _other_fingerprints(agents: Sequence[Agent]) -> list[str]:
-    """The fingerprints of a store that fits one of these, but for the first of them."""
+    """Return the further fingerprints of a store that fits one of these agents."""
     return [agent.fingerprint for agent in agents[1:]]
 
 
 def _matching_agent(agents: Sequence[Agent], store: Store) -> Agent:
-    """Whose evidence a store holds."""
+    """Return the agent whose evidence a store has."""
     return next(agent for agent in agents if agent.fingerprint == store.fingerprint)

@@ -32,9 +32,9 @@ def make_node(
     folder: Path,
     around: Callable[[Transport], Transport] = lambda transport: transport,
 ) -> Node:
-    """A node that is ready to start; paths are relative to the folder of its agent.toml.
+    """Build a node that is ready to start; paths are relative to the folder of its agent.toml.
 
-    around: what is put around every transport it opens, such as faults for a demonstration.
+    around: a wrapper of every transport it opens (middleware), such as faults for a demonstration.
     """
     sys.setswitchinterval(SWITCH_SECONDS)
     files = (
@@ -59,7 +59,7 @@ def assemble_node(
     draw: Callable[[int], int] = secrets.randbits,  # all that is random comes from here
     monotonic: Callable[[], float] = time.monotonic,
 ) -> Node:
-    """A node of these settings with a store in a folder, joined to others in any way."""
+    """Build a node of these settings with a store in a folder and any access to a network."""
     transport = network.connect(settings)
     maker = ExperimentFactory(settings.name, network.keys, clock, draw, monotonic)
     name, *further = settings.experiments
@@ -88,9 +88,9 @@ def assemble_node(
 
 
 def _warn_of_traffic(settings: AgentSettings) -> None:
-    """Warn of more bytes a second to neighbours than contexts of many columns are worth.
+    """Warn if contexts of many columns send too many bytes a second to neighbours.
 
-    With as many agents that learn as are known here, each entry to each neighbour once a tick.
+    The estimate assumes that every known agent learns, and sends each entry once a tick.
     """
     near = len(settings.neighbours)
     for name, experiment in settings.experiments.items():

@@ -1,4 +1,4 @@
-"""Changes without a restart: a node takes in other settings, all of them or, if bad, none."""
+"""Reload: a running node adopts other settings without a restart, all of them or, if bad, none."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PATIENCE = 10.0  # seconds for which an address that was just in use may stay so
 
 
 def reload_from(file: Path, node: Node) -> str:
-    """Take in the settings of a file; one line that says what changed, or a ValueError why not."""
+    """Adopt the settings of a file; returns one line of changes, or raises a ValueError."""
     from posse.live.http.health import traffic_of
 
     settings = read_settings(file)
@@ -40,7 +40,7 @@ def reload_from(file: Path, node: Node) -> str:
 
 @dataclass
 class Reloader:
-    """The settings by which a node runs, and how to make what other settings need."""
+    """The settings by which a node runs, and the means to adopt other ones."""
 
     node: Node
     settings: AgentSettings
@@ -49,7 +49,7 @@ class Reloader:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def apply_settings(self, new: AgentSettings) -> str:
-        """Take in other settings; what changed, in one line."""
+        """Adopt other settings; returns the changes in one line."""
         with self._lock:
             old = self.settings
             _check_changes(old, new)
@@ -83,7 +83,7 @@ class Reloader:
         return {name: self.factory.open_another(new, name, self.node.store) for name in names}
 
     def _swap_transport(self, transport: Transport, settings: AgentSettings) -> None:
-        """Leave the network and come back at once; requests do not notice."""
+        """Leave the network and join it again at once; requests do not notice."""
         node = self.node
         node.transport.close()
         deadline = time.monotonic() + PATIENCE
@@ -121,7 +121,7 @@ class Reloader:
 
 
 def _check_changes(old: AgentSettings, new: AgentSettings) -> None:
-    """Refuse what a running process cannot take in."""
+    """Refuse changes that a running process cannot adopt."""
     for key in FIXED_KEYS:
         if getattr(old, key) != getattr(new, key):
             raise ValueError(f"{key} cannot be changed while the agent runs: restart it for that")
@@ -141,7 +141,7 @@ def _check_changes(old: AgentSettings, new: AgentSettings) -> None:
 
 
 def _describe_changes(old: AgentSettings, new: AgentSettings, certificates: bool) -> str:
-    """What changed, in one line."""
+    """Describe the changes in one line."""
     parts = [_describe_difference("experiments", old.experiments, new.experiments)]
     for name in (name for name in old.experiments if name in new.experiments):
         before = old.experiments[name]

@@ -1,7 +1,8 @@
-"""Shares: what an agent makes of its policy's probabilities before it draws an arm.
+"""Action selection: the policy's probabilities, the shares, and an arm drawn by the result.
 
-Two rules, one after the other: arms that are new get no more than a share together, and no arm
-gets less than a share. What they give is what is drawn from and what is recorded.
+Shares are two rules, applied in this order: new arms get at most one share together, and no arm
+gets less than a least share. The probabilities after both rules are those drawn from and those
+recorded, so that logged propensities are exact for off-policy evaluation.
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ from posse.randomness import FloatArray, Randomness
 
 @dataclass(frozen=True)
 class Shares:
-    """The least share of every arm, and the most that new arms get together.
+    """The least share of every arm and the largest total share of new arms.
 
-    min_share: the least probability of an arm; 0 is none. new_arm_share: the most that arms of
-    fewer than new_arm_pulls closed decisions get together while there are others; None is no
-    limit.
+    min_share: the least probability of an arm; 0 is none. new_arm_share: the largest total
+    probability of arms with fewer than new_arm_pulls closed decisions while there are other arms;
+    None is no limit.
     """
 
     min_share: float = 0.0
@@ -48,7 +49,7 @@ class Shares:
         checks.whole("new_arm_pulls", self.new_arm_pulls, at_least=1)
 
     def check_arm_count(self, n_arms: int) -> None:
-        """Refuse a least share that so many arms cannot all have."""
+        """Refuse a least share that this number of arms cannot all have."""
         if self.min_share * n_arms > 1 + 1e-9:  # 0.1 of ten arms may round to more
             raise ValueError(
                 f"min_share must be at most 1/{n_arms} for {n_arms} arms, which cannot all have "
@@ -58,7 +59,7 @@ class Shares:
     def find_new_arms(
         self, closed: Sequence[float], places: NDArray[np.intp] | None = None
     ) -> NDArray[np.bool_] | None:
-        """Which arms at these places the cap may act on, by closed decisions; None if on none."""
+        """Return a mask of the new arms at these places; None if the cap is idle."""
         if self.new_arm_share is None or min(closed) >= self.new_arm_pulls:
             return None
         new = np.asarray(closed) < self.new_arm_pulls
@@ -71,10 +72,10 @@ class Shares:
         new: NDArray[np.bool_] | None,
         established: Callable[[], FloatArray],
     ) -> FloatArray:
-        """The probabilities of a choice from those of the policy, (K,) -> (K,).
+        """Apply both rules to the policy's probabilities, (K,) -> (K,).
 
-        new: which arms are; settled: how the policy would choose if there were only the others,
-        (S,). The same array where neither rule changes anything.
+        new: mask of the new arms. established: computes the policy's probabilities if there were
+        only the other arms, (S,). Returns the same array if neither rule changes anything.
         """
         if new is not None and self.new_arm_share is not None:
             together = probabilities[new].sum()
@@ -88,10 +89,10 @@ class Shares:
 def cap_new_arms(
     probabilities: FloatArray, new: NDArray[np.bool_], share: float, established: FloatArray
 ) -> FloatArray:
-    """The new arms together at this share, in the policy's proportions: (K,) -> (K,).
+    """Give new arms this share together, in the policy's proportions: (K,) -> (K,).
 
-    The others get the rest as the policy would choose between them alone, settled (S,): what it
-    says of them beside new arms may be too little to tell one from another, or nothing.
+    The other arms get the rest as the policy would choose between them alone, established (S,):
+    their probabilities beside new arms may be too small to tell one from another, or zero.
     """
     result = np.empty_like(probabilities)
     result[new] = share * (probabilities[new] / probabilities[new].sum())
@@ -100,7 +101,7 @@ def cap_new_arms(
 
 
 def mix_with_uniform(probabilities: FloatArray, least: float) -> FloatArray:
-    """Mixed with a uniform choice so that every arm has the least, at most 1/K: (K,) -> (K,)."""
+    """Mix with a uniform choice so that every arm has at least `least`: (K,) -> (K,)."""
     n_arms = len(probabilities)
     if n_arms * least >= 1.0:
         return np.full(n_arms, 1.0 / n_arms)
@@ -108,7 +109,7 @@ def mix_with_uniform(probabilities: FloatArray, least: float) -> FloatArray:
 
 
 def draw_arms(probabilities: FloatArray, count: int, generator: Randomness) -> list[int]:
-    """So many arms drawn by their probabilities, never one of probability 0."""
+    """Draw this number of arms by their probabilities, never an arm of probability 0."""
     up_to = np.cumsum(probabilities)
     # a uniform below 1 times the sum is below the sum, however it is rounded
     below = generator.random((count,)) * up_to[-1]
@@ -128,7 +129,7 @@ GAUSSIAN = Gaussian()  # of log-odds, too: a race does not mind a monotone map
 
 
 class Choice(NamedTuple):
-    """An arm, the probability with which it was chosen, and those of all that were allowed."""
+    """A chosen arm, its propensity, and the propensities of all allowed arms."""
 
     arm: str
     probability: float
@@ -137,7 +138,7 @@ class Choice(NamedTuple):
 
 
 class Chooser:
-    """Chooses by a policy and shares; what it says of probabilities is what it draws by."""
+    """Chooses arms by a policy and shares; it draws from exactly the probabilities it reports."""
 
     def __init__(self, policy: Policy, family: Family, horizon: int | None, shares: Shares) -> None:
         checks.capable("policy", policy, ["scores"], "posse.ThompsonSampling()")
@@ -156,7 +157,7 @@ class Chooser:
         count: int,
         generator: np.random.Generator,
     ) -> list[Choice]:
-        """So many choices at round t between the arms of a subset."""
+        """Draw this number of choices at round t between the arms of a subset."""
         if len(subset.names) == 1:
             return [Choice(subset.names[0], 1.0, subset.names, np.ones(1))] * count
         belief = subset.belief
@@ -184,9 +185,9 @@ class Chooser:
     def choose_arms_at(
         self, beliefs: Posteriors, subset: ArmSubset, x: FloatArray, t: int, generator: Randomness
     ) -> list[Choice]:
-        """A choice at each of some contexts, (B, d), the first of them at round t.
+        """Draw a choice at each of some contexts, (B, d), the first of them at round t.
 
-        By the probabilities themselves: those of samples would be the same, and cost more.
+        It draws from the probabilities: sampling scores would give the same law, and cost more.
         """
         names = subset.names
         choices = []
@@ -203,7 +204,7 @@ class Chooser:
         t: int,
         generator: Randomness,
     ) -> list[Choice]:
-        """A choice between each of some subsets at its context; those of the same arms at once."""
+        """Draw a choice between each of some subsets at its context, equal subsets in one batch."""
         rows_by_subset: dict[ArmSubset, list[FloatArray]] = {}
         for subset, features in zip(subsets, x, strict=True):
             rows_by_subset.setdefault(subset, []).append(features)
@@ -216,7 +217,7 @@ class Chooser:
         return [next(choices[subset]) for subset in subsets]
 
     def probabilities(self, beliefs: Posteriors, subset: ArmSubset, t: int) -> FloatArray:
-        """With which probability each arm of a subset would be chosen at round t."""
+        """Return the probability of each arm of a subset at round t."""
         if len(subset.names) == 1:
             return np.ones(1)
         policy_probabilities = self._policy_probabilities(subset.belief, t, subset.race)
@@ -230,7 +231,7 @@ class Chooser:
     def probabilities_at(
         self, beliefs: Posteriors, subset: ArmSubset, x: FloatArray, t: int
     ) -> list[FloatArray]:
-        """The same at each of some contexts, (B, d), the first of them at round t."""
+        """Return the probabilities at each of some contexts, (B, d), from round t on."""
         if len(subset.names) == 1:
             return [np.ones(1)] * len(x)
         at = beliefs.belief_at(x)  # (2, B, K)
@@ -248,7 +249,7 @@ class Chooser:
         return probabilities
 
     def _races_at(self, at: FloatArray) -> list[Any]:
-        """For each of some beliefs (2, B, K) what says of its arms which is the best."""
+        """Return for each of some beliefs, (2, B, K), a function that gives P(best) of its arms."""
         if not self._uses_race or at.shape[2] > MOST_RACING_ARMS:
             return [Race(GAUSSIAN)] * at.shape[1]
         chances = gaussian_race.chances(at[0] / at[1], np.sqrt(1.0 / at[1]))
@@ -261,9 +262,9 @@ class Chooser:
         policy_probabilities: FloatArray,
         between: Callable[[list[int]], FloatArray],
     ) -> FloatArray:
-        """What the shares make of the policy's probabilities; the same array if nothing.
+        """Apply the shares to the policy's probabilities; the same array if nothing changes.
 
-        between: how it would choose if there were only some of the arms, by their places.
+        between: computes the policy's probabilities between some arms, given by places.
         """
         new = self.shares.find_new_arms(beliefs.closed, subset.places)
         if new is None and self.shares.min_share == 0:
@@ -273,14 +274,14 @@ class Chooser:
         )
 
     def _probabilities_between_at(self, belief: FloatArray, t: int, arms: list[int]) -> FloatArray:
-        """How the policy would choose at a context if there were only these arms."""
+        """Return the policy's probabilities at a context if there were only these arms."""
         few = belief[:, arms]
         return self._policy_probabilities(few, t, Race(GAUSSIAN)) if len(arms) > 1 else np.ones(1)
 
     def _probabilities_between(
         self, beliefs: Posteriors, subset: ArmSubset, t: int, arms: list[int]
     ) -> FloatArray:
-        """How the policy would choose if there were only these arms of a subset."""
+        """Return the policy's probabilities if there were only these arms of a subset."""
         names = [subset.names[k] for k in arms]
         if len(names) == 1:
             return np.ones(1)
@@ -289,7 +290,7 @@ class Chooser:
         return self._policy_probabilities(few.belief, t, few.race)
 
     def _policy_probabilities(self, belief: FloatArray, t: int, race: Race) -> FloatArray:
-        """With which probability the policy chooses each arm; it says them, as was checked."""
+        """Return the policy's probability of each arm; `check_policy` has made sure it has them."""
         return np.asarray(self._call_policy(belief, t, race), dtype=float)
 
     def _call_policy(self, belief: FloatArray, t: int, race: Race) -> FloatArray | None:
@@ -299,16 +300,16 @@ class Chooser:
         return say(belief, self.family, t, self.horizon) if callable(say) else None
 
     def check_policy(self, n_arms: int, contexts: bool = False) -> None:
-        """Refuse a policy whose decisions could not be logged with their probabilities.
+        """Refuse a policy whose decisions could not be logged with their propensities.
 
-        contexts: at these it is held to what it says, see `choose_at`.
+        contexts: there, arms are drawn from its probabilities themselves, see `choose_arms_at`.
         """
         self._checked_probabilities(np.repeat(self.family.prior()[:, None], n_arms, axis=1), 1)
         if type(self.policy) not in HONEST_POLICIES and not contexts:
             self.check_honesty()
 
     def _checked_probabilities(self, belief: FloatArray, t: int) -> FloatArray:
-        """What the policy says of the arms, each of them with a probability."""
+        """Return the policy's probabilities of the arms, validated."""
         answer = self._call_policy(belief, t, Race(self.family))
         n_arms = belief.shape[1]
         policy = checks.shown(self.policy)
@@ -331,10 +332,10 @@ class Chooser:
         return values
 
     def check_honesty(self) -> None:
-        """Refuse a policy that does not choose as it says, about arms of one reward each.
+        """Refuse a policy that does not choose by the probabilities it reports, tried on probe arms.
 
-        By Chernoff's bound an honest one is refused with a probability below `ERROR`; what it is
-        tried by is the same each time.
+        By Chernoff's bound an honest policy is refused with probability below
+        `HONESTY_ERROR`; the random numbers of the trial are fixed, so the outcome is the same every time.
         """
         rewards = [y for y in PROBES if self.family.rewards.contains(np.array(y))][:3]
         if len(rewards) < 2:  # then arms cannot be told apart
@@ -360,7 +361,7 @@ def _established_arms(new: NDArray[np.bool_] | None) -> list[int]:
 
 
 def _takes_race(policy: Policy) -> bool:
-    """Whether its probabilities can make use of a race that is kept."""
+    """Whether the policy's probabilities can use a cached race."""
     try:
         return "race" in inspect.signature(policy.probabilities).parameters
     except (AttributeError, TypeError, ValueError):  # it has none, or none that Python can read

@@ -48,7 +48,7 @@ MOST_DECISIONS = 100_000  # decisions, of which the oldest is forgotten first
 
 @dataclass(frozen=True)
 class Decision:
-    """An arm to play, and the probability with which it was chosen."""
+    """An arm to play and its propensity, the probability with which it was chosen."""
 
     id: str
     arm: str
@@ -57,23 +57,25 @@ class Decision:
 
 
 class Agent:
-    """Plays by a policy, learns from its own rewards and from its neighbours' evidence.
+    """A live agent: it plays by a policy and learns from own rewards and its neighbours' evidence.
 
-    arms: names; family: the reward model with its prior; exchange: "origins" or "flows", and
-    exchange_options: its further arguments. min_share: the least probability of an allowed arm;
-    new_arm_share: the most that arms of fewer than new_arm_pulls closed decisions get together,
-    while others are allowed. stop: when people want to stop; then neighbours must wait as long for
-    rewards, `reward_window` seconds. half_life: seconds after which evidence is worth half; time is
-    that of `tick`, and before the first that of the option `clock`. No files, no network: `tick`
-    and `receive` pass messages, and a loop over some agents in memory is the simplest network.
+    arms: names. family: the reward model with its prior. exchange: "origins" or "flows", and
+    exchange_options: its further arguments. min_share: the least probability of an allowed arm.
+    new_arm_share: the largest total probability of new arms, those with fewer than new_arm_pulls
+    closed decisions, while other arms are allowed. stop: the stopping rule; then neighbours must
+    have the same attribution window for rewards, `reward_window` seconds. half_life: seconds after
+    which evidence weighs half (for non-stationary rewards); the time is that of `tick`, before the
+    first tick that of the option `clock`. There are no files and no network: `tick` and `receive`
+    exchange messages, so a loop over some agents in memory is the simplest network.
 
-    silent_default: the reward that silence means, if decisions count from the start (`begin`).
-    sites: "alike": the evidence of others counts like the own; "differ": for what it is worth here,
-    as learnt from how far sites differ; a number: their standard deviation (`posse.sites`), if it
-    is known. Others are read once a tick.
+    silent_default: the reward of a decision that is never rewarded, if decisions count from the
+    start (`count_decision`). sites: "alike": evidence of other sites counts like own evidence;
+    "differ": it is discounted by the heterogeneity between sites, which is estimated (empirical
+    Bayes); a number: the known standard deviation between sites (`posse.sites`). The evidence of
+    other sites is read once a tick.
 
-    context: what is known of a visitor, a `posse.Contexts` or its table of fields, for the families
-    `Logistic` and `Linear`; then every decision is made at a context.
+    context: the schema of visitors' features, a `posse.Contexts` or its table of fields, for the
+    families `Logistic` and `Linear`; then every decision is made at a context.
     """
 
     def __init__(
@@ -129,7 +131,7 @@ class Agent:
     def pull(
         self, allowed: Sequence[str] | None = None, context: Mapping[str, Any] | None = None
     ) -> Decision:
-        """A decision: which arm to play now, of all or of those allowed, at a context."""
+        """Decide which arm to play now, of all arms or of those allowed, at a context."""
         visit = self.encode_context(context)
         (choice,) = self.draw_choices([allowed], [visit])
         decision = Decision(secrets.token_hex(16), choice.arm, choice.probability)
@@ -139,18 +141,18 @@ class Agent:
     def choose(
         self, allowed: Sequence[str] | None = None, context: Mapping[str, Any] | None = None
     ) -> tuple[str, float]:
-        """An arm and the probability with which it is chosen, for who remembers it elsewhere."""
+        """Choose an arm and return it with its propensity; the caller stores the decision."""
         (choice,) = self.draw_choices([allowed], [self.encode_context(context)])
         return choice.arm, choice.probability
 
     def encode_context(self, context: Mapping[str, Any] | None) -> Features | None:
-        """A context as features, checked; None where there is no schema, and must be none."""
+        """Return the validated features of a context; None if there is no schema."""
         return encode_context(self.context, context)
 
     def choose_many(self, allowed_sets: Sequence[Sequence[str] | None]) -> list[tuple[str, float]]:
-        """A batch of decisions on the present belief, for each of its allowed arms (None: all).
+        """Choose a batch of arms by the present belief, one for each allowed set (None: all).
 
-        Wishes for the same arms are drawn at once, unless the policy's scores depend on the round.
+        Choices between the same arms are drawn at once, unless the policy depends on the round.
         """
         return [(choice.arm, choice.probability) for choice in self.draw_choices(allowed_sets)]
 
@@ -159,7 +161,7 @@ class Agent:
         allowed_sets: Sequence[Sequence[str] | None],
         visits: Sequence[Features | None] | None = None,
     ) -> list[Choice]:
-        """The same with the probabilities of all allowed arms; visits: where each is made."""
+        """Choose a batch of arms, with the propensities of all allowed arms; visits: features."""
         subsets = [self._find_subset(allowed) for allowed in allowed_sets]
         self._count_rounds()
         if self.context is not None:
@@ -174,9 +176,9 @@ class Agent:
         return [next(choices[subset]) for subset in subsets]
 
     def probabilities(self) -> dict[str, float]:
-        """With which probability the next decision plays each arm; nothing is drawn.
+        """Return the probability (propensity) of each arm in the next decision; nothing is drawn.
 
-        With contexts, that of the average visit.
+        With contexts, that at the average features.
         """
         subset = self._find_subset(None)
         t = self._count_rounds() + 1
@@ -188,14 +190,14 @@ class Agent:
         return dict(zip(subset.names, chances.tolist(), strict=True))
 
     def _count_rounds(self) -> int:
-        """Decisions so far: an index policy must not begin anew with every process."""
+        """Count the decisions so far: an index policy must not start again with every process."""
         if self._rounds is None:
             rows = self.exchange.own().values()
             self._rounds = int(sum(self._evidence.count_pulls(quanta) for quanta in rows))
         return self._rounds
 
     def _choose_arms(self, subset: ArmSubset, count: int) -> list[Choice]:
-        """So many decisions between the same arms."""
+        """Draw this number of choices between the same arms."""
         assert self._rounds is not None
         self._rounds += count
         return self._chooser.choose_arms(
@@ -205,7 +207,7 @@ class Agent:
     def _choose_arms_at(
         self, subsets: Sequence[ArmSubset], places: Sequence[FloatArray]
     ) -> list[Choice]:
-        """Decisions at contexts."""
+        """Draw one choice at each of some contexts."""
         first = self._count_rounds() + 1
         self._rounds = self._count_rounds() + len(subsets)
         return self._chooser.choose_all_at(
@@ -214,13 +216,13 @@ class Agent:
 
     @property
     def shares(self) -> Shares:
-        """The least share of every arm, and the most that new ones get together."""
+        """The least share of every arm and the largest total share of new arms."""
         return self._chooser.shares
 
     def set_arms(self, names: Sequence[str], shares: Shares | None = None) -> None:
-        """Play these arms from now on; evidence of the others is kept, and travels as before.
+        """Play these arms from now on; evidence of removed arms is kept and still exchanged.
 
-        shares: other ones from now on, too.
+        shares: the shares from now on, if they change too.
         """
         names = validate_arm_names(names)
         shares = shares or self.shares
@@ -232,11 +234,11 @@ class Agent:
 
     @property
     def sites(self) -> str | float:
-        """How sites compare: "alike", "differ", or by a known standard deviation."""
+        """How evidence of other sites is read: "alike", "differ", or a known standard deviation."""
         return self._pooling.sites
 
     def set_sites(self, sites: str | float) -> None:
-        """Read the evidence of others in another way from now on."""
+        """Read the evidence of other sites in another way from now on."""
         self._rebuild(self.arm_names, sites)
         named_verdict = self._judge.named
         self._judge = Judge(self.stop, self._evidence, self.exchange, self.policy)
@@ -245,7 +247,7 @@ class Agent:
     def measure_sharing(
         self, lock: AbstractContextManager[Any] | None = None
     ) -> SharingGain | None:
-        """What settling now would give up by own closed decisions, and with others'; None: flows.
+        """Return the expected loss of stopping now, by own evidence and by all; None under flows.
 
         lock: as in `arms`.
         """
@@ -257,17 +259,17 @@ class Agent:
         return reading.measure_sharing(table)
 
     def build_site_map(self, lock: AbstractContextManager[Any] | None = None) -> SiteMap:
-        """What each site saw of every arm, and where one differs; lock: as in `arms`."""
+        """Return the evidence of each site for every arm, and the outliers; lock: as in `arms`."""
         lock = nullcontext() if lock is None else lock
         return build_site_map(self._evidence, self.exchange, self.arm_names, self._pooling, lock)
 
     @property
     def differences(self) -> SiteDifferences:
-        """Whether sites differ, as of some ticks ago."""
+        """Whether sites differ, as of the last check."""
         return self._pooling.differences
 
     def update(self, decision: Decision | str, reward: float) -> bool:
-        """Learn the reward of a decision; idempotent: a repetition changes nothing and is False."""
+        """Learn the reward of a decision; idempotent: a repetition returns False."""
         id_ = decision.id if isinstance(decision, Decision) else decision
         if id_ not in self._decisions:
             raise ValueError(f"decision {id_!r} is unknown, or too old to be remembered")
@@ -283,7 +285,7 @@ class Agent:
         return True
 
     def expansion_point(self, arm: str, x: FloatArray | None) -> ExpansionPoint | None:
-        """Where a reward of an arm is counted now; None without features. See `Meeting`."""
+        """Return the point at which a reward of an arm is linearised now; None without features."""
         return self._linearizer(arm, x)
 
     def learn(
@@ -296,8 +298,8 @@ class Agent:
     ) -> None:
         """Add the reward of an arm, played by this agent, to its own evidence.
 
-        made: what `exchange.incarnation()` was, at: the time, and x: the features, when its
-        decision was made.
+        incarnation: that of `exchange.incarnation()` when the decision was made; at: its time;
+        x: its features.
         """
         quanta = self._evidence.quantize_reward(
             reward, self._generator, self.expansion_point(arm, x)
@@ -307,9 +309,9 @@ class Agent:
     def count_decision(
         self, arm: str, assumed: float, at: float | None = None, point: ExpansionPoint | None = None
     ) -> int:
-        """Count a decision from its start, with the reward that silence means; its `made`.
+        """Count a decision from its start with an assumed reward; returns its incarnation.
 
-        met: where, see `meet`; to be kept with it.
+        point: its `expansion_point`, which the caller must store with the decision.
         """
         return self.exchange.observe(arm, self._evidence.quantize_decision(assumed, point), at=at)
 
@@ -322,7 +324,7 @@ class Agent:
         at: float | None = None,
         point: ExpansionPoint | None = None,
     ) -> None:
-        """Put the reward of a decision in place of the one assumed when it began."""
+        """Replace the reward assumed at the start of a decision by its real (delayed) reward."""
         quanta = self._evidence.quantize_correction(assumed, reward, point)
         self.exchange.observe(arm, quanta, made=incarnation, at=at)
 
@@ -334,7 +336,7 @@ class Agent:
         at: float | None = None,
         point: ExpansionPoint | None = None,
     ) -> None:
-        """The reward of a decision that began is final: from now on people are shown it."""
+        """Mark the reward of a counted decision as final, so that reports include it."""
         closing_point = point
         if point is not None and point.log_odds is not None:
             closing_point = self.expansion_point(arm, point.x)  # by what is known now
@@ -343,7 +345,7 @@ class Agent:
 
     @property
     def belief(self) -> FloatArray:
-        """The posterior the agent acts on, (D, K): prior and evidence, tempered under flows."""
+        """The posterior that the agent acts on, (D, K); tempered under flows."""
         return self._posteriors.current
 
     def arms(
@@ -351,33 +353,33 @@ class Agent:
         lock: AbstractContextManager[Any] | None = None,
         context: Mapping[str, Any] | None = None,
     ) -> dict[str, ArmStatus]:
-        """Every arm: mean, interval, chance of being the best, loss, pulls here and everywhere.
+        """Summarize every arm: mean, interval, P(best), expected loss, pulls.
 
-        lock: held while the agent is read, but not while its belief is summed up, which takes long.
-        context: for visitors of whom this is known; all else is as in the average visit so far.
+        lock: held while evidence is read, not while the belief is summarized, which is slow.
+        context: the known fields of a visitor; the others are at their averages so far.
         """
         if context is not None and self.context is None:
             self.encode_context(context)  # which refuses
         return self._summaries.summarize_arms(nullcontext() if lock is None else lock, context)
 
     def average_features(self) -> FloatArray:
-        """The average features of closed decisions in the network, (d,); needs a `context`."""
+        """Return the average features of closed decisions, (d,); needs a `context`."""
         return self._summaries.average_features(self.exchange.evidence())
 
     def verdict(
         self, lock: AbstractContextManager[Any] | None = None, now: float | None = None
     ) -> Judgement:
-        """Whether the experiment may stop, by closed decisions; needs `stop`.
+        """Judge by closed decisions whether the experiment may stop; needs `stop`.
 
-        Nothing stops by itself. Where sites differ it is about this one only. A winner stays one
-        until the arms change. lock: as of `arms`; now: the time, to say since when.
+        Nothing stops by itself. Where sites differ, the verdict is about this site. A winner stays
+        one until the arms change. lock: as in `arms`; now: the time, to report since when it is so.
         """
         lock = nullcontext() if lock is None else lock
         return self._judge.judge_arms(self.arm_names, self.sites != "alike", lock, now)
 
     @property
     def named_verdict(self) -> NamedVerdict | None:
-        """The winner, or "no difference", that was named so far: part of the durable state."""
+        """The winner, or "no difference", named so far: part of the durable state."""
         return self._judge.named
 
     @named_verdict.setter
@@ -386,35 +388,35 @@ class Agent:
 
     @property
     def reward_range(self) -> tuple[float, float]:
-        """The lowest and the highest reward that there can be."""
+        """The lowest and the highest possible reward."""
         return self._evidence.reward_range
 
     @property
     def can_count_open(self) -> bool:
-        """Whether decisions can count from the start; under flows only with `silent_default`."""
+        """Whether decisions can count before their reward (flows: with `silent_default`)."""
         return self._evidence.closed
 
     def check_reward(self, reward: float) -> None:
-        """Refuse what cannot be a reward, in one sentence."""
+        """Refuse an impossible reward with one sentence."""
         self._evidence.check_reward(reward)
 
     def count_pulls(self, ledger: Ledger) -> float:
-        """How many pulls, open ones included, the evidence of all arms counts."""
+        """Count the pulls, open ones included, in the evidence of all arms."""
         return sum(map(self._evidence.count_pulls, ledger.values()))
 
     def summarize_pulls(self, quanta: Sequence[int]) -> tuple[float, float, float]:
-        """Pulls, of which closed, and the sum of the rewards of these; no quanta: of no pull."""
+        """Return pulls, closed pulls and the sum of their rewards; empty quanta are no pulls."""
         if not quanta:
             return 0.0, 0.0, 0.0
         evidence = self._evidence
         return evidence.count_pulls(quanta), evidence.closed_count(quanta), self.reward_sum(quanta)
 
     def reward_sum(self, quanta: Sequence[int]) -> float:
-        """The sum of the rewards of closed decisions of which these quanta are the evidence."""
+        """Return the sum of the rewards of the closed decisions in these quanta."""
         return self._evidence.reward_sum(self._evidence.closed_part(quanta))
 
     def own_pulls(self) -> tuple[int, int]:
-        """How many own pulls count, and how many of these are open."""
+        """Count the own pulls, and the open ones among them."""
         rows = self.exchange.own().values()
         pulls = map(self._evidence.count_pulls, rows)
         open_pulls = map(self._evidence.open_count, rows)
@@ -429,16 +431,16 @@ class Agent:
         self.exchange.disconnect(peer)
 
     def tick(self, now: float) -> Outgoing:
-        """What to send now, as (neighbour, message); reads the evidence of others anew."""
+        """Return the messages that are due, as (neighbour, message)."""
         self._pooling.tick()
         return self.exchange.tick(now)
 
     def receive(self, peer: str, message: object, now: float) -> Outgoing:
-        """Take in a message; what comes back is to be sent."""
+        """Process a message of a neighbour and return the answers to send."""
         return self.exchange.receive(peer, message, now)
 
     def state(self) -> dict[str, Any]:
-        """The durable state, as plain JSON values."""
+        """Return the durable state as plain JSON values."""
         return {"fingerprint": self.fingerprint, "exchange": self.exchange.state()}
 
     def restore(self, state: Mapping[str, Any], clean: bool = False) -> None:
@@ -449,7 +451,7 @@ class Agent:
         self._pooling.reset()
 
     def _rebuild(self, names: list[str], sites: str | float) -> None:
-        """Begin with these arms: nothing that was kept of others is of use."""
+        """Build posteriors and summaries for these arms; no cache of other arms is of use."""
         sums = (self._evidence, self.exchange, names)
         steady = self.half_life is None
         self.arm_names = names
@@ -460,7 +462,7 @@ class Agent:
         self._summaries = ArmSummaries(*sums, self._pooling, self._closed_posteriors)
 
     def _find_subset(self, allowed: Sequence[str] | None) -> ArmSubset:
-        """The allowed arms, checked when they are first asked for."""
+        """Return the cached subset of the allowed arms; a new subset is validated."""
         if isinstance(allowed, str) or (allowed is not None and not allowed):
             raise ValueError(f"allowed must be a list of arms, at least one, got {allowed!r}")
         key = () if allowed is None else tuple(allowed)

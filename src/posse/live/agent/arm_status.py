@@ -1,4 +1,4 @@
-"""What people are shown of every arm: what closed decisions say of it, and how many are open."""
+"""Status of arms, as reported: what closed decisions say, and how many decisions are open."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from posse.summary import summarise
 
 @dataclass(frozen=True)
 class ArmStatus:
-    """What closed decisions say of an arm, in numbers that can be believed, and what is open."""
+    """Summary of an arm from closed decisions, with honest intervals, and its open decisions."""
 
     mean: float
     low: float  # 95% interval of the mean
@@ -39,7 +39,7 @@ class ArmStatus:
 
 
 class ArmSummaries:
-    """Sums up the belief about some arms, once for each state of the evidence."""
+    """Summarizes the belief about some arms, once for each revision of the evidence."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class ArmSummaries:
         pooling: SitePooling,
         belief: Posteriors,
     ) -> None:
-        """reading: how the evidence of other sites is read; belief: what closed decisions say."""
+        """pooling: how evidence of other sites is read; belief: posteriors of closed decisions."""
         self._evidence = evidence
         self._exchange = exchange
         self._arms = arms
@@ -60,9 +60,9 @@ class ArmSummaries:
     def summarize_arms(
         self, lock: AbstractContextManager[Any], context: Mapping[str, Any] | None = None
     ) -> dict[str, ArmStatus]:
-        """Every arm; the lock is held while the evidence is read, and not while it is summed up.
+        """Summarize every arm; the lock is held only while evidence is read.
 
-        context: what is known of a visitor; of the rest, or without one, the average is taken.
+        context: the known fields of a visitor; the others are at their averages.
         """
         with lock:
             revision = self._exchange.revision
@@ -83,13 +83,13 @@ class ArmSummaries:
         return dict(status)
 
     def average_features(self, ledger: Ledger) -> FloatArray:
-        """The average features of closed decisions in the network, (d,)."""
+        """Return the average features of closed decisions in the network, (d,)."""
         sums = self._evidence.sums
         assert isinstance(sums, GramSums)
         return sums.average_features(map(self._evidence.closed_part, ledger.values()))
 
     def _belief_at(self, ledger: Ledger, context: Mapping[str, Any]) -> FloatArray:
-        """The belief about the means, (D, K): of all visitors, or of those at a context."""
+        """Return the belief about the means, (D, K): of all visitors, or of those at a context."""
         sums = self._evidence.sums
         if not isinstance(sums, GramSums):
             return self._belief.current

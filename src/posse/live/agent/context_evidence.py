@@ -1,14 +1,14 @@
-"""Sums of features times rewards and of features times features: normal equations in whole quanta.
+"""Gram sums: features times rewards and features times features (normal equations) in whole quanta.
 
 Features are rounded, not products: q = round(1024 sqrt(w) x), and the Gram matrix adds q q', which
 is in quanta of 2^-20 exactly. So an agent's matrix is positive semidefinite by construction,
-however many rewards it is the sum of. What a reward adds is
+however many rewards it is the sum of. A reward adds
 
     shifts (d)  upper triangle by rows of the Gram matrix (d (d + 1) / 2)              linear
     reward  shifts (d)  upper triangle by rows (d (d + 1) / 2)                         logistic
 
-The first is always the reward, over its scale: where features begin with 1 and all weigh the same,
-the first shift is.
+The first number is always the reward divided by its scale: under the linear family features begin
+with 1 and all weigh the same, so the first shift is the reward.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ LOGISTIC_WEIGHT = 0.25
 
 
 class ExpansionPoint(NamedTuple):
-    """Where a decision is made, as features, and where its reward is linearised, if it is."""
+    """The features of a decision, and the log-odds at which its reward is linearised."""
 
     x: FloatArray  # (d,)
     log_odds: float | None = None
@@ -45,7 +45,7 @@ class ExpansionPoint(NamedTuple):
 
 @dataclass(frozen=True)
 class GramSums:
-    """How rewards at contexts add up, and what the sums say of the weights of features."""
+    """How rewards at contexts add up, and the belief about feature weights they give."""
 
     family: Linear | Logistic
     reward_range: tuple[float, float]
@@ -53,23 +53,23 @@ class GramSums:
 
     @property
     def at_mean(self) -> Family:
-        """The family of beliefs about means at a context."""
+        """The family of beliefs about the mean at a context."""
         return self.family.at_mean
 
     @cached_property
     def n_sums(self) -> int:
-        """How many sums there are."""
+        """The number of sums."""
         return len(self.bounds)
 
     @cached_property
     def scale(self) -> float:
-        """What a reward is divided by."""
+        """The number that a reward is divided by."""
         largest = max(abs(end) for end in self.reward_range)
         return 1.0 if self.family.anchored else largest
 
     @cached_property
     def bounds(self) -> tuple[float, ...]:
-        """The most that one pull can add to each."""
+        """The largest amount that one pull can add to each sum."""
         d = self.family.features
         triangle = d * (d + 1) // 2
         if self.family.anchored:
@@ -77,7 +77,7 @@ class GramSums:
         return (1.0,) * (d + triangle)
 
     def quantize_reward(self, reward: float, point: ExpansionPoint | None) -> tuple[int, ...]:
-        """What a reward adds, in quanta."""
+        """Return what a reward adds to the sums, in quanta."""
         assert point is not None
         weight, target = self._weight_and_target(reward, point)
         size = PER_FEATURE * math.sqrt(weight)
@@ -89,12 +89,12 @@ class GramSums:
         return (int(reward * PER_UNIT), *values) if self.family.anchored else tuple(values)
 
     def round_features(self, point: ExpansionPoint) -> FloatArray:
-        """The features that are counted in place of those met: (d,)."""
+        """Return the rounded features that are counted in place of the exact ones: (d,)."""
         size = PER_FEATURE * math.sqrt(self._weight_and_target(0.0, point)[0])
         return np.asarray(np.rint(size * point.x) / size)
 
     def _weight_and_target(self, reward: float, point: ExpansionPoint) -> tuple[float, float]:
-        """What a reward weighs, and what it draws the weights towards."""
+        """Return the weight of a reward, and the target that it pulls the linear predictor to."""
         if not isinstance(self.family, Logistic):
             return 1.0, reward / self.scale
         weight, target = self.family.site(np.array(reward), np.array([point.log_odds, 1.0]))
@@ -108,19 +108,19 @@ class GramSums:
     def statistic(
         self, quanta: Sequence[int], pulls: float, count: float | None = None
     ) -> FloatArray:
-        """The sum of the family's statistics: (D,)."""
+        """Return the sum of the family's statistics: (D,)."""
         first = self.n_sums - len(self._units)
         return np.asarray(self._units * from_quanta(quanta[first : self.n_sums]))
 
     def belief_at(self, quanta: Sequence[int], x: FloatArray) -> FloatArray:
-        """What sums say of the mean at features, shift and precision: (d,) -> (2, 1, 1)."""
+        """Return shift and precision of the mean at features: (d,) -> (2, 1, 1)."""
         belief = self.family.prior() + (self.statistic(quanta, 1.0) if quanta else 0.0)
         return self.family.at(belief[:, None, None], x[None])
 
     def average_features(self, rows: Iterable[Sequence[int]]) -> FloatArray:
-        """The average features of the pulls that rows of sums are of, as they weigh: (d,).
+        """Return the weighted average features of the pulls in these rows of sums: (d,).
 
-        The first row of the Gram matrix has them, for the first feature is 1.
+        The first row of the Gram matrix holds them, because the first feature is 1.
         """
         d = self.family.features
         first = self.n_sums - len(self._units) + d
@@ -130,7 +130,7 @@ class GramSums:
         return np.array([entry / total[0] for entry in total])
 
     def fingerprint_parts(self) -> dict[str, object]:
-        """The numbers and words by which neighbours know that evidence means the same."""
+        """Return what must be equal for evidence of two agents to mean the same."""
         fields = [[name, *_describe_field(field)] for name, field in self.context]
         return {"unit": self._units, "scale": self.scale, "context": json.dumps(fields)}
 
@@ -141,7 +141,7 @@ class GramSums:
 
     @cached_property
     def _units(self) -> FloatArray:
-        """What a unit of each sum adds to the belief: (D,)."""
+        """The amount that one unit of each sum adds to the belief: (D,)."""
         d = self.family.features
         units = np.ones(d + d * (d + 1) // 2)
         if isinstance(self.family, Linear):
@@ -151,7 +151,7 @@ class GramSums:
 
 
 def context_family(family: Model, context: Contexts | None) -> Linear | Logistic | None:
-    """The family for contexts of this schema, None if both are plain; refused if only one is."""
+    """Return the family for contexts of this schema, None if both are plain; refuse a mismatch."""
     if not is_contextual(family):
         if context is not None:
             raise ValueError(
@@ -176,7 +176,7 @@ def context_family(family: Model, context: Contexts | None) -> Linear | Logistic
 
 
 def _describe_field(field: Field) -> list[object]:
-    """What of a field decides which features a context has; how often is the lab's business."""
+    """Return what decides the features of a field; frequencies matter only in the lab."""
     if isinstance(field, Category):
         return ["categories", *field.names, field.optional]
     if isinstance(field, Flag):

@@ -1,7 +1,8 @@
-"""Sums of the powers of rewards, scale-free: the sufficient statistics of plain families.
+"""Evidence: whole quanta of bounded, scale-free sums of rewards, the count last.
 
-What one reward adds is y/scale, and further powers of it where the family says so
-(`Abilities.powers`: the second where the variance is unknown); its statistic is linear in them.
+`PowerSums` are the sufficient statistics of plain families: one reward adds y/scale, and further
+powers of it where the family has them (`powers`: the second where the variance is unknown); the
+family's statistic is linear in these powers. `Evidence` lays the sums out as coordinates.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ PROBES = (0.0, 1.0, 2.0, 0.5, 0.25, 0.75, 3.0, -1.0, -2.0, -0.5)
 
 @dataclass(frozen=True)
 class PowerSums:
-    """How rewards of a plain family in a range add up, and what the sums say."""
+    """How rewards of a plain family in a range add up, and the statistic that the sums give."""
 
     family: Family
     reward_range: tuple[float, float]
@@ -48,33 +49,33 @@ class PowerSums:
 
     @property
     def at_mean(self) -> Family:
-        """The family of beliefs about means: the same."""
+        """The family of beliefs about means: the same family."""
         return self.family
 
     @cached_property
     def powers(self) -> tuple[int, ...]:
-        """Which powers of a reward add up, beside the count."""
+        """The powers of a reward that add up, beside the count."""
         return tuple(sorted(ability(self.family, "powers")))
 
     @property
     def n_sums(self) -> int:
-        """How many sums there are."""
+        """The number of sums."""
         return len(self.powers)
 
     @cached_property
     def scale(self) -> float:
-        """What a reward is divided by: the family's unit, else the largest reward."""
+        """The number that a reward is divided by: the family's unit, else the largest reward."""
         unit: float | None = ability(self.family, "unit")
         return max(abs(end) for end in self.reward_range) if unit is None else unit
 
     @property
     def bounds(self) -> tuple[float, ...]:
-        """The most that one pull can add to each."""
+        """The largest amount that one pull can add to each sum."""
         largest = max(abs(end) for end in self.reward_range) / self.scale
         return tuple(largest**power for power in self.powers)
 
     def quantize_reward(self, reward: float, point: object = None) -> tuple[int, ...]:
-        """What a reward adds, in quanta."""
+        """Return what a reward adds to the sums, in quanta."""
         y = reward / self.scale
         return to_quanta([y**power for power in self.powers])
 
@@ -86,9 +87,9 @@ class PowerSums:
     def statistic(
         self, quanta: Sequence[int], pulls: float, count: float | None = None
     ) -> FloatArray:
-        """The sum of the family's statistics (D,) of so many pulls, as if it were of `count`.
+        """Return the sum of the family's statistics (D,) of these pulls, scaled to `count` pulls.
 
-        Clipped to what rewards in the range can give: a level of flows may dip below zero.
+        It is clipped to what rewards in the range can give: a level of flows may dip below zero.
         """
         features = [1.0]
         for (power, unit, low, high), value in zip(self._limits, from_quanta(quanta), strict=False):
@@ -99,12 +100,12 @@ class PowerSums:
         return np.asarray(total * (pulls if count is None else count))
 
     def fingerprint_parts(self) -> dict[str, object]:
-        """The numbers by which neighbours know that evidence means the same."""
+        """Return the numbers that must be equal for evidence of two agents to mean the same."""
         return {"statistic": self.linear, "powers": self.powers, "scale": self.scale}
 
     @cached_property
     def _limits(self) -> tuple[tuple[int, float, float, float], ...]:
-        """For each power its unit, and the least and the most of it that a reward can have."""
+        """For each power its unit, and the least and the largest value that a reward can give."""
         limits = []
         for power in self.powers:
             ends = [end**power for end in self.reward_range]
@@ -115,13 +116,13 @@ class PowerSums:
 
     @cached_property
     def _probes(self) -> FloatArray:
-        """Rewards that the family can have, short ones first: (P,)."""
+        """Rewards that the family can have, those short in binary first: (P,)."""
         probes = [y for y in PROBES if self.family.rewards.contains(np.array(y))]
         within = np.linspace(*self.reward_range, 2 * len(self.powers) + 5)[1:-1]
         return np.array([*probes, *(y for y in within if y not in probes)])
 
     def _power_matrix(self, rewards: FloatArray) -> FloatArray:
-        """(1, y^p for each power): (P,) -> (P, powers + 1)."""
+        """Return (1, y^p for each power): (P,) -> (P, powers + 1)."""
         return np.stack([rewards**power for power in (0, *self.powers)], axis=1)
 
     @cached_property
@@ -132,7 +133,7 @@ class PowerSums:
         return np.asarray(np.linalg.solve(self._power_matrix(nodes), statistic.T).T)
 
     def _check_statistic(self) -> None:
-        """Refuse powers of which the statistic is not made: evidence would be dropped."""
+        """Refuse powers that do not give the family's statistic: evidence would be dropped."""
         shape = len(self.family.prior()), len(self._probes)
         actual_shape = np.shape(self.family.statistic(self._probes))
         if actual_shape != shape:  # it would be added to every coordinate
@@ -159,7 +160,7 @@ class PowerSums:
 
 
 def check_powers(family: Any) -> None:
-    """Refuse a family that does not say how its rewards add up."""
+    """Refuse a family that does not declare how its rewards add up."""
     powers: Any = ability(family, "powers")
     if not powers or isinstance(family, type):
         raise ValueError(
@@ -197,7 +198,7 @@ SIGNS_BY_BYTE = [
 
 @dataclass(frozen=True)
 class Evidence:
-    """How the rewards of a family become evidence, and evidence a belief."""
+    """How the rewards of a family become evidence, and evidence becomes a belief."""
 
     sums: PowerSums | GramSums
     signs: int = 0
@@ -212,7 +213,7 @@ class Evidence:
         closed: bool = False,
         context: Contexts | None = None,
     ) -> Evidence:
-        """Rewards in the given range, else in the family's own, which must be bounded."""
+        """Build the evidence of rewards in this range, else in the family's own."""
         with_context = context_family(family, context)
         if with_context is None:
             check_powers(family)
@@ -238,45 +239,45 @@ class Evidence:
 
     @property
     def family(self) -> Model:
-        """The family whose belief the sums make."""
+        """The family whose belief the sums give."""
         return self.sums.family
 
     @property
     def at_mean(self) -> Family:
-        """The family of beliefs about means: the same, or of such at a context."""
+        """The family of beliefs about means: the same family, or that of means at a context."""
         return self.sums.at_mean
 
     @property
     def reward_range(self) -> tuple[float, float]:
-        """The lowest and the highest reward that there can be."""
+        """The lowest and the highest possible reward."""
         return self.sums.reward_range
 
     @property
     def scale(self) -> float:
-        """What a reward is divided by."""
+        """The number that a reward is divided by."""
         return self.sums.scale
 
     @property
     def bounds(self) -> tuple[float, ...]:
-        """The most that one pull can add to each coordinate."""
+        """The largest amount that one pull can add to each coordinate."""
         sums = self.sums.bounds
         closed = (*sums, 1.0) if self.closed else ()
         return (*sums, *closed, *[1.0] * self.signs, 1.0)
 
     @property
     def closed_sums(self) -> int:
-        """How many of the first coordinates come again for closed decisions (0: none)."""
+        """The number of first coordinates that are repeated for closed decisions (0: none)."""
         return self.sums.n_sums if self.closed else 0
 
     @property
     def features(self) -> int:
-        """How many features a context has (0: there are none)."""
+        """The number of features of a context (0: there are no contexts)."""
         return self.sums.family.features if isinstance(self.sums, GramSums) else 0
 
     def quantize_reward(
         self, reward: float, generator: np.random.Generator, point: ExpansionPoint | None = None
     ) -> tuple[int, ...]:
-        """What one pull adds whose reward is known and final, in quanta."""
+        """Return what one pull with a final reward adds, in quanta."""
         sums = self._sums_of(reward, point)
         if not self.signs:  # kept short: every reward comes here
             if self.closed:
@@ -288,13 +289,13 @@ class Evidence:
     def quantize_decision(
         self, assumed: float, point: ExpansionPoint | None = None
     ) -> tuple[int, ...]:
-        """What a decision adds when it is made: a pull with the reward that silence means."""
+        """Return what a new decision adds: a pull with the reward assumed until it is known."""
         return self._open_row(self._sums_of(assumed, point), PER_UNIT)
 
     def quantize_correction(
         self, assumed: float, reward: float, point: ExpansionPoint | None = None
     ) -> tuple[int, ...]:
-        """What its reward adds: the difference to the assumed one, no pull."""
+        """Return what a delayed reward adds: its difference to the assumed reward, and no pull."""
         return self._open_row(
             map(sub, self._sums_of(reward, point), self._sums_of(assumed, point)), 0
         )
@@ -306,9 +307,9 @@ class Evidence:
         point: ExpansionPoint | None = None,
         closing_point: ExpansionPoint | None = None,
     ) -> tuple[int, ...]:
-        """What a decision adds when its reward is final: to the closed sums.
+        """Return what a decision adds to the closed sums when its reward is final.
 
-        met: where it was counted; closed: where it is linearised now, and from now on in all sums.
+        point: where it was counted; closing_point: where it is linearised from now on, in all sums.
         """
         self._require_closed_sums()
         signs = self._draw_signs(generator) if self.signs else ()
@@ -319,18 +320,18 @@ class Evidence:
         return (*moved, *final, PER_UNIT, *signs, 0)
 
     def closed_part(self, quanta: Sequence[int]) -> tuple[int, ...]:
-        """Of sums those of closed decisions, with signs and count, as if there were no others."""
+        """Return the sums of closed decisions, laid out as if there were no open ones."""
         if not self.closed:
             return tuple(quanta)
         n = self.sums.n_sums
         return (*quanta[n : 2 * n], *quanta[2 * n + 1 : -1], quanta[2 * n])
 
     def closed_count(self, quanta: Sequence[int]) -> float:
-        """How many decisions are closed, none below zero."""
+        """Count the closed decisions, at least zero."""
         return self.count_pulls([quanta[2 * self.sums.n_sums if self.closed else -1]])
 
     def open_count(self, quanta: Sequence[int]) -> float:
-        """How many decisions are counted that are not closed, none below zero."""
+        """Count the decisions that are not closed, at least zero."""
         return self.count_pulls([quanta[-1] - quanta[2 * self.sums.n_sums]]) if self.closed else 0.0
 
     def _sums_of(self, reward: float, point: ExpansionPoint | None) -> tuple[int, ...]:
@@ -355,7 +356,7 @@ class Evidence:
 
     @cached_property
     def _plain_range(self) -> tuple[float, float]:
-        """From the one to the other every number is a reward; the rest is for `check_reward`."""
+        """The range in which every number is a reward; `check_reward` decides about the others."""
         (low, high), own = self.reward_range, self.family.rewards
         if type(own) is not Interval:  # which may contain what it likes
             return math.inf, -math.inf
@@ -367,23 +368,23 @@ class Evidence:
         return float(low), float(high)
 
     def check_reward(self, reward: float) -> None:
-        """Refuse what cannot be a reward, in one sentence."""
+        """Refuse an impossible reward with one sentence."""
         checks.number("reward", reward, at_least=self.reward_range[0], at_most=self.reward_range[1])
         if not self.family.rewards.contains(np.array(reward)).all():
             raise ValueError(f"reward must lie in {self.family.rewards}, got {reward}")
 
     def count_pulls(self, quanta: Sequence[int]) -> float:
-        """How many pulls this is the evidence of, none below zero."""
+        """Count the pulls in this evidence, at least zero."""
         return max(0.0, from_quanta(quanta[-1:])[0])
 
     def reward_sum(self, quanta: Sequence[int]) -> float:
-        """The sum of the rewards of which this is the evidence; nan if they do not add up to it."""
+        """Return the sum of the rewards in this evidence; nan if no coordinate holds it."""
         return from_quanta(quanta[:1])[0] * self.scale if self.sums.first_is_reward else math.nan
 
     def effective_count(self, quanta: Sequence[int]) -> float:
-        """How many equally weighted pulls are worth as much, cautiously; else the count.
+        """Return the effective sample size: equally weighted pulls of the same worth, cautiously.
 
-        As `calibration.effective_pulls`, on plain floats for speed.
+        As `effective_samples.effective_pulls`, on plain floats for speed.
         """
         count = self.count_pulls(quanta)
         if not self.signs or count == 0.0:
@@ -393,7 +394,7 @@ class Evidence:
         return min(count**2 / (CAUTION * squares), count) if squares > 0 else count
 
     def statistic(self, quanta: Sequence[int], count: float | None = None) -> FloatArray:
-        """The sum of the family's statistics (D,), for so many pulls if `count` is given."""
+        """Return the sum of the family's statistics (D,), for `count` pulls if it is given."""
         pulls = self.count_pulls(quanta)
         if pulls == 0.0:
             return np.zeros(len(self.family.prior()))

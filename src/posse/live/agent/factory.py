@@ -1,12 +1,11 @@
-"""Fingerprints: agents whose evidence means the same have equal ones, and only they exchange.
+"""Construction of an agent: validated arms and options, its evidence, exchange and fingerprint.
 
-A fingerprint is its version and a hash of what evidence depends on: the network and the experiment,
-so that nothing said in one is taken for another; the exchange; the family by its name and its
-belief's numbers (prior, statistic, range). Numbers count, not how they were written: `sigma = 1`
-and `sigma = 1.0` are equal.
-
-Settings that change what evidence means (`terms`) are spelled out where they are set, and only
-there.
+Agents exchange evidence only if their fingerprints are equal: then evidence means the same. A
+fingerprint is its version and a hash of what evidence depends on: the network and the experiment,
+so that no message is taken for one of another experiment; the exchange; the family by its name and
+the numbers of its belief (prior, statistic, range). Numbers count, not how they were written:
+`sigma = 1` and `sigma = 1.0` are equal. Settings that change what evidence means (`terms`) are
+part of the hash where they are set, and only there.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ def compute_fingerprint(
     experiment: str = DEFAULT,
     terms: Mapping[str, float | None] | None = None,
 ) -> str:
-    """The fingerprint of an exchange of this kind, such as '1-9f86d081884c7d659a2feaa0c55ad015'."""
+    """Compute the fingerprint of an exchange, such as '1-9f86d081884c7d659a2feaa0c55ad015'."""
     # lengths first: no two names run into each other
     names = f"{len(network)} {network} {len(experiment)} {experiment}"
     text = f"{names} {_render_numbers(kind, evidence)}{_render_terms(terms or {})}"
@@ -46,13 +45,13 @@ def compute_fingerprint(
 
 
 def _render_terms(terms: Mapping[str, float | None]) -> str:
-    """Each setting with its number, in the order of their names."""
+    """Render each setting with its number, sorted by name."""
     values = ((name, terms[name]) for name in sorted(terms))
     return "".join(f"; {name} {'none' if v is None else f'{v:.12g}'}" for name, v in values)
 
 
 def _render_numbers(kind: str, evidence: Evidence) -> str:
-    """The family's name and its belief's numbers, to 12 digits: the last may be the machine's."""
+    """Render the family's name and its belief's numbers to 12 digits."""
 
     def render_values(values: object) -> str:
         if isinstance(values, str):
@@ -84,7 +83,7 @@ NO_WINNER_OF_CONTEXTS = (
 
 
 def validate_arm_names(arms: Sequence[str]) -> list[str]:
-    """The names of the arms, or a sentence that says what is wrong with them."""
+    """Return the names of the arms; refuse empty, repeated or too long ones with one sentence."""
     names = [] if isinstance(arms, str) else list(arms)
     valid = all(isinstance(name, str) and name and name.isprintable() for name in names)
     if not names or not valid or len(set(names)) < len(names):
@@ -103,7 +102,7 @@ def validate_options(
     network_size: int | None,
     half_life: float | None,
 ) -> dict[str, Any]:
-    """The further arguments of an exchange of this kind."""
+    """Return the validated further arguments of an exchange of this kind."""
     checks.choice("exchange", exchange, EXCHANGES)
     options = dict(extra_options or {})
     if network_size is not None:
@@ -124,7 +123,7 @@ def make_evidence(
     silent_default: float | None,
     context: Contexts | None = None,
 ) -> Evidence:
-    """The coordinates that an exchange of this kind carries."""
+    """Build the evidence with the coordinates that an exchange of this kind carries."""
     if context is not None and exchange == "flows":
         raise ValueError(NO_CONTEXTS_UNDER_FLOWS)
     # under flows only if asked for: neighbours must have the same coordinates
@@ -153,7 +152,7 @@ def fingerprint_agent(
     options: Mapping[str, Any],
     terms: Mapping[str, float | None],
 ) -> str:
-    """The fingerprint; what keeps experiments apart is in it."""
+    """Compute the fingerprint of an agent; it includes the names that keep experiments apart."""
     apart = {key: options[key] for key in ("network", "experiment") if key in options}
     return compute_fingerprint(exchange, evidence, **apart, terms=terms)
 
@@ -164,7 +163,7 @@ def make_exchange(
     options: Mapping[str, Any],
     fingerprint: str,
 ) -> Exchange:
-    """An exchange of this kind, with nothing observed yet."""
+    """Build an exchange of this kind without any evidence."""
     feature_options: dict[str, Any] = {"features": evidence.features} if evidence.features else {}
     return EXCHANGES[exchange](
         fingerprint=fingerprint,

@@ -1,4 +1,8 @@
-"""Posteriors of the weights of features, factorised (Cholesky) once for each state of an arm."""
+"""Posteriors of all arms, cached between decisions and updated where evidence changed.
+
+With contexts, the posterior of the feature weights is factorised (Cholesky) once for each state of
+an arm, so that a decision costs a product and not a solve.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +25,10 @@ from posse.randomness import FloatArray
 
 
 class WeightPosteriors:
-    """What a belief (D, K) says at contexts, as `family.at`, without solving for every one of them.
+    """Evaluates a belief (D, K) at contexts, as `family.at`, without a solve for every context.
 
     With Lambda = L L' and R the inverse of L, x'theta has the variance |R x|^2 and the mean
-    (R x)'(R b): R and R b are kept of every arm until its belief is another.
+    (R x)'(R b): R and R b of every arm are cached until its belief changes.
     """
 
     def __init__(self, family: Linear | Logistic, n_arms: int) -> None:
@@ -39,7 +43,7 @@ class WeightPosteriors:
         self._least = float(np.diagonal(family.prior()[self._matrix]).min())  # precision
 
     def update_belief(self, belief: FloatArray) -> None:
-        """Take over the belief about all arms, (D, K), if it is a new one."""
+        """Replace the belief about all arms, (D, K), if it changed."""
         if belief is self._last_belief:
             return
         (changed,) = (belief != self._belief).any(axis=0).nonzero()
@@ -50,7 +54,7 @@ class WeightPosteriors:
         self._last_belief = belief
 
     def belief_at(self, x: FloatArray, arm: int | None = None) -> FloatArray:
-        """Shift and precision of the means at contexts: (B, d) -> (2, B, K), or of one arm."""
+        """Return shift and precision of the means at contexts: (B, d) -> (2, B, K)."""
         arms = slice(None) if arm is None else slice(arm, arm + 1)
         scaled = x @ self._roots[arms].swapaxes(1, 2)  # (K, B, d)
         variance = np.maximum((scaled * scaled).sum(axis=2).T, LEAST_VARIANCE)
@@ -58,11 +62,11 @@ class WeightPosteriors:
         return np.stack([mean / variance, 1.0 / variance])
 
     def _inverse_root(self, precision: FloatArray) -> FloatArray:
-        """The inverse of a root of a matrix: (d, d) -> (d, d).
+        """Return the inverse of a matrix root of a precision: (d, d) -> (d, d).
 
-        Evidence adds to the prior's precision in every direction. Where matrices were rounded, as
-        evidence fades, or a neighbour lies, it may not: then no direction is known worse than by
-        the prior.
+        Evidence adds to the prior's precision in every direction. Where matrices were rounded
+        because evidence fades, or a neighbour lies, it may not: then no direction is less precise
+        than the prior.
         """
         try:
             return np.asarray(np.linalg.inv(np.linalg.cholesky(precision)))
@@ -86,14 +90,14 @@ class ArmSubset:
     def __init__(
         self, names: Sequence[str], places: NDArray[np.intp] | None, family: Family
     ) -> None:
-        """The arms at these places, None if it is all of them."""
+        """places: the places of these arms among all arms; None: these are all arms."""
         self.names = tuple(names)
         self.race = Race(family)
         self.places = places
         self._whole = self.belief = np.empty((0, 0))
 
     def update_belief(self, whole: FloatArray) -> ArmSubset:
-        """Take over the belief about all arms, (D, K), if it is a new one."""
+        """Replace the belief about all arms, (D, K), if it changed."""
         if whole is not self._whole:
             self._whole = whole
             if self.places is None:
@@ -107,11 +111,10 @@ class ArmSubset:
 
 
 class Posteriors:
-    """Prior and evidence of each arm, as the agent acts on it or, `honest`, as people are shown it.
+    """Prior and evidence of each arm: as the agent acts on it or, `closed_only`, as it is reported.
 
-    Shown is what closed decisions say, for what it is worth; an open one may still be rewarded.
-
-    Arrays are read-only, and the same object as long as the belief is the same.
+    Reports use closed decisions and their effective sample size; an open decision may still be
+    rewarded. Arrays are read-only, and the same object as long as the belief is the same.
     """
 
     def __init__(
@@ -122,7 +125,7 @@ class Posteriors:
         closed_only: bool = False,
         pooling: SitePooling | None = None,
     ) -> None:
-        """reading: how the evidence of others is read; None: like the own."""
+        """pooling: how evidence of other sites is read; None: like own evidence."""
         self._evidence = evidence
         self._exchange = exchange
         self._closed_only = closed_only
@@ -141,14 +144,14 @@ class Posteriors:
             self._weights = WeightPosteriors(evidence.sums.family, len(arms))
 
     def belief_at(self, x: FloatArray, arm: int | None = None) -> FloatArray:
-        """The beliefs about means at contexts: (B, d) -> (2, B, K), or about those of one arm."""
+        """Return the beliefs about means at contexts: (B, d) -> (2, B, K)."""
         assert self._weights is not None
         self._weights.update_belief(self.current)
         return self._weights.belief_at(x, arm)
 
     @property
     def current(self) -> FloatArray:
-        """The posterior coordinates of all arms, (D, K)."""
+        """The current posterior coordinates of all arms, (D, K)."""
         if self._pooling is not None:
             return self._current_between_sites(self._pooling)
         if self._exchange.revision != self._revision:
@@ -174,7 +177,7 @@ class Posteriors:
         return self._belief
 
     def _current_between_sites(self, pooling: SitePooling) -> FloatArray:
-        """The belief where sites differ: what others are worth here, and all of one's own."""
+        """Return the belief where sites differ: evidence of others is discounted."""
         others_belief = pooling.others_belief
         if self._exchange.revision != self._revision or others_belief is not self._others_belief:
             revision = self._exchange.revision
@@ -193,7 +196,7 @@ class Posteriors:
         return self._belief
 
     def find_subset(self, names: tuple[str, ...]) -> ArmSubset | None:
-        """The belief about these arms, if it was asked for before."""
+        """Return the cached subset of these arms, if there is one."""
         subset = self._subsets.get(names)
         if subset is not None:
             self._subsets.move_to_end(names)
@@ -201,7 +204,7 @@ class Posteriors:
         return subset
 
     def add_subset(self, key: tuple[str, ...], names: list[str]) -> ArmSubset:
-        """Keep the belief about the named arms under this key."""
+        """Cache the belief about the named arms under this key."""
         places = None
         if names != self._arms:
             places = np.array([self._arms.index(name) for name in names])

@@ -1,7 +1,7 @@
-"""How an agent reads the evidence of other sites: like its own, or for what it is worth here.
+"""Partial pooling: how an agent reads the evidence of other sites, and the map of sites and arms.
 
-How far sites differ is told from closed decisions (unequal delays would look like differing
-sites), and what follows from it is applied to what agents act on.
+The heterogeneity between sites is estimated from closed decisions (unequal delays would look like
+differing sites), and applied to the evidence that agents act on.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ WARNING_ENDS = 0.5  # the probability to be alike from which on a warning ends
 
 
 def check_sites(sites: str | float) -> str | float:
-    """Refuse what does not say how sites compare."""
+    """Refuse a value that is none of the ways to read other sites."""
     if isinstance(sites, str):
         return checks.choice("sites", sites, ("alike", "differ"))
     return checks.number("sites", sites, at_least=0, at_most=1e30)
@@ -38,7 +38,7 @@ def check_sites(sites: str | float) -> str | float:
 
 @dataclass(frozen=True)
 class SiteDifferences:
-    """Whether sites differ, as far as is known: the probability that none does, and how far."""
+    """Whether sites differ: the posterior probability that none does, and the estimated spread."""
 
     alike: float | None  # that all arms are alike at all sites; None: there is nothing to compare
     differ: bool = False  # whether people are told so
@@ -49,10 +49,7 @@ class SiteDifferences:
 
 @dataclass(frozen=True)
 class SharingGain:
-    """What settling for the best arm now would give up, on average: alone, and as it is shared.
-
-    Each by its own posterior: of the own closed decisions, and of all as they are read here.
-    """
+    """The expected loss of choosing the best arm now: by own closed decisions, and by all."""
 
     loss_alone: float
     loss_shared: float
@@ -60,7 +57,7 @@ class SharingGain:
 
 @dataclass(frozen=True)
 class SiteTable:
-    """The evidence of all sites at one moment: statistics (2, N, K), and the place of the own."""
+    """The evidence of all sites at one moment: statistics (2, N, K), and the row of this site."""
 
     closed: FloatArray
     acted: FloatArray
@@ -73,7 +70,7 @@ class SiteTable:
 
 
 class SitePooling:
-    """Reads the evidence of others once a tick; own rewards count at once, in between too."""
+    """Reads the evidence of other sites once a tick; own rewards count at once, in between too."""
 
     def __init__(
         self,
@@ -83,7 +80,7 @@ class SitePooling:
         sites: str | float,
         steady: bool = True,
     ) -> None:
-        """steady: whether means do not drift, which cannot be told from sites that differ."""
+        """steady: whether means are constant; drift would look like heterogeneity."""
         self.sites = check_sites(sites)
         self._evidence = evidence
         self._exchange = exchange
@@ -117,24 +114,24 @@ class SitePooling:
 
     @property
     def pools_fully(self) -> bool:
-        """Whether the evidence of others is read like the own."""
+        """Whether evidence of other sites counts like own evidence."""
         return self.sites == "alike"
 
     @property
     def others_belief(self) -> FloatArray:
-        """The belief but for the own evidence, (D, K), as of the last tick; read-only."""
+        """The belief without own evidence, (D, K), as of the last tick; read-only."""
         if self._others_belief is None:
             self._refresh()
         assert self._others_belief is not None
         return self._others_belief
 
     def reset(self) -> None:
-        """The evidence is another: read all anew when it is needed."""
+        """Discard cached beliefs, because the evidence was replaced."""
         self._others_belief = None
         self._revision = -1
 
     def tick(self) -> None:
-        """Read the evidence of others again, if there is any new; or only look now and then."""
+        """Read the evidence of other sites again, if it changed."""
         self._ticks += 1
         due = self._ticks % TICKS_BETWEEN_CHECKS == 1 if self.pools_fully else True
         if self.can_compare and due and self._exchange.revision != self._revision:
@@ -155,17 +152,17 @@ class SitePooling:
         )
 
     def build_sites(self, table: SiteTable) -> Sites:
-        """The sites of a table, as this agent reads them."""
+        """Build the hierarchical model of a table of sites, as this agent reads them."""
         return Sites(self._family, table.closed, self.site_sd)
 
     def reported_belief(self, table: SiteTable) -> FloatArray:
-        """What people are shown as the belief here, from closed decisions: (2, K)."""
+        """Return the belief here that is reported, from closed decisions: (2, K)."""
         if self.pools_fully:
             return np.asarray(self._family.prior()[:, None] + table.closed.sum(axis=1))
         return self.build_sites(table).belief(showing=True)[:, table.own_row]
 
     def describe_arms(self, table: SiteTable) -> list[dict[str, float | bool]]:
-        """Of each arm the mean over sites with its 95% interval, and how far they differ."""
+        """Return for each arm the mean over sites, its 95% interval, and the spread."""
         if not table.has_several_sites:
             return [{}] * len(self._arms)
         family = self._family
@@ -185,7 +182,7 @@ class SitePooling:
         ]
 
     def measure_sharing(self, table: SiteTable) -> SharingGain:
-        """What is given up by settling for the best arm now, with and without the others."""
+        """Return the expected loss of choosing the best arm now, without and with other sites."""
         family = self._family
         alone = family.prior()[:, None] + table.closed[:, table.own_row]
         losses = [
@@ -194,7 +191,7 @@ class SitePooling:
         return SharingGain(*losses)
 
     def build_table(self) -> SiteTable:
-        """What is known of every site now."""
+        """Collect the evidence of every site now."""
         ledgers = self._exchange.by_origin()
         identity = self._exchange.identity
         ledgers.setdefault(identity, {})
@@ -209,7 +206,7 @@ class SitePooling:
         )
 
     def _sum_statistics(self, total: FloatArray, count: FloatArray) -> FloatArray:
-        """Sums of the family's statistics: (N, K) each -> (2, N, K), clipped to what can be."""
+        """Return sums of the family's statistics, clipped: (N, K) -> (2, N, K)."""
         count = np.maximum(count, 0.0)
         sums = self._evidence.sums
         assert isinstance(sums, PowerSums)
@@ -218,7 +215,7 @@ class SitePooling:
         return np.tensordot(sums.linear, np.stack([count, total]), axes=1)
 
     def _describe_differences(self, sites: Sites) -> SiteDifferences:
-        """What is to be said now; a warning stays until it is as likely as not to be wrong."""
+        """Decide whether to warn; a warning stays until it is as likely as not to be wrong."""
         alike = float(sites.all_alike())
         if alike >= (WARNING_ENDS if self.differences.differ else SURE):
             return SiteDifferences(alike)
@@ -255,9 +252,9 @@ class SiteArm:
 
 @dataclass(frozen=True)
 class Site:
-    """One site: what it saw of every arm, and what sharing gained it.
+    """One site: its evidence for every arm, and what sharing gained it.
 
-    gain: what it holds of the leading arm is worth so many times its own closed decisions.
+    gain: its evidence for the leading arm is worth this many times its own closed decisions.
     """
 
     arms: Mapping[str, SiteArm]
@@ -266,7 +263,7 @@ class Site:
 
 @dataclass(frozen=True)
 class SiteOutlier:
-    """Where a site differs from the others beyond chance."""
+    """A site that differs from the other sites in one arm beyond chance."""
 
     site: str
     arm: str
@@ -276,7 +273,7 @@ class SiteOutlier:
 
 @dataclass(frozen=True)
 class SiteMap:
-    """Every site, the agent's own first; why: the reason if nobody knows."""
+    """Every site, this agent's own first; why: the reason if sites are not known."""
 
     sites: Mapping[str, Site]
     apart: tuple[SiteOutlier, ...] = ()
@@ -291,7 +288,7 @@ def build_site_map(
     pooling: SitePooling,
     lock: AbstractContextManager[Any],
 ) -> SiteMap:
-    """What is known of every site; the lock is held while the exchange is read."""
+    """Build the map of sites; the lock is held while the exchange is read."""
     if evidence.signs:  # flows
         return SiteMap({}, why=NO_SITES_UNDER_FLOWS)
     with lock:
@@ -333,7 +330,7 @@ def _site_arm(pulls: float, total: float) -> SiteArm:
 def _sharing_gains(
     evidence: Evidence, pooling: SitePooling, table: SiteTable
 ) -> list[float | None]:
-    """How many times its own evidence each site has of the leading arm, by posterior variance."""
+    """Return how many times its own evidence each site has for the leading arm, by variance."""
     # (2, N, K)
     family = evidence.at_mean
     closed = table.closed
@@ -357,9 +354,9 @@ def _sharing_gains(
 def _find_outliers(
     evidence: Evidence, names: Sequence[str], arm: str, pulls: FloatArray, totals: FloatArray
 ) -> list[SiteOutlier]:
-    """The sites that make an arm differ: the farthest from all others, then of the rest again.
+    """Find the sites that make an arm differ: the farthest from all others, then of the rest again.
 
-    Else one site that is far off would make the others look as if they were, too.
+    Otherwise one site that is far off would make the other sites look like outliers, too.
     """
     outliers: list[SiteOutlier] = []
     remaining = [i for i in range(len(names)) if pulls[i] > 0]

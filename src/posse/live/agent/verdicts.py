@@ -1,4 +1,7 @@
-"""Verdicts of a live agent: when an experiment may stop, and what is said of it."""
+"""Verdicts of a live agent: when an experiment may stop, and the sentence that says so.
+
+A winner and "no difference" rest on confidence sequences, so that looking often is harmless.
+"""
 
 from __future__ import annotations
 
@@ -24,10 +27,10 @@ from posse.stopping import Kind, by_loss, verdict
 
 @dataclass(frozen=True)
 class Stop:
-    """When people want to stop: how often a winner may be wrong, and what difference is none.
+    """The stopping rule: how often a winner may be wrong, and which difference does not matter.
 
-    error: the share of such experiments in which a false winner may be named, however often one
-    looks. tolerance: a difference of means that does not matter; None: every one does.
+    error: the share of experiments in which a false winner may be named, however often one looks.
+    tolerance: a difference of means that does not matter; None: every difference matters.
     """
 
     error: float = 0.05
@@ -41,7 +44,7 @@ class Stop:
 
 @dataclass(frozen=True)
 class Judgement:
-    """Whether an experiment may stop: a `posse.Verdict` that names its arm."""
+    """Whether an experiment may stop: a `posse.Verdict` with the name of its arm."""
 
     verdict: Kind
     arm: str | None  # that wins, is good enough, or leads; None before there is a view to judge
@@ -70,18 +73,18 @@ class NamedVerdict:
     here: bool  # by the evidence of this site only
 
     def to_json(self) -> bytes:
-        """The record as the store has it."""
+        """Encode the record for the store."""
         return json.dumps(asdict(self)).encode()
 
     @classmethod
     def from_json(cls, data: bytes) -> NamedVerdict:
-        """Read what `to_json` wrote."""
+        """Decode what `to_json` wrote."""
         fields = json.loads(data)
         judgement = Judgement(**fields.pop("judgement"))
         return cls(judgement, tuple(fields.pop("arms")), **fields)
 
     def differs_from(self, stored: NamedVerdict | None) -> bool:
-        """Whether it is to be written: evidence that grows does not cost a commit at every look."""
+        """Whether it must be written again; a little more evidence costs no commit."""
         if stored is None:
             return True
         evidence = stored.judgement.evidence
@@ -106,11 +109,11 @@ NO_STOP = "this experiment has no stop: set it, such as stop = {error = 0.05}, i
 
 
 class Judge:
-    """The verdicts of one agent, each computed once for what it holds.
+    """The verdicts of one agent, each computed once for a state of its evidence.
 
-    They are about closed decisions, and about a view of the network that is causally closed: what
-    was decided at a neighbour may rest on evidence that has not arrived, and until it has, the last
-    verdict stands. A winner and "no difference" are permanent, until the arms change: `named`.
+    Verdicts use closed decisions, and a view of the network that is causally closed: a neighbour's
+    decisions may rest on evidence that has not arrived here, and until it has, the last verdict
+    stands. A winner and "no difference" are permanent until the arms change: `named`.
     """
 
     def __init__(
@@ -130,10 +133,10 @@ class Judge:
         lock: AbstractContextManager[Any],
         now: float | None = None,
     ) -> Judgement:
-        """The verdict about these arms; `here`: from this agent's own evidence only.
+        """Return the verdict about these arms; `here`: from this agent's own evidence only.
 
-        lock: held while the exchange is read, but not while it is judged, which takes long. now:
-        Unix seconds, to say since when a verdict stands.
+        lock: held while the exchange is read, not while it is judged, which takes long. now: Unix
+        seconds, to report since when a verdict stands.
         """
         if self._stop is None:
             raise ValueError(NO_STOP)
@@ -168,7 +171,7 @@ class Judge:
         here: bool,
         now: float | None,
     ) -> Judgement:
-        """What is said after this look: the verdict named first stays, its evidence only grows."""
+        """Return the verdict to report: the one named first stays, its evidence only grows."""
         assert self._stop is not None
         before = None if self.named is None else self.named.judgement
         # a winner by less than the tolerance does not contradict "no difference"
@@ -195,7 +198,7 @@ class Judge:
         return replace(standing, expected_loss=loss)
 
     def _closed_belief(self, names: tuple[str, ...], ledger: Ledger) -> FloatArray:
-        """Prior and closed evidence of these arms: (D, K)."""
+        """Return prior and closed evidence of these arms: (D, K)."""
         evidence = self._evidence
         prior = self._evidence.family.prior()
         belief = np.repeat(prior[:, None], len(names), axis=1)
@@ -235,14 +238,14 @@ class Judge:
 
 
 def _render_since(now: float | None) -> str:
-    """When a verdict was first named, before its sentence."""
+    """Render when a verdict was first named, as the start of its sentence."""
     if now is None:
         return ""
     return f"since {datetime.fromtimestamp(now, UTC):%Y-%m-%d %H:%M} UTC: "
 
 
 def _render_contradiction(first: Judgement, second: Judgement) -> str:
-    """Two winners: one of them is wrong, or the assumption that means are constant."""
+    """Say that there are two winners: one is wrong, or means are not constant."""
     return (
         f"{_render_since(first.since)}{first.arm} was named the winner, but now {second.arm} has "
         "the evidence of one: rewards have probably changed over time, so start a new experiment"

@@ -1,4 +1,4 @@
-"""What is known of visitors, as features: checked, averaged, and where their rewards are met."""
+"""Features of visitors: validated, averaged, and where their rewards are linearised."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from posse.randomness import FloatArray
 
 
 def make_schema(context: Contexts | Mapping[str, Any] | None) -> Contexts | None:
-    """A schema of contexts, from its table of fields perhaps."""
+    """Return a schema of contexts, built from its table of fields if needed."""
     if context is None or isinstance(context, Contexts):
         return context
     return Contexts(context)
 
 
 def encode_context(schema: Contexts | None, context: Mapping[str, Any] | None) -> Features | None:
-    """A context as features, checked; None where there is no schema, and must be none."""
+    """Return the validated features of a context; None if there is no schema."""
     if schema is None:
         if context is not None:
             raise ValueError("context is not known here: this experiment has no schema of it")
@@ -37,7 +37,7 @@ def encode_context(schema: Contexts | None, context: Mapping[str, Any] | None) -
 
 
 def fill_features(schema: Contexts, context: Mapping[str, Any], average: FloatArray) -> FloatArray:
-    """The features of visitors of whom only this is known, else the average: (d,) -> (d,)."""
+    """Return the features of these known fields, the others at their averages: (d,)."""
     x = average.copy()
     at = 1
     column_counts = {name: len(field.columns(name)) + field.optional for name, field in schema}
@@ -53,10 +53,10 @@ def fill_features(schema: Contexts, context: Mapping[str, Any], average: FloatAr
 
 
 class Linearizer:
-    """Where rewards of arms are counted: at features, linearised by closed decisions.
+    """Finds the points at which rewards are linearised: by the belief of closed decisions.
 
-    Open ones stand for the reward that silence means: by them a logistic model would be expanded
-    far from where it will be.
+    Open decisions count an assumed reward: with them a logistic model would be expanded far from
+    its final estimate.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Linearizer:
         acted: Posteriors,
         closed: Posteriors,
     ) -> None:
-        """acted: what the agent acts on; closed: what closed decisions say."""
+        """acted: the posteriors that the agent acts on; closed: those of closed decisions."""
         self._evidence = evidence
         self._exchange = exchange
         self._arms = arms
@@ -75,7 +75,7 @@ class Linearizer:
         self._closed = closed
 
     def __call__(self, arm: str, x: FloatArray | None) -> ExpansionPoint | None:
-        """Where a reward of an arm is counted now; None without features."""
+        """Return the expansion point of a reward of an arm now; None without features."""
         sums = self._evidence.sums
         if x is None or not isinstance(sums, GramSums):
             return None
@@ -93,5 +93,5 @@ class Linearizer:
 
 
 def expansion_log_odds(at: FloatArray) -> float:
-    """Where a logistic model is expanded, by shift and precision of the log-odds: (2, 1, 1) ->."""
+    """Return the expansion point of a logistic model, from shift and precision: (2, 1, 1) -> ()."""
     return float(np.clip(at[0] / at[1], -FARTHEST, FARTHEST).item())

@@ -1,4 +1,4 @@
-"""agent.toml: what an agent process is, checked at start with errors that name the key."""
+"""agent.toml: the settings of an agent process, validated with errors that name the key."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ class AgentSettings:
     """One agent process: its experiments, its store, its addresses and its neighbours.
 
     neighbours: name -> "host:port", or "" for one that only dials us. router: one of the same kind,
-    by way of which all neighbours are reached. http_hosts: names under which a reverse proxy passes
-    requests on. http_token, operator_token: files with one line that requests must bring, the one
-    of the application, the other of who may pin, pause and reload. operators: agents from whom such
-    settings are taken. probe: an address for health and metrics alone.
+    through which all neighbours are reached. http_hosts: names under which a reverse proxy passes
+    requests on. http_token, operator_token: files with one line, the token of the application and
+    that of operators, who may pin, pause and reload. operators: agents whose controls are accepted.
+    probe: an address for health and metrics alone.
     """
 
     name: str
@@ -104,9 +104,9 @@ class AgentSettings:
         counts_from_start: bool | None = None,
         monotonic: Callable[[], float] | None = None,  # by which a clock that jumps is known
     ) -> Agent:
-        """The agent of an experiment, or of the first, new; signed where it is told how.
+        """Build the agent of an experiment, or of the first; signed if `sign` is given.
 
-        begins: see `ExperimentSettings.agent`.
+        counts_from_start: see `ExperimentSettings.make_agent`.
         """
         (first, *_) = self.experiments
         name = experiment or first
@@ -121,7 +121,7 @@ class AgentSettings:
         return self.experiments[name].make_agent(options, draw(128), counts_from_start)
 
     def _check_http(self) -> None:
-        """Refuse to speak to other machines without a token, and in the clear unless told to."""
+        """Refuse HTTP for other machines without a token, or unencrypted unless it is allowed."""
         if self.http_key and not self.http_certificate:
             raise ValueError("http_key needs http_certificate: the certificate that it belongs to")
         if self.http_certificate and self.insecure_http:
@@ -143,7 +143,7 @@ class AgentSettings:
 
 
 def read_settings(path: Path) -> AgentSettings:
-    """Read an agent.toml; what is wrong with it is said in one sentence that names the key."""
+    """Read an agent.toml; an error is one sentence that names the key."""
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -159,7 +159,7 @@ def read_settings(path: Path) -> AgentSettings:
 
 
 def settings_from_data(data: Mapping[str, Any]) -> AgentSettings:
-    """Settings from plain data."""
+    """Build settings from plain data."""
     known_keys = [*(field_.name for field_ in fields(AgentSettings)), *KEYS]
     for key in data:
         checks.choice("key", key, known_keys)
@@ -178,7 +178,7 @@ def settings_from_data(data: Mapping[str, Any]) -> AgentSettings:
 
 
 def _read_experiments(data: Mapping[str, Any]) -> dict[str, ExperimentSettings]:
-    """The experiments of a file, each with the keys at its top as defaults; or the only one."""
+    """Build the experiments of a file, with its top-level keys as defaults; or the only one."""
     defaults = {key: value for key, value in data.items() if key in KEYS}
     if "experiments" not in data:
         return {DEFAULT: experiment_from_data(defaults)}
@@ -208,7 +208,7 @@ def _read_limits(data: Any) -> MessageLimits:
 
 
 def _is_local(address: str) -> bool:
-    """Whether an HTTP address is of this machine alone; one that is none is refused elsewhere."""
+    """Whether an HTTP address is of this machine alone; invalid ones are refused elsewhere."""
     if address.startswith("unix:"):
         return True
     host = address.rpartition(":")[0].strip("[]")

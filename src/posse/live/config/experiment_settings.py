@@ -1,4 +1,4 @@
-"""Durations in settings: seconds, or a text such as "14 days"."""
+"""Settings of one experiment: arms, model, exchange, reward window, and what combines."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SECONDS = {"second": 1.0, "minute": 60.0, "hour": 3600.0, "day": 86400.0, "week"
 
 
 def parse_seconds(name: str, value: Any) -> float:
-    """The seconds that a number, or a number with a unit, stands for."""
+    """Parse a duration: seconds, or a number with a unit such as "14 days"."""
     if not isinstance(value, str):
         return float(checks.number(name, value, above=0))
     number, _, unit = value.strip().partition(" ")
@@ -52,7 +52,7 @@ MOST_HALF_LIVES = 10  # in a reward window: a thousandth is left of a decision b
 
 
 def check_combination(settings: Any) -> None:
-    """Refuse settings of an experiment that do not go together, in one sentence."""
+    """Refuse settings of an experiment that do not go together, with one sentence."""
     if sentence := find_conflict(
         settings.family,
         settings.exchange,
@@ -74,7 +74,7 @@ def check_combination(settings: Any) -> None:
 def find_conflict(
     family: Model, exchange: str, *, sites: str | float, half_life: object, stop: object
 ) -> str | None:
-    """Why these settings do not go together; None if they do."""
+    """Return why these settings do not go together; None if they do."""
     differ = sites != "alike"
     if is_contextual(family):
         if exchange == "flows":
@@ -111,13 +111,13 @@ EXCHANGE_KEYS = {"network_size": "flows", "rate_cap": "origins"}  # keys that on
 class ExperimentSettings:
     """One experiment: its arms and model, its exchange, its windows.
 
-    remember: seconds for which settled decisions are kept; None is for ever. rate_cap: how often
-    an origin can have pulled, for origins. stop: when people want to stop; then agents exchange
-    only if their reward_window is the same. new_arm_share: None is one in as many as there are
-    arms. half_life: seconds after which evidence is worth half; all agents must have the same.
-    sites: whether the evidence of other sites is read like the own ("alike"), for what it is worth
-    here ("differ"), or by how far sites are known to differ (a number). context: what is known of a
-    visitor, for the families "logistic" and "linear".
+    remember: seconds for which finished decisions are stored; None is for ever. rate_cap: the
+    largest rate of decisions of an origin, for origins. stop: the stopping rule; then agents
+    exchange only if their reward_window is the same. new_arm_share: None is one in as many as there
+    are arms. half_life: seconds after which evidence weighs half; all agents must have the same.
+    sites: whether evidence of other sites counts like own evidence ("alike"), is discounted by the
+    estimated heterogeneity ("differ"), or by a known one (a number). context: the schema of
+    visitors' features, for the families "logistic" and "linear".
     """
 
     arms: tuple[str, ...]
@@ -169,13 +169,13 @@ class ExperimentSettings:
 
     @property
     def shares(self) -> Shares:
-        """Its shares; that of new arms is an equal one unless it says otherwise."""
+        """Its shares; new arms get an equal share unless new_arm_share is set."""
         new = 1 / max(1, len(self.arms)) if self.new_arm_share is None else self.new_arm_share
         return Shares(self.min_share, new, self.new_arm_pulls)
 
     @property
     def counts_from_start(self) -> bool:
-        """Whether decisions count from the start: silence means the lowest reward."""
+        """Whether decisions count from the start: a missing reward means the lowest one."""
         return self.default_reward is not None and self.default_reward == self._lowest_reward
 
     @property
@@ -188,10 +188,10 @@ class ExperimentSettings:
         seed: int | None = None,
         counts_from_start: bool | None = None,
     ) -> Agent:
-        """The agent of these settings, new, with further options of its exchange.
+        """Build a new agent of these settings, with further options of its exchange.
 
-        begins: whether its evidence lets decisions count from the start, as its store was begun;
-        None: if these settings do.
+        counts_from_start: whether its evidence lets decisions count from the start, as its store
+        does; None: if these settings do.
         """
         if self.exchange == "origins":
             options = {"rate_cap": self.rate_cap, **(options or {})}
@@ -222,7 +222,7 @@ KEYS = tuple(each.name for each in fields(ExperimentSettings))
 def experiment_from_data(
     data: Mapping[str, Any], defaults: Mapping[str, Any] | None = None
 ) -> ExperimentSettings:
-    """The settings of one experiment from plain data, and from defaults for what it leaves out."""
+    """Build the settings of one experiment from plain data, with defaults for missing keys."""
     for key in data:
         checks.choice("key", key, KEYS)
     exchange = data.get("exchange", (defaults or {}).get("exchange", "origins"))
@@ -259,7 +259,7 @@ def experiment_from_data(
 
 
 def _read_rate_cap(data: Any) -> RateCap:
-    """The cap of a table of a number and a date, in UTC where it does not say."""
+    """Read a cap from a table of a number and a date, in UTC without a time zone."""
     try:
         per_second = data["per_second"]
         since = data["since"]
@@ -277,7 +277,7 @@ def _read_rate_cap(data: Any) -> RateCap:
 
 
 def _read_stop(data: Any) -> Stop:
-    """From a table of numbers, all of which may be left out."""
+    """Read a stopping rule from a table of numbers, all optional."""
     if not isinstance(data, Mapping):
         example = "{error = 0.05, tolerance = 0.005}"
         raise ValueError(f"stop must be like {example}, got {checks.shown(data)}")
@@ -287,12 +287,12 @@ def _read_stop(data: Any) -> Stop:
 
 
 def _read_family(data: Any) -> Any:
-    """A family, plain or for contexts."""
+    """Read a family, plain or for contexts."""
     return _read_entry("family", FAMILIES | CONTEXTUAL, data)
 
 
 def _read_context(data: Any) -> Contexts:
-    """The schema of a table of fields, in sentences that name the key as the file has it."""
+    """Read the schema of a table of fields; errors name the key as the file has it."""
     if not isinstance(data, Mapping) or not data:
         example = 'country = ["de", "fr"]'
         raise ValueError(f"context must be a table such as {example}, got {checks.shown(data)}")
@@ -306,7 +306,7 @@ def _read_context(data: Any) -> Contexts:
 
 
 def _read_entry(key: str, registry: Mapping[str, Any], data: Any) -> Any:
-    """One of a registry, from its name or from a table of its name and fields."""
+    """Read an entry of a registry, from its name or from a table of its name and fields."""
     try:
         return Decoder().entry(registry, data)
     except DecodingError as error:

@@ -1,4 +1,4 @@
-"""How an agent answers over HTTP, from its settings: tokens, certificate, names, all checked."""
+"""HTTP settings of an agent, from agent.toml: tokens, certificate and host names, all validated."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LONGEST_TOKEN = 4096
 
 @dataclass(frozen=True)
 class HttpSettings:
-    """What is served where, and to whom."""
+    """The HTTP address of an agent, and the tokens and certificates it uses."""
 
     address: str
     hosts: tuple[str, ...] = ()
@@ -26,7 +26,7 @@ class HttpSettings:
 
 
 def read_http_settings(settings: AgentSettings, folder: Path) -> HttpSettings:
-    """The door of an agent; paths are relative to the folder of its agent.toml."""
+    """Read the HTTP settings of an agent; paths are relative to the folder of its agent.toml."""
     s = settings
     tokens = {
         key: _read_token(key, folder / getattr(s, key)) if getattr(s, key) else None
@@ -46,7 +46,7 @@ def read_http_settings(settings: AgentSettings, folder: Path) -> HttpSettings:
 
 
 def _read_token(key: str, path: Path) -> str:
-    """The token in a file that others cannot read."""
+    """Read the token in a file that other users cannot read."""
     text = _read_private(key, path)
     lines = text.split("\n")
     token = lines[0].strip()

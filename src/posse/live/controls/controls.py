@@ -1,4 +1,11 @@
-"""What a change of controls means, as events in sentences: what is pinned, paused, resumed."""
+"""Controls of an experiment without I/O: which arm is pinned, which are paused, and by whom.
+
+Two records act together. The *network's* is signed by an agent named in `operators`, and of all
+records ever made the one with the highest (version, signer) wins, so that agents agree whatever the
+order, repetition or loss of messages. The *local* one, made by an agent that is no operator (or has
+no certificate), is neither signed nor sent. A local pin goes before the network's pin, pauses add
+up, and a paused arm is never played, whoever pinned it.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +29,9 @@ PAST_TENSE = {"pin": "pinned", "pause": "paused"}
 
 
 def describe_changes(before: ActiveSettings, after: ActiveSettings) -> list[tuple[str, str]]:
-    """Kinds and sentences: what holds now that did not, and what holds no longer.
+    """Return the kind and the sentence of each change between two settings of controls.
 
-    >>> changes({("pause", "red"): "here"}, {("pin", "blue"): "here"})
+    >>> describe_changes({("pause", "red"): "here"}, {("pin", "blue"): "here"})
     [('pin', 'blue is pinned here'), ('resume', 'red is no longer paused')]
     """
     arms_by_sentence: dict[tuple[str, str], list[str]] = {}  # arms of which the same is to be said
@@ -57,7 +64,7 @@ log = logging.getLogger(__name__)
 class Controls:
     """The pins and pauses of one experiment at one agent.
 
-    sign and vouch: as the holder of a certificate; without them controls stay here.
+    sign and vouch: as the holder of a certificate; without them controls stay at this agent.
     """
 
     def __init__(
@@ -82,7 +89,7 @@ class Controls:
     def configure_operators(
         self, operators: Iterable[str], sign: Sign | None, vouch: Vouch | None
     ) -> None:
-        """Take other settings; all that was signed by agents no longer named is gone."""
+        """Change operators and keys; records signed by agents no longer named are dropped."""
         self.operators = frozenset(operators)
         self._sign = sign
         self._vouch = vouch
@@ -96,13 +103,13 @@ class Controls:
 
     @property
     def _network_record(self) -> Control | None:
-        """The network's record, which acts while its signer is named as an operator."""
+        """The network's record, which acts while its signer is an operator."""
         record = self._last_record
         return record if record is not None and record.signer in self.operators else None
 
     @property
     def is_operator(self) -> bool:
-        """Whether what is set at this agent holds in the whole network."""
+        """Whether commands at this agent act in the whole network."""
         return self._sign is not None and self._vouch is not None and self.agent in self.operators
 
     @property
@@ -111,7 +118,7 @@ class Controls:
         return self._steps.version
 
     def pin(self, arm: str, arms: Sequence[str]) -> Control:
-        """Play this arm only, of those that are known here."""
+        """Play only this arm, one of those known here."""
         _check_arm(arm, arms)
         if (
             not self.is_operator
@@ -125,12 +132,12 @@ class Controls:
         return self._apply_command(self._next_version().with_pin(arm))
 
     def pause(self, arm: str, arms: Sequence[str]) -> Control:
-        """Do not play this arm."""
+        """Stop playing this arm."""
         _check_arm(arm, arms)
         return self._apply_command(self._next_version().with_pause(arm))
 
     def resume(self, arm: str | None, arms: Sequence[str]) -> Control:
-        """Lift what holds for an arm, or for all (None): a new version, too."""
+        """Undo pins and pauses of an arm, or of all arms (None), by a new version."""
         if arm is not None:
             _check_arm(arm, [*arms, *self._named_arms()])  # one that is gone can still be lifted
         record = self._network_record
@@ -142,7 +149,7 @@ class Controls:
         return self._apply_command(self._next_version().with_resume(arm))
 
     def accept_control(self, control: Control, now: float) -> str | None:
-        """Take a record that came over the network; None, or why it is refused."""
+        """Adopt a record received from the network; returns None, or the reason of its refusal."""
         if not is_control(control):
             return "malformed_control"
         if control.network != self.network:
@@ -171,7 +178,7 @@ class Controls:
         return None
 
     def receive(self, peer: str, message: ControlMessage, now: float) -> list[str]:
-        """Take a neighbour's records; the reasons of what was refused, to be counted."""
+        """Process a neighbour's records; returns the reasons of refusals, to be counted."""
         if self._network_record is not None and self._network_record not in message.controls:
             self._last_sent.pop(peer, None)  # it lacks what we hold: at the next tick
         refused = []
@@ -183,7 +190,7 @@ class Controls:
         return refused
 
     def tick(self, neighbours: Iterable[str], now: float) -> list[tuple[str, ControlMessage]]:
-        """What is to be sent now: at once what is new, and from time to time all again."""
+        """Return the messages that are due: new records at once, all records from time to time."""
         if not self.version:
             return []
         due = [peer for peer in neighbours if self._is_due(peer, now)]
@@ -194,7 +201,7 @@ class Controls:
         return [(peer, message) for peer in due]
 
     def make_message(self) -> ControlMessage:
-        """What is held, and the steps to it."""
+        """Build a message of the network's record and the version steps to it."""
         records = self._steps.next_batch()
         if self._network_record is not None and self._network_record not in records:
             records.append(self._network_record)
@@ -202,14 +209,14 @@ class Controls:
 
     @property
     def has_effect(self) -> bool:
-        """Whether anything at all is pinned or paused."""
+        """Whether any arm is pinned or paused."""
         return any(
             record is not None and (record.pinned or record.paused)
             for record in self._active_records()
         )
 
     def filter_arms(self, arms: Sequence[str], requested: Sequence[str] | None) -> list[str]:
-        """Which arms may be played, of those asked for (None: all); a Conflict if none is left."""
+        """Return the arms that may be played, of those requested (None: all); Conflict if none."""
         candidates = list(arms if requested is None else requested)
         if not self.has_effect or not candidates or not set(candidates) <= set(arms):
             return candidates  # what is wrong with it is for the agent to say
@@ -221,7 +228,7 @@ class Controls:
         return playable
 
     def describe(self, arms: Sequence[str]) -> str:
-        """What holds here, in one sentence."""
+        """Describe what is pinned and paused in one sentence."""
         pinned = self._pinned_arm(arms)
         paused = self._paused_arms(arms)
         parts = (
@@ -235,9 +242,9 @@ class Controls:
         return ", ".join(parts) or "no arm is pinned or paused"
 
     def active_settings(self) -> dict[tuple[str, str], str]:
-        """What records set, of arms unknown here too: ("pin" or "pause", arm) and whose it is.
+        """Return what records set, also of unknown arms: ("pin" or "pause", arm) and its source.
 
-        Also before `configure` says who is an operator, so that a start changes nothing of it.
+        It is valid before `configure_operators` is called, so that a start changes nothing.
         """
         network_record = self._last_record
         local_record = self._local_record
@@ -252,7 +259,7 @@ class Controls:
         return dict(pins[-1:]) | pauses  # a pin here goes before the network's
 
     def describe_status(self, arms: Sequence[str]) -> dict[str, Any]:
-        """What is shown: what acts here, and whose records it comes from."""
+        """Return what is pinned and paused here, and the records behind it."""
         return {
             "pinned": self._pinned_arm(arms),
             "paused": self._paused_arms(arms),
@@ -265,7 +272,7 @@ class Controls:
         }
 
     def state(self) -> bytes:
-        """What must be on disk before it is acknowledged or sent."""
+        """Return the state that must be on disk before it is acknowledged or sent."""
         network_record, local_record = (
             record and record.to_plain() for record in (self._last_record, self._local_record)
         )
@@ -274,7 +281,7 @@ class Controls:
         ).encode()
 
     def restore(self, state: bytes | None) -> None:
-        """Go back to a state; None: to nothing at all."""
+        """Return to a state; None: to no records."""
         data = {"held": None, "here": None, "steps": []} if state is None else json.loads(state)
         self._last_record, self._local_record = (
             data[name] and Control.from_plain(data[name]) for name in ("held", "here")
@@ -283,7 +290,7 @@ class Controls:
         self._renew_signatures()
 
     def _renew_signatures(self) -> None:
-        """Sign one's own records with the certificate of today, so that they are taken later on."""
+        """Sign own records with today's certificate, so that other agents accept them later on."""
         if self.is_operator:
             self._steps.map_records(self._sign_own)
             self._last_record = self._last_record and self._sign_own(self._last_record)
@@ -294,7 +301,7 @@ class Controls:
         return replace(control, signature=self._sign(control.content))
 
     def _next_version(self) -> Control:
-        """The record that a command starts from, as the next version."""
+        """Return the record that a command starts from, as the next version."""
         last = self._network_record if self.is_operator else self._local_record
         version = (self.version if self.is_operator else last.version if last else 0) + 1
         fresh = Control(self.network, self.experiment, version, self.agent)
@@ -331,7 +338,7 @@ class Controls:
             self._log_change(f"{sentence} (version {control.version} of {control.signer})")
 
     def _ends_before(self, end: float) -> bool:
-        """Whether the certificate of the record held ends before this."""
+        """Whether the certificate behind the present record ends before this time."""
         record = self._network_record
         vouch = self._vouch
         assert record is not None
@@ -349,7 +356,7 @@ class Controls:
         return self._local_record, self._network_record
 
     def _pinned_arm(self, arms: Sequence[str]) -> str | None:
-        """The arm that is pinned here; a pin of an arm unknown here does nothing."""
+        """Return the arm that is pinned here; a pin of an unknown arm does nothing."""
         return next(
             (
                 record.pinned
@@ -364,7 +371,7 @@ class Controls:
         return [arm for arm in arms if arm in paused]
 
     def _describe_source(self, arm: str, pinned: bool) -> str:
-        """Where the record comes from that pins or pauses an arm."""
+        """Describe where the record comes from that pins or pauses an arm."""
         local_record, network_record = self._active_records()
         if local_record is not None and (
             local_record.pinned == arm if pinned else arm in local_record.paused
@@ -377,7 +384,7 @@ class Controls:
         log.warning("%s", sentence, extra={"experiment": self.experiment})
 
     def _named_arms(self) -> list[str]:
-        """The arms of the records, known here or not."""
+        """Return the arms named by the records, known here or not."""
         names = [
             arm
             for record in self._active_records()

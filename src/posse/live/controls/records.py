@@ -1,4 +1,4 @@
-"""A control: the record of which arm is pinned and which are paused, as operators sign it."""
+"""Control records as operators sign them: which arm is pinned, and which arms are paused."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from posse.live.exchange.ledger import LARGEST, MOST_ARMS, is_name, is_whole
 
 @dataclass(frozen=True)
 class Control:
-    """What holds from a version on: one arm pinned ("": none), some paused (sorted).
+    """One version of the controls: one arm pinned ("": none), some paused (sorted).
 
-    The signature covers all the rest, so that no record can be replayed into another network or
+    The signature covers all other fields, so that no record can be replayed into another network or
     experiment. Of two records the one with the higher (version, signer) wins.
     """
 
@@ -28,55 +28,55 @@ class Control:
 
     @property
     def rank(self) -> tuple[int, str, str, tuple[str, ...]]:
-        """What decides which record wins.
+        """The order that decides which record wins.
 
-        An operator's disk set back can make one version twice: then the content decides, so that
-        all agents still agree.
+        An operator's store restored from a copy can make one version twice: then the content
+        decides, so that all agents still agree.
         """
         return self.version, self.signer, self.pinned, self.paused
 
     @property
     def content(self) -> bytes:
-        """The bytes that are signed; entries and other records begin otherwise."""
+        """The bytes that are signed; entries and statuses begin with other bytes."""
         fields = [self.network, self.experiment, self.version, self.signer, self.pinned]
         return b"posse control 1 " + json.dumps([*fields, self.paused]).encode()
 
     def with_pin(self, arm: str) -> Control:
-        """The same with one arm pinned, which is then no longer paused."""
+        """Return a copy with this arm pinned, and no longer paused."""
         return replace(self, pinned=arm, paused=tuple(a for a in self.paused if a != arm))
 
     def with_pause(self, arm: str) -> Control:
-        """The same with one more arm paused, which is then no longer pinned."""
+        """Return a copy with this arm paused, and no longer pinned."""
         pinned = "" if self.pinned == arm else self.pinned
         return replace(self, pinned=pinned, paused=tuple(sorted({*self.paused, arm})))
 
     def with_resume(self, arm: str | None) -> Control:
-        """The same without what holds for an arm; None: for all."""
+        """Return a copy without pins and pauses of an arm; None: of all arms."""
         if arm is None:
             return replace(self, pinned="", paused=())
         pinned = "" if self.pinned == arm else self.pinned
         return replace(self, pinned=pinned, paused=tuple(a for a in self.paused if a != arm))
 
     def to_plain(self) -> dict[str, Any]:
-        """As JSON would give it back."""
+        """Return the record as plain JSON values."""
         return {**vars(self), "paused": list(self.paused), "signature": self.signature.hex()}
 
     @classmethod
     def from_plain(cls, data: dict[str, Any]) -> Control:
-        """The record that was made plain."""
+        """Build a record from the values of `to_plain`."""
         signature = bytes.fromhex(data["signature"])
         return cls(**{**data, "paused": tuple(data["paused"]), "signature": signature})
 
 
 @dataclass(frozen=True)
 class ControlMessage:
-    """The controls that an agent holds, oldest first."""
+    """The controls that an agent sends, oldest first."""
 
     controls: tuple[Control, ...]
 
 
 def is_control(control: Control) -> bool:
-    """Whether a stranger's record could have been made by `Controls`."""
+    """Whether an untrusted record could have been made by `Controls`."""
     return (
         isinstance(control, Control)
         and all(is_name(name) for name in (control.network, control.experiment, control.signer))
@@ -105,7 +105,7 @@ MOST_BYTES = 200_000  # in one message; the others follow in turn
 
 
 class VersionSteps:
-    """The highest version that an operator signed, and the way to it."""
+    """The highest version that an operator signed, and the steps to it."""
 
     def __init__(self) -> None:
         self._steps: list[Control] = []  # the last one is the highest version
@@ -122,7 +122,7 @@ class VersionSteps:
         return version <= self.version + AHEAD and not full
 
     def add_version(self, control: Control) -> None:
-        """Know a higher version; the highest before it stays where it is needed as a step."""
+        """Add a higher version; the highest before it stays if it is needed as a step."""
         if control.version <= self.version:
             return
         if self._steps and not self._is_far(control.version):
@@ -130,20 +130,20 @@ class VersionSteps:
         self._steps.append(control)
 
     def _is_far(self, version: int) -> bool:
-        """Whether the highest version must stay, for the one below it is too far from this."""
+        """Whether the highest version must stay, because the one below is too far from this one."""
         below = self._steps[-2].version if len(self._steps) > 1 else 0
         return version - below > AHEAD
 
     def keep_signed_by(self, operators: Container[str]) -> None:
-        """Drop what others signed."""
+        """Drop the steps that other agents signed."""
         self._steps = [step for step in self._steps if step.signer in operators]
 
     def map_records(self, change: Callable[[Control], Control]) -> None:
-        """Change every record, as by a new signature."""
+        """Replace every record, such as by one with a new signature."""
         self._steps = [change(step) for step in self._steps]
 
     def next_batch(self) -> list[Control]:
-        """As many as fit into a message; with the next message the next ones."""
+        """Return as many steps as fit into a message; the next message gets the next ones."""
         batch: list[Control] = []
         size = 0
         for step in self._steps[self._turn :] + self._steps[: self._turn]:
@@ -156,10 +156,10 @@ class VersionSteps:
         return batch
 
     def to_plain(self) -> list[dict[str, Any]]:
-        """As JSON would give it back."""
+        """Return the steps as plain JSON values."""
         return [step.to_plain() for step in self._steps]
 
     def restore(self, data: list[dict[str, Any]]) -> None:
-        """Go back to what was made plain."""
+        """Return to the values of `to_plain`."""
         self._steps = [Control.from_plain(record) for record in data]
         self._turn = 0

@@ -41,7 +41,7 @@ class Bounds:
 
     @cached_property
     def counts(self) -> Counts:
-        """Which coordinates are counts: of all pulls and, if they are told, of closed ones."""
+        """Which coordinates are counts: of all pulls and, if present, of closed ones."""
         return (-1, 2 * self.closed) if self.closed else LAST
 
     def allow(self, values: Sequence[int]) -> bool:
@@ -88,7 +88,7 @@ class Bounds:
 
     @cached_property
     def _off_diagonal(self) -> tuple[tuple[int, int, int], ...]:
-        """Of a Gram matrix, the place among the sums, row and column of all above the diagonal."""
+        """The place among the sums, row and column of all Gram entries above the diagonal."""
         d = self.features
         places = []
         at = self.closed - d * (d + 1) // 2
@@ -105,7 +105,7 @@ class Bounds:
         return tuple(first + i * d - i * (i - 1) // 2 for i in range(d))
 
     def clip_values(self, values: Sequence[int], pull: bool = False) -> tuple[int, ...]:
-        """The nearest values that the counts in them allow: rounding may lead a little beyond.
+        """Return the nearest values that their counts allow: rounding may lead a little beyond.
 
         Powers beside closed ones are clipped in a `pull` only: in a sum they may be the rewards of
         decisions that another incarnation counted.
@@ -120,7 +120,7 @@ class Bounds:
         return (*powers, *closed, max(0, values[-1]))
 
     def undo_rounding(self, values: Sequence[int]) -> tuple[int, ...]:
-        """A difference of sums that were rounded apart, back in its bounds if that is all."""
+        """Bring a difference of separately rounded sums back into its bounds, if that is all."""
         if self.rounded and all(values[count] >= -ROUNDING for count in self.counts):
             return self.clip_values(values)
         return tuple(values)
@@ -128,7 +128,7 @@ class Bounds:
     def check_observation(
         self, arm: str, statistic: Sequence[int], number: type = int
     ) -> tuple[int, ...]:
-        """What one observation adds, checked: a pull, or a part of one that was counted before."""
+        """Return a validated observation: a pull, or a part of one counted before."""
         values = tuple(statistic)
         if not (
             is_name(arm)

@@ -29,7 +29,7 @@ JUMPED = "clock_jumped_ahead"
 
 
 def halve(value: int, times: int = 1) -> int:
-    """Halved toward zero so many times; below zero times, doubled, which is exact."""
+    """Halve toward zero this many times; a negative number doubles, which is exact."""
     if times < 0:
         return value << -times
     return value >> times if value >= 0 else -(-value >> times)
@@ -38,7 +38,7 @@ def halve(value: int, times: int = 1) -> int:
 def shift_ledger(
     ledger: Mapping[str, Sequence[int]], epochs: int, bounds: Bounds | None = None
 ) -> Ledger:
-    """A ledger so many epochs later, clipped to its bounds where it has any."""
+    """Return a ledger this many epochs later, clipped to its bounds if there are any."""
     if not epochs:
         return {arm: tuple(values) for arm, values in ledger.items()}
     rows = {arm: tuple(halve(v, epochs) for v in values) for arm, values in ledger.items()}
@@ -48,12 +48,12 @@ def shift_ledger(
 
 
 def scale_values(values: Sequence[int], factor: float) -> tuple[int, ...]:
-    """Whole numbers times a factor, toward zero."""
+    """Multiply whole numbers by a factor, toward zero."""
     return tuple(int(value * factor) for value in values)
 
 
 def lasting_clock() -> float:
-    """Seconds of a clock that nobody sets, and that goes on while a machine sleeps if it can."""
+    """Return seconds of a clock that nobody sets, and that runs on during sleep if it can."""
     boot = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic() if boot is None else time.clock_gettime(boot)
 
@@ -98,7 +98,7 @@ class Epochs:
         return math.floor(self.position)
 
     def move_to(self, now: float) -> bool:
-        """Time goes on; whether it did: never back, and never faster than what cannot be set."""
+        """Move the time, never back and never faster than `monotonic`; returns whether it did."""
         if self.half_life is None:
             self._position = 0.0
             return False
@@ -124,7 +124,7 @@ class Epochs:
         return epoch > self.epoch + 1
 
     def weight(self, at: float | None, epoch: int) -> float:
-        """What a decision at this time (None: now) is worth relative to the start of an epoch."""
+        """Return the weight of a decision at this time (None: now) relative to an epoch's start."""
         if self.half_life is None:
             return 1.0
         position = self.position if at is None else at / self.half_life
@@ -132,7 +132,7 @@ class Epochs:
         return float(2.0 ** min(position - epoch, 1.0))
 
     def worth(self, epoch: int) -> float:
-        """What numbers of this epoch are worth now: the factor by which they are read."""
+        """Return the factor by which numbers of this epoch are read now."""
         if self.half_life is None:
             return 1.0
         age = self.position - epoch
@@ -145,11 +145,11 @@ class Epochs:
     def weigh_values(
         self, values: Sequence[int], at: float | None, epoch: int, bounds: Bounds
     ) -> tuple[int, ...]:
-        """What a part of a decision adds to numbers of an epoch."""
+        """Return what a part of a decision adds to numbers of an epoch."""
         return bounds.clip_values(scale_values(values, self.weight(at, epoch)), pull=True)
 
     def read_ledger(self, by_epoch: Mapping[int, Mapping[str, Sequence[int]]]) -> Ledger:
-        """The sum of numbers of several epochs, for what they are worth now."""
+        """Return the sum of numbers of several epochs, for their present worth."""
         total: dict[str, list[float]] = {}
         for epoch, ledger in by_epoch.items():
             factor = self.worth(epoch)

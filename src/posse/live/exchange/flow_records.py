@@ -1,8 +1,8 @@
-"""Epochs of peer processes (boots): tells live messages from late ones of a dead process.
+"""Records of flows: live boots of peers, durable flows over each edge, and identities ever seen.
 
-A process draws a random boot number when it starts, and only one of an identity runs at a time.
-When a boot is seen for the first time, any boot of that peer counts only once it has heard what we
-sent since: both had started by then, so only the later one can answer.
+A process draws a random boot number when it starts, and only one process of an identity runs at a
+time. When a boot is seen for the first time, any boot of that peer counts only once it has received
+what this process sent since: both had started by then, so only the later one can answer.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ MOST_BOOTS = 16  # remembered of one peer; a forgotten one is only asked again
 
 @dataclass
 class Boots:
-    """The boots heard of one peer in our own present boot."""
+    """The boots of one peer seen in this process."""
 
     latest: int = 0  # the one heard last, alive or not: the one to be asked
     last_seq: dict[int, int] = field(default_factory=dict)
     must_hear: int = 0  # which of our messages a boot must have heard to count as alive
 
     def is_repeated(self, boot: int, seq: int) -> bool:
-        """Whether this or a later message of that boot has been seen."""
+        """Whether this or a later message of that boot was received before (deduplication)."""
         return seq <= self.last_seq.get(boot, -1)
 
     def note_message(self, boot: int, seq: int, our_seq: int) -> bool:
-        """Note a message, our own last being `our_seq`; whether its boot is a new one."""
+        """Note a message, the own last one being `our_seq`; returns whether its boot is new."""
         new = boot not in self.last_seq
         if new:
             self.must_hear = our_seq + 1
@@ -44,17 +44,17 @@ class Boots:
         return new
 
     def is_alive(self, heard: int) -> bool:
-        """Whether who has heard so much of us is the process that runs now."""
+        """Whether a peer that received this own message is the process that runs now."""
         return heard >= self.must_hear
 
     def last_heard(self) -> tuple[int, int]:
-        """The boot heard last and its last seq, to be told to the peer."""
+        """Return the last boot received and its last seq, to be echoed to the peer."""
         return self.latest, self.last_seq.get(self.latest, 0)
 
 
 @dataclass
 class Peer:
-    """What the present process knows of one identity: volatile."""
+    """What this process knows of one identity: volatile."""
 
     boots: Boots = field(default_factory=Boots)
     version: int | None = None  # None until a message of its present process has been used
@@ -84,7 +84,7 @@ class Record:
 
 @dataclass
 class FlowRecords:
-    """Own evidence, every record, and the level: the one less the sum of the others."""
+    """Own evidence, every record, and the level: own evidence less the sum of all flows."""
 
     own: Ledger = field(default_factory=dict)
     level: Ledger = field(default_factory=dict)
@@ -105,7 +105,7 @@ class FlowRecords:
         )
 
     def observe(self, arm: str, values: tuple[int, ...]) -> None:
-        """Add to one's own evidence."""
+        """Add to own evidence."""
         for ledger in (self.own, self.level):
             mine = ledger.get(arm)
             row = values if mine is None else tuple(map(operator.add, mine, values))
@@ -117,14 +117,14 @@ class FlowRecords:
         self._plain_own = None
 
     def find_record(self, identity: str, name: str) -> Record:
-        """The record of an edge, new if it was never used."""
+        """Return the record of an edge, a new one if it was never used."""
         if identity not in self.by_identity:
             self.by_identity[identity] = Record(name, self._next_rank())
             self._mark_changed(identity)
         return self.by_identity[identity]
 
     def set_record(self, identity: str, version: int, flow: Ledger) -> None:
-        """Replace what a record says."""
+        """Replace version and flow of a record."""
         record = self.by_identity[identity]
         level = self.level_with(record, flow)
         self.revision += level != self.level
@@ -134,7 +134,7 @@ class FlowRecords:
         self._mark_changed(identity)
 
     def follow_time(self, epochs: Epochs, bounds: Bounds, now: float | None = None) -> None:
-        """Take part in time: numbers fade from tick to tick, and are halved by epochs."""
+        """Follow the time: numbers fade from tick to tick, and are halved by epochs."""
         if epochs.fading:
             if now is not None and epochs.move_to(now) and self.own | self.level:
                 self.revision += 1
@@ -162,23 +162,23 @@ class FlowRecords:
         self.revision += 1
 
     def level_with(self, record: Record, flow: Ledger) -> Ledger:
-        """The level, if that had flowed out over an edge."""
+        """Return the level if this had flowed out over an edge."""
         return minus(plus(self.level, record.flow), flow)
 
     def present_identities(self) -> dict[str, str]:
-        """The identity that each name now stands for."""
+        """Return the identity that each name now stands for."""
         ranked = sorted(self.by_identity.items(), key=lambda item: item[1].rank)
         return {record.name: identity for identity, record in ranked}
 
     def make_present(self, identity: str) -> None:
-        """Its name now stands for this identity."""
+        """Let the name of this identity stand for it."""
         record = self.by_identity[identity]
         if self.present_identities()[record.name] != identity:
             record.rank = self._next_rank()
             self._mark_changed(identity)
 
     def find_problem(self, name: str, identity: str) -> str | None:
-        """An identity belongs to the name under which it was first heard, and never to two."""
+        """Refuse an identity under a second name: it belongs to the name it first came with."""
         if identity in self.by_identity:
             same = self.by_identity[identity].name == name
             return None if same else "identity_name_mismatch"
@@ -186,27 +186,27 @@ class FlowRecords:
         return "too_many_identities" if identities >= MOST_IDENTITIES else None
 
     def plain_record(self, identity: str) -> list[Any]:
-        """A record as plain values; the same object for as long as it does not change."""
+        """Return a record as plain values; the same object for as long as it does not change."""
         if identity not in self._plain:
             r = self.by_identity[identity]
             self._plain[identity] = [identity, r.name, r.version, plain(r.flow), r.rank]
         return self._plain[identity]
 
     def plain_own(self) -> dict[str, list[int]]:
-        """One's own evidence as plain values."""
+        """Return own evidence as plain values."""
         if self._plain_own is None:
             self._plain_own = plain(self.own)
         return self._plain_own
 
     def state(self) -> dict[str, Any]:
-        """Every record, a durable part each."""
+        """Return every record, a durable part each."""
         self.changed.clear()
         return {
             RECORD_PREFIX + identity: self.plain_record(identity) for identity in self.by_identity
         }
 
     def changes(self) -> dict[str, Any]:
-        """Those that changed since they were last written."""
+        """Return the records that changed since they were last written."""
         changed = {
             RECORD_PREFIX + identity: self.plain_record(identity) for identity in self.changed
         }
@@ -215,7 +215,7 @@ class FlowRecords:
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> FlowRecords:
-        """What was written."""
+        """Build the records that were written."""
         own_rows = state["own"]
         records = cls(from_plain(own_rows), from_plain(own_rows), epoch=state.get("epoch", 0))
         for part_name, part in state.items():
@@ -235,7 +235,7 @@ class FlowRecords:
 
 
 def in_epoch(message: FlowsMessage, epoch: int) -> FlowsMessage:
-    """What a neighbour said, in numbers of an epoch no older than its own."""
+    """Return a neighbour's message in numbers of an epoch no older than its own."""
     if message.epoch == epoch:
         return message
     passed = epoch - message.epoch
@@ -253,7 +253,7 @@ class Census:
         self._plain: list[str] | None = None  # as in `state`, if unchanged
 
     def add_identities(self, identities: Sequence[str], most: int = MOST_KNOWN) -> int:
-        """Add so many of them at most, up to the most that are counted; how many it were."""
+        """Add at most this number of them, up to the largest census; returns how many were new."""
         fresh = [identity for identity in dict.fromkeys(identities) if identity not in self.known]
         fresh = fresh[: max(0, min(most, MOST_KNOWN - len(self.known)))]
         if fresh:
@@ -262,13 +262,13 @@ class Census:
         return len(fresh)
 
     def state(self) -> list[str]:
-        """All of them."""
+        """Return all identities."""
         if self._plain is None:
             self._plain = list(self.known)
         return self._plain
 
     def next_batch(self) -> tuple[str, ...]:
-        """Some of them, others each time."""
+        """Return some identities, the next ones each time."""
         identities = list(self.known)
         start = self._next % len(identities)
         self._next = start + IDENTITIES_A_MESSAGE

@@ -1,4 +1,4 @@
-"""Validation of flow messages: what an honest neighbour cannot send; plausible lies pass."""
+"""Validation of flow messages: refuses what no honest neighbour sends; plausible lies pass."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class FlowChecks:
     number: type = int
 
     def find_problem(self, message: FlowsMessage) -> str | None:
-        """Why a message cannot be used; never an exception."""
+        """Return why a message cannot be used; never raises."""
         if message.fingerprint != self.fingerprint:
             return "fingerprint_mismatch"
         if not self._has_shape(message):

@@ -108,21 +108,21 @@ class Flows:
         return self._records.revision + self._sizes
 
     def _start_boot(self) -> None:
-        """A new boot: nothing is known yet of what others heard of it."""
+        """Start a new boot: what peers have received of it is not known yet."""
         self._boot = 1 + self._draw(62)  # 0 means none
         self._seq = 0
         self._peers: dict[str, Peer] = {}
         self._boot_started = self._ticks
 
     def _restart_boot(self) -> None:
-        """A new boot, now and then only: a liar must not keep us from ever settling."""
+        """Start a new boot, but seldom: a liar must not prevent agreement for ever."""
         if self._ticks - self._boot_started >= REMIND_EVERY:
             self._start_boot()
 
     def observe(
         self, arm: str, statistic: Sequence[int], *, made: int = 0, at: float | None = None
     ) -> int:
-        """Add one's own evidence, with the weight of its decision's time."""
+        """Add own evidence, weighed by the time of its decision."""
         values = self._bounds.check_observation(arm, statistic, self._checks.number)
         if self._epochs.fading:
             self._records.follow_time(self._epochs, self._bounds)
@@ -155,7 +155,7 @@ class Flows:
         return self._network_size or len(self._census.known)
 
     def own(self) -> Ledger:
-        """All that this agent has observed itself, for what it is worth now."""
+        """Return all own evidence, for its present worth."""
         return self._read_ledger(self._records.own)
 
     def level(self) -> Ledger:
@@ -172,11 +172,11 @@ class Flows:
         return {peer: (r.version, dict(r.flow)) for peer, r in self._records.by_identity.items()}
 
     def is_current(self) -> bool:
-        """Always: a sum is nobody's, and shows nothing that could be lacking."""
+        """Always true: sums have no owner, so nothing is known to be missing."""
         return True
 
     def known(self) -> frozenset[str]:
-        """All identities ever seen, at most 1000."""
+        """Return all identities ever seen, at most 1000."""
         return frozenset(self._census.known)
 
     def connect(self, peer: str) -> None:
@@ -307,7 +307,7 @@ class Flows:
         return []
 
     def _advance_record(self, record: Record, sender: Peer, message: FlowsMessage) -> bool:
-        """The owner's move when the mirror holds its version: repair a fork, or let flow."""
+        """Advance as the owner when the mirror has its version: repair a fork, or let flow."""
         if plus(record.flow, message.flow):
             self._records.set_record(message.src, record.version + 1, record.flow)
             return True
@@ -324,7 +324,7 @@ class Flows:
         return True
 
     def _make_message(self, dst: str) -> FlowsMessage:
-        """Our record of the edge to an identity, or a first greeting to one not known yet ("")."""
+        """Build the record of the edge to an identity, or a greeting to an unknown one ("")."""
         self._seq += 1
         record = self._records.by_identity.get(dst, Record("", 0))
         echo, heard = self._find_peer(dst).boots.last_heard() if dst else (0, 0)

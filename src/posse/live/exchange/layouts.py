@@ -18,14 +18,14 @@ ANOTHER_LAYOUT = "layout_mismatch"  # a reason of refusal
 
 
 def layout_problem(entry: Entry, experiment: str) -> str | None:
-    """Why an entry cannot be of this experiment."""
+    """Return why an entry cannot be of this experiment."""
     if entry.layout != LAYOUT:
         return ANOTHER_LAYOUT
     return None if entry.experiment == experiment else "experiment_mismatch"
 
 
 def signed_bytes(fingerprint: str, entry: Entry, network: str = "") -> bytes:
-    """What an origin signs: one spelling for equal content, whatever the order of the arms."""
+    """Return the bytes that an origin signs: equal for equal content, whatever the order."""
     content = [
         entry.layout,
         network,

@@ -1,4 +1,4 @@
-"""Small durable parts of an exchange, of which only those that changed are written again."""
+"""Small durable parts of an exchange: only those that changed are written again."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import Any
 
 
 class WrittenParts:
-    """What was last written of them."""
+    """The parts as they were last written."""
 
     def __init__(self) -> None:
         self._written: Mapping[str, Any] = {}
 
     def take_all(self, now: Mapping[str, Any]) -> dict[str, Any]:
-        """All of them, to be written."""
+        """Return all parts, to be written."""
         self.restore(now)
         return dict(now)
 
     def take_changes(self, now: Mapping[str, Any]) -> dict[str, Any]:
-        """Those that changed since they were last written."""
+        """Return the parts that changed since they were last written."""
         # the same object is the same part: own evidence may be long
         changed = {
             name: part
@@ -29,5 +29,5 @@ class WrittenParts:
         return changed
 
     def restore(self, written: Mapping[str, Any]) -> None:
-        """Go on from what is on disk."""
+        """Continue from the parts on disk."""
         self._written = written

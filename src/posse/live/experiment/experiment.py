@@ -1,4 +1,7 @@
-"""Books that balance: decisions counted here beside the pulls in the evidence, an audit."""
+"""One experiment of a node: an agent, its decisions and rewards in the store, and its exchange.
+
+A lock of its own guards the agent; transactions of the store are opened before it, never after.
+"""
 
 from __future__ import annotations
 
@@ -54,11 +57,11 @@ from posse.live.store.timeline import Event
 
 @dataclass(frozen=True)
 class EvidenceAudit:
-    """Decisions that were counted here, and the pulls, open ones included, that evidence holds.
+    """Audit: decisions counted here beside the pulls, open ones included, in the evidence.
 
-    counted: by a durable counter beside the evidence. own: the pulls in this agent's own entries,
-    the same number unless evidence was lost or a disk was set back. network: those of all agents
-    as held here; under flows an estimate of their sum.
+    counted: a durable counter beside the evidence. own: the pulls in this agent's own entries, the
+    same number unless evidence was lost or the store was restored from a copy. network: the pulls
+    of all agents stored here; under flows an estimate of their sum.
     """
 
     counted: int
@@ -78,7 +81,7 @@ SITES_ALIKE_AGAIN = "sites are no longer found to differ"
 
 
 class DecisionQuery(NamedTuple):
-    """What is asked for: a decision under an id, or one is drawn, of these arms, or of all."""
+    """A request for a decision: its id (None: a new one), allowed arms (None: all), context."""
 
     id: str | None = None
     allowed: Sequence[str] | None = None
@@ -86,7 +89,7 @@ class DecisionQuery(NamedTuple):
 
 
 class LiveExperiment:
-    """Durable, idempotent decisions and rewards of one experiment; its evidence is its own."""
+    """Durable, idempotent decisions and rewards of one running experiment."""
 
     def __init__(
         self,
@@ -129,12 +132,12 @@ class LiveExperiment:
     def configure_operators(
         self, operators: Iterable[str], sign: Sign | None, vouch: Vouch | None
     ) -> None:
-        """Take controls of these agents, and make them as the holder of a certificate."""
+        """Accept controls of these agents, and sign own controls as the holder of a certificate."""
         with self._changing_controls():
             self.controls.configure_operators(operators, sign, vouch)
 
     def set_arms(self, names: Sequence[str], shares: Shares | None = None) -> None:
-        """Play these arms from now on, by these shares; the evidence of others is kept."""
+        """Play these arms from now on, by these shares; evidence of removed arms is kept."""
         if list(names) == self.agent.arm_names and shares in (None, self.agent.shares):
             return
         self._store_arms(names)
@@ -151,13 +154,13 @@ class LiveExperiment:
                 self.agent.set_sites(sites)
 
     def _store_arms(self, names: Sequence[str]) -> None:
-        """Keep a list of arms that decisions are going to refer to."""
+        """Write a list of arms before decisions refer to it."""
         if (data := self._offers.fresh(names)) is not None:
             self.store.keep(ARMS, data)
 
     @property
     def reward_window(self) -> RewardWindow:
-        """What a decision without a reward means."""
+        """The attribution window: how long a reward may take, and what a missing one means."""
         return self._participant.reward_window
 
     @property
@@ -166,7 +169,7 @@ class LiveExperiment:
         return self._participant.counting_mode
 
     def set_reward_window(self, reward_window: RewardWindow) -> None:
-        """Go by another window or default from now on; of open decisions each by what it has."""
+        """Change the window or the default reward; open decisions keep what they assumed."""
         if reward_window == self.reward_window:
             return
         with self.store.transaction():  # no decision is kept meanwhile
@@ -177,7 +180,7 @@ class LiveExperiment:
             self.log_reward_window()
 
     def log_reward_window(self) -> None:
-        """Log what a decision without a reward means, where there is a reward window."""
+        """Log what a decision without a reward means, if there is a reward window."""
         if self.reward_window.window is not None:
             log.info("%s", self.reward_window.describe(self.agent), extra={"experiment": self.name})
 
@@ -196,13 +199,13 @@ class LiveExperiment:
         allowed: Sequence[str] | None = None,
         context: Mapping[str, Any] | None = None,
     ) -> DecisionRecord:
-        """A decision: which arm to play, at a context if there are any; idempotent in its id."""
+        """Decide which arm to play, at a context if there is a schema; idempotent in the id."""
         ((record, new),) = self.store.decided([self.draw_decision(id_, allowed, context)])
         self.count_decisions([record] if new else [])
         return record
 
     def count_decisions(self, new: Sequence[DecisionRecord]) -> None:
-        """Count new decisions, once they are kept."""
+        """Count new decisions, once they are on disk."""
         self.counts.add("decisions", len(new))
         for decision in new:
             if decision.features is not None:
@@ -214,7 +217,7 @@ class LiveExperiment:
         allowed: Sequence[str] | None,
         context: Mapping[str, Any] | None = None,
     ) -> DecisionRecord:
-        """A new decision that is not on disk yet, and will not be if its id is taken."""
+        """Draw a decision that is not on disk yet; a stored one of the same id goes first."""
         visit = self.agent.encode_context(context)
         try:
             with self._lock:
@@ -227,7 +230,7 @@ class LiveExperiment:
         return self._make_record(id_, choice, self.clock(), {**self._initial_fields(), **offer})
 
     def draw_decisions(self, queries: Sequence[DecisionQuery]) -> list[DecisionRecord | ValueError]:
-        """New decisions that are not on disk yet, or why one cannot be made."""
+        """Draw decisions that are not on disk yet; an impossible one is its ValueError."""
         try:
             visits = [self.agent.encode_context(query.context) for query in queries]
             with self._lock:
@@ -247,7 +250,7 @@ class LiveExperiment:
         ]
 
     def probabilities(self) -> dict[str, float]:
-        """With which probability the next decision plays each arm, if all are allowed."""
+        """Return the propensity of each arm in the next decision, if all arms are allowed."""
         with self._lock:
             return self.agent.probabilities()
 
@@ -259,7 +262,7 @@ class LiveExperiment:
     def _describe_offer(
         self, choice: Choice, visit: Features | None, context: Mapping[str, Any] | None
     ) -> dict[str, Any]:
-        """Between which arms it was made, with which probabilities, and where, as it is kept."""
+        """Return the allowed arms, their propensities and the context, as the store has them."""
         offer: dict[str, Any] = {
             "allowed": self._offers.text(choice.allowed),
             "probabilities": packed(choice.probabilities),
@@ -269,7 +272,7 @@ class LiveExperiment:
         return offer
 
     def _initial_fields(self) -> dict[str, Any]:
-        """What a new decision most likely has when it is kept, which is then done faster."""
+        """Return the assumed reward and the incarnation that a new decision most likely gets."""
         assumed = self.reward_window.default_reward if self._participant.counting else None
         with self._lock:
             return {"assumed": assumed, "made": self.agent.exchange.incarnation()}
@@ -281,7 +284,7 @@ class LiveExperiment:
             return error
 
     def _apply_controls(self, requested: Sequence[str] | None) -> Sequence[str] | None:
-        """The arms that controls leave of those asked for."""
+        """Return the requested arms that controls leave."""
         controls = self.controls
         return (
             controls.filter_arms(self.agent.arm_names, requested)
@@ -290,7 +293,7 @@ class LiveExperiment:
         )
 
     def reward(self, decision_id: str, reward: float) -> Outcome:
-        """Settle a decision with its reward; idempotent, and durable when it returns."""
+        """Reward a decision; idempotent, and durable when it returns."""
         try:
             outcome = self.store.reward(decision_id, reward, self.clock())
         except ValueError as refused:
@@ -300,7 +303,7 @@ class LiveExperiment:
         return outcome
 
     def count_rewards(self, outcomes: Sequence[Outcome | ValueError]) -> None:
-        """Count what came of rewards, once that is on disk."""
+        """Count the outcomes of rewards, once they are on disk."""
         self.counts.add("rewards", outcomes.count(Outcome.NEW))
         for outcome in outcomes:
             if isinstance(outcome, Late):
@@ -310,32 +313,32 @@ class LiveExperiment:
                 self.counts.add("void" if isinstance(outcome, Void) else "conflicts")
 
     def pin(self, arm: str) -> Control:
-        """Play this arm only; durable when it returns."""
+        """Play only this arm; durable when it returns."""
         with self._changing_controls():
             return self.controls.pin(arm, self.agent.arm_names)
 
     def pause(self, arm: str) -> Control:
-        """Do not play this arm; durable when it returns."""
+        """Stop playing this arm; durable when it returns."""
         with self._changing_controls():
             return self.controls.pause(arm, self.agent.arm_names)
 
     def resume(self, arm: str | None = None) -> Control:
-        """Lift what holds for an arm, or for all; durable when it returns."""
+        """Undo pins and pauses of an arm, or of all arms; durable when it returns."""
         with self._changing_controls():
             return self.controls.resume(arm, self.agent.arm_names)
 
     def control_status(self) -> dict[str, Any]:
-        """What is pinned and paused, and by whom."""
+        """Describe which arms are pinned and paused, and by whom."""
         with self._lock:
             return self.controls.describe_status(self.agent.arm_names)
 
     def arms(self, context: Mapping[str, Any] | None = None) -> dict[str, dict[str, Any]]:
-        """What is known of every arm: of all visitors, or of those at a context."""
+        """Return the status of every arm: for all visitors, or for those at a context."""
         status = self.agent.arms(self._lock, context)
         return {name: asdict(arm_status) for name, arm_status in status.items()}
 
     def average_features(self) -> dict[str, float]:
-        """The features of the average visitor, by their columns; none without a schema."""
+        """Return the features of the average visitor by column; empty without a schema."""
         if self.agent.context is None:
             return {}
         with self._lock:
@@ -343,7 +346,7 @@ class LiveExperiment:
         return dict(zip(self.agent.context.columns[1:], x[1:].tolist(), strict=True))
 
     def site_status(self) -> dict[str, Any]:
-        """How the evidence of other sites is read, whether they differ, and what sharing gained."""
+        """Describe how other sites are read, whether sites differ, and what sharing gained."""
         differences = self.agent.differences
         sharing = self.agent.measure_sharing(self._lock)
         return {
@@ -355,11 +358,11 @@ class LiveExperiment:
         }
 
     def build_site_map(self) -> SiteMap:
-        """What each site saw of every arm, where one differs, and what sharing gained it."""
+        """Return the evidence of each site for every arm, the outliers, and what sharing gained."""
         return self.agent.build_site_map(self._lock)
 
     def verdict(self) -> Judgement:
-        """Whether the experiment may stop; `Unknown` without `stop`."""
+        """Judge whether the experiment may stop; `Unknown` without `stop`."""
         if self.agent.stop is None:
             raise Unknown(NO_STOP)
         judgement = self.agent.verdict(self._lock, self.clock())
@@ -387,22 +390,22 @@ class LiveExperiment:
             self._stored_verdict = named_verdict
 
     def evidence(self) -> dict[str, Ledger]:
-        """In quanta: what this agent saw itself, and what it holds of all."""
+        """Return own evidence and all evidence stored here, in quanta."""
         with self._lock:
             return {"own": self.agent.exchange.own(), "held": self.agent.exchange.evidence()}
 
     @property
     def resumed(self) -> bool:
-        """Whether it went on with what an earlier process had kept."""
+        """Whether it continued from the state of an earlier process."""
         return self._participant.resumed
 
     @property
     def counted_decisions(self) -> int:
-        """How many decisions were counted into this agent's evidence, ever; durable."""
+        """The number of decisions ever counted into this agent's evidence; durable."""
         return self._participant.counted
 
     def audit(self) -> EvidenceAudit | None:
-        """Decisions counted here beside the pulls in the evidence; None with a half-life."""
+        """Compare counted decisions with the pulls in the evidence; None with a half-life."""
         if self.agent.half_life is not None:
             return None
         with self._lock:
@@ -413,56 +416,56 @@ class LiveExperiment:
             )
 
     def history(self, scale: str) -> History:
-        """Pulls and rewards of every arm over a day, a month or a year, and what happened."""
+        """Return pulls and rewards of every arm over a day, a month or a year, with events."""
         return self.recorder.read_history(scale)
 
     def neighbours(self) -> dict[str, NeighbourStatus]:
-        """The status of every edge of the exchange."""
+        """Return the status of every edge of the exchange."""
         with self._lock:
             return self.agent.exchange.neighbours()
 
     @property
     def knows_origins(self) -> bool:
-        """Whether it is known whose evidence is whose."""
+        """Whether evidence is known by origin."""
         return isinstance(self.agent.exchange, Origins)
 
     def pulls_by_origin(self) -> dict[str, int]:
-        """How many pulls of each agent count here (flows: nobody knows)."""
+        """Count the pulls of each agent in the evidence here (flows: unknown)."""
         with self._lock:
             return self.agent.exchange.pulls_by_origin()
 
     def heartbeat_tally(self) -> tuple[str, int, int, int]:
-        """Its name, own pulls that count, open ones of these, and late rewards: for a status."""
+        """Return name, own pulls, open ones among them, and late rewards, for a heartbeat."""
         with self._lock:
             pulls, open_pulls = self.agent.own_pulls()
         return self.name, pulls, open_pulls, self.counts["late"]
 
     def known_agents(self) -> frozenset[str]:
-        """The agents whose evidence is here (flows: heard of)."""
+        """Return the agents whose evidence is here (flows: all agents seen)."""
         with self._lock:
             return self.agent.exchange.known()
 
     def refusals(self) -> dict[str, int]:
-        """Messages, entries and controls that were refused, by reason."""
+        """Count refused messages, entries and controls, by reason."""
         with self._lock:
             return dict(self.agent.exchange.refusals + self._control_refusals)
 
     @property
     def refusal_count(self) -> int:
-        """How many messages, entries and controls were refused so far."""
+        """The number of refused messages, entries and controls so far."""
         with self._lock:
             return (self.agent.exchange.refusals + self._control_refusals).total()
 
     @property
     def forgery_count(self) -> int:
-        """How many entries and controls had a bad signature so far."""
+        """The number of entries and controls with an invalid signature so far."""
         return (
             self.agent.exchange.refusals["signature_invalid"]
             + self._control_refusals[SIGNATURE_INVALID]
         )
 
     def close_windows(self, now: float) -> None:
-        """Close reward windows and delete old decisions."""
+        """Close reward windows that ended, and delete old decisions."""
         if self.reward_window.window is not None or not self._swept:
             self.store.expire(now, self.reward_window.window, self.reward_window.default_reward)
             self._swept = True
@@ -470,7 +473,7 @@ class LiveExperiment:
             self.store.forget(now, self.remember)
 
     def tick(self, now: float) -> Outgoing:
-        """The messages that are due, once what they say is on disk."""
+        """Return the messages that are due, once their content is on disk."""
         before = self.agent.differences
         with self.store.transaction(), self._lock:
             messages = self.agent.tick(now)
@@ -479,7 +482,7 @@ class LiveExperiment:
         return messages
 
     def _log_void(self) -> None:
-        """Once when a neighbour has shown that the disk was set back."""
+        """Log once that a neighbour has more of this agent's evidence than its own store."""
         through = self.agent.exchange.void_through
         if through > self._logged_void_through:
             log.warning(
@@ -493,7 +496,7 @@ class LiveExperiment:
         self._logged_void_through = through
 
     def _log_differences(self, before: bool) -> None:
-        """Once when sites are found to differ, and once when they no longer are."""
+        """Log once that sites differ, and once that they no longer do."""
         differences = self.agent.differences
         extra = {"experiment": self.name}
         if differences.differ and not before:
@@ -511,18 +514,18 @@ class LiveExperiment:
     def tick_controls(
         self, neighbours: Iterable[str], now: float
     ) -> list[tuple[str, ControlMessage]]:
-        """The controls that these neighbours are to be told."""
+        """Return the controls that are due to these neighbours."""
         with self._lock:
             return self.controls.tick(neighbours, now)
 
     def receive_controls(self, peer: str, message: ControlMessage, now: float) -> None:
-        """Take in a neighbour's controls."""
+        """Process the controls of a neighbour."""
         with self._changing_controls():
             self._control_refusals.update(self.controls.receive(peer, message, now))
 
     @contextmanager
     def _changing_controls(self) -> Iterator[None]:
-        """Change controls here and on disk, or neither."""
+        """Change controls in memory and on disk, or neither."""
         with self._lock:
             before = self.controls.state()
         try:
@@ -541,7 +544,7 @@ class LiveExperiment:
             raise
 
     def receive(self, peer: str, message: object, now: float) -> Outgoing:
-        """Take in a neighbour's message; the answers, once what they say is on disk."""
+        """Process a message of a neighbour; returns the answers, once their content is on disk."""
         # signatures take long, and nobody who writes or decides waits for them
         message = self.agent.exchange.examine(message)
         with self.store.transaction(), self._lock:

@@ -1,8 +1,8 @@
-"""History: pulls and rewards of every arm over time (a time series), here and in the network.
+"""Recorder of an experiment's history: events as they happen, and a point of every minute.
 
-A point of the store is packed: the expected loss of settling now, then for each arm of its list
-six numbers, cumulative: pulls (open ones included), closed ones and the sum of their rewards, here
-and in the network.
+A stored point is packed: the expected loss of stopping now, then for each arm of its list six
+cumulative numbers: pulls (open ones included), closed ones and the sum of their rewards, here and
+in the network.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Numbers = list[int | float | None]
 
 @dataclass(frozen=True)
 class Scale:
-    """How far back one looks, and how closely: the seconds between points, and the most of them."""
+    """A time scale: the seconds between points, and the largest number of points."""
 
     seconds: int
     points: int
@@ -56,7 +56,7 @@ class Series:
 
 @dataclass(frozen=True)
 class ArmHistory:
-    """Of one arm what was seen at this agent, and what it held of all."""
+    """The series of one arm, at this agent and in the network."""
 
     here: Series
     network: Series
@@ -64,7 +64,7 @@ class ArmHistory:
 
 @dataclass(frozen=True)
 class History:
-    """What was known at some times, rising; fading: numbers are what they were worth then."""
+    """The history at rising times; fading: numbers are the weights of evidence at that time."""
 
     scale: str
     seconds: int
@@ -78,7 +78,7 @@ class History:
 def pack_point(
     agent: Agent, names: Sequence[str], own_ledger: Ledger, network_ledger: Ledger, loss: float
 ) -> bytes:
-    """A point of now, about these arms."""
+    """Pack a point of now about these arms."""
     numbers = [loss]
     for name in names:
         numbers += (
@@ -91,7 +91,7 @@ def pack_point(
 def unpack_points(
     points: Sequence[Point], arms_of: Callable[[int], Sequence[str]], names: Sequence[str]
 ) -> tuple[FloatArray, FloatArray]:
-    """Expected losses (T,) and numbers (T, K, 6) of these arms; nan where one was not known."""
+    """Return expected losses (T,) and numbers (T, K, 6) of these arms; nan for unknown arms."""
     losses = np.empty(len(points))
     numbers = np.full((len(points), len(names), NUMBERS_PER_ARM), np.nan)
     places = {name: place for place, name in enumerate(names)}
@@ -107,7 +107,7 @@ def unpack_points(
 def build_arm_histories(
     numbers: FloatArray, names: Iterable[str], largest: float
 ) -> dict[str, ArmHistory]:
-    """The numbers (T, K, 6) of each arm, rounded; largest: what a reward can be at most."""
+    """Round the numbers (T, K, 6) of each arm; largest: the largest absolute reward."""
     # so that the largest reward has four digits: rates are differences of sums
     places = min(15, max(0, 3 - math.floor(math.log10(largest)))) if largest > 0 else 0
     decimals = (PULL_DECIMALS, PULL_DECIMALS, places) * 2
@@ -122,7 +122,7 @@ def build_arm_histories(
 
 
 def round_numbers(values: FloatArray, decimals: int) -> Numbers:
-    """Whole numbers where they are, else with so many decimals; None for what is no number."""
+    """Round to this number of decimals; whole numbers become ints, other non-numbers None."""
     return [
         (int(value) if value.is_integer() else value) if math.isfinite(value) else None
         for value in np.round(values, decimals).tolist()
@@ -130,7 +130,7 @@ def round_numbers(values: FloatArray, decimals: int) -> Numbers:
 
 
 def round_losses(losses: FloatArray) -> Numbers:
-    """To a few digits each."""
+    """Round losses to a few significant digits."""
     return [float(f"{x:.{LOSS_DIGITS}g}") if math.isfinite(x) else None for x in losses.tolist()]
 
 
@@ -153,9 +153,9 @@ VERDICTS = {
 
 
 class HistoryRecorder:
-    """Notes what happens to one experiment, and keeps its history in the store.
+    """Records the events and the history of one experiment in the store.
 
-    It is looked at, not acted on: where the store fails, events wait and the history has a gap.
+    The history is for reading only: where the store fails, events wait and the history has a gap.
     """
 
     def __init__(
@@ -185,7 +185,7 @@ class HistoryRecorder:
         self._verdict = ""
 
     def note_event(self, kind: Kind, text: str) -> None:
-        """Keep an event of now; not while the agent's lock is held, and never fails."""
+        """Record an event of now; never fails. Do not call it while the agent's lock is held."""
         event = Event(self._clock(), kind, text)
         try:
             self._store.events.add([event])
@@ -193,26 +193,26 @@ class HistoryRecorder:
             self._unwritten.append(event)
 
     def note_once(self, kind: Kind, text: str) -> None:
-        """Keep an event unless the last of its kind says the same, before a restart perhaps."""
+        """Record an event unless the last of its kind has the same text, also before a restart."""
         with suppress(StoreError):
             if [event.text for event in self._store.events.of(kind)[-1:]] != [text]:
                 self.note_event(kind, text)
 
     def note_arms(self, before: Sequence[str], after: Sequence[str]) -> None:
-        """Keep which arms came and went."""
+        """Record which arms were added and removed."""
         for names, counterpart, verb in ((after, before, "added"), (before, after, "removed")):
             if changed := [name for name in names if name not in counterpart]:
                 were = "was" if len(changed) == 1 else "were"
                 self.note_event("arm", f"{listed(changed)} {were} {verb}")
 
     def note_missed_changes(self) -> None:
-        """Keep which arms came and went while no process ran."""
+        """Record which arms were added and removed while no process ran."""
         last = self._store.points.newest(MINUTE)
         if last is not None:
             self.note_arms(self._offers.arms(last.arms), self._agent.arm_names)
 
     def record_minute(self, now: float) -> None:
-        """Keep a point of the history, if a minute has begun since the last one."""
+        """Record a point of the history, if a minute has begun since the last one."""
         minute = int(now // MINUTE)
         if minute == self._minute:
             return
@@ -225,11 +225,11 @@ class HistoryRecorder:
             self._store.points.add(self._make_point(minute * MINUTE), scales)
 
     def newest_marks(self) -> tuple[int | None, int]:
-        """The last minute kept and the number of the last event: what is read changes with them."""
+        """Return the last minute and the number of the last event: history changes with them."""
         return self._minute, self._store.events.newest()
 
     def read_history(self, scale: str) -> History:
-        """What was known over a day, a month or a year, up to the last minute."""
+        """Read the history of a day, a month or a year, up to the last minute."""
         if scale not in SCALES:
             raise Unknown(f"there is no history of a {scale[:100]!r}: ask for {', '.join(SCALES)}")
         seconds = SCALES[scale].seconds

@@ -1,4 +1,12 @@
-"""How late rewards came: a histogram of the time since their windows had closed."""
+"""Reward window (attribution window): when a decision counts, and how late delayed rewards came.
+
+Where a missing reward means the lowest one (successes are reported, failures are not), a decision
+counts as the lowest reward from the start, and its reward corrects that: to count successes at once
+and failures when a window closes would make every arm look good, the newest most of all. Where a
+missing reward means another value, a decision that counted from the start would itself look good:
+there evidence waits until the window has closed. Where it means nothing, a reward counts when it
+arrives.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +27,7 @@ BUCKETS = (1.0, 10.0, 60.0, 300.0, 1800.0, 3600.0, 21_600.0, 86_400.0, 604_800.0
 
 @dataclass(frozen=True)
 class LatenessHistogram:
-    """A histogram at one moment: by bucket, the last without an end; sum and longest in seconds."""
+    """Lateness at one moment: counts by bucket (the last is open); sum and maximum in seconds."""
 
     counts: tuple[int, ...]
     total: float
@@ -27,7 +35,7 @@ class LatenessHistogram:
 
 
 class LatenessCounter:
-    """Counts late rewards by how late they came, from any thread."""
+    """Counts rewards after their window by how late they came, from any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -35,14 +43,14 @@ class LatenessCounter:
         self._total = self._longest = 0.0
 
     def add_delay(self, seconds: float) -> None:
-        """Count one."""
+        """Count one late reward."""
         with self._lock:
             self._counts[bisect_left(BUCKETS, seconds)] += 1
             self._total += seconds
             self._longest = max(self._longest, seconds)
 
     def copy(self) -> LatenessHistogram:
-        """All of them, as they are at this moment."""
+        """Return the histogram as it is at this moment."""
         with self._lock:
             return LatenessHistogram(tuple(self._counts), self._total, self._longest)
 
@@ -63,20 +71,20 @@ COUNTED = "counted"  # the part of the kept state that is the counter
 
 @dataclass(frozen=True)
 class RewardWindow:
-    """The reward window: after `window` seconds without a reward the default counts, or nothing."""
+    """After `window` seconds without a reward the default reward counts, or nothing does."""
 
     window: float | None = None
     default_reward: float | None = None
 
     def counting_mode(self, agent: Agent) -> Mode:
-        """When decisions of an agent count: their reward heard, from the start, or at the end."""
+        """When decisions of an agent count: with their reward, from the start, or at the end."""
         if self.default_reward is None:
             return "heard"
         lowest = self.default_reward == agent.reward_range[0]
         return "count" if lowest and agent.can_count_open else "wait"
 
     def describe(self, agent: Agent) -> str:
-        """What that means, and why, for the log."""
+        """Explain the mode in one sentence, for the log."""
         mode = self.counting_mode(agent)
         default = self.default_reward
         (lowest, _) = agent.reward_range
@@ -97,8 +105,8 @@ class RewardWindow:
 class EvidenceParticipant:
     """An agent's evidence as a participant of the store's transactions.
 
-    counted: how many decisions were counted into it, ever: a counter of its own, kept in the same
-    commits, so that whoever doubts the evidence can hold it against something.
+    counted: the number of decisions ever counted into it: a counter of its own, written in the
+    same commits, against which the evidence can be audited.
     """
 
     def __init__(self, agent: Agent, lock: threading.RLock, reward_window: RewardWindow) -> None:
@@ -110,7 +118,7 @@ class EvidenceParticipant:
         self.set_reward_window(reward_window)
 
     def set_reward_window(self, reward_window: RewardWindow) -> None:
-        """Go by this from now on; what was counted stays, each decision says how much."""
+        """Use this window from now on; counted decisions stay, each stores what was assumed."""
         self.reward_window, self.counting_mode = (
             reward_window,
             reward_window.counting_mode(self._agent),
@@ -145,19 +153,19 @@ class EvidenceParticipant:
         return replace(decision, made=incarnation, assumed=assumed, log_odds=log_odds)
 
     def _features_of(self, decision: DecisionRecord) -> FloatArray | None:
-        """The features of the context that a decision was made at."""
+        """Return the features of the context of a decision."""
         features = decision.features
         if features is None and decision.context is not None:
             features = self._agent.encode_context(json.loads(decision.context))
         return None if features is None else features.x
 
     def _expansion_point(self, decision: DecisionRecord) -> ExpansionPoint | None:
-        """Where a decision was counted when it began."""
+        """Return the point at which a decision was counted when it began."""
         x = self._features_of(decision)
         return None if x is None else ExpansionPoint(x, decision.log_odds)
 
     def settle(self, decision: DecisionRecord) -> bool:
-        """Take in a reward that came in time; whether the evidence is final with it."""
+        """Count a reward that came in time; returns whether the evidence is final with it."""
         d = decision
         reward = decision.reward
         assert reward is not None
@@ -180,7 +188,7 @@ class EvidenceParticipant:
             return False
 
     def close(self, decision: DecisionRecord) -> None:
-        """Make the evidence of a decision final, whose window closed: all of it, if none is in."""
+        """Make the evidence of a decision final when its window closes."""
         d = decision
         reward = decision.reward
         assert reward is not None
@@ -192,14 +200,14 @@ class EvidenceParticipant:
                 self._agent.close_decision(d.arm, reward, d.made, d.time, self._expansion_point(d))
 
     def state(self) -> dict[str, Any]:
-        """The exchange's durable state, and the counter."""
+        """Return the exchange's durable state, and the counter."""
         with self._lock:
             self._started = True
             self._counted_written = self.counted
             return {**self._agent.exchange.state(), COUNTED: self.counted}
 
     def changes(self) -> dict[str, Any]:
-        """The parts of it that changed."""
+        """Return the parts of the state that changed since they were last written."""
         with self._lock:
             changed = self._agent.exchange.changes()
             if self.counted != self._counted_written:
@@ -207,7 +215,7 @@ class EvidenceParticipant:
             return changed
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go back to what is on disk: after a start, which trusts no file, or a failed commit."""
+        """Return to the state on disk: at a start, or after a failed commit (clean)."""
         parts = {part: value for part, value in state.items() if part != COUNTED}
         with self._lock:
             self.resumed |= not self._started

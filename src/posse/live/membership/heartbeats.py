@@ -1,4 +1,11 @@
-"""One end of a link: which statuses the other end lacks, what is under way, and for how long."""
+"""Heartbeats without I/O: gossip of signed statuses; every agent stores the newest of each.
+
+An agent publishes a status of itself when something changes, and once a minute. Each neighbour is
+sent a new status once; a status that its messages do not echo was lost and is sent again. A process
+that has just started lacks every status. Each status carries its age, to which every relay adds the
+time it held the status: so no clock is compared with another's, and the last status of an agent
+that died does not look fresh.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +39,7 @@ LONGEST_ROUND = 60.0  # seconds; a longer round trip is a clock that was set
 
 @dataclass
 class Link:
-    """What is known of a neighbour since this process began."""
+    """One end of a link: the statuses that the neighbour lacks, and its round trips."""
 
     since: float  # when it was connected, or lost
     up: bool | None = None  # whether it is connected; None: the transport cannot tell
@@ -46,26 +53,26 @@ class Link:
     lag: float | None = None  # seconds of a message, half of the usual round trip
 
     def note_connection(self, up: bool | None, now: float) -> None:
-        """Note whether it is connected now."""
+        """Note whether the neighbour is connected now."""
         if up is not self.up:
             self.up = up
             self.since = now
 
     def mark_lacking(self, origins: Iterable[str]) -> None:
-        """It is not known to have the newest of these; each waits for its turn."""
+        """Queue the newest status of each of these origins for the neighbour."""
         for origin in origins:
             self.lacks.pop(origin, None)
             self.lacks[origin] = None
 
     def mark_received(self, origin: str) -> None:
-        """It has the newest of this one."""
+        """Note that the neighbour has the newest status of this origin."""
         self.lacks.pop(origin, None)
         self.under_way.pop(origin, None)
 
     def note_echo(
         self, sent: int, echo: int, echo_delay: int, has_statuses: bool, now: float
     ) -> None:
-        """Take in what a message says of the link: what arrived there is under way no longer."""
+        """Note the echo of a message: statuses that arrived there are under way no longer."""
         self.last = (sent, now)
         self.owes_echo = self.owes_echo or has_statuses
         if echo:
@@ -76,14 +83,14 @@ class Link:
                 self.lag = median(self.rounds) / 2
 
     def requeue_lost(self, now: float) -> None:
-        """What was not echoed for long was lost: it is to be said again."""
+        """Queue again the statuses that were not echoed for long: they were lost."""
         sent = self.under_way.items()
         for origin in [name for name, at in sent if not 0 <= now - at / 1000 < REPEAT_SECONDS]:
             del self.under_way[origin]
             self.lacks.setdefault(origin)
 
     def is_due(self, now: float) -> bool:
-        """Whether a message is to be sent though there is nothing to say."""
+        """Whether a message is due even without statuses to send."""
         return (
             self.owes_echo
             or self.last_sent_at is None
@@ -91,7 +98,7 @@ class Link:
         )
 
     def note_sent(self, origins: Iterable[str], sent: int, now: float) -> tuple[int, int]:
-        """Note that these are sent; what to echo, and how long it was held."""
+        """Note that these statuses are sent; returns the echo and its delay."""
         for origin in origins:
             self.lacks.pop(origin, None)
             self.under_way[origin] = sent
@@ -128,7 +135,7 @@ TOO_MANY = "too_many_statuses"
 
 @dataclass(frozen=True)
 class ReceivedStatus:
-    """The newest status of an origin, and how it came here, by our clock."""
+    """The newest status of an origin, and when it came, by this agent's clock."""
 
     status: Status
     arrived_at: float
@@ -137,12 +144,12 @@ class ReceivedStatus:
 
     @property
     def lag(self) -> float:
-        """The seconds that it took to get here."""
+        """The seconds that it took to arrive."""
         return self.arrived_at - self.made_at
 
 
 class Presence:
-    """The newest status of every agent, and which neighbour lacks which; any thread may call.
+    """The newest status of every agent, and what each neighbour lacks; any thread may call.
 
     sign and verify: as the holder of a certificate; without them statuses are not signed.
     """
@@ -172,7 +179,7 @@ class Presence:
         self._later_than = 0  # ms: others know a status of ours of this time
 
     def note_connections(self, connected: Mapping[str, bool | None], now: float) -> None:
-        """Note which neighbours there are, and which are connected (None: nobody knows)."""
+        """Note the neighbours, and which of them are connected (None: unknown)."""
         with self._lock:
             for name in self._links.keys() - connected.keys():
                 del self._links[name]
@@ -182,7 +189,7 @@ class Presence:
                 self._links[name].note_connection(up, now)
 
     def is_due(self, experiments: Iterable[str], now: float) -> bool:
-        """Whether to say something of ourselves: it changed, or others have not heard for long."""
+        """Whether an own status is due: it changed, or the last one is old."""
         with self._lock:
             if self._last_published is None:
                 return True
@@ -195,7 +202,7 @@ class Presence:
     def make_status(
         self, experiments: Iterable[ExperimentTally], refused: Mapping[str, int], now: float
     ) -> Status:
-        """What there is to say of ourselves now, not signed yet."""
+        """Build the own status of now, not signed yet."""
         with self._lock:
             return Status(
                 self.name,
@@ -209,7 +216,7 @@ class Presence:
             )
 
     def publish_status(self, status: Status, experiments: Iterable[str], now: float) -> None:
-        """Sign it, and let all neighbours know."""
+        """Sign the own status, and queue it for all neighbours."""
         if self._sign is not None:
             status = replace(status, signature=self._sign(status.content))
         with self._lock:
@@ -221,7 +228,7 @@ class Presence:
     def make_messages(
         self, peers: Iterable[str], relay: bool, now: float
     ) -> list[tuple[str, StatusMessage]]:
-        """What to send to these neighbours; relay: statuses of others, too."""
+        """Build the messages to these neighbours; relay: with statuses of other agents."""
         outgoing = []
         with self._lock:
             for peer in peers:
@@ -242,13 +249,13 @@ class Presence:
         return outgoing
 
     def note_message(self, peer: str, now: float) -> None:
-        """Note that any message came from a neighbour."""
+        """Note that a message of any kind came from a neighbour."""
         link = self._links.get(peer)
         if link is not None:
             link.last_message_at = now
 
     def receive(self, peer: str, message: StatusMessage, now: float) -> Counter[str]:
-        """Keep what is newer; the reasons of what was refused, to be counted."""
+        """Store statuses that are newer; returns the reasons of refusals, to be counted."""
         if not is_status_message(message):
             return Counter({MALFORMED: 1})
         refused: Counter[str] = Counter()
@@ -274,12 +281,12 @@ class Presence:
         return refused
 
     def statuses(self) -> dict[str, ReceivedStatus]:
-        """The newest status of every origin, the own included."""
+        """Return the newest status of every origin, the own one included."""
         with self._lock:
             return dict(self._statuses)
 
     def links(self) -> dict[str, Link]:
-        """What is known of every neighbour; to be read only."""
+        """Return the link to every neighbour; to be read only."""
         with self._lock:
             return dict(self._links)
 
@@ -293,7 +300,7 @@ class Presence:
         )
 
     def _next_batch(self, link: Link, peer: str, relay: bool) -> dict[str, ReceivedStatus]:
-        """The statuses that a neighbour is to be told next, as many as fit into a message."""
+        """Return the next statuses for a neighbour, as many as fit into a message."""
         batch: dict[str, ReceivedStatus] = {}
         room = BATCH_BYTES
         for origin in (origin for origin in link.lacks if relay or origin == self.name):
@@ -306,7 +313,7 @@ class Presence:
         return batch
 
     def _find_problem(self, status: Status, now: float) -> str | None:
-        """Why a status cannot be used, whoever signed it."""
+        """Return why a status cannot be used, whoever signed it."""
         if not is_status(status):
             return MALFORMED
         if status.network != self.network:
@@ -326,7 +333,7 @@ class Presence:
         return verify is None or verify(status.origin, status.content, status.signature)
 
     def _note_repetition(self, peer: str, status: Status, made_at: float) -> None:
-        """It has what we hold, or less; perhaps it knows better when that was made."""
+        """Note a status that is stored already; the neighbour may know better when it was made."""
         origin = status.origin
         with self._lock:
             stored = self._statuses.get(origin)
@@ -349,7 +356,7 @@ class Presence:
             return None
 
     def _store_status(self, received: ReceivedStatus) -> None:
-        """Hold a status that is newer, which neighbours lack but for who made or brought it."""
+        """Store a newer status, and queue it for neighbours except its origin and its sender."""
         origin = received.status.origin
         old = self._statuses.get(origin)
         self._statuses[origin] = received
@@ -368,7 +375,7 @@ class Presence:
             link.mark_lacking(self._statuses)  # it has just started, and knows nothing
 
     def _drop_expired(self, now: float) -> None:
-        """Drop what nobody would take any more; a clock that was set back brings nobody ahead."""
+        """Drop statuses that are too old; correct times after the clock was set back."""
         for origin, stored in list(self._statuses.items()):
             if stored.status.time < 1000 * (now - OLDEST_SECONDS) and origin != self.name:
                 del self._statuses[origin]
@@ -384,5 +391,5 @@ class Presence:
 def _status_subject(
     neighbours: Iterable[NeighbourRow], experiments: Iterable[str], time: int
 ) -> object:
-    """What others are told of at once when it changes; a lag only when it is first known."""
+    """Return the facts whose change is published at once; a lag only when it is first known."""
     return [(name, up, lag == UNKNOWN) for name, up, lag in neighbours], sorted(experiments), time

@@ -1,4 +1,4 @@
-"""What people are shown of the network: every agent that is known, how it is, and the links."""
+"""The network as an agent knows it: every agent, its state, and the links (split brain: "half")."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Pulls = Mapping[str, Mapping[str, int]]  # of experiments under origins: held he
 class NetworkView:
     """The network at one moment.
 
-    own: what we say of ourselves now; fading: experiments whose counts grow smaller with time.
+    own_status: this agent's status now; fading: experiments whose counts decrease with time.
     """
 
     statuses: Mapping[str, ReceivedStatus]
@@ -42,7 +42,7 @@ class NetworkView:
         fading: Collection[str],
         now: float,
     ) -> NetworkView:
-        """As an agent knows it."""
+        """Build the view of an agent."""
         statuses = {
             **presence.statuses(),
             own_status.origin: ReceivedStatus(own_status, now, now, None),
@@ -50,7 +50,7 @@ class NetworkView:
         return cls(statuses, presence.links(), own_status, pulls, fading, now)
 
     def describe_agents(self) -> dict[str, dict[str, Any]]:
-        """Itself, all neighbours, and every origin with a status or evidence."""
+        """Describe this agent, all neighbours, and every origin with a status or evidence."""
         origins = {origin for pulls in self.pulls.values() for origin in pulls}
         return {
             name: self._describe_agent(name)
@@ -58,7 +58,7 @@ class NetworkView:
         }
 
     def describe_links(self, agents: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """Every link between these agents once: our own as we see them, others as they say."""
+        """Describe every link between these agents once: own links as seen, others as reported."""
         own_name = self.own_status.origin
         links = {
             _sorted_pair(own_name, name): _describe_link("up", link.lag)
@@ -87,7 +87,7 @@ class NetworkView:
         return [{"a": a, "b": b, **edge} for (a, b), edge in sorted(links.items())]
 
     def _find_reachable(self) -> set[str]:
-        """The agents that we reach over links which the nearer end of each calls up."""
+        """Find the agents reached over links that the nearer end of each reports as up."""
         reached = {self.own_status.origin}
         waiting = [self.own_status.origin]
         while waiting:
@@ -135,7 +135,7 @@ class NetworkView:
     def _is_after_loss(self, received: ReceivedStatus, link: Link) -> bool:
         """Whether a status was made after its agent was lost.
 
-        One that calls the link down was; else it may be a last word that was under way.
+        A status that reports the link as down was; else it may have been under way at the loss.
         """
         calls_link_up = next(
             (up for name, up, _ in received.status.neighbours if name == self.own_status.origin),
@@ -148,7 +148,7 @@ class NetworkView:
     def _describe_experiments(
         self, name: str, status: Status | None
     ) -> dict[str, dict[str, int | None]]:
-        """What it has counted by its own word, and what of it is held here; null: unknown."""
+        """Describe what an agent reports as counted, and what of it is here; null: unknown."""
         tallies = (
             {experiment: numbers for experiment, *numbers in status.experiments}
             if status is not None
@@ -185,7 +185,7 @@ class NetworkView:
 
 
 class _LinkReport(NamedTuple):
-    """What one end says of a link."""
+    """What one end reports of a link."""
 
     origin: str
     name: str
@@ -218,7 +218,7 @@ def describe_network(
     refused: Mapping[str, int],
     now: float,
 ) -> dict[str, Any]:
-    """What a node answers."""
+    """Describe neighbours over all experiments, agents, links and refusals."""
     pulls = {
         e: experiment.pulls_by_origin()
         for e, experiment in experiments.items()
@@ -252,7 +252,7 @@ def _describe_neighbours(
 
 
 def _merge_statuses(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
-    """One neighbour's status over two experiments: heard last, lagging in both."""
+    """Merge the status of one neighbour over two experiments: the last message, the sum of lags."""
     times = [at for status in (first, second) if (at := status["last_heard"]) is not None]
     lags = [lag for status in (first, second) if (lag := status["lag"]) is not None]
     return {

@@ -1,4 +1,4 @@
-"""A status: the heartbeat that an agent signs about itself, and the message that carries some."""
+"""A status: the heartbeat that an agent signs about itself, and the message that carries it."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ ExperimentTally = tuple[
 
 @dataclass(frozen=True)
 class Status:
-    """What one agent says of itself at a time of its own clock, in milliseconds.
+    """The report of one agent about itself at a time of its own clock, in milliseconds.
 
-    The signature covers all the rest, so that it can be relayed, and not into another network. Of
-    two with the same origin the later one is right.
+    The signature covers all other fields, so that a status can be relayed, but not into another
+    network. Of two statuses of one origin the later one is right.
     """
 
     origin: str
@@ -46,7 +46,7 @@ class Status:
 
     @property
     def content(self) -> bytes:
-        """The bytes that are signed; entries and controls begin otherwise."""
+        """The bytes that are signed; entries and controls begin with other bytes."""
         fields = [self.origin, self.network, self.time, self.started, self.version]
         tables = [self.neighbours, self.experiments, self.refused]
         return b"posse status 1 " + json.dumps([*fields, *tables]).encode()
@@ -64,7 +64,7 @@ class Status:
 class StatusMessage:
     """Statuses that the receiver may lack, and a ping: the round trip without trusting clocks.
 
-    Of each status the milliseconds since it was made, but for those that it was under way.
+    With each status its age in milliseconds, without the time of this message.
     """
 
     statuses: tuple[tuple[int, Status], ...]
@@ -74,7 +74,7 @@ class StatusMessage:
 
 
 def is_status(status: object) -> bool:
-    """Whether a stranger's record could have been made by `Presence`."""
+    """Whether an untrusted record could have been made by `Presence`."""
     return (
         isinstance(status, Status)
         and is_name(status.origin)
@@ -91,7 +91,7 @@ def is_status(status: object) -> bool:
 
 
 def is_status_message(message: StatusMessage) -> bool:
-    """Whether a message has the shape of one; its statuses are looked at one by one."""
+    """Whether a message has the right shape; its statuses are checked one by one."""
     return (
         all(map(is_whole, (message.sent, message.echo, message.echo_delay)))
         and isinstance(message.statuses, tuple)
@@ -102,14 +102,14 @@ def is_status_message(message: StatusMessage) -> bool:
 
 
 def largest_reasons(refused: Iterable[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
-    """The reasons that were counted most, in their order, as a status has them."""
+    """Return the reasons that were counted most, sorted, as a status has them."""
     most = sorted(refused, key=lambda row: (-row[1], row[0]))[:MOST_REASONS]
     short = {reason[:LONGEST_REASON]: number for reason, number in most if number > 0}
     return tuple(sorted(short.items()))
 
 
 def _is_table(rows: object, most: int, *columns: Callable[[object], bool]) -> bool:
-    """Whether it has few enough rows of such columns, in the order of their different names."""
+    """Whether there are few enough rows of such columns, sorted by different names."""
     return (
         isinstance(rows, tuple)
         and len(rows) <= most

@@ -1,7 +1,7 @@
 """Back-pressure on neighbours: a budget of messages and bytes a second, and a bounded queue.
 
-What a neighbour says beyond its budget, or faster than it is worked off, is dropped and counted:
-exchanges say again what was lost. No neighbour's messages wait behind another's.
+Messages beyond a neighbour's budget, or faster than they are processed, are dropped and counted:
+exchanges send lost content again. No neighbour's messages wait behind another's.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ BYTE_RATE_EXCEEDED = "byte_rate_exceeded"
 
 @dataclass(frozen=True)
 class MessageLimits:
-    """What one neighbour may send: messages and bytes a second; None: by ticks and experiments."""
+    """Messages and bytes a second of one neighbour; None: by ticks and experiments."""
 
     messages_per_second: float | None = None
     bytes_per_second: float | None = None
@@ -42,7 +42,7 @@ class MessageLimits:
                 checks.number(f"limits.{key}", value, above=0)
 
     def rates_for(self, tick_seconds: float, experiments: int) -> tuple[float, float]:
-        """Messages and bytes a second, enough for a tick a second at least."""
+        """Return messages and bytes a second, enough for at least one tick a second."""
         ticks = max(LEAST_EXPERIMENTS, experiments) / min(1.0, tick_seconds)
         return (
             self.messages_per_second or MESSAGES_A_TICK * ticks,
@@ -60,13 +60,13 @@ class TokenBucket:
         self._since = now
 
     def has_tokens(self, tokens: float, now: float) -> bool:
-        """Whether there are so many now; a clock set back only costs the time between."""
+        """Whether there are enough tokens now; a clock set back only costs the time between."""
         self.left = min(self.room, self.left + self.rate * max(0.0, now - self._since))
         self._since = now
         return self.left >= tokens
 
     def spend_tokens(self, tokens: float) -> None:
-        """Take so many, or go into debt, of which time pays off the last burst at most."""
+        """Spend tokens, or go into debt, at most by one burst."""
         self.left = max(self.left - tokens, -self.room)
 
 
@@ -79,7 +79,7 @@ class _Neighbour:
 
 
 class Inbox:
-    """What neighbours said and nobody has read yet; each has a budget and a queue of its own."""
+    """Messages of neighbours not processed yet; each neighbour has its own budget and queue."""
 
     def __init__(
         self, rates: tuple[float, float], clock: Callable[[], float], refusals: Counts
@@ -106,14 +106,14 @@ class Inbox:
                 neighbour.size = size
 
     def admit_message(self, peer: str, size: int) -> bool:
-        """Charge a message to its neighbour's budget; whether there was enough."""
+        """Charge a message to its neighbour's budget; returns whether there was enough."""
         with self._changed:
             return self._charge_message(self._find_neighbour(peer), size)
 
     def charge_neighbour(self, peer: str, messages: float = 0.0, seconds: float = 0.0) -> None:
         """Charge a neighbour for further messages, or for what it could send in some seconds.
 
-        If it has not got as much, what waits of it is dropped.
+        If its budget is overdrawn, its waiting messages are dropped.
         """
         with self._changed:
             neighbour = self._find_neighbour(peer)
@@ -125,7 +125,7 @@ class Inbox:
                 self._turns.remove(peer)
 
     def put_message(self, peer: str, payload: bytes) -> bool:
-        """Let a message wait, or drop it where there is no budget or no room; never blocks."""
+        """Queue a message, or drop it if there is no budget or no room; never blocks."""
         with self._changed:
             neighbour = self._find_neighbour(peer)
             if self._closed or not self._charge_message(neighbour, len(payload)):
@@ -159,7 +159,7 @@ class Inbox:
             return peer, payload
 
     def close(self) -> None:
-        """Drop what waits, and let nobody wait for more."""
+        """Drop waiting messages, and release waiting threads."""
         with self._changed:
             self._closed = True
             self._turns.clear()

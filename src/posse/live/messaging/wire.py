@@ -22,7 +22,7 @@ LONGEST_TAG = 64  # bytes
 
 
 class WireError(ValueError):
-    """Bytes that are no valid message: a sentence, and a kind without any untrusted text."""
+    """Bytes that are no valid message: a sentence, and a refusal reason without untrusted text."""
 
     def __init__(self, sentence: str, kind: str = "malformed") -> None:
         super().__init__(sentence)
@@ -62,7 +62,7 @@ class Codec:
             self._shapes[cls.__name__] = msgspec.msgpack.Decoder(tuple.__class_getitem__(shape))
 
     def encode(self, message: object, experiment: str = DEFAULT) -> bytes:
-        """The bytes of a message."""
+        """Return the bytes of a message."""
         cls = type(message)
         if cls not in self._fields:
             raise WireError(f"{cls.__name__} is not a message of this codec")
@@ -76,7 +76,7 @@ class Codec:
         return payload
 
     def decode(self, payload: bytes) -> Parcel:
-        """The message that the bytes hold; WireError if they hold none."""
+        """Return the message in the bytes; WireError if there is none."""
         size = len(payload)
         if size > self.max_bytes:
             raise WireError(
@@ -110,7 +110,7 @@ class Codec:
 
 
 def _read_tag(payload: bytes) -> str:
-    """The text at the start of a short array; anything else is malformed."""
+    """Return the text at the start of a short array; anything else is malformed."""
     head = payload[1]
     at = 2
     if head & 0xF0 == 0x90:

@@ -1,6 +1,6 @@
-"""A certificate authority, one certificate an agent, and who signed with its key.
+"""A certificate authority, one certificate an agent, and the signatures of its key.
 
-Keys are Ed25519: zenoh's TLS takes them, and a signature is 64 bytes whatever it signs.
+Keys are Ed25519: zenoh's TLS accepts them, and a signature is 64 bytes whatever it signs.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _LABEL = re.compile(r"(?!-)[A-Za-z0-9-]{1,63}(?<!-)", re.ASCII)
 
 @dataclass(frozen=True)
 class CertificateFiles:
-    """Where a certificate, its private key and the authority's certificate lie."""
+    """The files of a certificate, its private key and the authority's certificate."""
 
     authority: Path
     certificate: Path
@@ -53,13 +53,13 @@ class CertificateFiles:
 
     @classmethod
     def in_folder(cls, folder: Path, name: str) -> CertificateFiles:
-        """The files of an agent in a folder that `posse certs` wrote."""
+        """Return the files of an agent in a folder that `posse certs` wrote."""
         name = validate_name(name)
         return cls(folder / f"{AUTHORITY}.pem", folder / f"{name}.pem", folder / f"{name}.key")
 
 
 def validate_name(name: str) -> str:
-    """The name of an agent or a network, if it can be part of keys and file names."""
+    """Return the name of an agent or a network, if it can be part of keys and file names."""
     if not _NAME.fullmatch(name):
         raise ValueError(f"a name has 1 to 64 letters, digits, - or _, got {checks.shown(name)}")
     if name.lower() == AUTHORITY:  # some file systems take ca.pem and CA.pem for one file
@@ -149,7 +149,7 @@ def read_key(path: Path) -> Ed25519PrivateKey:
 
 
 def common_name(certificate: x509.Certificate) -> str:
-    """The name a certificate speaks for."""
+    """Return the name that a certificate is issued to."""
     names = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
     if len(names) != 1:
         raise ValueError("a certificate must have exactly one common name")
@@ -159,7 +159,7 @@ def common_name(certificate: x509.Certificate) -> str:
 def is_valid_under(
     certificate: x509.Certificate, *authorities: x509.Certificate, now: datetime | None = None
 ) -> bool:
-    """Whether an authority signed a certificate, and it is good at a time (now, if none given)."""
+    """Whether an authority signed a certificate, and it is valid at a time (default: now)."""
     now = now or datetime.now(UTC)
     good = certificate.not_valid_before_utc <= now <= certificate.not_valid_after_utc
     return good and any(_is_issued_by(certificate, authority) for authority in authorities)
@@ -174,7 +174,7 @@ def _is_issued_by(certificate: x509.Certificate, authority: x509.Certificate) ->
 
 
 def check_files(name: str, files: CertificateFiles) -> None:
-    """Refuse what no neighbour would accept, and say so here, where it can be put right."""
+    """Refuse files that no neighbour would accept, here, where they can be corrected."""
     for path in (files.authority, files.certificate, files.key):
         if not path.exists():
             command = "init" if path == files.authority else f"issue {name}"
@@ -212,9 +212,9 @@ def check_private(path: Path) -> None:
 
 
 def host_problem(certificate: x509.Certificate, listen: str) -> str | None:
-    """Why neighbours may refuse a certificate at the address where its agent listens, if at all.
+    """Return why neighbours may refuse a certificate at the address where its agent listens.
 
-    An address may have a name and a name an address, so that only what cannot be is told.
+    An address may have a name and a name an address, so only certain mismatches are reported.
     """
     hosts = _read_hosts(certificate)
     host = listen.rpartition(":")[0].strip("[]")
@@ -237,14 +237,14 @@ def _is_local(host: str) -> bool:
 
 
 def encode_certificate(certificate: x509.Certificate) -> bytes:
-    """A certificate as it is sent."""
+    """Return the bytes of a certificate as it is sent."""
     return certificate.public_bytes(Encoding.DER)
 
 
 def decode_certificate(
     raw: bytes, authorities: Sequence[x509.Certificate]
 ) -> tuple[str, x509.Certificate] | None:
-    """A certificate that was sent, and the name it vouches for, even if it has ended since."""
+    """Return a received certificate and its name, even if it has expired since; else None."""
     try:
         certificate = x509.load_der_x509_certificate(raw)
         begin = certificate.not_valid_before_utc
@@ -267,13 +267,13 @@ def verify_signature(certificate: x509.Certificate, content: bytes, signature: b
 
 
 def _read_hosts(certificate: x509.Certificate) -> list[str]:
-    """The hosts at which an agent answers, as its certificate has them."""
+    """Return the hosts of an agent, as its certificate has them."""
     names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     return [str(name.value) for name in names]
 
 
 def _alternative_names(hosts: Iterable[str]) -> x509.SubjectAlternativeName:
-    """The hosts at which an agent answers, as addresses where they are such."""
+    """Return the hosts of an agent, as IP addresses where they are such."""
     names: list[x509.GeneralName] = []
     for host in dict.fromkeys(hosts):
         try:
@@ -371,7 +371,7 @@ def _write_pair(
 
 
 def _write_new(path: Path, content: bytes, mode: int) -> None:
-    """Write a file that only `mode` lets read, from its first byte."""
+    """Write a new file that has this mode from its first byte."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     with os.fdopen(descriptor, "wb") as file:
         file.write(content)

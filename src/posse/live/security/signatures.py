@@ -1,7 +1,7 @@
-"""Digital signatures of entries: relays pass them on, and nobody can forge another's.
+"""Digital signatures of entries, controls and statuses: relays pass them on, nobody can forge them.
 
-A signature carries its signer's certificate, so that whoever trusts the authority can check it
-without having met the signer.
+A signature carries its signer's certificate, so that every agent that trusts the authority can
+verify it without having met the signer.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _LONGEST = 4096
 
 
 def make_signer(files: CertificateFiles) -> Sign:
-    """Sign as the holder of a certificate."""
+    """Return a function that signs as the holder of a certificate."""
     key = certificates.read_key(files.key)
     certificate = certificates.encode_certificate(certificates.read_certificate(files.certificate))
     head = len(certificate).to_bytes(_LENGTH, "big") + certificate
@@ -27,9 +27,9 @@ def make_signer(files: CertificateFiles) -> Sign:
 
 
 def make_verifier(files: CertificateFiles) -> Verify:
-    """Check that the agent named as origin signed, and that the authority vouches for it.
+    """Return a function that checks that an origin signed, and that an authority trusts it.
 
-    A certificate that has expired since still vouches for what was signed with it.
+    A certificate that has expired since is still valid for what was signed with it.
     """
     authorities = certificates.read_authorities(files.authority)
     trusted: dict[bytes, tuple[str, x509.Certificate]] = {}  # by their bytes: vouched for once
@@ -69,7 +69,7 @@ Vouch = Callable[[str, bytes, bytes], tuple[float, float] | None]
 
 
 def make_voucher(files: CertificateFiles) -> Vouch:
-    """Check that an agent signed, and say from when to when its certificate is valid."""
+    """Return a function that verifies a signature and returns when its certificate is valid."""
     authorities = certificates.read_authorities(files.authority)
 
     def vouch(name: str, content: bytes, signature: bytes) -> tuple[float, float] | None:

@@ -70,13 +70,13 @@ class MemoryNetwork:
         self._groups = ()
 
     def transport(self, name: str) -> MemoryTransport:
-        """A transport for an agent, which may come again after it closed one."""
+        """Return a transport for an agent; a new one may follow a closed one."""
         if name not in self._neighbours:
             raise ValueError(f"{name!r} has no link in this network")
         return MemoryTransport(self, name)
 
     def step(self) -> int:
-        """Deliver what is due, answers not included, and say how many messages that was."""
+        """Deliver the messages that are due, answers not included; returns their number."""
         self.now += 1
         due = self._due.pop(self.now, [])
         if self.reorder:

@@ -1,9 +1,9 @@
-"""Messages over zenoh, from peer to peer: mutual TLS, and nobody speaks as somebody else.
+"""Messages over zenoh, from peer to peer: mutual TLS, and no agent can speak as another one.
 
 A message from one agent to another has the key posse/NETWORK/FROM/TO. A sample does not tell whose
 certificate brought it, so each agent's access control list binds keys to certificates: all is
-denied but what the certificate of FROM sends and that of TO hears. Behind a router (`Router`) its
-list does so for all, and agents hear the router's certificate only.
+denied except what the certificate of FROM sends and that of TO receives. Behind a router (`Router`)
+its list does so for all, and agents accept the router's certificate only.
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ class ZenohTransport:
         self._session.declare_subscriber(theirs, direct, allowed_origin=zenoh.Locality.REMOTE)
 
     def _find_problem(self, peer: str, key: str, sample: Any) -> str:
-        """Why a message is refused, before any of it is copied; empty for one that is taken."""
+        """Return why a message is refused, before any of it is copied; "" if it is accepted."""
         # a key with wildcards would match ours, too
         if str(sample.key_expr) != key or sample.kind != zenoh.SampleKind.PUT:
             return "wrong_key"
@@ -200,10 +200,10 @@ class ZenohTransport:
         return "" if self._files is None else self._certificate_problem(peer, sample.attachment)
 
     def _certificate_problem(self, peer: str, attachment: Any) -> str:
-        """Why what came along with a message is no certificate of its sender that is good now.
+        """Return why the attachment of a message is no valid certificate of its sender.
 
-        TLS resumes a session without looking at the certificate again: one that ended would go on
-        for as long as we run.
+        TLS resumes a session without checking the certificate again: an expired one would stay
+        valid for as long as this process runs.
         """
         if attachment is None or not len(attachment):
             return "certificate_missing"
@@ -224,14 +224,14 @@ class ZenohTransport:
         return "" if time.time() < ends else "certificate_expired"
 
     def _on_link_event(self, event: Any) -> None:
-        """Hear of a link that opens or ends."""
+        """Note a link that opens or ends."""
         if str(event.kind).endswith("PUT"):
             self._update_links({_link_ends(event.link): event.link.auth_identifier or ""}, set())
         else:
             self._update_links({}, {_link_ends(event.link)})
 
     def _drop_dead_links(self) -> None:
-        """Find links that ended without an event, as some do on a busy machine."""
+        """Drop links that ended without an event, as some do on a busy machine."""
         with self._watching:
             before = set(self._links)  # before we ask: what opens meanwhile is not gone
         session = self._session
@@ -240,11 +240,11 @@ class ZenohTransport:
             self._update_links({}, ended)
 
     def _update_links(self, opened: Mapping[LinkEnds, str], ended: Set[LinkEnds]) -> None:
-        """Keep account of whose links carry what: an agent's must all be of one certificate.
+        """Update whose links are open: all links of one session must have one certificate.
 
         zenoh applies the access control of the first link to all that claim the same session id
         (https://github.com/eclipse-zenoh/zenoh/issues/1204), so that a second certificate on one
-        could speak as the first; such a peer is neither heard nor told anything.
+        could speak as the first; messages from and to such a peer are dropped.
         """
         with self._watching:
             # by their ends, not counted: one that opens while we begin to watch is told of twice
@@ -268,7 +268,7 @@ class ZenohTransport:
             )
 
     def _log_router(self) -> None:
-        """That the router went, or came: or the log would blame every neighbour behind it."""
+        """Log that the router is lost or reached, so that the log does not blame all neighbours."""
         away = self.router is not None and self.router not in self._linked_names
         if away == self._logged_away or self._closed:
             return
@@ -286,7 +286,7 @@ class ZenohTransport:
         return linked and current and holder not in self._contested and not self._closed
 
     def send(self, peer: str, payload: bytes) -> None:
-        """Hand a message to zenoh; to anyone but a connected neighbour, nothing goes out."""
+        """Hand a message to zenoh; nothing is sent to a peer that is no connected neighbour."""
         check_size(payload, self.max_bytes)
         publisher = self._publishers.get(peer)
         if publisher is None or not self._may_send_to(peer):
@@ -296,7 +296,7 @@ class ZenohTransport:
             publisher.put_message(payload, attachment=self._certificate)
 
     def connected(self) -> dict[str, bool]:
-        """The neighbours, and whether each is listening to us now."""
+        """Return the neighbours, and whether each is listening now."""
         reached = dict.fromkeys(self.neighbours, False)
         with contextlib.suppress(zenoh.ZError):
             self._drop_dead_links()
@@ -309,7 +309,7 @@ class ZenohTransport:
         return reached
 
     def close(self, patience: float = PATIENCE) -> None:
-        """Close the session and its links; wait for it some seconds, such as for its address."""
+        """Close the session and its links; wait some seconds for it, such as for its address."""
         self._closed = True
         with self._lock:
             session = self._session
@@ -329,10 +329,10 @@ class ZenohTransport:
 
 
 class Router:
-    """Passes messages on between agents that cannot call each other; it only listens.
+    """Passes messages on between agents that cannot dial each other; it only listens.
 
-    It binds keys to certificates for them, so that they trust it not to forge: entries of origins
-    are signed, flows are not.
+    It binds keys to certificates for them, so that they must trust it not to forge: entries of
+    origins are signed, flows are not.
     """
 
     def __init__(

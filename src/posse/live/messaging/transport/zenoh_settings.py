@@ -1,4 +1,4 @@
-"""The settings of an agent's zenoh session: what is off, what is allowed, and to whom."""
+"""The settings of an agent's zenoh session: what is off, what is allowed, and for whom."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def session_settings(
     max_bytes: int = MAX_BYTES,
     router: str | None = None,
 ) -> dict[str, Any]:
-    """The settings of an agent's session, in zenoh's words; of a router, if there is one, a client.
+    """Return the settings of an agent's session, in zenoh's words; behind a router, a client's.
 
     (Between peers a router does not pass on anything: they would have to find each other.)
     """
@@ -63,14 +63,14 @@ def router_settings(
 
 
 def message_key(network: str, source: str, target: str) -> str:
-    """Under which the one speaks to the other; * is anyone."""
+    """Return the key of messages from source to target; * is any agent."""
     return f"posse/{network}/{source}/{target}"
 
 
 def _base_settings(
     listen: Sequence[str], connect: Sequence[str], files: CertificateFiles | None, max_bytes: int
 ) -> dict[str, Any]:
-    """What every session has."""
+    """Return the settings that every session has."""
     protocol = "tcp" if files is None else "tls"
     patience = "" if files is None else f"#tls_handshake_timeout_ms={TLS_WAIT}"
     link: dict[str, Any] = {
@@ -123,7 +123,7 @@ def _base_settings(
 
 
 def _access_rules(allowed: Iterable[tuple[str, str, str]]) -> dict[str, Any]:
-    """Deny all but what holders of certificates say and hear: (whose, says under, hears under)."""
+    """Deny all but these: (holder of a certificate, key it sends under, key it receives under)."""
     rules = []
     by_name: dict[str, list[str]] = {}
     for holder, sends_under, receives_under in allowed:
