@@ -64,7 +64,7 @@ class Seal:
         """From when to when a signer may sign; None if it did not."""
         return (-1e12, 1e12) if verify(name, content, signed) else None
 
-    def changed(self) -> None:
+    def read_changed(self) -> None:
         """They never do."""
 
 

@@ -30,7 +30,7 @@ sys.meta_path.insert(0, Refuse())
 from posse import families
 from posse.live import Agent, AsyncClient, Client
 from posse.live.http import serve
-from posse.live.experiment.experiment import Experiment
+from posse.live.experiment.experiment import LiveExperiment
 from posse.live.node import Node
 from posse.live.store import Store
 from posse.live.messaging.transport.memory import MemoryNetwork
@@ -43,7 +43,7 @@ with tempfile.TemporaryDirectory() as folder:
     agent = Agent(["red", "green"], families.Bernoulli(), seed=1)
     store = Store.open(f"{folder}/agent.db", fingerprint=agent.fingerprint)
     transport = MemoryNetwork([("a", "b")]).transport("a")
-    node = Node("a", [Experiment("default", agent, store)], store, transport, neighbours=["b"])
+    node = Node("a", [LiveExperiment("default", agent, store)], store, transport, neighbours=["b"])
     with serve(node, "127.0.0.1:0") as server:
         with Client(server.url) as client:
             assert client.update(client.pull(), 1.0)

@@ -37,7 +37,7 @@ def test_late_rewards_at_contexts_are_exact_through_restarts_and_loss(kind, tmp_
             reward = lowest if nth % 2 else 1.0
             if reward != lowest:
                 one.reward(made.id, reward)
-            met = ExpansionPoint(model.features(context).x, -2.0)
+            met = ExpansionPoint(model.encode_context(context).x, -2.0)
             row = model._evidence.quantize_reward(reward, model._generator, met)
             counted.append({made.arm: row})
         for _ in range(30):

@@ -74,7 +74,7 @@ def test_three_agents_are_exact_under_kills(sites):
             assert clients[site.name, each].update(decision, reward)
             assert not clients[site.name, each].update(decision.id, reward)
             model = models[each]
-            met = ExpansionPoint(model.features(context).x, -2.0)
+            met = ExpansionPoint(model.encode_context(context).x, -2.0)
             row = model._evidence.quantize_reward(reward, model._generator, met)
             rows[site.name, each].append({decision.arm: row})
 

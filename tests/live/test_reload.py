@@ -38,7 +38,7 @@ def test_what_verdicts_rest_on_cannot_be_changed(tmp_path):
     try:
         for changes, words in (
             ({"stop": {}, "reward_window": 90}, "reward_window of the experiment checkout"),
-            ({"stop": {}}, "waited equally long; make another experiment"),
+            ({"stop": {}}, "equal windows for all decisions; start another experiment"),
             ({"reward_window": 60}, "stop of the experiment checkout cannot be changed"),
         ):
             with pytest.raises(ValueError, match=words):
@@ -84,7 +84,7 @@ def test_windows_limits_and_operators(pair):
         limits={"messages_per_second": 1.0},
     )  # fmt: skip
     assert "reward_window of checkout: 5; default_reward of checkout: 0" in said
-    assert "operators: +b; another limits; another tick_seconds" in said
+    assert "operators: +b; new limits; new tick_seconds" in said
     node = pair.nodes["a"]
     assert (node.limits, node.tick_seconds) == (MessageLimits(1.0), 0.5)
     assert node.experiment("banner").controls.operators == {"b"}
@@ -109,7 +109,7 @@ def test_neighbours_come_and_go(pair):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"name": "c"}, "name cannot be changed while the agent runs: restart it for that"),
+        ({"name": "c"}, "name cannot change while the agent runs: restart it"),
         ({"store": "other.db"}, "store cannot be changed"),
         ({"http": "127.0.0.1:1"}, "http cannot be changed"),
         ({"network": "other"}, "network cannot be changed"),
@@ -192,7 +192,7 @@ def test_ten_experiments_are_added_while_others_are_asked(pair):
 
 
 def test_a_node_made_by_hand_says_so(node):
-    with pytest.raises(ValueError, match="not made of settings"):
+    with pytest.raises(ValueError, match="not built from settings"):
         node.reload(settings_from_data(table("a")))
 
 
@@ -229,7 +229,7 @@ def test_neighbours_and_certificates_over_real_tls(tmp_path):
         with pytest.raises(ValueError, match="not a private key"):
             nodes["a"].reload(joined)
         certificates.issue_certificate(tmp_path / "certs", "a", force=True)
-        assert nodes["a"].reload(joined) == "certificates read anew"
+        assert nodes["a"].reload(joined) == "certificates reloaded"
         nodes["a"].reward(nodes["a"].decide().id, 1.0)
         wait_until(lambda: holds("b", 2), "it is heard with its new certificate")
         assert nodes["b"].network()["refused"] == {}

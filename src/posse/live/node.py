@@ -61,8 +61,8 @@ class DisconnectionLog:
                 self._logged.add(name)
                 yield (
                     f"{name} has not been connected for {DISCONNECTED_SECONDS:.0f} seconds",
-                    ": does it run, and answer at the address given here? does its certificate "
-                    "have that name and that host? has it this agent among its neighbours?",
+                    ": does it run and listen at the address in neighbours? does its certificate have "
+                    "that name and host? does it list this agent as a neighbour?",
                 )
 
 
@@ -120,7 +120,7 @@ class Node:
             experiment.counts.whole = self.counts
             experiment.connect(neighbours)
             if experiment.resumed:
-                experiment.recorder.note_event("restart", f"{name} was started again")
+                experiment.recorder.note_event("restart", f"{name} restarted")
 
     @property
     def listener(self) -> Receive:
@@ -154,9 +154,11 @@ class Node:
         if name is None:
             if len(experiments) == 1:
                 return next(iter(experiments.values()))
-            raise Unknown(f"there are several experiments, name one of {_list_names(experiments)}")
+            raise Unknown(f"there are several experiments: name one of {_list_names(experiments)}")
         if name not in experiments:
-            raise Unknown(f"there is no experiment {name!r} here, but {_list_names(experiments)}")
+            raise Unknown(
+                f"unknown experiment {name!r}: this agent runs {_list_names(experiments)}"
+            )
         return experiments[name]
 
     @property
@@ -204,7 +206,7 @@ class Node:
     def reload(self, settings: AgentSettings) -> str:
         """Adopt other settings, all or, if bad, none; returns the changes in one line."""
         if self.reloader is None:
-            raise ValueError("this node was not made of settings: restart it with others")
+            raise ValueError("this node was not built from settings: restart it to change them")
         summary = self.reloader.apply_settings(settings)
         self._log_event("settings", f"{self.name} reloaded its settings: {summary}")
         return summary
@@ -308,7 +310,7 @@ class Node:
             relay = any(experiment.knows_origins for experiment in self.experiments.values())
             self._send_messages(DEFAULT, self.presence.make_messages(self.neighbours, relay, now))
         except Exception:  # a bug of ours must not keep evidence from others
-            log.exception("the status of %s was not told", self.name)
+            log.exception("the status of %s was not sent", self.name)
             self.failures.add("tick")
 
     def _receive_statuses(self, peer: str, message: StatusMessage, now: float) -> bool:
@@ -316,7 +318,7 @@ class Node:
         try:
             refused = self.presence.receive(peer, message, now)
         except Exception:  # a bug of ours must not end the process
-            log.exception("what %s said of others was not taken in", peer)
+            log.exception("the statuses from %s could not be processed", peer)
             self.failures.add("receive")
             return False
         for reason, number in refused.items():
@@ -363,7 +365,7 @@ class Node:
             try:
                 self.tick()
                 if failing:
-                    log.warning("the store is written again")
+                    log.warning("the store can be written again")
                     failing = False
                 for sentence, advice in absences.check_neighbours(
                     self.transport.connected(), time.monotonic()
@@ -405,7 +407,7 @@ class Node:
                 self.counts.add("sent")
             except ValueError as error:  # too large, or an unknown neighbour
                 if not self.failures["send"]:
-                    log.warning("a message to %s was not sent: %s", peer, error)
+                    log.warning("message to %s not sent: %s", peer, error)
                 self.failures.add("send")
 
     def _log_event(self, kind: Kind, sentence: str, advice: str = "") -> None:
@@ -422,4 +424,4 @@ class Node:
 
 
 def _list_names(experiments: Iterable[str]) -> str:
-    return ", ".join(experiments) or "none at all"
+    return ", ".join(experiments) or "none"

@@ -159,8 +159,8 @@ class ExperimentFactory:
         if s.exchange == "origins" and agent.exchange.identity != self.name:
             # its certificate would not vouch for what it says
             raise ValueError(
-                f"{settings.store} is the store of {agent.exchange.identity}: set name back to "
-                f"it, or give {self.name} a new store"
+                f"{settings.store} belongs to {agent.exchange.identity}: set name back to "
+                f"that, or give {self.name} a new store"
             )
         return experiment
 

@@ -99,7 +99,7 @@ def _warn_of_traffic(settings: AgentSettings) -> None:
         rate = NUMBER_BYTES * numbers * (1 + near) * near / settings.tick_seconds
         if d and rate > MUCH_TRAFFIC:
             log.warning(
-                "%d columns of context and %d arms are some %.1f MB a second to neighbours: "
+                "%d columns of context and %d arms send about %.1f MB a second to neighbours: "
                 "raise tick_seconds",
                 *(d, len(experiment.arms), rate / 1e6),
                 extra={"experiment": name},

@@ -124,19 +124,19 @@ def _check_changes(old: AgentSettings, new: AgentSettings) -> None:
     """Refuse changes that a running process cannot adopt."""
     for key in FIXED_KEYS:
         if getattr(old, key) != getattr(new, key):
-            raise ValueError(f"{key} cannot be changed while the agent runs: restart it for that")
+            raise ValueError(f"{key} cannot change while the agent runs: restart it")
     for name in (name for name in old.experiments if name in new.experiments):
         for key in (source.name for source in fields(ExperimentSettings)):
             before, after = (getattr(source.experiments[name], key) for source in (old, new))
             if key == "reward_window" and old.experiments[name].stop and before != after:
                 raise ValueError(
-                    f"reward_window of the experiment {name} cannot be changed while it has stop: "
-                    "verdicts need decisions that all waited equally long; make another experiment"
+                    f"reward_window of the experiment {name} cannot change while it has a stopping rule: "
+                    "verdicts need equal windows for all decisions; start another experiment"
                 )
             if key not in CHANGEABLE_KEYS and before != after:
                 raise ValueError(
-                    f"{key} of the experiment {name} cannot be changed while the agent runs: "
-                    "make another experiment, or restart the agent if its evidence means the same"
+                    f"{key} of the experiment {name} cannot change while the agent runs: "
+                    "start another experiment, or restart the agent if its evidence means the same"
                 )
 
 
@@ -151,12 +151,12 @@ def _describe_changes(old: AgentSettings, new: AgentSettings, certificates: bool
         parts += [f"{key} of {name}: {getattr(after, key)}" for key in changed]
     parts.append(_describe_difference("neighbours", old.neighbours, new.neighbours))
     if old.neighbours != new.neighbours and old.neighbours.keys() == new.neighbours.keys():
-        parts.append("other addresses of neighbours")
+        parts.append("new addresses of neighbours")
     parts.append(_describe_difference("operators", old.operators, new.operators))
     for key in ("router", "listen", "limits", "tick_seconds"):
         if getattr(old, key) != getattr(new, key):
-            parts.append(f"another {key}")
-    parts.append("certificates read anew" if certificates else "")
+            parts.append(f"new {key}")
+    parts.append("certificates reloaded" if certificates else "")
     return "; ".join(part for part in parts if part) or "nothing changed"
 
 

@@ -121,13 +121,13 @@ class Silent:
 @pytest.mark.parametrize(
     ("policy", "words"),
     [
-        (Silent(), "cannot decide for a live agent, which logs the probability of every choice"),
+        (Silent(), "cannot decide for a live agent, which logs the propensity of every choice"),
         (Saying(None), r"its method probabilities\(belief, family, t, horizon\) must give them"),
-        (Saying([0.5, 0.5]), "must say one probability for each of the 3 arms, 1 in sum, got"),
-        (Saying([0.5, 0.5, 0.5]), "must say one probability"),
-        (Saying([1.5, -0.5, 0.0]), "must say one probability"),
-        (Saying([np.nan, 0.5, 0.5]), "must say one probability"),
-        (Saying(["a", "b", "c"]), "must say one probability"),
+        (Saying([0.5, 0.5]), "must return one probability for each of the 3 arms, with sum 1, got"),
+        (Saying([0.5, 0.5, 0.5]), "must return one probability"),
+        (Saying([1.5, -0.5, 0.0]), "must return one probability"),
+        (Saying([np.nan, 0.5, 0.5]), "must return one probability"),
+        (Saying(["a", "b", "c"]), "must return one probability"),
     ],
 )
 def test_a_policy_that_cannot_say_its_probabilities_is_refused_at_the_start(policy, words):

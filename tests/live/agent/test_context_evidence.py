@@ -160,7 +160,7 @@ def test_sums_of_any_features_pass_every_check(data, d, n):
 @pytest.mark.parametrize(
     ("family", "context", "words"),
     [
-        (families.Bernoulli(), SCHEMA, "^context is not for family 'bernoulli', which knows none"),
+        (families.Bernoulli(), SCHEMA, "^context does not go with family 'bernoulli'"),
         (families.Logistic(rate=0.1), None, "^family 'logistic' needs a context"),
         (families.Linear(), None, "^family 'linear' needs a context"),
         (families.Linear(shared=True), SCHEMA, "^family.shared needs features of arms"),

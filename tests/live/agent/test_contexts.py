@@ -124,7 +124,7 @@ def test_arms_are_shown_at_a_context_and_on_average(kind):
 @pytest.mark.parametrize(
     ("context", "words"),
     [
-        (None, "^context is missing: this experiment is told country, returning, basket, hour$"),
+        (None, "^context is missing: this experiment needs country, returning, basket, hour$"),
         ({"country": "de", "returning": True}, r"^context\.basket is missing$"),
         ({**DE, "basket": None}, r"^context\.basket is missing$"),
         ({**DE, "basket": float("nan")}, r"^context\.basket must be a finite number, got nan$"),
@@ -145,9 +145,9 @@ def test_a_bad_context_is_refused_in_a_sentence(context, words):
         with pytest.raises(ValueError, match=words):
             ask(None, context)
     assert agent.exchange.own() == before
-    with pytest.raises(ValueError, match=r"^context is not known here"):
+    with pytest.raises(ValueError, match=r"^context must be left out"):
         Agent(ARMS, families.Bernoulli()).pull(None, DE)
-    with pytest.raises(ValueError, match=r"^context is not known here"):
+    with pytest.raises(ValueError, match=r"^context must be left out"):
         Agent(ARMS, families.Bernoulli()).arms(context=DE)
     with pytest.raises(ValueError, match=r"^context: 'contry' is unknown: did you mean 'country'"):
         agent.arms(context={"contry": "de"})
@@ -274,7 +274,7 @@ def test_another_schema_at_a_neighbour_is_refused_and_counted():
     [
         (
             {"exchange": "flows", "network_size": 3},
-            "^contexts need exchange 'origins': under flows no honest interval is known for them$",
+            "^contexts need exchange 'origins': flows give no honest intervals for them$",
         ),
         ({"sites": "differ"}, "make the site a category of the context instead$"),
         ({"sites": 0.2}, "^sites = 0.2 does not go with a context"),

@@ -157,7 +157,7 @@ def test_a_site_whose_best_arm_is_the_others_worst_finds_its_own():
         assert found.alike < 0.05
         assert found.arms[0] == "red"  # blue is hardly played by then
         assert found.sentence.startswith("sites differ by about 0.")
-        assert found.sentence.endswith("pooling their evidence may harm: see sites = 'differ'")
+        assert found.sentence.endswith("pooling their evidence may harm: set sites = 'differ'")
         assert each.arms()["red"].sites_differ
     for name, each in apart.items():
         assert each.differences.differ
@@ -227,7 +227,7 @@ def test_a_restart_goes_on_with_what_others_said():
         ({"sites": True}, "sites must be"),
         (
             {"sites": "differ", "exchange": "flows", "network_size": 3},
-            "sites = 'differ' needs exchange 'origins': flows do not know whose evidence it is",
+            "sites = 'differ' needs exchange 'origins': flows do not know evidence by site",
         ),
         ({"sites": "differ", "half_life": 1e5}, "does not go with half_life"),
         ({"sites": 0.1, "family": GaussianUnknownVariance()}, "family"),
@@ -275,7 +275,9 @@ def test_a_node_says_once_that_sites_differ_and_takes_in_another_way(tmp_path, c
         assert "sites of banner: differ" in changed
         several.tick()
         assert one.site_status()["read"] == "differ"
-        assert one.site_status()["differ"].endswith("counts for what it is worth here")
+        assert one.site_status()["differ"].endswith(
+            "evidence of other sites is discounted accordingly"
+        )
         assert one.arms()["red"]["mean"] > 0.8
         said = [each for each in caplog.records if each.message.startswith("sites differ by")]
         assert [each.levelname for each in said] == ["WARNING"] * 3 + ["INFO"]

@@ -146,7 +146,7 @@ def test_only_closed_decisions_count():
 
 
 def test_without_stop_there_is_no_verdict():
-    with pytest.raises(ValueError, match="this experiment has no stop"):
+    with pytest.raises(ValueError, match="this experiment has no stopping rule"):
         agent(stop=None).verdict()
 
 
@@ -212,7 +212,7 @@ def test_nothing_is_said_while_evidence_is_on_its_way():
     fresh = agent()
     fresh.connect("there")
     passed(there, fresh)
-    assert fresh.verdict().sentence.startswith("keep going: a neighbour holds evidence")
+    assert fresh.verdict().sentence.startswith("keep going: a neighbour has evidence")
 
 
 def test_agents_on_a_ring_come_to_the_verdict_of_all_their_pulls():

@@ -183,7 +183,7 @@ def attack(trio, chance):
             # of origins a message may hold good entries beside bad ones
             assert trio.exchange == "origins" or a.agent.state() == state
         if round_ % 50 == 49:  # what is said of agents they said themselves
-            for origin, held in a.presence.held().items():
+            for origin, held in a.presence.statuses().items():
                 assert trio.verify(origin, held.status.content, held.status.signature)
         if trio.exchange == "origins":  # nothing is held that its origin did not sign
             kept = a.agent.state()["exchange"]

@@ -21,13 +21,13 @@ KEYS = {each.name for each in fields(ExperimentSettings)}
 def expected(family, exchange, sites, half_life, stop):
     """The sentence of a cell, worked out by hand from the pairs that do not go together."""
     if sites != "alike" and exchange == "flows":
-        return "needs exchange 'origins': flows do not know whose evidence it is"
+        return "needs exchange 'origins': flows do not know evidence by site"
     if sites != "alike" and half_life:
-        return "means that drift cannot be told from sites that differ"
+        return "drifting means look like sites that differ"
     if sites != "alike" and family is UNKNOWN:
         return "against a variance of rewards that is known"
     if stop and half_life:
-        return "what drifts has no winner"
+        return "drifting means have no lasting winner"
     if stop and family is UNKNOWN:
         return "a nuisance parameter beside the mean leaves no martingale to stop by"
     return None

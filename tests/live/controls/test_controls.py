@@ -150,7 +150,7 @@ def test_every_change_is_logged_with_its_experiment(caplog):
     taken, here, lifted = caplog.messages
     assert taken == "'green' is pinned in the whole network by berlin (version 1 of berlin)"
     assert "'blue' is paused at this agent alone" in here
-    assert lifted == "what berlin set is lifted: it is no operator any more"
+    assert lifted == "controls of berlin are removed: it is no longer an operator"
 
 
 def test_a_repeated_request_makes_no_new_version():

@@ -174,6 +174,6 @@ def test_the_durable_state_knows_its_epoch():
     state = world.agents[owner].state()
     assert state["epoch"] == world.agents[owner].epoch
     assert json.loads(json.dumps(state)) == state
-    again = world.from_state(owner)
+    again = world.restored(owner)
     assert again.own() == world.agents[owner].own()
     assert minus(again.level(), world.agents[owner].level()) == plus({}, {})

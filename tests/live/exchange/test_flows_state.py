@@ -33,7 +33,7 @@ def test_a_disk_that_was_thought_lost_is_saved_as_the_present_one_when_it_return
         if backup is not None:
             world.restart(mirror, backup)
         world.settle(rounds=3)
-        present = world.from_state(owner).neighbours()[mirror].identity
+        present = world.restored(owner).neighbours()[mirror].identity
         assert present == world.agents[mirror].identity
 
 

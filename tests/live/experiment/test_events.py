@@ -51,11 +51,11 @@ def test_a_restart_is_told_to_every_experiment(pair):
     assert events(pair) == []  # the first start is none
     restart(pair)
     for experiment in ("checkout", "banner"):
-        assert events(pair, experiment=experiment) == ["a was started again"]
+        assert events(pair, experiment=experiment) == ["a restarted"]
     assert reload(pair, experiments={"checkout": {}, "prices": {}})
     assert events(pair, "restart", experiment="prices") == []
     reload(pair)  # banner again: no process was started for it
-    assert events(pair, "restart", experiment="banner") == ["a was started again"]
+    assert events(pair, "restart", experiment="banner") == ["a restarted"]
 
 
 def test_a_reload_is_told_to_every_experiment(pair):
@@ -107,7 +107,7 @@ def test_what_an_operator_sets_is_an_event_at_every_agent(tmp_path):
             assert events(made, name=name) == ["red is paused in the whole network by a"]
         restart(made, operators=["a"])
         restart(made, operators=["b"])
-        again = "a was started again"
+        again = "a restarted"
         assert events(made)[1:] == [again, "red is no longer paused", again]
     finally:
         made.close()
@@ -169,8 +169,8 @@ def test_late_rewards_are_told_once_an_hour(tmp_path):
         made.now += HOUR
         turn(made)
         assert events(made, "late") == [
-            "1 reward came after its window had closed, and was refused",
-            "62 rewards came after their windows had closed, and were refused",
+            "1 reward came after its reward window and was refused",
+            "62 rewards came after their reward windows and were refused",
         ]
         restart(made, **late)
         be_late(2)
@@ -195,7 +195,7 @@ def test_a_disk_that_was_set_back_is_told_once(tmp_path):
         shutil.copy(tmp_path / "copy", tmp_path / "a.db")
         made.open("a", table("a", ["checkout"]))
         made.tick(15)
-        said = ["the disk was set back or is new: what was open on it is void"]
+        said = ["the store was restored from a copy or is new: its open decisions are void"]
         assert events(made, "void") == said
         made.nodes["a"].stop()
         made.open("a", table("a", ["checkout"]))
@@ -214,11 +214,11 @@ def test_sites_that_differ_are_told_where_they_are_logged(pair):
                 only.reward(made.id, reward if right == "red" else 1.0 - reward)
         pair.tick(25)
         if reward == 1.0:
-            assert events(pair, "sites") == ["sites are found to differ, in red at least"]
+            assert events(pair, "sites") == ["sites differ, at least in red"]
             restart(pair)
             pair.tick(25)
             assert len(events(pair, "sites")) == 1  # as it was before the restart
-    assert events(pair, "sites")[1:] == ["sites are no longer found to differ"]
+    assert events(pair, "sites")[1:] == ["sites no longer differ"]
 
 
 def test_a_verdict_is_told_when_it_is_first_named(tmp_path):

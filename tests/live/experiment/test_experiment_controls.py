@@ -54,7 +54,7 @@ def test_who_is_no_operator_acts_at_home_alone(line):
     line.tick(15)
     assert played(line.nodes["c"], "checkout") == {"green"}
     assert played(line.nodes["b"], "checkout") == {"red", "green"}
-    with pytest.raises(Conflict, match="there is no arm 'blue' here"):
+    with pytest.raises(Conflict, match="unknown arm 'blue'"):
         line.nodes["c"].pin("checkout", "blue")
 
 

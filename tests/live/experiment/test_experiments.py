@@ -60,9 +60,9 @@ def test_neighbours_need_not_run_the_same_experiments(several):
 
 def test_an_experiment_is_named_or_the_only_one(several):
     w = several().start(a=table("a"), b=table("b", ["checkout"]))
-    with pytest.raises(Unknown, match="several experiments, name one of checkout, banner"):
+    with pytest.raises(Unknown, match="several experiments: name one of checkout, banner"):
         w.nodes["a"].decide()
-    with pytest.raises(Unknown, match="there is no experiment 'prices' here, but checkout"):
+    with pytest.raises(Unknown, match="unknown experiment 'prices': this agent runs checkout"):
         w.nodes["b"].experiment("prices")
     assert w.nodes["b"].decide().arm in ("red", "green")
 

@@ -304,7 +304,10 @@ def test_late_rewards_are_counted_with_how_late_they_came(make):
     ("silence", "said"),
     [
         (RewardWindow(), None),
-        (HEARD, "a decision counts when its reward comes within 10 s, and not without one"),
+        (
+            HEARD,
+            "a decision counts when its reward arrives within 10 s, and not at all without one",
+        ),
         (COUNT, "counts as 0, the lowest reward, from the start, and its reward corrects that"),
         (WAIT, r"for default_reward is not the lowest reward \(1, not 0\)"),
     ],

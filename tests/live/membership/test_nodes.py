@@ -167,7 +167,7 @@ def test_keys_that_change_while_agents_run(tmp_path):
             target = tmp_path / "certs" / f"c.{end}"
             target.write_bytes((new / f"c.{end}").read_bytes())
         said = line.nodes["c"].reload(line.settings("c", table("c", ["shop"])))
-        assert said == "certificates read anew"
+        assert said == "certificates reloaded"
         later(line, 70)
         held = line.nodes["a"].presence.statuses()["c"].status
         assert held.time > 1000 * (line.now - 62)

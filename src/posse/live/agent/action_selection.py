@@ -315,8 +315,8 @@ class Chooser:
         policy = checks.shown(self.policy)
         if answer is None:
             raise ValueError(
-                f"policy {policy} cannot decide for a live agent, which logs the probability of "
-                "every choice: its method probabilities(belief, family, t, horizon) must give them"
+                f"policy {policy} cannot decide for a live agent, which logs the propensity of "
+                "every choice: give it a method probabilities(belief, family, t, horizon)"
             )
         values = np.asarray(answer)
         if not (
@@ -326,8 +326,8 @@ class Chooser:
             and abs(values.sum() - 1.0) < 1e-6
         ):
             raise ValueError(
-                f"policy {policy} must say one probability for each of the {n_arms} arms, "
-                f"1 in sum, got {checks.shown(answer)}"
+                f"policy {policy} must return one probability for each of the {n_arms} arms, "
+                f"with sum 1, got {checks.shown(answer)}"
             )
         return values
 
@@ -350,8 +350,8 @@ class Chooser:
         surprise = HONESTY_TRIES * kl_bernoulli(counts / HONESTY_TRIES, np.minimum(stated, 1.0))
         if (surprise > np.log(2 * len(stated) / HONESTY_ERROR)).any():
             raise ValueError(
-                f"policy {checks.shown(self.policy)} must choose with the probabilities that it "
-                f"says: it said {checks.shown(stated.round(3).tolist())}, and of {HONESTY_TRIES} "
+                f"policy {checks.shown(self.policy)} must choose by the probabilities that it "
+                f"reports: it reported {checks.shown(stated.round(3).tolist())}, and of {HONESTY_TRIES} "
                 f"choices these fell on each arm: {checks.shown(counts.astype(int).tolist())}"
             )
 

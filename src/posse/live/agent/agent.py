@@ -272,14 +272,12 @@ class Agent:
         """Learn the reward of a decision; idempotent: a repetition returns False."""
         id_ = decision.id if isinstance(decision, Decision) else decision
         if id_ not in self._decisions:
-            raise ValueError(f"decision {id_!r} is unknown, or too old to be remembered")
+            raise ValueError(f"decision {id_!r} is unknown or was forgotten")
         arm, before, x = self._decisions[id_]
         if before is not None:
             if before == reward:
                 return False
-            raise ValueError(
-                f"decision {id_!r} was rewarded with {before} already, and now with {reward}"
-            )
+            raise ValueError(f"decision {id_!r} already has the reward {before}, got {reward}")
         self.learn(arm, reward, x=x)
         self._remember_decision(id_, arm, float(reward), x)
         return True
@@ -446,7 +444,9 @@ class Agent:
     def restore(self, state: Mapping[str, Any], clean: bool = False) -> None:
         """Continue from a saved state; `clean` if nothing was observed after it was saved."""
         if state.get("fingerprint") != self.fingerprint:
-            raise ValueError("this state is of an agent with another exchange, family or prior")
+            raise ValueError(
+                "the state belongs to an agent with another exchange, family or prior: restore one of this agent"
+            )
         self.exchange.restore(state["exchange"], clean)
         self._pooling.reset()
 

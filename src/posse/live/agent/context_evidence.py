@@ -155,13 +155,13 @@ def context_family(family: Model, context: Contexts | None) -> Linear | Logistic
     if not is_contextual(family):
         if context is not None:
             raise ValueError(
-                f"context is not for family {name_of(family)!r}, which knows none: 'logistic' is "
-                "for rewards of 0 or 1, 'linear' for others"
+                f"context does not go with family {name_of(family)!r}: use 'logistic' for rewards of "
+                "0 or 1, 'linear' for others"
             )
         return None
     if context is None:
         raise ValueError(
-            f"family {name_of(family)!r} needs a context: what is known of a visitor, such as "
+            f"family {name_of(family)!r} needs a context: the known fields of a visitor, such as "
             '{country = ["de", "fr"], basket = {low = 0, high = 500}}'
         )
     if not isinstance(family, Linear | Logistic):
@@ -170,7 +170,7 @@ def context_family(family: Model, context: Contexts | None) -> Linear | Logistic
         )
     if family.shared:
         raise ValueError(
-            "family.shared needs features of arms, which live agents do not know: leave it out"
+            "family.shared needs features of arms, which live agents do not have: leave it out"
         )
     return family.with_features(context.n_features)
 

@@ -164,8 +164,8 @@ def check_powers(family: Any) -> None:
     powers: Any = ability(family, "powers")
     if not powers or isinstance(family, type):
         raise ValueError(
-            f"family must be one for live agents, got {family!r}: it does not say of which powers "
-            "of a reward its statistic is made, such as powers = (1,)"
+            f"family must be one for live agents, got {family!r}: declare the powers of a reward "
+            "that its statistic is made of, such as powers = (1,)"
         )
     whole = isinstance(powers, tuple | list) and all(
         isinstance(power, int) and power >= 1 for power in powers
@@ -230,7 +230,7 @@ class Evidence:
         if not (math.isfinite(low) and math.isfinite(high)):
             raise ValueError(
                 f"reward_range must be given for family {name_of(family)!r}, whose rewards have no "
-                "bound: the lowest and the highest reward that can be true, such as [0, 100]"
+                "bound: the lowest and the highest possible reward, such as [0, 100]"
             )
         if with_context is None or context is None:
             plain: Any = family

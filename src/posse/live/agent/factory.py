@@ -75,10 +75,10 @@ def _render_numbers(kind: str, evidence: Evidence) -> str:
 
 LARGEST_NETWORK = 1_000_000  # agents
 NO_CONTEXTS_UNDER_FLOWS = (
-    "contexts need exchange 'origins': under flows no honest interval is known for them"
+    "contexts need exchange 'origins': flows give no honest intervals for them"
 )
 NO_WINNER_OF_CONTEXTS = (
-    "stop does not go with a context: with contexts there is a best arm for each: see expected_loss"
+    "stop does not go with a context, which has its own best arm: see expected_loss instead"
 )
 
 

@@ -96,13 +96,12 @@ class SitePooling:
             raise ValueError(SITES_IN_CONTEXT.format(sites))
         elif not knows_origins:
             raise ValueError(
-                f"sites = {sites!r} needs exchange 'origins': flows do not know whose evidence it "
-                "is"
+                f"sites = {sites!r} needs exchange 'origins': flows do not know evidence by site"
             )
         elif not steady:
             raise ValueError(
                 f"sites = {sites!r} does not go with half_life: "
-                "means that drift cannot be told from sites that differ"
+                "drifting means look like sites that differ"
             )
         else:
             check(self._family)
@@ -224,9 +223,9 @@ class SitePooling:
         arms = [self._arms[k] for k in order if by_arm[k] < SURE] or [self._arms[order[0]]]
         sd = float(Sites(sites.family, sites.evidence).sd_between()[0][order[0]])
         advice = (
-            "pooling their evidence may harm: see sites = 'differ'"
+            "pooling their evidence may harm: set sites = 'differ'"
             if self.pools_fully
-            else "the evidence of others counts for what it is worth here"
+            else "evidence of other sites is discounted accordingly"
         )
         sentence = f"sites differ by about {sd:.2g} (arm {arms[0]}); {advice}"
         return SiteDifferences(alike, True, tuple(arms), sd, sentence)
@@ -237,7 +236,7 @@ class SitePooling:
 MOST_SITES = 60  # sites that are shown: the agent's own, then those with the most pulls
 OUTLIER_ERRORS = 3.0  # standard errors from the other sites, in an arm that is found to differ
 NO_SITES_UNDER_FLOWS = (
-    "under flows an agent knows the network's average, not whose evidence it is: "
+    "flows know the network's average, not the evidence of each site: "
     "exchange = 'origins' shows every site"
 )
 

@@ -102,10 +102,13 @@ class NamedVerdict:
 
 WAITING = Judgement(
     "keep-going", None, None, None, None,
-    "keep going: a neighbour holds evidence that has not arrived here yet",
+    "keep going: a neighbour has evidence that has not arrived here yet",
 )  # fmt: skip
 ADVICE = "; policy 'top-two' gets there sooner"
-NO_STOP = "this experiment has no stop: set it, such as stop = {error = 0.05}, in a new experiment"
+NO_STOP = (
+    "this experiment has no stopping rule: set one, such as stop = {error = 0.05}, in a new "
+    "experiment"
+)
 
 
 class Judge:

@@ -28,11 +28,11 @@ def encode_context(schema: Contexts | None, context: Mapping[str, Any] | None) -
     """Return the validated features of a context; None if there is no schema."""
     if schema is None:
         if context is not None:
-            raise ValueError("context is not known here: this experiment has no schema of it")
+            raise ValueError("context must be left out: this experiment has no context schema")
         return None
     if context is None:
         names = ", ".join(name for name, _ in schema)
-        raise ValueError(f"context is missing: this experiment is told {names}")
+        raise ValueError(f"context is missing: this experiment needs {names}")
     return schema.features(context)
 
 
@@ -82,7 +82,7 @@ class Linearizer:
         if not sums.family.anchored:
             return ExpansionPoint(x)
         row = self._exchange.evidence().get(arm, ())
-        if arm not in self._arms:  # any more
+        if arm not in self._arms:  # it was removed
             at = sums.belief_at(self._evidence.closed_part(row) if row else (), x)
         else:
             waits = bool(row) and self._evidence.open_count(row) > 0

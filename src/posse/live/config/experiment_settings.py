@@ -66,7 +66,7 @@ def check_combination(settings: Any) -> None:
     if half_life is not None and window is not None and window > MOST_HALF_LIVES * half_life:
         raise ValueError(
             f"reward_window must be at most {MOST_HALF_LIVES} half-lives, "
-            f"{MOST_HALF_LIVES * half_life:g} seconds: later rewards are worth nothing, "
+            f"{MOST_HALF_LIVES * half_life:g} seconds, because later rewards weigh nothing, "
             f"got {window:g}"
         )
 
@@ -84,11 +84,11 @@ def find_conflict(
         return None if stop is None else NO_WINNER_OF_CONTEXTS
     plain: Any = family
     if differ and exchange == "flows":
-        return f"sites = {sites!r} needs exchange 'origins': flows do not know whose evidence it is"
+        return f"sites = {sites!r} needs exchange 'origins': flows do not know evidence by site"
     if differ and half_life is not None:
         return (
             f"sites = {sites!r} does not go with half_life: "
-            "means that drift cannot be told from sites that differ"
+            "drifting means look like sites that differ"
         )
     if differ and len(plain.parameters) > 1:
         return (
@@ -96,7 +96,7 @@ def find_conflict(
             "is measured against a variance of rewards that is known"
         )
     if stop is not None and half_life is not None:
-        return "stop does not go with half_life: what drifts has no winner"
+        return "stop does not go with half_life: drifting means have no lasting winner"
     if stop is not None and (reason := why_not(plain)):
         return f"stop does not go with family {name_of(family)!r}: {reason}"
     return None
@@ -153,7 +153,9 @@ class ExperimentSettings:
             if self.reward_window is None or self.remember < self.reward_window:
                 raise ValueError("remember needs reward_window, and must not be shorter than it")
         if self.rate_cap is not None and self.exchange != "origins":
-            raise ValueError("rate_cap is for 'origins': flows do not know whose evidence it is")
+            raise ValueError(
+                "rate_cap needs exchange 'origins': flows do not know evidence by origin"
+            )
         check_sites(self.sites)
         check_combination(self)
         agent = self.make_agent()  # so that whatever it refuses is refused now

@@ -95,7 +95,7 @@ class Controls:
         self._vouch = vouch
         if self._last_record is not None and self._network_record is None:
             self._log_change(
-                f"what {self._last_record.signer} set is lifted: it is no operator any more"
+                f"controls of {self._last_record.signer} are removed: it is no longer an operator"
             )
         self._last_record = self._network_record
         self._steps.keep_signed_by(self.operators)
@@ -127,7 +127,7 @@ class Controls:
         ):
             raise Conflict(
                 f"arm {arm!r} is paused in the whole network by {self._network_record.signer}, "
-                "and can be resumed by an operator only"
+                "and only an operator can resume it"
             )
         return self._apply_command(self._next_version().with_pin(arm))
 
@@ -144,7 +144,7 @@ class Controls:
         if not self.is_operator and record is not None and arm in (record.pinned, *record.paused):
             raise Conflict(
                 f"arm {arm!r} is pinned or paused in the whole network by {record.signer}, "
-                "and can be resumed by an operator only"
+                "and only an operator can resume it"
             )
         return self._apply_command(self._next_version().with_resume(arm))
 
@@ -322,7 +322,9 @@ class Controls:
         ):
             return record  # a repeated request
         if not self._steps.within_reach(control.version):
-            raise Conflict(f"there were {self.version} versions of this control, and no more fit")
+            raise Conflict(
+                f"controls reached version {self.version}, the highest: start a new experiment"
+            )
         self._local_record = None  # an operator's word is the last one, here as well
         control = self._sign_own(control)
         self._steps.add_version(control)
@@ -396,7 +398,7 @@ class Controls:
 
 def _check_arm(arm: str, arms: Sequence[str]) -> None:
     if arm not in arms:
-        raise Conflict(f"there is no arm {arm!r} here: there are {', '.join(map(repr, arms[:20]))}")
+        raise Conflict(f"unknown arm {arm!r}: the arms here are {', '.join(map(repr, arms[:20]))}")
 
 
 def _describe_record(control: Control | None) -> dict[str, Any] | None:

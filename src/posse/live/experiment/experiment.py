@@ -77,7 +77,7 @@ log = logging.getLogger(__name__)
 
 CONTROLS = "controls"  # under which the store keeps them
 VERDICT = "verdict"  # under which the store has the winner that was named
-SITES_ALIKE_AGAIN = "sites are no longer found to differ"
+SITES_ALIKE_AGAIN = "sites no longer differ"
 
 
 class DecisionQuery(NamedTuple):
@@ -486,12 +486,12 @@ class LiveExperiment:
         through = self.agent.exchange.void_through
         if through > self._logged_void_through:
             log.warning(
-                "the disk was set back or is new, for neighbours know more of this agent: "
-                "decisions that are open on it are void, and their rewards are refused",
+                "the store was restored from a copy or is new, because neighbours have more evidence of "
+                "this agent: its open decisions are void, and their rewards are refused",
                 extra={"experiment": self.name},
             )
             self.recorder.note_event(
-                "void", "the disk was set back or is new: what was open on it is void"
+                "void", "the store was restored from a copy or is new: its open decisions are void"
             )
         self._logged_void_through = through
 
@@ -504,9 +504,7 @@ class LiveExperiment:
             log.log(
                 logging.WARNING if harms else logging.INFO, "%s", differences.sentence, extra=extra
             )
-            self.recorder.note_once(
-                "sites", f"sites are found to differ, in {differences.arms[0]} at least"
-            )
+            self.recorder.note_once("sites", f"sites differ, at least in {differences.arms[0]}")
         elif before and not differences.differ:
             log.info(SITES_ALIKE_AGAIN, extra=extra)
             self.recorder.note_event("sites", SITES_ALIKE_AGAIN)

@@ -148,7 +148,7 @@ MOST_NUMBERS = (
 VERDICTS = {
     "winner": "{} is named the winner",
     "good-enough": "{} is named good enough",
-    "no-difference": "no difference between the arms is found that matters",
+    "no-difference": "no difference that matters between the arms",
 }
 
 
@@ -231,7 +231,7 @@ class HistoryRecorder:
     def read_history(self, scale: str) -> History:
         """Read the history of a day, a month or a year, up to the last minute."""
         if scale not in SCALES:
-            raise Unknown(f"there is no history of a {scale[:100]!r}: ask for {', '.join(SCALES)}")
+            raise Unknown(f"unknown time scale {scale[:100]!r}: use one of {', '.join(SCALES)}")
         seconds = SCALES[scale].seconds
         most = SCALES[scale].points
         now = self._clock()
@@ -277,8 +277,8 @@ class HistoryRecorder:
         if fresh and not 0 <= now - self._late_noted_at < HOUR:
             self._late_noted = self._late_noted + fresh
             self._late_noted_at = now
-            few = "1 reward came after its window had closed, and was refused"
-            many = f"{fresh:,} rewards came after their windows had closed, and were refused"
+            few = "1 reward came after its reward window and was refused"
+            many = f"{fresh:,} rewards came after their reward windows and were refused"
             self.note_event("late", few if fresh == 1 else many)
 
     def _note_verdict(self) -> None:

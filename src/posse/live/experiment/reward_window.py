@@ -90,7 +90,7 @@ class RewardWindow:
         (lowest, _) = agent.reward_range
         if mode == "heard":
             until = "" if self.window is None else f" within {self.window:g} s"
-            return f"a decision counts when its reward comes{until}, and not without one"
+            return f"a decision counts when its reward arrives{until}, and not at all without one"
         if mode == "count":
             return (
                 f"a decision counts as {default:g}, the lowest reward, from the start, and its "
@@ -98,8 +98,8 @@ class RewardWindow:
             )
         why = f"default_reward is not the lowest reward ({default:g}, not {lowest:g})"
         if default == lowest:
-            why = "its store, under flows, was begun without closed decisions"
-        return f"a decision counts when its window of {self.window:g} s closes, for {why}"
+            why = "its store, under flows, began without closed decisions"
+        return f"a decision counts when its window of {self.window:g} s closes, because {why}"
 
 
 class EvidenceParticipant:

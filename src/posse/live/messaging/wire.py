@@ -50,7 +50,7 @@ class Codec:
             if not (is_dataclass(cls) and cls.__dataclass_params__.frozen):  # type: ignore[attr-defined]
                 raise TypeError(f"a message is a frozen dataclass, got {cls.__name__}")
             if cls.__name__ in self._classes:
-                raise ValueError(f"two classes of messages are called {cls.__name__}")
+                raise ValueError(f"two message classes are called {cls.__name__}")
             if _may_hold_floats(cls):  # NaN and infinity would compare and add up to nonsense
                 raise TypeError(f"a message holds whole numbers only, {cls.__name__} does not")
             hints = get_type_hints(cls, include_extras=True)
@@ -86,8 +86,8 @@ class Codec:
             raise WireError(f"a message of {size} bytes is too short", "message_too_short")
         if payload[0] != VERSION:
             raise WireError(
-                f"a message of version {payload[0]} and this Posse reads version {VERSION}: run "
-                "the same Posse at both ends",
+                f"message version {payload[0]}, but this Posse reads version {VERSION}: run the same "
+                "Posse at both ends",
                 "wire_version_mismatch",
             )
         try:

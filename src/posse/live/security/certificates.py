@@ -63,7 +63,7 @@ def validate_name(name: str) -> str:
     if not _NAME.fullmatch(name):
         raise ValueError(f"a name has 1 to 64 letters, digits, - or _, got {checks.shown(name)}")
     if name.lower() == AUTHORITY:  # some file systems take ca.pem and CA.pem for one file
-        raise ValueError(f"the name {name!r} is the authority's own: take another")
+        raise ValueError(f"the name {name!r} is reserved for the authority: choose another")
     return name
 
 
@@ -96,7 +96,7 @@ def issue_certificate(
         renewed = force and files.certificate.exists()
         hosts = _read_hosts(read_certificate(files.certificate)) if renewed else HOSTS
     if days < 1:
-        raise ValueError(f"a certificate must be good for 1 day or more, got {days}")
+        raise ValueError(f"a certificate must be valid for 1 day or more, got {days}")
     names = _alternative_names(hosts)
     authority_key = folder / f"{AUTHORITY}.key"
     if not (files.authority.exists() and authority_key.exists()):
@@ -223,8 +223,8 @@ def host_problem(certificate: x509.Certificate, listen: str) -> str | None:
     if host in hosts or (local if _is_local(host) else elsewhere):
         return None
     return (
-        f"the certificate is for {', '.join(hosts)}, and {listen} is none of them: neighbours that "
-        "call there will refuse it"
+        f"the certificate is for {', '.join(hosts)}, not for {listen}: neighbours that dial "
+        "there will refuse it"
     )
 
 
@@ -352,7 +352,7 @@ def _write_pair(
     try:
         for path, (content, mode) in pair.items():
             if path.exists() and not force:
-                raise ValueError(f"{path} exists: take --force to replace it")
+                raise ValueError(f"{path} exists: use --force to replace it")
             drafts[path] = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
             _write_new(drafts[path], content, mode)
         for path, draft in drafts.items():
@@ -364,7 +364,7 @@ def _write_pair(
     except BaseException as error:
         _remove_files(placed)
         if isinstance(error, FileExistsError):  # made by another since we looked
-            raise ValueError(f"{error.filename2} exists: take --force to replace it") from None
+            raise ValueError(f"{error.filename2} exists: use --force to replace it") from None
         raise
     finally:
         _remove_files(drafts.values())

@@ -161,11 +161,11 @@ def test_large_messages_are_neither_sent_nor_taken(world):
     certificate = proof(world.folder)
 
     def heard(payload):
-        publisher.put_message(payload, attachment=certificate)
+        publisher.put(payload, attachment=certificate)
         return ("b", payload) in world.heard["a"]
 
     wait_until(lambda: heard(b"before"))
-    publisher.put_message(bytes(10_000_000), attachment=certificate)
-    publisher.put_message(bytes(1_000_001), attachment=certificate)
+    publisher.put(bytes(10_000_000), attachment=certificate)
+    publisher.put(bytes(1_000_001), attachment=certificate)
     wait_until(lambda: heard(b"after"))
     assert max(len(payload) for _, payload in world.heard["a"]) < 100

@@ -32,14 +32,14 @@ def test_attachments_are_refused_before_they_are_kept(world):
         "posse/default/b/a", congestion_control=zenoh.CongestionControl.BLOCK
     )
     certificate = proof(world.folder)
-    wait_until(lambda: publisher.put_message(b"x", attachment=certificate) or world.heard["a"])
+    wait_until(lambda: publisher.put(b"x", attachment=certificate) or world.heard["a"])
     before = resident()
     for number in range(150):
-        publisher.put_message(b"", attachment=number.to_bytes(4) + bytes(980_000))
+        publisher.put(b"", attachment=number.to_bytes(4) + bytes(980_000))
     for number in range(50):
-        publisher.put_message(b"", attachment=number.to_bytes(4) * 1000)
-    publisher.put_message(b"", attachment=None)
-    publisher.put_message(b"", attachment=proof(world.folder, "mallory"))
+        publisher.put(b"", attachment=number.to_bytes(4) * 1000)
+    publisher.put(b"", attachment=None)
+    publisher.put(b"", attachment=proof(world.folder, "mallory"))
     wait_until(lambda: a.refusals["certificate_missing"] == 52)
     assert a.refusals["certificate_too_large"] == 150
     assert resident() - before < 60  # two threads' buffers, not 150 MB
@@ -55,7 +55,7 @@ def test_few_certificates_of_a_neighbour_are_kept(world):
     )
 
     def heard(payload, certificate):
-        publisher.put_message(payload, attachment=certificate)
+        publisher.put(payload, attachment=certificate)
         return ("b", payload) in world.heard["a"]
 
     for number in range(3 * MOST_CERTIFICATES):
@@ -64,8 +64,8 @@ def test_few_certificates_of_a_neighbour_are_kept(world):
         wait_until(said)
     assert len(a._certificates_seen["b"]) <= MOST_CERTIFICATES
     issue_for(world.folder, "b", timedelta(seconds=-5), "ended")
-    publisher.put_message(b"late", attachment=proof(world.folder, "ended"))
-    publisher.put_message(bytes(1_000_001), attachment=proof(world.folder, "b0"))
+    publisher.put(b"late", attachment=proof(world.folder, "ended"))
+    publisher.put(bytes(1_000_001), attachment=proof(world.folder, "b0"))
     wait_until(lambda: sum(a.refusals.copy().values()) == 2)
     assert a.refusals.copy() == {"certificate_expired": 1, "message_too_large": 1}
 

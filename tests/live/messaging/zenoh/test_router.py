@@ -88,17 +88,17 @@ def test_a_router_that_comes_late_goes_and_comes_back(world, caplog):
     a, _ = world.pair()
     assert time.monotonic() - begun < 10  # nobody waits for it
     assert a.connected() == {"b": False}
-    wait_until(lambda: "the router hub is not reached" in caplog.text)
+    wait_until(lambda: "cannot reach the router hub" in caplog.text)
     router = world.router()
     world.works()
-    wait_until(lambda: caplog.text.count("the router hub is reached") == 2)  # by both
+    wait_until(lambda: caplog.text.count("connected to the router hub") == 2)  # by both
     router.close()
     wait_until(lambda: a.connected() == {"b": False})
     wait_until(lambda: caplog.text.count("the router hub is gone") == 2)
     a.send("b", b"into the void")
     world.router()
     world.works()
-    wait_until(lambda: caplog.text.count("the router hub is reached") == 4)
+    wait_until(lambda: caplog.text.count("connected to the router hub") == 4)
     a.close()
     assert caplog.text.count("the router hub is gone") == 2  # we went, not the router
 

@@ -20,7 +20,10 @@ from tests.live.loopback import SOON, certified, free_addresses, issue_for
     ("options", "sentence"),
     [
         ({}, "give the files of a certificate"),
-        ({"insecure": True, "listen": "0.0.0.0:7447"}, r"stays on 127\.0\.0\.1, got 0\.0\.0\.0"),
+        (
+            {"insecure": True, "listen": "0.0.0.0:7447"},
+            r"must listen on 127\.0\.0\.1, got 0\.0\.0\.0",
+        ),
         ({"insecure": True, "neighbours": {"b": "example.org:1"}}, "got example.org:1"),
         ({"insecure": True, "listen": "127.0.0.1"}, "an address is host:port"),
         ({"insecure": True, "listen": "127.0.0.1:70000"}, "an address is host:port"),
@@ -79,7 +82,7 @@ def test_a_certificate_for_other_hosts_is_said_at_its_own_agent(tmp_path, caplog
     )
     agent.start(lambda *_: None)
     agent.close()
-    assert f"the certificate is for a.example.org, and {address} is none of them" in caplog.text
+    assert f"the certificate is for a.example.org, not for {address}" in caplog.text
 
 
 def test_closing_where_no_thread_can_start(world, monkeypatch):

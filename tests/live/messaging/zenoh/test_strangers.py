@@ -20,7 +20,7 @@ def test_the_stranger_of_these_tests_is_heard_with_the_right_certificate(world):
     certificate = proof(world.folder)
 
     def right():
-        publisher.put_message(b"right", attachment=certificate)
+        publisher.put(b"right", attachment=certificate)
         return ("b", b"right") in world.heard["a"]
 
     wait_until(right)
@@ -61,8 +61,8 @@ def test_a_message_without_a_certificate_that_is_good_now_is_not_heard(world):
 
     def right():
         for other in others:
-            publisher.put_message(b"wrong", attachment=other)
-        publisher.put_message(b"right", attachment=certificate)
+            publisher.put(b"wrong", attachment=other)
+        publisher.put(b"right", attachment=certificate)
         return world.heard["a"].count(("b", b"right")) > 5
 
     assert ended.certificate.exists()
@@ -129,7 +129,7 @@ def test_nor_does_it_with_the_session_id_of_another(folder, dialled, caplog):
         world.stranger(tls=mallory, id=str(b._session.info.zid()))
         if dialled:  # its link joins those of b, so that nobody can tell them apart any more
             wait_until(lambda: a.connected() == {"b": False})
-            wait_until(lambda: "of b and mallory claim to be one agent" in caplog.text)
+            wait_until(lambda: "of b and mallory claim one session" in caplog.text)
             heard = list(world.heard["a"])
             shout(world.sessions[0], world.folder)
             b.send("a", b"lost")

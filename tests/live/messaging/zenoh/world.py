@@ -94,8 +94,8 @@ def shout(session, folder, seconds=0.7, key="posse/default/b/a"):
     publisher = session.declare_publisher(key, congestion_control=zenoh.CongestionControl.DROP)
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
-        publisher.put_message(b"forged", attachment=certificate)
-        session.put_message("posse/*/b/a", b"forged", attachment=certificate)
-        session.put_message("**", b"forged", attachment=certificate)
+        publisher.put(b"forged", attachment=certificate)
+        session.put("posse/*/b/a", b"forged", attachment=certificate)
+        session.put("**", b"forged", attachment=certificate)
         session.delete(key)
         time.sleep(0.02)

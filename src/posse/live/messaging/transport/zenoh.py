@@ -73,8 +73,8 @@ class ZenohTransport:
         if router is not None:
             if listens or dials or insecure:
                 raise ValueError(
-                    f"with the router {self.router} there is no address to listen on, none of a "
-                    "neighbour, and certificates: leave listen and their addresses empty"
+                    f"with the router {self.router}, leave listen and the addresses of neighbours "
+                    "empty, and use certificates"
                 )
             dials = [router[1]]
         for address in (*listens, *dials):
@@ -155,7 +155,7 @@ class ZenohTransport:
             except zenoh.ZError as error:
                 if not self._logged_away:
                     logger.warning(
-                        "the router %s is not reached: %s", self.router, _first_line(error)
+                        "cannot reach the router %s: %s", self.router, _first_line(error)
                     )
                 self._logged_away = True
             time.sleep(ROUTER_PAUSE)
@@ -261,8 +261,8 @@ class ZenohTransport:
             self._log_router()
         if new := self._contested - before:
             logger.warning(
-                "the certificates of %s claim to be one agent: %s is not heard until one of them "
-                "goes, or after a restart",
+                "the certificates of %s claim one session: messages of %s are dropped until one of "
+                "them disconnects",
                 " and ".join(sorted(new)),
                 ", ".join(sorted(new & self.neighbours.keys())) or "neither",
             )
@@ -274,9 +274,9 @@ class ZenohTransport:
             return
         self._logged_away = away
         if away:
-            logger.warning("the router %s is gone: nobody is heard until it is back", self.router)
+            logger.warning("lost the router %s: no messages until it is back", self.router)
         else:
-            logger.warning("the router %s is reached", self.router)
+            logger.warning("connected to the router %s", self.router)
 
     def _may_send_to(self, peer: str) -> bool:
         # after a link died with much under way, zenoh goes on as if the peer still listened
@@ -293,7 +293,7 @@ class ZenohTransport:
             return
         # what cannot go out is lost, as on any network
         with contextlib.suppress(zenoh.ZError):
-            publisher.put_message(payload, attachment=self._certificate)
+            publisher.put(payload, attachment=self._certificate)
 
     def connected(self) -> dict[str, bool]:
         """Return the neighbours, and whether each is listening now."""
@@ -380,7 +380,9 @@ def _check_address(address: str, insecure: bool) -> None:
         except ValueError:
             local = False
         if not local:
-            raise ValueError(f"without certificates an agent stays on 127.0.0.1, got {address}")
+            raise ValueError(
+                f"without certificates an agent must listen on 127.0.0.1, got {address}"
+            )
 
 
 def _first_line(error: Exception) -> str:
