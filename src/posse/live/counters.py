@@ -40,7 +40,7 @@ class Counts:
             return self._counts.copy()
 
 
-# Contexts that the schema does not quite know: counted, for the schema may need another field.
+# ---- Contexts outside of the schema: counted, because the schema may need another category
 
 
 class ContextOddities:

@@ -61,15 +61,10 @@ class DisconnectionLog:
                 self._logged.add(name)
                 yield (
                     f"{name} has not been connected for {DISCONNECTED_SECONDS:.0f} seconds",
-                    ": does it run and listen at the address in neighbours? does its certificate have "
-                    "that name and host? does it list this agent as a neighbour?",
+                    ": does it run and listen at the address in neighbours? does its certificate "
+                    "have that name and host? does it list this agent as a neighbour?",
                 )
 
-
-# A node, the agent process: experiments with one durable store and one transport (`posse agent`).
-#
-# Decisions and rewards come from any thread; a thread of its own ticks, another works off what
-# neighbours say. Without `start` there is no thread: `tick` and `receive` may be called by hand.
 
 log = logging.getLogger(__name__)
 

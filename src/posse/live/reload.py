@@ -130,8 +130,8 @@ def _check_changes(old: AgentSettings, new: AgentSettings) -> None:
             before, after = (getattr(source.experiments[name], key) for source in (old, new))
             if key == "reward_window" and old.experiments[name].stop and before != after:
                 raise ValueError(
-                    f"reward_window of the experiment {name} cannot change while it has a stopping rule: "
-                    "verdicts need equal windows for all decisions; start another experiment"
+                    f"reward_window of the experiment {name} cannot change while it has a stopping "
+                    "rule: verdicts need equal windows for all decisions; start another experiment"
                 )
             if key not in CHANGEABLE_KEYS and before != after:
                 raise ValueError(

@@ -111,18 +111,19 @@ def mix_with_uniform(probabilities: FloatArray, least: float) -> FloatArray:
 def draw_arms(probabilities: FloatArray, count: int, generator: Randomness) -> list[int]:
     """Draw this number of arms by their probabilities, never an arm of probability 0."""
     up_to = np.cumsum(probabilities)
-    # a uniform below 1 times the sum is below the sum, however it is rounded
+    # A uniform number below 1 times the sum stays below the sum, however it is rounded, so that
+    # the index is always in range and an arm of probability 0 is never drawn.
     below = generator.random((count,)) * up_to[-1]
     return np.searchsorted(up_to, below, side="right").tolist()  # type: ignore[no-any-return]
 
 
-# How an agent chooses: its policy's probabilities, its shares, and an arm drawn by them.
+# ---- Choosing by a policy and shares
 
-# choices by which a policy is tried, in which round
+# The trial of a policy's honesty: number of choices, round, and probability of a false alarm.
 HONESTY_TRIES = 300
 HONESTY_ROUND = 10
 HONESTY_ERROR = 1e-9
-# as tests show for all families: to try them again takes milliseconds
+# Tests show that these are honest for all families: a trial would only take milliseconds.
 HONEST_POLICIES = ThompsonSampling, BayesUCB, Greedy, TopTwo
 MOST_RACING_ARMS = 10  # arms up to which they race at many contexts at once; more take longer so
 GAUSSIAN = Gaussian()  # of log-odds, too: a race does not mind a monotone map
@@ -177,7 +178,9 @@ class Chooser:
         chances = probabilities.tolist()
         choices = []
         for arm in arms:
-            if chances[arm] <= 0.0:  # less than can be told, but who evaluates divides by it
+            # Scores may pick an arm whose probability underflows to 0, and off-policy evaluation
+            # divides by the propensity: draw again from the probabilities.
+            if chances[arm] <= 0.0:
                 (arm,) = draw_arms(probabilities, 1, generator)
             choices.append(Choice(names[arm], chances[arm], names, probabilities))
         return choices
@@ -332,10 +335,10 @@ class Chooser:
         return values
 
     def check_honesty(self) -> None:
-        """Refuse a policy that does not choose by the probabilities it reports, tried on probe arms.
+        """Refuse a policy that does not choose by the probabilities that it reports.
 
         By Chernoff's bound an honest policy is refused with probability below
-        `HONESTY_ERROR`; the random numbers of the trial are fixed, so the outcome is the same every time.
+        `HONESTY_ERROR`; the random numbers of the trial are fixed, and so is its outcome.
         """
         rewards = [y for y in PROBES if self.family.rewards.contains(np.array(y))][:3]
         if len(rewards) < 2:  # then arms cannot be told apart
@@ -351,8 +354,8 @@ class Chooser:
         if (surprise > np.log(2 * len(stated) / HONESTY_ERROR)).any():
             raise ValueError(
                 f"policy {checks.shown(self.policy)} must choose by the probabilities that it "
-                f"reports: it reported {checks.shown(stated.round(3).tolist())}, and of {HONESTY_TRIES} "
-                f"choices these fell on each arm: {checks.shown(counts.astype(int).tolist())}"
+                f"reports: it reported {checks.shown(stated.round(3).tolist())}, and of "
+                f"{HONESTY_TRIES} choices these fell on each arm: {checks.shown(counts.astype(int).tolist())}"
             )
 
 

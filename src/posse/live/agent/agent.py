@@ -115,7 +115,8 @@ class Agent:
         check_message_size(self._evidence, names)
         if stop is not None and self.context is not None:
             raise ValueError(NO_WINNER_OF_CONTEXTS)
-        # rewards that were waited for differently are none to compare
+        # Verdicts compare rewards, which is fair only if all had the same attribution window:
+        # agents with another window get another fingerprint and do not exchange.
         terms = {} if stop is None else {"reward_window": reward_window}
         if half_life is not None:
             terms["half_life"] = half_life
@@ -124,7 +125,7 @@ class Agent:
         self._judge = Judge(stop, self._evidence, self.exchange, self.policy)
         self._rebuild(names, sites)
         self._generator = np.random.default_rng(seed)
-        # arm, reward, features
+        # id -> (arm, reward, features); a node stores decisions on disk instead
         self._decisions: dict[str, tuple[str, float | None, FloatArray | None]] = {}
         self._rounds: int | None = None  # decisions so far; None: as many as own rewards
 
@@ -445,7 +446,8 @@ class Agent:
         """Continue from a saved state; `clean` if nothing was observed after it was saved."""
         if state.get("fingerprint") != self.fingerprint:
             raise ValueError(
-                "the state belongs to an agent with another exchange, family or prior: restore one of this agent"
+                "the state belongs to an agent with another exchange, family or prior: give a state of "
+                "this agent"
             )
         self.exchange.restore(state["exchange"], clean)
         self._pooling.reset()

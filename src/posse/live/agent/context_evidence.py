@@ -31,7 +31,8 @@ from posse.live.exchange.quanta import PER_UNIT, from_quanta
 from posse.randomness import FloatArray
 
 PER_FEATURE = 1024  # its square is a unit of quanta
-# |w u + y - p| is at most 1, and rounding a feature makes at most 1.03 of 1; w = p (1 - p)
+# Bounds per pull, by which neighbours detect lies: |w u + y - p| is at most 1 for |u| within the
+# clipping range, and rounding a feature makes at most 1.03 of 1; w = p (1 - p) is at most 1/4.
 LOGISTIC_SHIFT = 1.25
 LOGISTIC_WEIGHT = 0.25
 
@@ -155,8 +156,8 @@ def context_family(family: Model, context: Contexts | None) -> Linear | Logistic
     if not is_contextual(family):
         if context is not None:
             raise ValueError(
-                f"context does not go with family {name_of(family)!r}: use 'logistic' for rewards of "
-                "0 or 1, 'linear' for others"
+                f"context does not go with family {name_of(family)!r}: use 'logistic' for rewards "
+                "of 0 or 1, 'linear' for others"
             )
         return None
     if context is None:

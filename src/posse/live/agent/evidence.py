@@ -178,14 +178,14 @@ def check_powers(family: Any) -> None:
     check_family("family", family, REQUIRED_METHODS, ["means", "rewards"])
 
 
-# Evidence of a family in an exchange: whole quanta of bounded, scale-free sums, the count last.
+# ---- Coordinates of evidence in an exchange
 #
-# What one reward adds are its sums, powers of it (`powers`) or products with features of its
-# context (`moments`), and a count of 1. Under flows B random signs travel along: from how
-# unevenly pulls are weighted they tell how many pulls a belief is really worth.
+# One reward adds its sums, powers of it (`PowerSums`) or products with features of its context
+# (`GramSums`), and a count of 1. Under flows B random signs are added, too: how unevenly pulls are
+# weighted shows in their squares, which give the effective sample size of a belief.
 #
-# Where decisions count before their reward is final (`closed`), the sums of those whose reward is
-# (closed decisions) stand beside those that the agent acts on:
+# Where decisions count before their reward is final (`closed`), the sums of closed decisions stand
+# beside those that the agent acts on:
 #
 #     sums...  closed sums...  closed count  signs...  count
 #     sums...                                signs...  count      without

@@ -71,7 +71,7 @@ def _render_numbers(kind: str, evidence: Evidence) -> str:
     return f"{kind} " + "; ".join(f"{name} {text}" for name, text in parts.items())
 
 
-# What an agent begins with: its arms, its evidence, and an exchange on terms all agree on.
+# ---- Parts of a new agent
 
 LARGEST_NETWORK = 1_000_000  # agents
 NO_CONTEXTS_UNDER_FLOWS = (

@@ -76,10 +76,12 @@ class WeightPosteriors:
             return np.asarray(vectors.T / np.sqrt(values)[:, None])
 
 
-# An agent's posterior, kept between decisions and brought up to date where evidence changed.
+# ---- Posteriors of all arms and of subsets
+#
+# Invariant: an array is replaced, never changed, so that `is` tells whether a belief is the same
+# and cached races and factors may be reused.
 
-# sets of arms that decisions are asked from, of which the one not asked longest goes first; fewer
-# where there are many arms, so that all of them take some 16 MB at most
+# Cached subsets of arms (LRU); fewer where there are many arms, so that all take 16 MB at most.
 MOST_SUBSETS = 64
 MOST_PLACES = 2000
 

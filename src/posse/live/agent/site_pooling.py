@@ -231,7 +231,7 @@ class SitePooling:
         return SiteDifferences(alike, True, tuple(arms), sd, sentence)
 
 
-# The map of sites and arms: what each site saw, where one differs, and what sharing gained it.
+# ---- The map of sites and arms
 
 MOST_SITES = 60  # sites that are shown: the agent's own, then those with the most pulls
 OUTLIER_ERRORS = 3.0  # standard errors from the other sites, in an arm that is found to differ

@@ -104,6 +104,7 @@ WAITING = Judgement(
     "keep-going", None, None, None, None,
     "keep going: a neighbour has evidence that has not arrived here yet",
 )  # fmt: skip
+NO_DATA = "keep going: no closed decisions yet"
 ADVICE = "; policy 'top-two' gets there sooner"
 NO_STOP = (
     "this experiment has no stopping rule: set one, such as stop = {error = 0.05}, in a new "
@@ -147,6 +148,7 @@ class Judge:
         with lock:
             if self.named is not None and not self.named.answers_question(self._stop, arms, here):
                 self.named = self._last = None
+            # Under the lock only what must be read together; judging takes long and needs none.
             exchange = self._exchange
             last = self._last
             named_verdict = self.named
@@ -230,13 +232,16 @@ class Judge:
                 where="here" if here else "",
             )
         slow = result.verdict == "keep-going" and result.evidence is not None
+        sentence = result.sentence + (self._advice if slow else "")
+        if np.array_equal(belief, self._closed_belief(names, {})):
+            sentence = NO_DATA  # by the prior alone, the first arm would "lead"
         return Judgement(
             result.verdict,
             names[result.arm],
             result.evidence,
             result.needed,
             result.expected_loss,
-            result.sentence + (self._advice if slow else ""),
+            sentence,
         )
 
 

@@ -43,10 +43,10 @@ def parse_seconds(name: str, value: Any) -> float:
     return amount * SECONDS[singular]
 
 
-# Which settings of an experiment go together: each pair is supported, or refused in a sentence.
+# ---- Combinations: each pair of settings is supported, or refused with a sentence
 #
-# Late rewards (`reward_window`, `default_reward`), shares and either exchange go with everything
-# that is not refused here.
+# Delayed rewards (`reward_window`, `default_reward`), shares and both exchanges combine with
+# everything that is not refused here.
 
 MOST_HALF_LIVES = 10  # in a reward window: a thousandth is left of a decision by then
 
@@ -102,7 +102,7 @@ def find_conflict(
     return None
 
 
-# The settings of one experiment: its arms and model, its exchange, and how long it waits.
+# ---- The settings
 
 EXCHANGE_KEYS = {"network_size": "flows", "rate_cap": "origins"}  # keys that only one of them takes
 

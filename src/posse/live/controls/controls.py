@@ -23,7 +23,7 @@ from posse.live.security.signatures import Vouch
 from posse.live.store.records import Conflict
 from posse.live.store.timeline import listed
 
-# ("pin" or "pause", arm): where that comes from, as `Controls.acting` says it
+# ("pin" or "pause", arm) -> its source, as `Controls.active_settings` returns it
 ActiveSettings = Mapping[tuple[str, str], str]
 PAST_TENSE = {"pin": "pinned", "pause": "paused"}
 
@@ -46,14 +46,6 @@ def describe_changes(before: ActiveSettings, after: ActiveSettings) -> list[tupl
         for (kind, predicate), arms in arms_by_sentence.items()
     ]
 
-
-# Controls of an experiment without I/O: which arm is pinned, which are paused, and by whom.
-#
-# Two records act together. The *network's* is signed by an agent named in `operators`, and of all
-# that were ever made the one with the highest (version, signer) wins, so that agents agree
-# whatever the order, repetition or loss of messages. The one made *here*, by an agent that is no
-# operator (or has no certificate), is neither signed nor sent. A pin here goes before the
-# network's pin, pauses add up, and a paused arm is never played, whoever pinned it.
 
 SIGNATURE_INVALID = "control_signature_invalid"
 REPEAT_SECONDS = 10.0  # seconds until a neighbour is told again what it was told

@@ -92,12 +92,12 @@ def is_control(control: Control) -> bool:
     )
 
 
-# Steps: old controls by which an agent that joins gets to a high version, 1000 at a time.
+# ---- Steps: old controls by which an agent that joins reaches a high version, 1000 at a time
 #
-# A version may be at most `AHEAD` of what is known, so that one forged or mistaken number cannot
-# use up all numbers. So that whoever comes later can follow, agents keep a few of the old
-# records, each within `AHEAD` of the one before, and send them along. A step says only which
-# versions there were: its certificate may have ended.
+# A version may be at most `AHEAD` of those known, so that one forged or mistaken number cannot use
+# up all numbers. So that an agent that joins later can follow, agents store a few old records,
+# each within `AHEAD` of the one before, and send them along. A step only proves that a version
+# existed: its certificate may have expired.
 
 AHEAD = 1000  # versions
 MOST_STEPS = 100

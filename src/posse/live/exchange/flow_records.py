@@ -63,7 +63,7 @@ class Peer:
     last_heard: float | None = None
 
 
-# Durable state of flows: an agent's own evidence, and what flowed over each edge.
+# ---- Durable state of flows: own evidence, and what flowed over each edge
 
 RECORD_PREFIX = "record "  # before an identity, the name of its record on disk
 MOST_IDENTITIES = 100  # of one name: every lost disk takes one

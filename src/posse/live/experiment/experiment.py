@@ -69,14 +69,11 @@ class EvidenceAudit:
     network: float
 
 
-# One experiment of a node: an agent, its decisions and rewards in the store, and its exchange.
-#
-# A lock of its own guards the agent; the store's transactions are taken before it, never after.
-
 log = logging.getLogger(__name__)
 
-CONTROLS = "controls"  # under which the store keeps them
-VERDICT = "verdict"  # under which the store has the winner that was named
+# Names of durable records in the store.
+CONTROLS = "controls"
+VERDICT = "verdict"
 SITES_ALIKE_AGAIN = "sites no longer differ"
 
 
@@ -486,8 +483,8 @@ class LiveExperiment:
         through = self.agent.exchange.void_through
         if through > self._logged_void_through:
             log.warning(
-                "the store was restored from a copy or is new, because neighbours have more evidence of "
-                "this agent: its open decisions are void, and their rewards are refused",
+                "the store was restored from a copy or is new, because neighbours have more evidence "
+                "of this agent: its open decisions are void, and their rewards are refused",
                 extra={"experiment": self.name},
             )
             self.recorder.note_event(
@@ -543,7 +540,8 @@ class LiveExperiment:
 
     def receive(self, peer: str, message: object, now: float) -> Outgoing:
         """Process a message of a neighbour; returns the answers, once their content is on disk."""
-        # signatures take long, and nobody who writes or decides waits for them
+        # Signatures take long to verify: outside of the transaction and the lock, so that neither
+        # requests nor writes wait for them.
         message = self.agent.exchange.examine(message)
         with self.store.transaction(), self._lock:
             return self.agent.receive(peer, message, now)

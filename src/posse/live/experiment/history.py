@@ -134,7 +134,7 @@ def round_losses(losses: FloatArray) -> Numbers:
     return [float(f"{x:.{LOSS_DIGITS}g}") if math.isfinite(x) else None for x in losses.tolist()]
 
 
-# The past of an experiment: events as they happen, and a point of its history with each minute.
+# ---- The recorder
 
 Kind = Literal[
     "restart", "arm", "pin", "pause", "resume", "partition",

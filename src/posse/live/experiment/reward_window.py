@@ -55,14 +55,7 @@ class LatenessCounter:
             return LatenessHistogram(tuple(self._counts), self._total, self._longest)
 
 
-# Silence: what a decision without a reward means, and when evidence of decisions is counted.
-#
-# Where silence means the lowest reward (successes are reported, failures are not), a decision
-# counts with it from the start, and its reward corrects that: to hear successes at once and
-# failures when a window closes would make every arm look good, the newest most of all. Where
-# silence means another reward, a decision that counted from the start would itself look good:
-# there evidence waits until the window has closed. Where silence means nothing, a reward counts
-# when it is heard.
+# ---- The window, and evidence as a participant of transactions
 
 Mode = Literal["heard", "count", "wait"]
 

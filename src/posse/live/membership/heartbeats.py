@@ -32,7 +32,7 @@ from posse.live.membership.records import (
     largest_reasons,
 )
 
-REPEAT_SECONDS = 10.0  # seconds after which what was not echoed is said again
+REPEAT_SECONDS = 10.0  # after which a status that was not echoed is sent again
 PING_SECONDS = 10.0  # seconds between two messages, if there is nothing to say
 LONGEST_ROUND = 60.0  # seconds; a longer round trip is a clock that was set
 
@@ -110,13 +110,7 @@ class Link:
         return echo, max(0, round(1000 * (now - at)))
 
 
-# Presence without I/O: gossip of signed heartbeats, of which everybody keeps the newest of each.
-#
-# An agent makes a status of itself when something changes, and once a minute. Each neighbour is
-# told what is new once; what its messages do not echo was lost, and is told again. Who has just
-# started lacks everything. An age goes along with each status, to which every relay adds for how
-# long it held it: so no clock is compared with another's, and news of an agent that is gone do
-# not look fresh.
+# ---- Statuses of all agents
 
 STATUS_SECONDS = 60.0  # seconds between two statuses if nothing changes
 LEAST_STATUS_SECONDS = 2.0  # seconds between two, whatever changes

@@ -207,7 +207,7 @@ def _describe_reported(status: Status) -> Iterator[tuple[str, dict[str, Any]]]:
         yield name, {"up": up, "lag": None if lag < 0 else lag / 1000}
 
 
-# The answer to who is there: neighbours over all experiments, agents, links, and refusals.
+# ---- The description of the network that a node serves
 
 
 def describe_network(

@@ -86,8 +86,8 @@ class Codec:
             raise WireError(f"a message of {size} bytes is too short", "message_too_short")
         if payload[0] != VERSION:
             raise WireError(
-                f"message version {payload[0]}, but this Posse reads version {VERSION}: run the same "
-                "Posse at both ends",
+                f"message version {payload[0]}, but this Posse reads version {VERSION}: run the "
+                "same Posse at both ends",
                 "wire_version_mismatch",
             )
         try:

@@ -57,14 +57,13 @@ def make_verifier(files: CertificateFiles) -> Verify:
     return verify
 
 
-# Verification of signatures with the time for which the signer's certificate is valid.
+# ---- Verification with the validity of the signer's certificate
 #
-# Entries stay true when their origin's certificate ends (`signatures.verifier`); an operator's
-# control must not be taken any more, so whoever takes one asks for how long the certificate is
-# good.
+# Entries stay true when their origin's certificate expires (`make_verifier`); an operator's control
+# must then no longer be accepted, so its verification returns when the certificate is valid.
 
-# who is said to have signed, what, and the signature -> the certificate's first and last second,
-# or None: it did not sign this, or no authority of ours knows it
+# (claimed signer, content, signature) -> first and last second of the certificate, or None: it did
+# not sign this, or no trusted authority issued its certificate
 Vouch = Callable[[str, bytes, bytes], tuple[float, float] | None]
 
 
