@@ -355,7 +355,8 @@ class Chooser:
             raise ValueError(
                 f"policy {checks.shown(self.policy)} must choose by the probabilities that it "
                 f"reports: it reported {checks.shown(stated.round(3).tolist())}, and of "
-                f"{HONESTY_TRIES} choices these fell on each arm: {checks.shown(counts.astype(int).tolist())}"
+                f"{HONESTY_TRIES} choices these fell on each arm: "
+                f"{checks.shown(counts.astype(int).tolist())}"
             )
 
 

@@ -446,8 +446,8 @@ class Agent:
         """Continue from a saved state; `clean` if nothing was observed after it was saved."""
         if state.get("fingerprint") != self.fingerprint:
             raise ValueError(
-                "the state belongs to an agent with another exchange, family or prior: give a state of "
-                "this agent"
+                "the state belongs to an agent with another exchange, family or prior: give one "
+                "of this agent"
             )
         self.exchange.restore(state["exchange"], clean)
         self._pooling.reset()

@@ -483,8 +483,8 @@ class LiveExperiment:
         through = self.agent.exchange.void_through
         if through > self._logged_void_through:
             log.warning(
-                "the store was restored from a copy or is new, because neighbours have more evidence "
-                "of this agent: its open decisions are void, and their rewards are refused",
+                "the store was restored from a copy or is new, because neighbours have more "
+                "evidence of this agent: its open decisions are void, and their rewards are refused",
                 extra={"experiment": self.name},
             )
             self.recorder.note_event(
