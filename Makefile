@@ -29,7 +29,7 @@ paper: $(READY) ## every figure of the paper, its statistics and claims: report/
 demo: $(READY) ## 100 agents on a cycle: a table, and a plot in results/
 	$(BIN)/posse run experiments/demo.toml
 
-quick: $(READY) ## the core's laws and the lab's front door: a minute once kernels are compiled
+quick: $(READY) ## the core's laws and the lab's front door: 40 seconds once kernels are compiled
 	$(BIN)/python -m pytest -q -n auto $(QUICK)
 
 test: $(READY) ## what guards daily work, without a browser: 5 minutes on two cores, kernels included
