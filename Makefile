@@ -4,10 +4,10 @@ BIN := .venv/bin
 READY := .venv/.ready
 QUICK := tests/test_beliefs.py tests/test_public_face.py tests/families/test_laws.py \
   tests/policies/test_laws.py tests/networks/test_weights.py tests/networks/test_dynamics.py \
-  tests/algorithms/test_laws.py tests/lab/test_simulation.py tests/lab/test_results.py \
+  tests/algorithms/test_laws.py tests/lab/test_simulator.py tests/lab/test_results.py \
   tests/lab/test_storage.py tests/lab/test_experiments.py
 PORTABLE := tests/lab/compiled/test_golden.py tests/lab/compiled/test_determinism.py \
-  tests/lab/compiled/test_baselines.py tests/algorithms/test_baselines.py tests/algorithms/test_mixing.py
+  tests/lab/compiled/kernels/test_baselines.py tests/algorithms/rivals/test_baselines.py tests/algorithms/test_mixing.py
 
 SCHEDULES ?= 1000
 

@@ -32,10 +32,10 @@ from plain_numpy import (
 )
 
 import posse
-from posse.algorithms.coop_ucb import mixing_errors
-from posse.lab.blocks import Simulation
-from posse.lab.compiled import thompson
+from posse.algorithms.rivals.coop_ucb import mixing_errors
 from posse.lab.compiled.engine import Engine
+from posse.lab.compiled.kernels import thompson
+from posse.lab.simulation import Simulation
 
 MEANS = np.array([0.5] + [0.1] * 16)
 DEC_TS = posse.Decentralized(posse.ThompsonSampling())

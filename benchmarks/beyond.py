@@ -11,8 +11,8 @@ from plain_numpy import cycle_weights
 from plain_rivals import dist_ucb, gosine, rand_ucb, tree_thompson, ucb_network
 
 import posse
-from posse.lab.simulation import jobs_of
-from posse.lab.work.executors import processes
+from posse.lab.jobs.executors import processes
+from posse.lab.simulator import jobs_of
 from posse.networks.spanning import spanning_tree
 
 MEANS = np.array([0.5] + [0.1] * 16)

@@ -85,7 +85,7 @@ TARGETS = (
     Target("viewed cpu_ms", f"8 clients, {VIEWERS} pages, processor time of a pair, ms"),
     Target("viewers", f"throughput that {VIEWERS} pages cost, %", 5, 2, at_most=True),
     Target("idle", "an agent at rest, % of a core"),
-    Target("memory", "resident memory of an agent, MB", 85, 60, at_most=True),
+    Target("memory", "resident memory of an agent, MB", 125, 85, at_most=True),
     Target("many memory", f"{EXPERIMENTS} experiments in an agent, MB", 120, 90, at_most=True),
     Target("many start", f"{EXPERIMENTS} experiments in an agent, start, s", 5, at_most=True),
     Target(
@@ -106,7 +106,7 @@ class Line:
     """Agents as processes of one environment, the middle one to be asked."""
 
     def __init__(self, folder: Path, python: str, n_agents: int = 3, tables: str = "") -> None:
-        from posse.live.swarm import agent_settings, in_processes
+        from posse.live.demo import agent_settings, in_processes
 
         folder.mkdir()
         self.python = python
@@ -220,7 +220,7 @@ def of_contexts(folder: Path, pairs: int) -> dict[str, float]:
     """Nodes with and without contexts in turns: pairs a second, and processor time, as shares."""
     from posse import families
     from posse.live import Agent, Node, Store
-    from posse.live.transport.memory import MemoryNetwork
+    from posse.live.messaging.transport.memory import MemoryNetwork
 
     nodes, generator = {}, random.Random(1)
     for name, family, schema in (
@@ -262,8 +262,8 @@ def in_process(folder: Path, pairs: int) -> dict[str, float]:
     from posse import families
     from posse.live import Agent, Node, Store
     from posse.live.exchange.messages import Entry, OriginsMessage
-    from posse.live.transport.memory import MemoryNetwork
-    from posse.live.wire import Codec
+    from posse.live.messaging.transport.memory import MemoryNetwork
+    from posse.live.messaging.wire import Codec
 
     def node(name: str, arms: Sequence[str]) -> Node:
         agent = Agent(arms, families.Bernoulli(), seed=1)

@@ -28,8 +28,8 @@ def agent(folder: Path) -> Iterator[str]:
 @contextmanager
 def swarm(folder: Path) -> Iterator[str]:
     """A swarm of eight in memory in which some things go wrong."""
-    from posse.live.swarm.page import Show, default_story
-    from posse.live.swarm.page.app import serve
+    from posse.live.demo.page import Show, default_story
+    from posse.live.demo.page.app import serve
 
     folder.mkdir()
     show = Show(folder, default_story(8, 4), in_memory=True, seed=3)

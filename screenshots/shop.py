@@ -14,16 +14,16 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from posse.live import certificates
-from posse.live.certificates import Files
-from posse.live.experiment import Wish
+from posse.live.config.agent_settings import Settings, from_data
+from posse.live.experiment.experiment import Wish
 from posse.live.http import serve
 from posse.live.http.server import Server
+from posse.live.messaging.transport.memory import MemoryNetwork
 from posse.live.node import Node
-from posse.live.setup.making import Keys, Outside
-from posse.live.setup.process import assemble
-from posse.live.setup.settings import Settings, from_data
-from posse.live.transport.memory import MemoryNetwork
+from posse.live.node_factory import Keys, Outside
+from posse.live.process import assemble
+from posse.live.security import certificates
+from posse.live.security.certificates import Files
 
 SITES = {"berlin": 27, "paris": 31, "rome": 22, "lyon": 13, "oslo": 21}  # visits an hour
 LINKS = (

@@ -12,10 +12,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from posse import families
+from posse.live.config.agent_settings import Settings
+from posse.live.config.experiment_settings import ExperimentSettings
 from posse.live.exchange import own
-from posse.live.inbox import Limits
-from posse.live.setup.experiments import ExperimentSettings
-from posse.live.setup.settings import Settings
+from posse.live.messaging.inbox import Limits
 from simulation.bits import RANGE
 
 LIAR = "z"

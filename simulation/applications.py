@@ -26,7 +26,8 @@ def experiment_of(site: Site, number: int) -> str:
 def decide(world: World, a: int, b: int) -> None:
     """Ask what to play, perhaps of some arms only."""
     site = site_of(world, a)
-    allowed, name = ALLOWED[b % len(ALLOWED)], experiment_of(site, b)
+    allowed = ALLOWED[b % len(ALLOWED)]
+    name = experiment_of(site, b)
     if allowed is not None and not set(allowed) <= set(site.experiments[name]):
         allowed = None
     world.decide(site, world.new_key(site, name), allowed)

@@ -23,7 +23,9 @@ def campaign(
     fading: bool = False,
 ) -> int:
     """Run every seed under every exchange; how many failed, at most so many."""
-    began, done, failed = time.monotonic(), 0, 0
+    began = time.monotonic()
+    done = 0
+    failed = 0
     made = fading_plan_of if fading else plan_of
     jobs = [(*chunk, fading) for chunk in chunks(seeds, exchanges)]
     total = len(seeds) * len(exchanges)
@@ -79,7 +81,7 @@ def report(plan: Plan) -> str:
         f"  shrunk from {len(plan.steps)} to {len(short.steps)} steps: {verdict(short)}",
         f"  agents {' '.join(short.names)}, links {' '.join(a + b for a, b in short.links)}, "
         f"window {short.window}, default {short.default_reward}, remember {short.remember}, "
-        f"eager {short.eager}, floors {short.floors}, old {short.old}, "
+        f"eager {short.eager}, floors {short.floors}, "
         f"experiments {short.experiments}, silences {short.silences}",
         *(f"    {step}" for step in short.steps),
     ]

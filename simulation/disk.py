@@ -78,7 +78,8 @@ class Disk:
 
     def wait_for(self, fault: str, events: int) -> None:
         """Let a fault happen after so many more events."""
-        self.fault, self.countdown = fault, events
+        self.fault = fault
+        self.countdown = events
 
     def event(self, statement: str, before: bool) -> None:
         """Something is about to be done, or has been done."""
@@ -102,7 +103,10 @@ class Disk:
         if left.log is not None:
             kept = self.synced if power else torn
             left = replace(left, log=left.log[:kept])
-        self.left, self.dead, self.fault, self.failing = left, True, "", 0
+        self.left = left
+        self.dead = True
+        self.fault = ""
+        self.failing = 0
 
     def abandon(self) -> None:
         """Close what the dead process had open, and leave the files as it left them."""
@@ -113,10 +117,13 @@ class Disk:
         self.connections.clear()
         if self.left is not None:
             self.put_back(self.left, self.synced)
-        self.left, self.dead, self.full_sync = None, False, True
+        self.left = None
+        self.dead = False
+        self.full_sync = True
 
     def _happen(self) -> None:
-        fault, self.fault = self.fault, ""
+        fault = self.fault
+        self.fault = ""
         if fault in ("kill", "power"):
             self.end(power=fault == "power")
             raise Killed
@@ -196,7 +203,8 @@ def connect(path: Path, *, readonly: bool = False) -> sqlite3.Connection:
     connection = sqlite3.connect(
         f"{path.as_uri()}?mode={mode}", uri=True, isolation_level=None, factory=Connection
     )
-    connection.disk, connection.writes = disk, not readonly
+    connection.disk = disk
+    connection.writes = not readonly
     disk.connections.append(connection)
     connection.execute("PRAGMA synchronous=FULL")
     return connection
@@ -205,11 +213,12 @@ def connect(path: Path, *, readonly: bool = False) -> sqlite3.Connection:
 def install() -> None:
     """Put the simulated disks under every store of this process."""
     global _real
-    from posse.live import wire
+    from posse.live.messaging import wire
     from posse.live.store import schema
 
     if schema.connect is not connect:
-        _real, schema.connect = schema.connect, connect
+        _real = schema.connect
+        schema.connect = connect
         # an agent makes one codec, a simulation one for every process
         vars(wire)["get_type_hints"] = functools.cache(vars(wire)["get_type_hints"])
 

@@ -23,8 +23,7 @@ from simulation.schedule import Plan, plan_of
 from simulation.world import World
 
 HALF_LIFE = 500.0  # seconds: no clock comes to be an epoch ahead by the ticks of a schedule
-# seconds from tick to tick while an epoch passes: less than a jump, and three of them, after which
-# there is a digest, less than it takes to be thought one that only speaks as 0.1 did
+# seconds from tick to tick while an epoch passes: less than a jump
 STRIDE = 15.0
 EPOCHS = 3  # at most, in one schedule
 # a clock that is years ahead at a start is believed (docs/live.md), and what a liar said of an
@@ -34,7 +33,8 @@ LEFT_OUT = "clock", "lie", "snapshot", "rewind"
 
 def fading_plan_of(seed: int, exchange: str) -> Plan:
     """The schedule of a seed, with a half-life and epochs that pass."""
-    plan, draw = plan_of(seed, exchange), random.Random(f"{seed} {exchange} fading")
+    plan = plan_of(seed, exchange)
+    draw = random.Random(f"{seed} {exchange} fading")
     steps = [step for step in plan.steps if step[0] not in LEFT_OUT]
     for _ in range(draw.randint(1, EPOCHS)):
         epoch = "epoch", draw.randrange(10_000), draw.randrange(10_000)
@@ -44,7 +44,6 @@ def fading_plan_of(seed: int, exchange: str) -> Plan:
         steps=tuple(steps),
         links=tuple(link for link in plan.links if LIAR not in link),
         remember=None,
-        old=(),
         half_life=HALF_LIFE,
     )
 
@@ -77,7 +76,8 @@ def judge_fading(world: World, experiment: str) -> None:
         return
     for site in world.sites.values():
         position = exchanges[site.name]._epochs.position
-        own, left = exchanges[site.name].own(), _left(world, [site.name], experiment, position)
+        own = exchanges[site.name].own()
+        left = _left(world, [site.name], experiment, position)
         _compare(f"{site.name} itself", own, left)
         if world.plan.exchange == "origins":
             all_of = _left(world, list(world.sites), experiment, position)
@@ -101,9 +101,12 @@ def _judge_edges(exchanges: dict[str, Any]) -> None:
     """Under flows what flowed out at one end flowed in at the other, in the same epoch."""
     by_identity = {exchange.identity: exchange for exchange in exchanges.values()}
     last = max(exchange.epoch for exchange in by_identity.values())
-    own, levels, flowed = [], [], []
+    own = []
+    levels = []
+    flowed = []
     for identity, exchange in by_identity.items():
-        passed, records = last - exchange.epoch, exchange.records()
+        passed = last - exchange.epoch
+        records = exchange.records()
         flows = {peer: shifted(flow, passed) for peer, (_, flow) in records.items()}
         if exchange.level() != minus(exchange._records.own, total(f for _, f in records.values())):
             raise Violation(f"the level of {identity} is not what it observed less what flowed")

@@ -15,9 +15,9 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+from posse.live.messaging.wire import Codec
 from posse.live.node import Node
-from posse.live.store.place import Place
-from posse.live.wire import Codec
+from posse.live.store.file_lock import Place
 from simulation import disk as disks
 from simulation.agents import Seal
 from simulation.disk import Connection, Disk
@@ -75,7 +75,8 @@ class _Pickler(pickle.Pickler):
 class _Unpickler(pickle.Unpickler):
     def __init__(self, buffer: io.BytesIO, shared: list[Any], disk: Disk) -> None:
         super().__init__(buffer)
-        self.shared, self.disk = shared, disk
+        self.shared = shared
+        self.disk = disk
         self.made: dict[int, Any] = {}
 
     def persistent_load(self, token: Any) -> Any:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from operator import add
 from typing import Any, NamedTuple
 
-from posse.live.control.controls import Controls
+from posse.live.controls.controls import Controls
 from posse.live.store import DecisionRecord
 from simulation.bits import CLOSED, Mark, Sums, marks_in, worth
 
@@ -73,7 +73,8 @@ class Memory:
     def copy(self) -> Memory:
         """As it is now, for a copy of the disk."""
         maybe = {key: list(what) for key, what in self.maybe.items()}
-        gone, turns = (self.forgotten, dict(self.gone)), list(self.turns)
+        gone = (self.forgotten, dict(self.gone))
+        turns = list(self.turns)
         kept = dict(self.decisions), maybe, *gone, self.power_failed, turns
         return Memory(*kept, dict(self.controls), set(self.since), dict(self.copied))
 
@@ -93,7 +94,8 @@ class Memory:
 
     def forget(self, key: Key, record: DecisionRecord) -> None:
         """A decision is no longer kept; its evidence is."""
-        place, sums = (key[0], record.arm), worth(record)
+        place = (key[0], record.arm)
+        sums = worth(record)
         if key in self.copied:
             self.copied[key] = record
         self.forgotten |= marks_in(*place, sums)
@@ -105,7 +107,8 @@ class Memory:
         sums = {arm: sums for (name, arm), sums in self.gone.items() if name == experiment}
         for (name, _), known in self.decisions.items():
             if name == experiment:
-                arm, more = known.record.arm, worth(known.record)
+                arm = known.record.arm
+                more = worth(known.record)
                 sums[arm] = tuple(map(add, sums[arm], more)) if arm in sums else more
         return {arm: row for arm, row in sums.items() if any(row)}
 

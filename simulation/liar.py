@@ -8,8 +8,8 @@ from dataclasses import replace
 from posse.live.exchange.layouts import signed_bytes
 from posse.live.exchange.messages import Entry, FlowsMessage, OriginsMessage
 from posse.live.exchange.quanta import PER_UNIT
-from posse.live.experiment import Experiment
-from posse.live.wire import Codec
+from posse.live.experiment.experiment import Experiment
+from posse.live.messaging.wire import VERSION, Codec
 from simulation.agents import LIAR, signature
 from simulation.world import Site, World
 
@@ -63,10 +63,14 @@ def entries(site: Site, made: list[Entry]) -> list[bytes]:
 def signed(site: Site, entry: Entry, name: str) -> Entry:
     """The entry with the liar's signature, which is not `name`'s."""
     victim = target(site)
-    if victim.name != "default":
-        entry = replace(entry, layout=2, experiment=victim.name)
+    entry = replace(entry, experiment=victim.name)
     content = signed_bytes(victim.agent.fingerprint, entry, "default")
     return replace(entry, signature=signature(name, content))
+
+
+def closed(reward: int, pulls: int) -> tuple[int, ...]:
+    """The row of an arm whose decisions are all closed."""
+    return reward, reward, pulls, pulls
 
 
 def forged(world: World, site: Site, b: int) -> list[bytes]:
@@ -75,7 +79,7 @@ def forged(world: World, site: Site, b: int) -> list[bytes]:
         return []
     name = list(world.sites)[b % len(world.sites)]
     known = [i for o, i, *_ in holdings(site) if o == name] or [5]
-    evidence = {"red": (1 << b % 40, PER_UNIT)}
+    evidence = {"red": closed(1 << b % 40, PER_UNIT)}
     entry = Entry(name, known[b % len(known)], 1000 + b, evidence)
     return entries(site, [signed(site, entry, LIAR)])
 
@@ -92,8 +96,8 @@ def own(world: World, site: Site, b: int) -> list[bytes]:
     """The liar's own rewards, as many as it likes, with good and bad entries beside them."""
     if site.node is None:
         return []
-    fine = Entry(LIAR, b % 3, 1 + b % 5, {"lie": (b % 1000, PER_UNIT * (1 + b % 9))})
-    absurd = Entry(LIAR, 7, 1, {"lie": (2**62, 1)})
+    fine = Entry(LIAR, b % 3, 1 + b % 5, {"lie": closed(b % 1000, PER_UNIT * (1 + b % 9))})
+    absurd = Entry(LIAR, 7, 1, {"lie": closed(2**62, 1)})
     return entries(site, [signed(site, fine, LIAR), signed(site, absurd, LIAR)])
 
 
@@ -114,7 +118,7 @@ def plausible(world: World, site: Site, b: int) -> list[bytes]:
     held = sorted({i for _, i, _ in holdings(site)})
     top = max([5, *held]) + 1 + b % 7
     names = tuple((each, 10**6) for each in held[:20] if each != top)
-    fold = Entry(LIAR, top, 1 + b % 9, {"lie": (b % 100, PER_UNIT)}, layout=2, folded=names)
+    fold = Entry(LIAR, top, 1 + b % 9, {"lie": closed(b % 100, PER_UNIT)}, folded=names)
     return entries(site, [signed(site, replace(fold, floor=top * (b % 2)), LIAR)])
 
 
@@ -123,12 +127,13 @@ def oversized(world: World, site: Site, b: int) -> list[bytes]:
     if site.node is None:
         return []
     victim = target(site)
-    wide = Entry(LIAR, 11, 1 + b % 5, {f"lie{n}": (0, PER_UNIT) for n in range(900 + b % 200)})
-    long = Entry(LIAR, 12, 1, {"lie" * 400: (0, PER_UNIT)})
+    nothing = closed(0, PER_UNIT)
+    wide = Entry(LIAR, 11, 1 + b % 5, {f"lie{n}": nothing for n in range(900 + b % 200)})
+    long = Entry(LIAR, 12, 1, {"lie" * 400: nothing})
     holds = tuple((LIAR, n, 1) for n in range(2000))
     digest = OriginsMessage(victim.agent.fingerprint, (), holds, True)
     made = entries(site, [signed(site, wide, LIAR), signed(site, long, LIAR)])
-    return [*made, CODEC.encode(digest, victim.name), b"\x02" + bytes(200_000)]
+    return [*made, CODEC.encode(digest, victim.name), bytes([VERSION]) + bytes(200_000)]
 
 
 Lie = Callable[[World, Site, int], list[bytes]]

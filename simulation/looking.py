@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from posse.live.exchange.own import UNTOLD
-from posse.live.experiment import Experiment
+from posse.live.experiment.experiment import Experiment
 from posse.live.store import DecisionRecord
 from simulation.bits import CLOSED, Garbled, Sums, marks_in, marks_of, narrow, worth
 from simulation.history import Expiry, Given, Key, Known, Violation
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 def compare(world: World, site: Site, done: bool = False) -> None:
     """See that the disk of a running site holds what was acknowledged, and nothing else."""
     assert site.node is not None
-    memory, after = site.memory, {}
+    memory = site.memory
+    after = {}
     running = site.node.experiments
     for key in [*memory.decisions, *(k for k in memory.maybe if k not in memory.decisions)]:
         known = memory.decisions.get(key)
@@ -48,7 +49,8 @@ def compare(world: World, site: Site, done: bool = False) -> None:
 def _remembered(
     world: World, site: Site, key: Key, known: Known | None, found: DecisionRecord | None
 ) -> Known | None:
-    maybe, copied = site.memory.maybe.get(key), site.memory.copied
+    maybe = site.memory.maybe.get(key)
+    copied = site.memory.copied
     in_copy = key in copied and copied[key] is None  # what came of it is in the copy
     if in_copy:
         copied[key] = found
@@ -200,7 +202,8 @@ def marks_at(world: World, site: Site, experiment: str, ledger: dict[str, Sums])
 
 def check_whole(site: Site) -> None:
     """See that of each commit in which a process ended all is there or nothing."""
-    memory, left = site.memory, []
+    memory = site.memory
+    left = []
     assert site.node is not None
     running = site.node.experiments
     for parts in memory.turns:

@@ -11,13 +11,18 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any
 
-from posse.live import inbox
-from posse.live.agent import Agent
-from posse.live.exchange import boots, digests, examine, flows, origins, overlaps, own
+from posse.live.agent.agent import Agent
+from posse.live.exchange import digests, examine, flows, origins, overlaps, own
+from posse.live.exchange import flow_records as boots
 from posse.live.exchange.ledger import negative
 from posse.live.exchange.messages import FlowsMessage
-from posse.live.experiment import Experiment
-from posse.live.store import Outcome, Store, StoreError, ages, claim, file, keeper, writer
+from posse.live.experiment.experiment import Experiment
+from posse.live.messaging import inbox
+from posse.live.store import Outcome, Store, StoreError, file
+from posse.live.store import clock as ages
+from posse.live.store import file_lock as claim
+from posse.live.store import group_commit as writer
+from posse.live.store import transactions as keeper
 
 Patch = tuple[Any, str, Any]
 ENOUGH = 3  # schedules that fail
@@ -122,8 +127,8 @@ def _lazily(self: Any, work: Callable[[], Any], durable: bool = True) -> Any:
     return _run(self, work, False)
 
 
-def _all_or_nothing(self: Any, message: Any, fingerprints: Any) -> Any:
-    examined = _examine(self, message, fingerprints)
+def _all_or_nothing(self: Any, message: Any) -> Any:
+    examined = _examine(self, message)
     return replace(examined, news=(), known=()) if examined.refused else examined
 
 
@@ -153,7 +158,7 @@ RULES: dict[str, list[Patch]] = {
         (overlaps, "overlap", lambda own, entry: False),
     ],
     "origins: incarnations without a name fold only when all was shown": [
-        (own.Own, "fold_if_many", lambda self, *_, apart=False: _fold_if_many(self, True, apart)),
+        (own.Own, "fold_if_many", lambda self, *_: _fold_if_many(self, True)),
     ],
     "origins: what comes late of a folded one is added": [
         (overlaps, "add_difference", lambda own, entry: None),

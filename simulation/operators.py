@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
-from posse.live.experiment import Experiment
+from posse.live.experiment.experiment import Experiment
 from posse.live.store import Conflict, StoreError
 from simulation.applications import experiment_of, site_of
 from simulation.disk import Killed
@@ -14,7 +14,8 @@ from simulation.world import Site, World
 
 def link(world: World, a: int, b: int) -> None:
     """Make two agents neighbours, at one end or at both."""
-    one, other = site_of(world, a), site_of(world, b)
+    one = site_of(world, a)
+    other = site_of(world, b)
     if one is not other:
         connect(world, one, other.name, b)
         if b % 3:
@@ -73,7 +74,8 @@ def change(world: World, site: Site, b: int) -> None:
     if site.node is None:
         return
     if b // 5 % 3:
-        node, settings = site.node, world.settings(site)
+        node = site.node
+        settings = world.settings(site)
         got = world.attempt(site, lambda: node.reload(settings))
         site.stale = isinstance(got, StoreError)
         if site.node is not None:
@@ -106,10 +108,12 @@ def rename(world: World, a: int, b: int) -> None:
 def control(world: World, a: int, b: int) -> None:
     """Pin an arm, pause one or resume; what was answered stays, whatever ends the process."""
     site = site_of(world, a)
-    node, name = site.node, experiment_of(site, b)
+    node = site.node
+    name = experiment_of(site, b)
     if node is None or name not in node.experiments:
         return
-    experiment, arm = node.experiments[name], world.plan.arms[b % len(world.plan.arms)]
+    experiment = node.experiments[name]
+    arm = world.plan.arms[b % len(world.plan.arms)]
 
     def ask() -> object:
         with contextlib.suppress(Conflict):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from posse.live.counts import Counts
-from posse.live.transport import MAX_BYTES, Receive, check_size
+from posse.live.counters import Counts
+from posse.live.messaging.transport import MAX_BYTES, Receive, check_size
 
 MOST_WAITING = 400  # an old one is lost for each one more
 
@@ -48,9 +48,10 @@ class Post:
 class Mailbox:
     """One agent's transport: what it sends goes to the post, if its process lives to send it."""
 
-    def __init__(self, name: str, post: Post, event: Callable[[], None], old: bool = False) -> None:
-        self.name, self.post, self.event = name, post, event
-        self.old = old  # whether only what Posse 0.1 says gets out
+    def __init__(self, name: str, post: Post, event: Callable[[], None]) -> None:
+        self.name = name
+        self.post = post
+        self.event = event
         self.refusals = Counts()
         self.closed = False
 
@@ -61,7 +62,7 @@ class Mailbox:
         """Send, between two points at which the process can be killed."""
         check_size(payload, MAX_BYTES)
         self.event()
-        if not self.closed and not (self.old and payload[:1] != b"\x01"):
+        if not self.closed:
             self.post.send(Letter(self.name, peer, bytes(payload)))
         self.event()
 

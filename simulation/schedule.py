@@ -95,7 +95,8 @@ SHAPES: dict[int, list[tuple[tuple[int, int], ...]]] = {
 }
 LONGEST = 60
 WITH_SCENES = 75
-ONE, TWO = ("default",), ("default", "banner")
+ONE = ("default",)
+TWO = ("default", "banner")
 EXPERIMENTS = (ONE, ONE, ONE, TWO, TWO, ("banner", "checkout"), (*TWO, "checkout"))
 ARMS = ("red", "green", "blue")
 DEFAULTS = (None, 0.0, 0.0, HIGHEST)  # of a window: none, the lowest reward, the highest
@@ -122,7 +123,6 @@ class Plan:
     eager: bool = False  # whether origins fold after a few restarts
     floors: bool = False  # and forget the names of what they folded, which else takes hundreds
     operators: tuple[str, ...] = ()  # agents whose pins and pauses hold everywhere
-    old: tuple[str, ...] = ()  # agents that speak the wire format of Posse 0.1 only
     half_life: float | None = None  # see `fading`
     silences: tuple[tuple[float | None, float | None], ...] = ()  # windows and defaults to come
 
@@ -160,12 +160,8 @@ def plan_of(seed: int, exchange: str, memories: bool = False) -> Plan:
     if eager and draw.random() < 0.6:
         numbered[:0] = [(what, focus, draw.randrange(10_000)) for what in OLD.split()]
     experiments = draw.choice(EXPERIMENTS)
-    plain = not eager and experiments == ONE and not {"memories", "controls"} & set(kinds)
-    may_be_old = plain and draw.random() < 0.25  # 0.1 cannot hear of what was folded
-    old = tuple(name for name in names if may_be_old and draw.random() < 0.4)
     default = None if window is None else draw.choice(DEFAULTS)
-    # 0.1 cannot hear of decisions that count from the start, either
-    silences = tuple(each for each in SILENCES if not old or each[1] != 0.0)
+    silences = tuple(SILENCES)
     if exchange == "flows" and "losses" in kinds:  # a new store tells closed decisions or does not
         silences = tuple(each for each in silences if (each[1] == 0.0) == (default == 0.0))
     return Plan(
@@ -175,9 +171,8 @@ def plan_of(seed: int, exchange: str, memories: bool = False) -> Plan:
         links,
         tuple(numbered[:WITH_SCENES]),
         experiments,
-        old=old,
         window=window,
-        default_reward=None if old and default == 0.0 else default,
+        default_reward=default,
         silences=silences if "silences" in kinds else (),
         eager=eager,
         floors=eager and floors_are_safe(numbered[:WITH_SCENES], len(names)),

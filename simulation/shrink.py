@@ -10,7 +10,8 @@ from simulation.schedule import Plan, Step
 
 def shrink(plan: Plan, fails: Callable[[Plan], bool]) -> Plan:
     """Leave out steps, many at once and then one by one, as long as it fails."""
-    steps, size = list(plan.steps), max(1, len(plan.steps) // 2)
+    steps = list(plan.steps)
+    size = max(1, len(plan.steps) // 2)
     while True:
         begun = len(steps)
         at = 0

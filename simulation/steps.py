@@ -181,7 +181,8 @@ def rewind(world: World, a: int, b: int) -> None:
         before = site.memory.marks(world.plan.experiments)
         restore_disk(world, site, put_back.backup)
         world.history.excused |= before - site.memory.marks(world.plan.experiments)
-        site.node, site.rewound = put_back.frozen.thaw(site.disk), True
+        site.node = put_back.frozen.thaw(site.disk)
+        site.rewound = True
         node = site.node
         now = set(node.neighbours), set(node.experiments)
         site.stale = now != (set(site.neighbours), set(site.experiments))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import Any, cast
 
-from posse.live.experiment import Wish
-from posse.live.http.turns import Question, Turns
+from posse.live.experiment.experiment import Wish
+from posse.live.http.request_batches import Question, Turns
 from posse.live.store import Conflict, DecisionRecord, StoreError
 from simulation.applications import first, site_of
 from simulation.bits import MOST_BITS, reward_of

@@ -60,7 +60,8 @@ def heal(world: World) -> None:
     """End all faults: disks work, links are there at both ends, every process runs."""
     world.post.groups = {}
     for site in world.sites.values():
-        site.disk.fault, site.disk.failing = "", 0
+        site.disk.fault = ""
+        site.disk.failing = 0
         near = [b if a == site.name else a for a, b in world.plan.links if site.name in (a, b)]
         added = set(world.plan.experiments) - set(site.experiments)
         if set(near) != set(site.neighbours) or added or site.stale:
@@ -194,14 +195,16 @@ def judge_counts(world: World, experiment: str, held: dict[str, Sums]) -> None:
         assert site.node is not None
         running = site.node.experiment(experiment)
         for key, known in site.memory.decisions.items():
-            record, sums = known.record, worth(known.record)
+            record = known.record
+            sums = worth(known.record)
             if key[0] != experiment:
                 continue
             void = bool(site.put_back) and is_void(site, running, key, record)
             least[record.arm, 3] += bool(sums[3]) and not (void and record.assumed is None)
             least[record.arm, 2] += bool(sums[2]) and not void
     for arm in {*held, *(arm for arm, _ in least)}:
-        row, place = held.get(arm, (0, 0, 0, 0)), (experiment, arm)
+        row = held.get(arm, (0, 0, 0, 0))
+        place = (experiment, arm)
         for at, ever in ((3, world.history.counted[place]), (2, world.history.closed[place])):
             if not least[arm, at] <= row[at] // PER_UNIT <= len(ever):
                 raise Violation(

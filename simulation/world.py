@@ -12,12 +12,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+from posse.live.config.agent_settings import Settings
 from posse.live.node import Node
-from posse.live.setup.making import Outside
-from posse.live.setup.process import assemble
-from posse.live.setup.settings import Settings
+from posse.live.node_factory import Outside
+from posse.live.process import assemble
 from posse.live.store import Conflict, DecisionRecord, StoreError, schema
-from posse.live.store.place import _held
+from posse.live.store.file_lock import _held
 from simulation import disk as disks
 from simulation.agents import Seal, hurry, settings_of
 from simulation.bits import Mark, bit_of, marks_in, worth
@@ -78,9 +78,11 @@ class World:
     """All sites of one run, and its history."""
 
     def __init__(self, plan: Plan, folder: Path) -> None:
-        self.plan, self.folder = plan, folder
+        self.plan = plan
+        self.folder = folder
         self.random = random.Random(plan.seed)  # of the agents; the schedule is already drawn
-        self.post, self.history = Post(), History()
+        self.post = Post()
+        self.history = History()
         self.ids = 0
         self.strict = False  # whether all have heard of all
         self.logged = _Logged()
@@ -109,7 +111,8 @@ class World:
         """Start the process of a site, if the disk lets it, and see what it remembers."""
         if site.node is not None:
             return True
-        failed, fault = site.disk.failed, site.disk.fault
+        failed = site.disk.failed
+        fault = site.disk.fault
         try:
             site.node = self.make(site, self.settings(site))
         except Killed:
@@ -133,8 +136,7 @@ class World:
         """A process of these settings on the disk of a site."""
 
         def mailbox(_: Settings) -> Mailbox:
-            old = site.name in self.plan.old
-            return Mailbox(site.name, self.post, lambda: site.disk.event("send", before=False), old)
+            return Mailbox(site.name, self.post, lambda: site.disk.event("send", before=False))
 
         node = assemble(
             settings,
@@ -220,7 +222,8 @@ class World:
         """Ask for a decision, a new one or one that was asked for before."""
         if site.node is None or key[0] not in site.node.experiments:
             return
-        known, experiment = site.memory.decisions.get(key), site.node.experiments[key[0]]
+        known = site.memory.decisions.get(key)
+        experiment = site.node.experiments[key[0]]
 
         def ask() -> DecisionRecord | None:
             with contextlib.suppress(Conflict):  # nothing is left to play
@@ -288,7 +291,8 @@ class World:
         So does what counts at the end of it.
         """
         assert site.node is not None
-        silence, known = site.node.experiment(key[0]).silence, site.memory.decisions.get(key)
+        silence = site.node.experiment(key[0]).silence
+        known = site.memory.decisions.get(key)
         if known is None:  # decided in the same moment
             return Given(reward, silence.default_reward is None)
         counted = known.record.assumed is not None
@@ -300,12 +304,14 @@ class World:
             return
         site.clock += 1
         site.steady += 1
-        memory, failed = site.memory, site.disk.failed
+        memory = site.memory
+        failed = site.disk.failed
         for key, known in memory.decisions.items():
             experiment = site.node.experiments.get(key[0])
             if experiment is None or known.record.closed is not None:
                 continue
-            window, rewarded = experiment.silence.window, known.record.settled is not None
+            window = experiment.silence.window
+            rewarded = known.record.settled is not None
             if rewarded if window is None else known.record.time <= site.clock - window:
                 expiry = Expiry(experiment.silence.default_reward)
                 memory.maybe.setdefault(key, []).append(expiry)
@@ -326,9 +332,8 @@ class World:
             site.name, 0
         ):
             return
-        if site.name in self.plan.old and letter.payload[:1] != b"\x01":
-            return
-        failed, failures = site.disk.failed, node.failures["receive"]
+        failed = site.disk.failed
+        failures = node.failures["receive"]
         self.attempt(site, lambda: node.receive(letter.sender, letter.payload))
         if node.failures["receive"] > failures and site.disk.failed == failed:
             raise Violation(f"{site.name} failed at a message of {letter.sender}")

@@ -16,8 +16,8 @@ import numpy as np
 
 import posse
 from posse.lab import Comparison
-from posse.lab.work.completing import complete
-from posse.lab.work.part_store import PartStore
+from posse.lab.jobs.results_cache import PartStore
+from posse.lab.jobs.scheduler import complete
 
 HERE = Path(__file__).parent.parent
 FILES = sorted((HERE / "experiments" / "beyond").glob("*.toml"))

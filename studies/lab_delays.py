@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 import posse
-from posse.lab.blocks import arm_orders
+from posse.lab.simulation import arm_orders
 
 SEED = 13
 TS = posse.ThompsonSampling()

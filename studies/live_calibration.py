@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from posse import families, networks
-from posse.live.evidence import SIGNS, Evidence
+from posse.live.agent.evidence import SIGNS, Evidence
 from posse.live.exchange.quanta import PER_UNIT
 
 travel = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("travel.py"))))

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from posse import families, networks
-from posse.live.evidence import SIGNS, Evidence
+from posse.live.agent.evidence import SIGNS, Evidence
 from posse.live.exchange.quanta import PER_UNIT
 
 travel = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("travel.py"))))
@@ -34,8 +34,8 @@ def evidence_of(exchange, family):
 def play(exchange, family, seed):
     """Thompson sampling: yields what agents hold (N, runs, K, D) at TIMES.
 
-    As `posse.live.silence` counts: a decision when it is made, a success when it comes, both once
-    more when the window has closed.
+    As `posse.live.experiment.reward_window` counts: a decision when it is made, a success when it
+    comes, both once more when the window has closed.
     """
     generator = np.random.default_rng([seed, EXCHANGES.index(exchange)])
     signs = evidence_of(exchange, family).signs

@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 
 from posse.live import Client
+from posse.live.demo import agent_settings, in_processes
 from posse.live.store import Late
-from posse.live.swarm import agent_settings, in_processes
 
 RATES = {"a": 0.02, "b": 0.025, "c": 0.03, "d": 0.04}
 WINDOW, LONGEST, SECONDS = 20.0, 16.0, 90.0  # a success comes after up to LONGEST seconds

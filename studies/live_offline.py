@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 import posse
-from posse.live.agent import Agent
+from posse.live.agent.agent import Agent
 
 PAGE = Path(__file__).parents[1] / "docs" / "howto" / "offline.md"
 RATES = {"red": 0.04, "green": 0.03, "blue": 0.02}

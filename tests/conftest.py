@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import gc
+import os
+import secrets
 from collections.abc import Callable, Generator
 from typing import Any
 
@@ -13,12 +15,31 @@ from hypothesis import settings
 
 from posse.families import FAMILIES, ability
 from posse.policies import POLICIES
+from tests.browsing import opened
 
-from .browsing import opened
+# A deadline would time the machine, which may be busy. By default every run tries the same
+# examples, so that no command of the README depends on luck. HYPOTHESIS_PROFILE=random tries new
+# ones: a failure prints the line that repeats it, and the end of the run the seed of all.
+settings.register_profile("repeatable", deadline=None, derandomize=True, print_blob=True)
+settings.register_profile("random", deadline=None, derandomize=False, print_blob=True)
+PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "repeatable")
+settings.load_profile(PROFILE)
 
-# A deadline would time the machine, which may be busy.
-settings.register_profile("unhurried", deadline=None)
-settings.load_profile("unhurried")
+
+@pytest.hookimpl(tryfirst=True)  # before hypothesis reads the option
+def pytest_configure(config: pytest.Config) -> None:
+    """Draw the seed of a random run, which workers of xdist then share."""
+    if PROFILE == "random" and config.option.hypothesis_seed is None:
+        config.option.hypothesis_seed = str(secrets.randbits(32))
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Print how to repeat a random run."""
+    if PROFILE == "random":
+        seed = config.option.hypothesis_seed
+        terminalreporter.write_line(
+            f"random examples: HYPOTHESIS_PROFILE=random pytest --hypothesis-seed={seed}"
+        )
 
 
 @pytest.hookimpl(wrapper=True)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from posse.bandits import Bandit, NormalMeans, UniformMeans
-from posse.checks import FrozenArray
 from posse.families import Bernoulli, Bounded, Exponential, Gaussian, Interval, Poisson
+from posse.validation import FrozenArray
 
 RUNS = [[0.1, 0.5, 0.3], [0.2, 0.1, 0.9]]
 

@@ -3,12 +3,14 @@
 import os
 import re
 import shlex
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 import time
 import tomllib
+import venv
 from dataclasses import fields
 from pathlib import Path
 
@@ -16,8 +18,8 @@ import httpx
 import pytest
 
 from posse.families import FAMILIES, ability
-from posse.live.setup.experiments import KEYS
-from posse.live.setup.settings import Settings, from_data
+from posse.live.config.agent_settings import Settings, from_data
+from posse.live.config.experiment_settings import KEYS
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "live.md").read_text()
@@ -53,12 +55,18 @@ def wait_until(true, message):
 
 
 class Stranger:
-    """Somebody in an empty folder, who types what the page says."""
+    """Somebody in an empty folder, who types what the page says.
 
-    def __init__(self, folder):
+    python: an interpreter in whose environment Posse is installed; None: this one, and the clone.
+    """
+
+    def __init__(self, folder, python=None):
         self.folder = folder
         self.ports = free_ports()
+        self.python = python or sys.executable
         self.environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
+        if python is not None:
+            del self.environment["PYTHONPATH"]
         self.started = []
 
     def changed(self, text):
@@ -66,7 +74,7 @@ class Stranger:
 
     def start(self, command):
         name, *arguments = shlex.split(self.changed(command))
-        words = [sys.executable, "-m", "posse"] if name == "posse" else [name]
+        words = [self.python, "-m", "posse"] if name == "posse" else [name]
         process = subprocess.Popen(
             [*words, *arguments], cwd=self.folder, env=self.environment, text=True,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -96,9 +104,27 @@ class Stranger:
             process.communicate(timeout=SOON)
 
 
-@pytest.fixture
-def stranger(tmp_path):
-    stranger = Stranger(tmp_path)
+@pytest.fixture(scope="session")
+def live_extra_alone(tmp_path_factory):
+    """The Python of a fresh environment after `pip install ".[live]"`: no tool of a developer."""
+    folder = tmp_path_factory.mktemp("live-extra")
+    tree = folder / "posse"  # a build in the clone would leave files there
+    shutil.copytree(ROOT / "src", tree / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, tree)
+    venv.create(folder / "environment", with_pip=True)
+    python = folder / "environment" / "bin" / "python"
+    install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    pip = subprocess.run([*install, ".[live]"], cwd=tree, text=True, capture_output=True)
+    assert pip.returncode == 0, pip.stderr
+    return str(python)
+
+
+@pytest.fixture(params=["clone", pytest.param("live extra alone", marks=pytest.mark.long)])
+def stranger(tmp_path, request):
+    alone = request.param == "live extra alone"
+    python = request.getfixturevalue("live_extra_alone") if alone else None
+    stranger = Stranger(tmp_path, python)
     yield stranger
     stranger.leave()
 
@@ -124,7 +150,7 @@ def test_three_commands_give_three_agents_that_agree(stranger):
     for command in asking:
         assert "error" not in stranger.run(command)
     for block in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL):
-        process = stranger.start(f"{sys.executable} -c {shlex.quote(block)}")
+        process = stranger.start(f"{stranger.python} -c {shlex.quote(block)}")
         _, err = process.communicate(timeout=SOON)
         assert process.returncode == 0, err
 

@@ -109,15 +109,19 @@ def test_every_public_name_is_in_the_reference():
 
 def test_versions_of_formats_are_those_of_the_source():
     from posse.lab import storage
-    from posse.live import wire
+    from posse.lab.jobs import results_cache as digests
+    from posse.live.agent import factory as fingerprints
     from posse.live.exchange import layouts
+    from posse.live.messaging import wire
     from posse.live.store import schema
 
     page = (ROOT / "docs" / "formats.md").read_text()
     assert f"attribute `format` = {storage.FORMAT} " in page
-    assert f"`PRAGMA user_version` = {len(schema.MIGRATIONS)}," in page
+    assert f"| {digests.VERSION}, hashed with the settings and the source |" in page
+    assert f"`PRAGMA user_version` = {schema.VERSION} " in page
     assert f"first byte = {wire.VERSION} " in page
-    assert f"`layout` = {layouts.NEWEST} " in page
+    assert f"`layout` = {layouts.LAYOUT} " in page
+    assert f"begins with `{fingerprints.VERSION}-` " in page
 
 
 def test_no_line_installs_from_a_registry():

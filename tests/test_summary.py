@@ -13,14 +13,7 @@ from scipy import stats
 from scipy.special import betainc, betaln, ndtr
 
 from posse import beliefs
-from posse.families import (
-    Bernoulli,
-    Exponential,
-    Gaussian,
-    GaussianUnknownVariance,
-    Grid,
-    Poisson,
-)
+from posse.families import Bernoulli, Exponential, Gaussian, GaussianUnknownVariance, Grid, Poisson
 from posse.summary import probability_best, summarise
 
 SAMPLES = 400_000

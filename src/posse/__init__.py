@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from posse.bandits import Bandit as Bandit
     from posse.bandits import ContextualBandit as ContextualBandit
     from posse.bandits import NormalWeights as NormalWeights
-    from posse.calibration import calibrated as calibrated
     from posse.contexts import Contexts as Contexts
+    from posse.effective_samples import calibrated as calibrated
     from posse.lab import Comparison as Comparison
     from posse.lab import Result as Result
     from posse.lab import compare as compare
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from posse.lab.sweeps.files import write_sweep as write_sweep
     from posse.lab.sweeps.sweep import Sweep as Sweep
     from posse.lab.sweeps.sweep import sweep as sweep
-    from posse.live.agent import Agent as Agent
+    from posse.live.agent.agent import Agent as Agent
     from posse.policies import BayesUCB as BayesUCB
     from posse.policies import Greedy as Greedy
     from posse.policies import RandUCB as RandUCB
@@ -85,7 +85,7 @@ _MODULES = (
     "theory",
 )
 _ORIGIN = {
-    "Agent": "posse.live.agent",
+    "Agent": "posse.live.agent.agent",
     "Bandit": "posse.bandits",
     "BayesUCB": "posse.policies",
     "Centralized": "posse.algorithms",
@@ -119,7 +119,7 @@ _ORIGIN = {
     "TopTwo": "posse.policies",
     "Tree": "posse.algorithms",
     "Experiment": "posse.lab.experiments",
-    "calibrated": "posse.calibration",
+    "calibrated": "posse.effective_samples",
     "compare": "posse.lab",
     "concat": "posse.lab",
     "experiment_of": "posse.lab.experiments",

@@ -50,11 +50,13 @@ def observe(
     >>> beliefs.observe(belief, np.array([0, 1]), np.array([1.0, 0.0]), family, 1.0)[:, 0].tolist()
     [[2.0, 1.0], [1.0, 1.0]]
     """
-    arms, rewards = np.asarray(arms), np.asarray(rewards, dtype=float)
+    arms = np.asarray(arms)
+    rewards = np.asarray(rewards, dtype=float)
     _check_observation(arms, rewards, family, belief.shape, contexts)
     read = belief if acted_on is None else acted_on
     evidence = learning_rate * statistic(read, arms, rewards, family, contexts)  # (D, ...)
-    n_coordinates, n_arms = belief.shape[0], belief.shape[-1]
+    n_coordinates = belief.shape[0]
+    n_arms = belief.shape[-1]
     updated = belief.copy()
     cells = updated.reshape(n_coordinates, -1)  # a view: (D, agents * K)
     played = np.arange(0, cells.shape[1], n_arms) + np.ravel(places(belief, arms))

@@ -1,26 +1,245 @@
-"""The schema of contexts: what is known of a visitor, as columns of features (one-hot, scaled).
-
-One place for the lab and for live agents. The first column is the intercept, 1; then each field in
-its order: a category has one column for each of its names, 0 or 1; a flag one, -1 or 1; a number
-one, from -1 at its low end to 1 at its high end. What is optional has one column more, 1 where it
-is missing, and its others are 0 there.
-"""
+"""The fields of a context: categories, flags and numbers, each as columns of features."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from posse import checks
-from posse.context_fields import Category as Category
-from posse.context_fields import Field, check_name, field_of
-from posse.context_fields import Flag as Flag
-from posse.context_fields import Number as Number
+from posse import validation as checks
 from posse.randomness import FloatArray, Randomness
+
+LONGEST_NAME = 200  # as of arms
+
+
+@dataclass(frozen=True)
+class Category:
+    """One of some names, such as a country.
+
+    names:    those with a column of their own; any other is unknown, and all columns are 0
+    shares:   how often each is drawn in the lab; None: equally
+    optional: whether it may be missing
+    missing:  in what share of visits it is, in the lab
+    """
+
+    names: tuple[str, ...]
+    shares: tuple[float, ...] | None = None
+    optional: bool = False
+    missing: float = 0.1
+
+    def __post_init__(self) -> None:
+        given: Any = self.names
+        names = () if isinstance(given, str) else tuple(given)
+        if not names or len(set(names)) < len(names):
+            raise ValueError(f"must be different names, got {checks.shown(self.names)}")
+        for name in names:
+            check_name(name)
+        object.__setattr__(self, "names", names)
+        if self.shares is not None:
+            shares = checks.numbers("shares", self.shares, 0)
+            if shares.shape != (len(names),) or not shares.sum() > 0:
+                raise ValueError(
+                    f"shares must be one for each of {len(names)} names, got "
+                    f"{checks.shown(self.shares)}"
+                )
+            object.__setattr__(self, "shares", tuple(shares.tolist()))
+        _check_optional(self)
+
+    def columns(self, name: str) -> list[str]:
+        """One for each name of the category."""
+        return [f"{name}={each}" for each in self.names]
+
+    def features(self, value: Any) -> tuple[list[float], bool, bool]:
+        """The columns of a value, whether it is unknown, whether it is clipped."""
+        if not isinstance(value, str):
+            raise ValueError(f"must be text, got {checks.shown(value)}")
+        if len(value) > LONGEST_NAME:
+            raise ValueError(f"must have at most {LONGEST_NAME} characters, got {len(value)}")
+        return [float(value == name) for name in self.names], value not in self.names, False
+
+    def drawn(self, uniform: FloatArray) -> FloatArray:
+        """Columns by inversion: (...) -> (..., columns)."""
+        shares = np.ones(len(self.names)) if self.shares is None else np.array(self.shares)
+        ends = np.cumsum(shares / shares.sum())[:-1]
+        return np.eye(len(self.names))[np.searchsorted(ends, uniform, side="right")]
+
+    def to_data(self) -> Any:
+        """As an experiment file or agent.toml has it."""
+        rest = _rest(self)
+        return list(self.names) if not rest else {"categories": list(self.names), **rest}
+
+
+@dataclass(frozen=True)
+class Flag:
+    """True or false, as 1 or -1.
+
+    share:    how often it is true, in the lab
+    optional: whether it may be missing
+    missing:  in what share of visits it is, in the lab
+    """
+
+    share: float = 0.5
+    optional: bool = False
+    missing: float = 0.1
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "share", checks.number("share", self.share, at_least=0, at_most=1))
+        _check_optional(self)
+
+    def columns(self, name: str) -> list[str]:
+        """One."""
+        return [name]
+
+    def features(self, value: Any) -> tuple[list[float], bool, bool]:
+        """The columns of a value, whether it is unknown, whether it is clipped."""
+        if not isinstance(value, bool | np.bool_):
+            raise ValueError(f"must be true or false, got {checks.shown(value)}")
+        return [1.0 if value else -1.0], False, False
+
+    def drawn(self, uniform: FloatArray) -> FloatArray:
+        """Columns by inversion: (...) -> (..., 1)."""
+        return np.where(uniform < self.share, 1.0, -1.0)[..., None]
+
+    def to_data(self) -> Any:
+        """As an experiment file or agent.toml has it."""
+        rest = _rest(self)
+        return "flag" if not rest else {"flag": True, **rest}
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number in a range, as (value - middle) / half the range; what is outside counts as its end.
+
+    low, high: the range; in the lab all of it is equally likely
+    optional:  whether it may be missing
+    missing:   in what share of visits it is, in the lab
+    """
+
+    low: float
+    high: float
+    optional: bool = False
+    missing: float = 0.1
+
+    def __post_init__(self) -> None:
+        low = checks.number("low", self.low, at_least=-1e30, at_most=1e30)
+        high = checks.number("high", self.high, above=low, at_most=1e30)
+        object.__setattr__(self, "low", low)
+        object.__setattr__(self, "high", high)
+        _check_optional(self)
+
+    def columns(self, name: str) -> list[str]:
+        """One."""
+        return [name]
+
+    def features(self, value: Any) -> tuple[list[float], bool, bool]:
+        """The columns of a value, whether it is unknown, whether it is clipped."""
+        if isinstance(value, bool | np.bool_) or not isinstance(
+            value, int | float | np.integer | np.floating
+        ):
+            raise ValueError(f"must be a number, got {checks.shown(value)}")
+        if not checks.is_finite(value):
+            raise ValueError(f"must be a finite number, got {checks.shown(value)}")
+        middle = (self.low + self.high) / 2
+        half = (self.high - self.low) / 2
+        clipped = not self.low <= value <= self.high
+        return [min(max((float(value) - middle) / half, -1.0), 1.0)], False, clipped
+
+    def drawn(self, uniform: FloatArray) -> FloatArray:
+        """Columns by inversion: (...) -> (..., 1)."""
+        return (2.0 * uniform - 1.0)[..., None]
+
+    def to_data(self) -> Any:
+        """As an experiment file or agent.toml has it."""
+        return {"low": self.low, "high": self.high, **_rest(self)}
+
+
+Field = Category | Flag | Number
+
+
+def field_of(given: Any) -> Field:
+    """A field from what was given for it: itself, a list, "flag", a pair or a table."""
+    if isinstance(given, Category | Flag | Number):
+        return given
+    if given == "flag":
+        return Flag()
+    if isinstance(given, Mapping):
+        return _of_table(dict(given))
+    if isinstance(given, tuple) and len(given) == 2 and not any(isinstance(e, str) for e in given):
+        return Number(*given)
+    if isinstance(given, Iterable) and not isinstance(given, str):
+        return Category(tuple(given))
+    raise ValueError(
+        'must be a list of categories, "flag", or a range such as {low = 0, high = 500}, '
+        f"got {checks.shown(given)}"
+    )
+
+
+def _of_table(given: dict[str, Any]) -> Field:
+    """A field from a table: which it is, its first key says."""
+    kinds: dict[str, Any] = {"categories": Category, "flag": Flag, "low": Number}
+    kind = next((kind for kind in kinds if kind in given), None)
+    if kind is None:
+        raise ValueError(
+            'must say what it is: {categories = ["de", "fr"]}, {flag = true} or '
+            f"{{low = 0, high = 500}}, got {checks.shown(given)}"
+        )
+    first = {}
+    if kind == "categories":
+        names = given.pop("categories")
+        if not isinstance(names, list | tuple):
+            raise ValueError(f"categories must be a list of names, got {checks.shown(names)}")
+        first["names"] = tuple(names)
+    elif kind == "flag" and given.pop("flag") is not True:
+        raise ValueError("flag must be true where it is a key: its share is another, share = 0.5")
+    allowed = [f.name for f in dataclasses.fields(kinds[kind]) if f.name != "names"]
+    for key in given:
+        checks.choice("key", key, allowed)
+    if kind == "low" and "high" not in given:
+        raise ValueError("high is missing")
+    if isinstance(given.get("shares"), list):
+        given["shares"] = tuple(given["shares"])
+    field: Field = kinds[kind](**first, **given)
+    return field
+
+
+def check_name(name: Any) -> str:
+    """The name, refused if people could not read it."""
+    if not isinstance(name, str) or not name.strip() or not name.isprintable():
+        raise ValueError(f"names must be printable text, got {checks.shown(name)}")
+    if len(name) > LONGEST_NAME:
+        raise ValueError(
+            f"names must have at most {LONGEST_NAME} characters, got {checks.shown(name)}"
+        )
+    return name
+
+
+def _check_optional(field: Any) -> None:
+    if not isinstance(field.optional, bool):
+        raise ValueError(f"optional must be true or false, got {checks.shown(field.optional)}")
+    share = checks.number("missing", field.missing, at_least=0, at_most=1)
+    object.__setattr__(field, "missing", share)
+
+
+def _rest(field: Any) -> dict[str, Any]:
+    """The further settings of a field that are not the defaults, as plain data."""
+    known = {"names", "low", "high"}
+    return {
+        f.name: list(value) if isinstance(value, tuple) else value
+        for f in dataclasses.fields(field)
+        if f.name not in known and (value := getattr(field, f.name)) != f.default
+    }
+
+
+# The schema of contexts: what is known of a visitor, as columns of features (one-hot, scaled).
+#
+# One place for the lab and for live agents. The first column is the intercept, 1; then each field
+# in its order: a category has one column for each of its names, 0 or 1; a flag one, -1 or 1; a
+# number one, from -1 at its low end to 1 at its high end. What is optional has one column more, 1
+# where it is missing, and its others are 0 there.
 
 MOST_COLUMNS = 64
 
@@ -104,7 +323,9 @@ class Contexts:
         for key in context:
             if key not in names:
                 checks.choice("context:", key, names)
-        x, unknown, clipped = [1.0], [], []
+        x = [1.0]
+        unknown = []
+        clipped = []
         for name, field in self:
             value = context.get(name)
             if value is None:

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from posse.checks import number, numbers
 from posse.randomness import FloatArray
+from posse.validation import number, numbers
 
 Divergence = Callable[[ArrayLike, ArrayLike], FloatArray]
 
@@ -23,7 +23,8 @@ def kl_bernoulli(p: ArrayLike, q: ArrayLike) -> FloatArray:
     >>> round(float(theory.kl_bernoulli(0.5, 0.9)), 4)
     0.5108
     """
-    p, q = numbers("p", p, 0, 1), numbers("q", q, 0, 1)
+    p = numbers("p", p, 0, 1)
+    q = numbers("q", q, 0, 1)
     return _relative_entropy(p, q) + _relative_entropy(1 - p, 1 - q)
 
 
@@ -50,7 +51,8 @@ def kl_poisson(p: ArrayLike, q: ArrayLike) -> FloatArray:
 
 def kl_exponential(p: ArrayLike, q: ArrayLike) -> FloatArray:
     """Divergence of exponential laws with means p and q > 0."""
-    p, q = numbers("p", p, 0, open_low=True), numbers("q", q, 0, open_low=True)
+    p = numbers("p", p, 0, open_low=True)
+    q = numbers("q", q, 0, open_low=True)
     return _relative_entropy(q, p) / q
 
 

@@ -13,9 +13,9 @@ from math import atan, log, pi
 
 import numpy as np
 
-from posse import checks
-from posse.families.abilities import ability, pair, unpair
+from posse import validation as checks
 from posse.families.family import Family, name_of
+from posse.families.optional_methods import ability, pair, unpair
 from posse.randomness import FloatArray
 
 # what tau may be, as multiples of the family's `site_spread` and `site_unit`
@@ -154,7 +154,8 @@ class Sites:
         else:
             pulls, total = pair(self.family, acted) / self._weight
             capped = 1.0 / (1.0 + self._ratio * pulls)
-        heard, summed = capped * pulls, capped * total
+        heard = capped * pulls
+        summed = capped * total
         heard = heard.sum(axis=-2, keepdims=True) - heard  # of the others
         summed = summed.sum(axis=-2, keepdims=True) - summed
         shared = 1.0 / (1.0 + self._ratio * heard)
@@ -166,7 +167,8 @@ class Sites:
         """The belief about the average over sites of an arm's mean: (2, ..., K)."""
         prior_count, prior_total, _ = self._prior
         pulls, total = self._pair
-        capped, ratio = self._capped, self._ratio[..., 0, :]
+        capped = self._capped
+        ratio = self._ratio[..., 0, :]
         with np.errstate(divide="ignore", invalid="ignore"):
             weight = (capped * pulls).sum(axis=-2)
             middle = np.where(weight > 0, (capped * total).sum(axis=-2) / weight, 0.0)
@@ -187,12 +189,14 @@ class Sites:
         # in units of the variance of a reward
         spread = (weights / count).sum(axis=0)
         spread = spread + (weights * (mean - middle) ** 2).sum(axis=0) / variance
-        matched, more = 1.0 / spread, self._prior[2]
+        matched = 1.0 / spread
+        more = self._prior[2]
         return unpair(self.family, self._weight * np.stack([matched + more, matched * middle]))
 
     def sd_between(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """The standard deviation between sites: mean and 80% range of its posterior, (..., K)."""
-        weights, sds = self.weights(showing=True), self.sds[..., 0, :]
+        weights = self.weights(showing=True)
+        sds = self.sds[..., 0, :]
         above = np.cumsum(weights, axis=0)
         last = len(sds) - 1
 

@@ -22,15 +22,20 @@ from typing import Literal
 
 import numpy as np
 
-from posse import checks, race
-from posse.families.abilities import ability
+from posse import best_arm as race
+from posse import validation as checks
 from posse.families.family import Family, is_contextual, name_of
+from posse.families.optional_methods import ability
 from posse.randomness import FloatArray
 
 STRENGTHS = np.array([10.0, 100.0, 1000.0, 10000.0])  # pulls, averaged over
-POINTS, MOST_POINTS = 500, 1500  # of a grid: about, and for many arms at most
+# of a grid: about, and for many arms at most
+POINTS = 500
+MOST_POINTS = 1500
 AT_ONCE = 64  # arms
-ROUNDS, FINER = 8, 16  # a minimum is looked for anew, each time in a bracket so much finer
+# a minimum is looked for anew, each time in a bracket so much finer
+ROUNDS = 8
+FINER = 16
 
 Kind = Literal["winner", "no-difference", "good-enough", "keep-going"]
 
@@ -65,6 +70,9 @@ def verdict(
     half-life it is faded: no verdict is valid for these (evidence that merely counts twice gives
     false winners at will).
 
+    The verdict of one belief has no memory. If it is asked repeatedly, the first "winner" or
+    "no-difference" is valid for ever (Ville's inequality), whatever a later call returns: keep it.
+
     error: the probability with which a false winner, or a false "no difference", may ever be
     named. tolerance: a difference of means that does not matter: "no-difference" if all arms are
     that close, also within the error; "good-enough" if settling for an arm gives up less than that
@@ -98,11 +106,14 @@ def verdict(
     least = max(0.0, float(np.delete(found, leader).min())) if n_arms > 1 else 0.0
     kind: Kind = "keep-going"
     if n_arms > 1 and least >= needed:
-        kind, sentence = "winner", here.winner(leader, error)
+        kind = "winner"
+        sentence = here.winner(leader, error)
     elif tolerance is not None and n_arms > 1 and _all_within(family, evidence, tolerance, needed):
-        kind, sentence = "no-difference", here.no_difference(leader, error, tolerance)
+        kind = "no-difference"
+        sentence = here.no_difference(leader, error, tolerance)
     elif tolerance is not None and loss.min() < tolerance:
-        kind, leader = "good-enough", int(loss.argmin())
+        kind = "good-enough"
+        leader = int(loss.argmin())
         sentence = here.good_enough(leader, loss[leader], tolerance)
     else:
         sentence = here.leads(leader, least, needed)
@@ -117,7 +128,8 @@ def by_loss(
 ) -> Verdict:
     """Whether an arm is good enough by its expected loss alone, which names no winner."""
     loss = race.fine(family, belief)[1]
-    arm, here = int(loss.argmin()), _Words(names, belief.shape[-1], "", family)
+    arm = int(loss.argmin())
+    here = _Words(names, belief.shape[-1], "", family)
     if tolerance is not None and loss[arm] < tolerance:
         sentence = here.good_enough(arm, loss[arm], tolerance)
         return Verdict("good-enough", arm, None, None, float(loss[arm]), sentence)
@@ -201,16 +213,20 @@ def beats(family: Family, evidence: FloatArray, arm: int, tolerance: float = 0.0
     In nats: the least l_arm(u) + l_other(v) over u + tolerance <= v. Below 0 where the others do
     better; that of the arm itself means nothing.
     """
-    grid, n_arms = _grid(family, evidence, tolerance), evidence.shape[-1]
+    grid = _grid(family, evidence, tolerance)
+    n_arms = evidence.shape[-1]
     mine = _from_below(log_e(family, evidence[:, [arm]], grid))  # (G, 1)
     theirs = _from_above(log_e(family, evidence, grid + tolerance))  # (G, K)
     both = mine + theirs
     best = both.argmin(axis=0)  # (K,)
     least = both[best, np.arange(n_arms)]
     # what lies left of a bracket for the arm, right of it for the others
-    low, high = np.maximum(best - 1, 0), np.minimum(best + 1, len(grid) - 1)
-    floor, roof = mine[low, 0], theirs[high, np.arange(n_arms)]
-    left, right = grid[low], grid[high]
+    low = np.maximum(best - 1, 0)
+    high = np.minimum(best + 1, len(grid) - 1)
+    floor = mine[low, 0]
+    roof = theirs[high, np.arange(n_arms)]
+    left = grid[low]
+    right = grid[high]
     own = np.repeat(evidence[:, [arm]], n_arms, axis=1)
     for _ in range(ROUNDS):
         x = left + (right - left) * np.linspace(0.0, 1.0, FINER + 1)[:, None]  # (F, K)
@@ -219,10 +235,13 @@ def beats(family: Family, evidence: FloatArray, arm: int, tolerance: float = 0.0
         both = up + down
         at = both.argmin(axis=0)
         least = np.minimum(least, both[at, np.arange(n_arms)])
-        low, high = np.maximum(at - 1, 0), np.minimum(at + 1, FINER)
+        low = np.maximum(at - 1, 0)
+        high = np.minimum(at + 1, FINER)
         columns = np.arange(n_arms)
-        floor, roof = up[low, columns], down[high, columns]
-        left, right = x[low, columns], x[high, columns]
+        floor = up[low, columns]
+        roof = down[high, columns]
+        left = x[low, columns]
+        right = x[high, columns]
     return np.asarray(least)
 
 
@@ -232,7 +251,8 @@ def _all_within(family: Family, evidence: FloatArray, tolerance: float, needed: 
     If two differ by that, the best and the worst do; and to miss that pair is to miss what is
     counted among the false winners already. So the threshold is the same, for both together.
     """
-    grid, arms = _grid(family, evidence, tolerance), range(evidence.shape[-1])
+    grid = _grid(family, evidence, tolerance)
+    arms = range(evidence.shape[-1])
     mine = _from_below(log_e(family, evidence, grid))
     theirs = _from_above(log_e(family, evidence, grid + tolerance))
     # a minimum on the grid is above the least there is: mostly enough to say no
@@ -299,7 +319,8 @@ def _grid(family: Family, evidence: FloatArray, tolerance: float) -> FloatArray:
     pooled = (pulls @ means + prior_mean) / (pulls.sum() + 1.0)
     points = np.concatenate([points, means[pulls > 0], inside, [pooled]])
     points = points[np.isfinite(points)]
-    low, high = family.means.low, family.means.high
+    low = family.means.low
+    high = family.means.high
     steps = 10.0 ** -np.arange(0.0, 16.0)
     if math.isfinite(low):
         points = np.append(points, low + (points.max() - low) * steps)

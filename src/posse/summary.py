@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from posse import race
+from posse import best_arm as race
 from posse.families.family import Family, is_contextual, name_of
 from posse.randomness import FloatArray
 

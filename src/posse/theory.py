@@ -14,7 +14,6 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from posse.checks import number, numbers, whole
 from posse.divergences import Divergence as Divergence
 from posse.divergences import divergence as divergence
 from posse.divergences import kl_bernoulli as kl_bernoulli
@@ -23,6 +22,7 @@ from posse.divergences import kl_gaussian as kl_gaussian
 from posse.divergences import kl_gaussian_unknown_variance as kl_gaussian_unknown_variance
 from posse.divergences import kl_poisson as kl_poisson
 from posse.randomness import FloatArray
+from posse.validation import number, numbers, whole
 
 # Regret --------------------------------------------------------------------------------------
 
@@ -162,7 +162,8 @@ def consensus_deviation(weights: ArrayLike, rounds: int) -> ConsensusDeviation:
     weights = _square(weights)
     rounds = whole("rounds", rounds, at_least=1)
     agents = len(weights)
-    power, deviation = np.eye(agents), np.zeros(agents)
+    power = np.eye(agents)
+    deviation = np.zeros(agents)
     for _ in range(rounds):
         deviation += np.abs(power - 1 / agents).sum(axis=1)
         power = power @ weights
@@ -194,7 +195,8 @@ def alpha_beta_bounds(
     (any shape); prior Beta(1, 1), learning rate N unless given. The lower bounds are the lemma's:
     they may fall below 1, where the parameters themselves never go.
     """
-    successes, pulls = numbers("successes", successes, 0), numbers("pulls", pulls, 0)
+    successes = numbers("successes", successes, 0)
+    pulls = numbers("pulls", pulls, 0)
     agents = whole("n_agents", n_agents, at_least=1)
     spectral_gap = number("spectral_gap", spectral_gap, above=0, at_most=1)
     rate = number("learning_rate", agents if learning_rate is None else learning_rate, above=0)
@@ -223,7 +225,8 @@ def posterior_closed_form(
     """
     weights = _square(weights)
     agents = len(weights)
-    played, rewards = np.asarray(arms), numbers("rewards", rewards, 0, 1)
+    played = np.asarray(arms)
+    rewards = numbers("rewards", rewards, 0, 1)
     rate = number("learning_rate", learning_rate, above=0)
     n_arms = whole("n_arms", n_arms, at_least=1)
     if played.ndim != 2 or played.shape[1] != agents or played.shape != rewards.shape:
@@ -234,7 +237,8 @@ def posterior_closed_form(
     if not np.isin(played, np.arange(n_arms)).all():
         raise ValueError(f"arms must be whole numbers from 0 to {n_arms - 1}, got {played}")
 
-    successes, pulls = np.zeros((agents, n_arms)), np.zeros((agents, n_arms))
+    successes = np.zeros((agents, n_arms))
+    pulls = np.zeros((agents, n_arms))
     power = weights
     for arm, reward in zip(played[::-1], rewards[::-1], strict=True):
         chosen = (arm[:, None] == np.arange(n_arms)).astype(float)

@@ -9,9 +9,9 @@ import pytest
 import posse
 from posse import beliefs, networks
 from posse.algorithms import Problem
-from posse.calibration import SIGNS
+from posse.effective_samples import SIGNS
 from posse.families import Gaussian
-from posse.lab.compiled import plan
+from posse.lab.compiled import registry as plan
 from posse.lab.experiments import Experiment
 from posse.policies import ThompsonSampling
 

@@ -10,8 +10,8 @@ import pytest
 import posse
 from posse import networks
 from posse.algorithms import Problem
-from posse.algorithms.coop_ucb import mixing_errors
-from posse.algorithms.dducb import chebyshev
+from posse.algorithms.rivals.coop_ucb import mixing_errors
+from posse.algorithms.rivals.dducb import chebyshev
 from posse.families import Gaussian
 
 GRAPHS = {

@@ -6,9 +6,8 @@ import json
 import pytest
 
 from posse import Result
-from posse.lab.work import workers
-
-from .calling import posse, said
+from posse.lab.jobs import workers
+from tests.cli.calling import posse, said
 
 TINY = ("--instances", "16,23", "--algorithms", "isolated TS", "--runs", 3, "--horizon", 30)
 MINE = '''
@@ -59,7 +58,7 @@ def test_a_tiny_arena(folder, capsys):
 
 def test_the_widest_row_fits_into_80_columns(capsys):
     from posse.cli.arena import _print
-    from posse.lab.arena.data import ArenaReport, Made, Standing
+    from posse.lab.arena.report_data import ArenaReport, Made, Standing
 
     row = Standing(
         "Follow Your Leader", "abstract", 10, 24, 12.3, 12.1, 12.4, 9.5, 3, 10, 10, 4, 0.502, True,

@@ -5,9 +5,8 @@ import sys
 
 import pytest
 
-from posse.live import certificates
-
-from .calling import said
+from posse.live.security import certificates
+from tests.cli.calling import said
 
 
 def run(capsys, *arguments):

@@ -9,8 +9,7 @@ import sys
 import pytest
 
 from posse.live.store import DecisionRecord, Store
-
-from .calling import said
+from tests.cli.calling import said
 
 
 def run(capsys, *arguments):
@@ -119,7 +118,7 @@ def newer(path):
         (lambda path: path.mkdir(), "there is no store"),
         (lambda path: path.write_text("not a database at all, really"), "is damaged"),
         (foreign, "no store of Posse"),
-        (newer, "written by a newer Posse"),
+        (newer, "has schema 99 and this Posse reads schema 1"),
     ],
 )
 def test_mistakes_are_one_line(capsys, tmp_path, make, words):

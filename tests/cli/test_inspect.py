@@ -5,8 +5,7 @@ import pytest
 from posse import networks, theory
 from posse.cli import inspect
 from posse.networks import EXAMPLES, GRAPHS
-
-from .calling import said
+from tests.cli.calling import said
 
 
 @pytest.fixture(autouse=True)

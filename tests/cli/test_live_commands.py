@@ -11,7 +11,7 @@ import time
 import httpx
 import pytest
 
-from .calling import posse
+from tests.cli.calling import posse
 
 TIMEOUT = 60  # seconds, on a machine that does much else
 AGENT = """
@@ -244,7 +244,7 @@ def test_a_swarm_on_a_narrow_screen(capsys, monkeypatch):
 
 
 def test_a_swarm_that_lost_a_reward_says_where(monkeypatch, tmp_path, capsys):
-    from posse.live.swarm.memory import MemorySite
+    from posse.live.demo.memory import MemorySite
 
     update = MemorySite.update
 

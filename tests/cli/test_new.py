@@ -3,9 +3,8 @@
 import pytest
 import scipy.stats
 
-from posse.live.setup.settings import read_settings
-
-from .calling import said
+from posse.live.config.agent_settings import read_settings
+from tests.cli.calling import said
 
 
 def run(capsys, *arguments):

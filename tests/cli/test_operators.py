@@ -6,7 +6,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from .calling import said
+from tests.cli.calling import said
 
 NOTHING = {"pinned": None, "paused": [], "unknown": [], "operator": True, "network": None}
 

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from .calling import posse
+from tests.cli.calling import posse
 
 
 @pytest.fixture(autouse=True)
@@ -55,7 +55,7 @@ def test_the_figures_data_are_a_table(folder):
 
 
 def test_a_second_time_nothing_is_computed(folder, monkeypatch):
-    from posse.lab.work import workers
+    from posse.lab.jobs import workers
 
     assert posse("paper", "fig4a", "--runs", 2, "--quiet") == 0
     first = report_of(folder / "report")

@@ -9,9 +9,8 @@ from contextlib import nullcontext
 import httpx
 import pytest
 
-from posse.live import certificates
-
-from .calling import said
+from posse.live.security import certificates
+from tests.cli.calling import said
 
 TIMEOUT = 60  # seconds, on a machine that does much else
 AGENT = """

@@ -8,9 +8,8 @@ import pytest
 
 from posse import load
 from posse.lab.experiments import experiment_of, read_experiment
-from posse.lab.work import workers
-
-from .calling import EXPERIMENT, posse
+from posse.lab.jobs import workers
+from tests.cli.calling import EXPERIMENT, posse
 
 FILE = f"""{EXPERIMENT}
 [algorithms."[alone]"]

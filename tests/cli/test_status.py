@@ -1,4 +1,4 @@
-"""`posse status` for people and programs: several agents, odd names, the past, older agents."""
+"""`posse status` for people and programs: several agents, odd names, no verdict."""
 
 import json
 import time
@@ -6,12 +6,11 @@ import time
 import pytest
 from rich.cells import cell_len
 
-from posse.cli import overview
+from posse.cli import status_tables as overview
 from posse.live.store import Unknown
+from tests.cli.calling import posse, said
 
-from .calling import posse, said
-
-URL, OTHER, DOWN, OLD = (f"http://127.0.0.1:870{n}" for n in range(4))
+URL, OTHER, DOWN, BARE = (f"http://127.0.0.1:870{n}" for n in range(4))
 LONG = "x" * 200
 ODD = ["[bold]red[/bold]", "<script>", "שלום עולם", LONG, "緑の腕" * 30, "\x1b[31mred\u202e"]
 NUMBERS = {
@@ -39,7 +38,7 @@ class Agent:
         self.asked.append(what)
         if self.url == DOWN:
             raise ConnectionError(f"no agent answers at {DOWN}: is it running?")
-        if self.url == OLD and what not in ("arms", "network"):
+        if self.url == BARE and what in ("verdict", "books"):
             raise Unknown(f"there is no GET /v1/{what}")
         return answer
 
@@ -58,6 +57,7 @@ class Agent:
         sites = {"read": "alike", "alike": 0.1, "differ": f"sites differ (arm {LONG})",
                  "loss_alone": 0.1, "loss_shared": 0.01}  # fmt: skip
         about = {"late_rewards": 10**7, "longest_lateness": 1e9, "void_rewards": 3, "sites": sites}
+        about["rewards"] = 10**9
         return self._answer("experiments", {"experiments": dict.fromkeys(self.arms_of, about)})
 
     def controls(self):
@@ -233,17 +233,15 @@ def test_others_are_shown_beside_one_that_does_not_answer(capsys, watch):
     assert posse("status", DOWN, "--watch") == 2
 
 
-def test_an_older_agent_is_shown_as_it_was(capsys, watch):
-    code, out, _ = said(capsys, "status", OLD)
+def test_an_experiment_without_verdict_and_books_is_shown_without_them(capsys):
+    """It has no `stop`, and a half-life."""
+    code, out, _ = said(capsys, "status", BARE)
     assert code == 0
-    assert out.splitlines()[0] == f"arms, as {OLD} knows them"
-    assert not {"books", "verdict", "sites", "share"} & set(out.replace(":", " ").split())
-    assert "share of visits" not in watch(OLD)
-    code, out, _ = said(capsys, "status", OLD, "--json")
+    assert not {"books", "verdict"} & set(out.replace(":", " ").split())
+    code, out, _ = said(capsys, "status", BARE, "--json")
     assert code == 0
-    (only,) = json.loads(out)["agents"][0]["experiments"].items()
-    assert only[0] == "default"
-    assert (only[1]["verdict"], only[1]["books"]) == (None, None)
+    for only in json.loads(out)["agents"][0]["experiments"].values():
+        assert (only["verdict"], only["books"]) == (None, None)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from posse.cli.supervision import LONGEST, STEADY, Supervisor
+from posse.cli.agent import LONGEST, STEADY, Supervisor
 
 TIMEOUT = 60  # seconds, on a machine that does much else
 AGENT = """

@@ -5,9 +5,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from posse.lab.work import workers
-
-from .calling import EXPERIMENT, posse, said
+from posse.lab.jobs import workers
+from tests.cli.calling import EXPERIMENT, posse, said
 
 FILE = f"""{EXPERIMENT}
 [sweep]

@@ -12,10 +12,10 @@ from posse.algorithms import Algorithm
 from posse.algorithms.algorithm import Problem
 from posse.families import FAMILIES
 from posse.interop.pettingzoo import Learning, Played, parallel_env
-from posse.lab import described
-from posse.lab.decode import from_data
 from posse.networks import as_matrix
 from posse.randomness import Streams
+from posse.serialization import encode as described
+from posse.serialization.decode import from_data
 
 GAUSSIAN = posse.Bandit.gaussian([0.5, 0.1, 0.3])
 CYCLE = posse.networks.cycle(5)

@@ -3,8 +3,7 @@
 import pytest
 
 from posse.lab.comparisons import Comparison
-
-from .making import make
+from tests.lab.making import make
 
 
 @pytest.fixture

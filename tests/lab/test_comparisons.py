@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from posse.lab.comparisons import Comparison
-
-from .making import make
+from tests.lab.making import make
 
 
 def test_comparison_is_a_mapping_in_the_given_order(comparison):

@@ -10,8 +10,7 @@ import posse
 from posse import networks
 from posse.algorithms.bayesian import BayesianAlgorithm
 from posse.lab.experiments import experiment_of
-
-from .stored import assert_same
+from tests.lab.stored import assert_same
 
 BANDIT = posse.Bandit.gaussian([0.2, 0.6, 0.1])
 NETWORK = networks.cycle(5)

@@ -17,7 +17,6 @@ from posse import networks
 from posse.algorithms import ALGORITHMS
 from posse.bandits import UniformMeans
 from posse.families import Gaussian
-from posse.lab import toml
 from posse.lab.comparisons import Comparison
 from posse.lab.experiments import (
     Experiment,
@@ -28,6 +27,7 @@ from posse.lab.experiments import (
     write_experiment,
 )
 from posse.policies import POLICIES
+from posse.serialization import toml
 
 EVERY = sorted((Path(__file__).parents[2] / "experiments").glob("*.toml"))
 FILES = [path for path in EVERY if "[sweep]" not in path.read_text()]

@@ -13,12 +13,11 @@ from posse.bandits import UniformMeans
 from posse.families import Gaussian
 from posse.lab import recording
 from posse.lab.comparisons import Comparison
-from posse.lab.keep import KEEP
 from posse.lab.results import Result
+from posse.lab.simulation import KEEP
 from posse.randomness import generator
-
-from .making import make
-from .stored import assert_same
+from tests.lab.making import make
+from tests.lab.stored import assert_same
 
 BANDIT = posse.Bandit.gaussian(UniformMeans(3))
 NETWORK = networks.path(4)
@@ -114,7 +113,7 @@ def test_forced_rounds_that_are_not_charged_are_charged_to_no_agent():
 
 
 def test_blocks_and_parts_keep_the_same(monkeypatch):
-    from posse.lab import reference
+    from posse.lab.reference import engine as reference
 
     whole = simulate()
     halves = [simulate(runs=range(1)), simulate(runs=range(1, 3))]
@@ -243,7 +242,8 @@ def test_wrong_numbers_of_messages_are_refused(wrong):
 
 def test_what_memory_cannot_hold_is_refused_at_the_door(monkeypatch):
     big = {"horizon": 10**6, "runs": 10, "record": 100}
-    curves = 10 * (8 * 100 + 4 * 4 * 3)  # bytes, all that is held without keep=
+    # bytes, all that is held without keep=: the rounds, and the runs twice while they are joined
+    curves = 8 * 100 + 2 * 10 * (8 * 100 + 4 * 4 * 3)
     monkeypatch.setattr(recording, "memory", lambda: (curves + 8) / 1e9)
     task = {"bandit": BANDIT, "network": NETWORK, "runs": 10}
     recording.check_size(**task, points=recording.points(100, 10**6), keep=())
@@ -252,7 +252,8 @@ def test_what_memory_cannot_hold_is_refused_at_the_door(monkeypatch):
         recording.check_size(**task, points=100, keep=())
     monkeypatch.setattr(recording, "memory", lambda: (curves + 8) / 1e9)
     for keep in KEEP:
-        with pytest.raises(ValueError, match=f"whose curves, pulls, {keep} take .* fewer runs"):
+        sentence = f"whose curves, pulls, {keep} take .* keep less with keep="
+        with pytest.raises(ValueError, match=sentence):
             simulate(keep=keep, **big)
     for record in (None, 101, np.arange(1, 102), np.int64(101)):
         with pytest.raises(ValueError, match="whose curves, pulls take"):
@@ -265,8 +266,9 @@ def test_memory_is_counted_for_every_algorithm_and_what_it_believes(monkeypatch)
 
     wide = posse.families.Grid(likelihood, lambda mean: mean, support=(-9.0, 9.0), points=300)
     grid = posse.Decentralized(TS, family=wide)
-    one = 8 * (1 + 2 * 4 * 3) + 4 * 4 * 3  # bytes of the bandit's own two coordinates
-    task = {"horizon": 5, "runs": 1, "record": 1, "keep": "beliefs", "engine": "reference"}
+    # bytes of the bandit's own two coordinates in five rounds, and of the list of these rounds
+    one = 5 * 8 * (1 + 2 * 4 * 3) + 4 * 4 * 3 + 5 * 8
+    task = {"horizon": 5, "runs": 1, "record": 5, "keep": "beliefs", "engine": "reference"}
     monkeypatch.setattr(recording, "memory", lambda: 1.5 * one / 1e9)
     assert posse.simulate(BANDIT, NETWORK, posse.Decentralized(TS), **task).runs == 1
     with pytest.raises(ValueError, match="whose curves, pulls, beliefs take"):

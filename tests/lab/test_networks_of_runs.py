@@ -8,8 +8,7 @@ import pytest
 import posse
 from posse import networks
 from posse.lab.experiments import experiment_of
-
-from .stored import assert_same
+from tests.lab.stored import assert_same
 
 BANDIT = posse.Bandit.gaussian([0.2, 0.6, 0.1])
 DEC_TS = posse.Decentralized(posse.ThompsonSampling())

@@ -16,9 +16,8 @@ from posse import networks
 from posse.families import Gaussian, Grid
 from posse.families.family import REAL_LINE
 from posse.lab.experiments import experiment_of
-from posse.named import REPR_ONLY
-
-from .stored import assert_same
+from posse.serialization.import_strings import REPR_ONLY
+from tests.lab.stored import assert_same
 
 BANDIT = posse.Bandit.gaussian([0.2, 0.8])
 NETWORK = networks.path(4)

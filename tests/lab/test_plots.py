@@ -12,8 +12,7 @@ from scipy import optimize, stats
 from posse.lab import plots
 from posse.lab.comparisons import Comparison
 from posse.lab.results import Result
-
-from .making import make
+from tests.lab.making import make
 
 
 @pytest.fixture(autouse=True)

@@ -12,8 +12,7 @@ import pytest
 from scipy import stats
 
 from posse.lab.results import Result, Summary
-
-from .making import SETTINGS, make
+from tests.lab.making import SETTINGS, make
 
 
 def fields(result):

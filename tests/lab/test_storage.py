@@ -1,7 +1,6 @@
 """Results in files: exact round trips, and what cannot be saved."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,12 +10,8 @@ from hypothesis import strategies as st
 
 from posse.lab import storage
 from posse.lab.comparisons import Comparison
-from posse.lab.experiments import experiment_of
 from posse.lab.results import Result
-
-from .stored import assert_same, make, pair
-
-FORMATS = Path(__file__).parent / "formats"
+from tests.lab.stored import assert_same, make, pair
 
 # --- round trips ----------------------------------------------------------------------------
 
@@ -92,19 +87,6 @@ def test_other_tools_read_the_file(tmp_path):
         assert dataset["pulls"].dims == ("algorithm", "run", "agent", "arm")
         assert dataset.attrs["kind"] == "posse-comparison"
         assert json.loads(dataset.attrs["settings"])["eins"] == {"algorithm": "Thompson"}
-
-
-@pytest.mark.parametrize("kind", ["result", "comparison"])
-def test_files_of_format_1_are_still_read_and_rerun(kind):
-    loaded = storage.load(FORMATS / f"{kind}-1.nc")
-    result = loaded if kind == "result" else loaded["dec-TS"]
-    assert result.engine == "reference"
-    assert not result.kept
-    again = experiment_of(loaded).run()
-    again = again if kind == "result" else again["dec-TS"]
-    # another processor may round a belief another way, though not another regret here
-    np.testing.assert_array_equal(again.regret, result.regret)
-    np.testing.assert_array_equal(again.pulls, result.pulls)
 
 
 def test_results_are_saved_as_netcdf_only(tmp_path):

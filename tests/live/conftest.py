@@ -4,11 +4,11 @@ import httpx
 import pytest
 
 from posse import families
-from posse.live.agent import Agent
+from posse.live.agent.agent import Agent
 from posse.live.http import serve
+from posse.live.messaging.transport.memory import MemoryNetwork
 from posse.live.node import Node
 from posse.live.store import Store
-from posse.live.transport.memory import MemoryNetwork
 
 
 @pytest.fixture

@@ -3,8 +3,8 @@
 import socket
 import time
 
-from posse.live import certificates
-from posse.live.certificates import HOSTS, Files
+from posse.live.security import certificates
+from posse.live.security.certificates import HOSTS, Files
 
 SOON = 40.0  # seconds, on a machine that does much else
 

@@ -3,11 +3,11 @@
 import random
 from itertools import pairwise
 
-from posse.live.certificates import Files
-from posse.live.setup.making import Keys, Outside
-from posse.live.setup.process import assemble
-from posse.live.setup.settings import from_data
-from posse.live.transport.memory import MemoryNetwork
+from posse.live.config.agent_settings import from_data
+from posse.live.messaging.transport.memory import MemoryNetwork
+from posse.live.node_factory import Keys, Outside
+from posse.live.process import assemble
+from posse.live.security.certificates import Files
 
 ARMS = ["red", "green"]
 

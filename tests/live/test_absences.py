@@ -3,7 +3,7 @@
 import logging
 import time
 
-from posse.live.absences import PATIENCE, Absences
+from posse.live.node import PATIENCE, Absences
 
 
 def test_an_absence_is_said_once_and_so_is_its_end():
@@ -22,7 +22,7 @@ def test_an_absence_is_said_once_and_so_is_its_end():
 
 
 def test_a_node_says_so(node, caplog, monkeypatch):
-    monkeypatch.setattr("posse.live.absences.PATIENCE", 0.1)
+    monkeypatch.setattr("posse.live.node.PATIENCE", 0.1)
     node.tick_seconds = 0.05
     monkeypatch.setattr(node.transport, "start", lambda receive: None)  # it was, before
     with caplog.at_level(logging.WARNING):

@@ -1,17 +1,13 @@
 """Nodes whose visitors differ, on a network that loses and repeats, restarted while they wait."""
 
-import sqlite3
-
 import numpy as np
 import pytest
 
+from posse.live.agent.context_evidence import Met
 from posse.live.exchange.books import NOT_HERE_YET
 from posse.live.exchange.ledger import total
-from posse.live.moments import Met
-from posse.live.store import schema
-
-from .several import Several, table
-from .visits import ARMS, RANGES, SCHEMA, TABLES, shop, visit
+from tests.live.several import Several, table
+from tests.live.visits import ARMS, RANGES, SCHEMA, TABLES, shop, visit
 
 FAULTS = {"loss": 0.3, "duplication": 0.3, "delay": (0, 2)}
 
@@ -62,22 +58,3 @@ def test_late_rewards_at_contexts_are_exact_through_restarts_and_loss(kind, tmp_
             assert set(node.network()["refused"]) <= {NOT_HERE_YET}
     finally:
         world.close()
-
-
-def test_a_store_from_before_contexts_goes_on(tmp_path):
-    """Its decisions have none, and neither has its experiment."""
-    world = Several(tmp_path).start(a=table("a"), b=table("b"))
-    world.visit("a", "checkout", 3)
-    world.close()
-    with sqlite3.connect(tmp_path / "a.db") as connection:
-        for column in ("context", "log_odds"):
-            connection.execute(f"ALTER TABLE decision DROP COLUMN {column}")
-        connection.execute(f"PRAGMA user_version={len(schema.MIGRATIONS) - 1}")
-    connection.close()
-    node = world.open("a", table("a"))
-    try:
-        assert world.pulls("a", "checkout") == 3
-        node.experiment("checkout").decide("new")
-        assert node.experiment("checkout").store.decision("new").context is None
-    finally:
-        node.stop()

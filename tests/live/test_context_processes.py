@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 
 from posse.live import Client
+from posse.live.agent.context_evidence import Met
+from posse.live.demo import agent_settings, in_processes
 from posse.live.exchange.ledger import total
 from posse.live.exchange.quanta import PER_UNIT
-from posse.live.moments import Met
-from posse.live.swarm import agent_settings, in_processes
-
-from .loopback import wait_until
-from .visits import ARMS, SCHEMA, TABLES, grams, shop, visit
+from tests.live.loopback import wait_until
+from tests.live.visits import ARMS, SCHEMA, TABLES, grams, shop, visit
 
 VISITS = 45  # of each experiment
 KILLED = {15: 1, 30: 0}  # before which visit whom: the one in the middle, then an end

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from posse.live.config.agent_settings import read_settings
 from posse.live.http.metrics import metrics
-from posse.live.setup.settings import read_settings
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -55,6 +55,19 @@ def test_reasons_of_alerts_are_those_that_are_counted(node):
         labels = r'(?:reason|doing|direction)(?:=~?|!=)"([^"$.]*)"'
         for chosen in re.findall(labels, " ".join(each)):
             assert set(chosen.split("|")) <= counted, where
+
+
+@pytest.mark.parametrize(
+    ("rewards", "late", "fires"),
+    [(290, 10, True), (2900, 100, True), (295, 5, False), (0, 0, False)],
+)
+def test_late_rewards_alert_by_their_share_in_rewards_not_in_decisions(rewards, late, fires):
+    """At 3% conversion 10,000 decisions have 300 rewards: 10 late ones are many, 5 are not."""
+    (expression,) = expressions()["PosseLateRewards"]
+    increase = r"sum by \(instance, experiment\) \(increase\(posse_(\w+)_total\[1h\]\)\)"
+    formula = re.sub(increase, r"\1", expression)
+    counts = {"rewards": rewards, "rewards_late": late, "decisions": 10_000}
+    assert eval(formula, {"__builtins__": {}}, counts) is fires
 
 
 def test_the_dashboards_panels_do_not_overlap():

@@ -6,9 +6,8 @@ from datetime import timedelta
 import pytest
 
 from posse.live import Client
-from posse.live.swarm import agent_settings, in_processes
-
-from .loopback import issue_for, wait_until
+from posse.live.demo import agent_settings, in_processes
+from tests.live.loopback import issue_for, wait_until
 
 LIFETIME = timedelta(seconds=20)  # time to start and connect, on a machine that does much else
 

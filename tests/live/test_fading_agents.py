@@ -6,12 +6,11 @@ from contextlib import closing
 
 import pytest
 
+from posse.live.demo import in_processes
 from posse.live.exchange.epochs import shifted
 from posse.live.exchange.ledger import from_plain, plus
 from posse.live.exchange.quanta import PER_UNIT
-from posse.live.swarm import in_processes
-
-from .loopback import wait_until
+from tests.live.loopback import wait_until
 
 HALF_LIFE, TICK, VISITS = 3.0, 0.03, 8
 NAMES = ("a", "b", "c")

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from posse import families
-from posse.live.agent import Agent
-from posse.live.inbox import Limits
+from posse.live.agent.agent import Agent
+from posse.live.messaging.inbox import Limits
+from posse.live.messaging.transport.memory import MemoryNetwork
 from posse.live.node import Node, Silence
 from posse.live.store import Conflict, Outcome, Store, StoreError, Unknown
-from posse.live.transport.memory import MemoryNetwork
 
 ARMS = ["red", "green", "blue"]
 MEANS = {"red": 0.7, "green": 0.5, "blue": 0.2}
@@ -240,11 +240,10 @@ def test_no_count_is_lost_and_none_grows_under_those_who_read_it(world):
         start.wait(10)
         node.receive("b", b"garbage")
         node.reward(node.decide().id, 1.0)
-        node._send("default", [("b", "7"), ("b", "too large")], 0.0)
+        node._send("default", [("b", "7"), ("b", "too large")])
         node.failures.copy().total()
 
     encode = lambda message, *_: bytes(int(message))  # noqa: E731
-    node._dialects.heard("b", 2, 0.0)
     node._codec = SimpleNamespace(encode=encode, decode=node._codec.decode)
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(work, range(8)))

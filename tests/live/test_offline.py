@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from posse import families
-from posse.live.agent import Agent
-from posse.live.experiment import Experiment, Silence, Wish
+from posse.live.agent.agent import Agent
+from posse.live.experiment.experiment import Experiment, Silence, Wish
 from posse.live.store import Store, export
 
 PAGE = Path(__file__).parents[2] / "docs" / "howto" / "offline.md"

@@ -3,7 +3,7 @@
 import numpy as np
 
 from posse import families
-from posse.live.agent import Agent
+from posse.live.agent.agent import Agent
 
 ARMS = ["red", "green", "blue"]
 SCHEMA = {  # eight columns, with the intercept

@@ -14,10 +14,11 @@ import pytest
 import scipy.sparse as sp
 
 import posse
-from posse import named, networks
+from posse import networks
 from posse.networks import Network
 from posse.networks.operators import Pairs
 from posse.randomness import Streams
+from posse.serialization import import_strings as named
 
 RING, LINE = networks.cycle(6), networks.path(6)
 
@@ -251,7 +252,7 @@ print(cycle(6).varying(Mine()).to_data()["dynamics"])
         ({"name": f"{__name__}:Schedule", "round": 3}, "Schedule cannot be built of round"),
         ({"name": "posse.families:Gaussian"}, "dynamics must be one such as"),
         ({"name": "posse.networks.graphs:_agents"}, "must be that of a frozen dataclass"),
-        ({"name": "posse.checks:FrozenArray"}, "must be that of a frozen dataclass"),
+        ({"name": "posse.validation:FrozenArray"}, "must be that of a frozen dataclass"),
     ],
 )
 def test_bad_names_are_refused(dynamics: Any, message: str) -> None:

@@ -56,7 +56,7 @@ def test_fraction_0_is_thompson_sampling(family, learnt):
 
 def test_a_race_that_is_kept_changes_nothing(family, learnt):
     belief = learnt(family, np.random.default_rng(2), (4,), pulls=6)
-    kept = posse.race.Race(family)
+    kept = posse.best_arm.Race(family)
     for _ in range(2):
         said = TopTwo().probabilities(belief, family, 1, None, race=kept)
         np.testing.assert_allclose(said, TopTwo().probabilities(belief, family, 1, None), atol=2e-7)

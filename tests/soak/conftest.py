@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from posse import networks
+from posse.live.demo import Swarm, agent_settings, apart, by_experiment, in_processes
 from posse.live.exchange.ledger import each, total
-from posse.live.swarm import Swarm, agent_settings, apart, by_experiment, in_processes
 
 SHORT, LONG = 6.0, 30.0  # seconds: what is run unless asked, and from when on it is the long form
 PATIENCE = 180.0  # for what must come in the end, on a machine that does much else

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
-from posse.live.swarm import Site
+from posse.live.demo import Site
 
 pytestmark = pytest.mark.long
 

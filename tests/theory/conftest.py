@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from .material import GRAPHS, max_degree
+from tests.theory.material import GRAPHS, max_degree
 
 
 @pytest.fixture(params=GRAPHS)

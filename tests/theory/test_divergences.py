@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from scipy import integrate, optimize, special, stats
 
 from posse import families, theory
-
-from .material import positive, probabilities, unhurried
+from tests.theory.material import positive, probabilities, unhurried
 
 
 @unhurried

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from scipy import optimize, special, stats
 
 from posse import theory
-
-from .material import probabilities, unhurried
+from tests.theory.material import probabilities, unhurried
 
 
 def test_fact_beta_binom_with_alpha_plus_beta_minus_1_trials() -> None:

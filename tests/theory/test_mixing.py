@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from posse import theory
-
-from .material import (
+from tests.theory.material import (
     max_degree,
     random_doubly_stochastic,
     second_eigenvalue,

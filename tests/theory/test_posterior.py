@@ -10,8 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posse import theory
-
-from .material import random_doubly_stochastic, second_eigenvalue, seeds, thompson_run, unhurried
+from tests.theory.material import (
+    random_doubly_stochastic,
+    second_eigenvalue,
+    seeds,
+    thompson_run,
+    unhurried,
+)
 
 
 @unhurried

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posse import theory
-
-from .material import probabilities, unhurried
+from tests.theory.material import probabilities, unhurried
 
 # Lai-Robbins ---------------------------------------------------------------------------------
 

@@ -4,26 +4,24 @@ from typing import Any
 
 from posse.algorithms.algorithm import Algorithm, Heard, Problem
 from posse.algorithms.centralized import Centralized
-from posse.algorithms.comex import ComEx
-from posse.algorithms.coop_se import CoopSE
-from posse.algorithms.coop_ucb import CoopUCB
-from posse.algorithms.coop_ucb2 import CoopUCB2
-from posse.algorithms.coop_ucl import CoopUCL
-from posse.algorithms.dducb import DDUCB
 from posse.algorithms.decentralized import Decentralized
-from posse.algorithms.discounted_ucb import DiscountedUCB
-from posse.algorithms.dist_ucb import DistUCB
-from posse.algorithms.dpe2 import DPE2
-from posse.algorithms.fed_lin_ucb import FedLinUCB
 from posse.algorithms.flooding import Flooding
-from posse.algorithms.follow_your_leader import FollowYourLeader
-from posse.algorithms.gosine import GosInE
 from posse.algorithms.isolated import Isolated
-from posse.algorithms.lin_ucb import LinUCB
 from posse.algorithms.partial_pooling import PartialPooling
-from posse.algorithms.sliding_window_ucb import SlidingWindowUCB
+from posse.algorithms.rivals.comex import ComEx
+from posse.algorithms.rivals.coop_se import CoopSE
+from posse.algorithms.rivals.coop_ucb import CoopUCB, CoopUCB2, CoopUCL
+from posse.algorithms.rivals.dducb import DDUCB
+from posse.algorithms.rivals.discounted_ucb import DiscountedUCB
+from posse.algorithms.rivals.dist_ucb import DistUCB
+from posse.algorithms.rivals.dpe2 import DPE2
+from posse.algorithms.rivals.fed_lin_ucb import FedLinUCB
+from posse.algorithms.rivals.follow_your_leader import FollowYourLeader
+from posse.algorithms.rivals.gosine import GosInE
+from posse.algorithms.rivals.lin_ucb import LinUCB
+from posse.algorithms.rivals.sliding_window_ucb import SlidingWindowUCB
+from posse.algorithms.rivals.ucb_network import UCBNetwork
 from posse.algorithms.tree import Tree
-from posse.algorithms.ucb_network import UCBNetwork
 
 ALGORITHMS: dict[str, Any] = {
     "decentralized": Decentralized,

@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from posse import beliefs, checks
+from posse import beliefs
+from posse import validation as checks
 from posse.algorithms.algorithm import Heard, Problem
-from posse.algorithms.bayesian import BayesianState
-from posse.algorithms.timed import Timed, attainable
+from posse.algorithms.bayesian import BayesianState, Timed, attainable
 from posse.randomness import FloatArray, IntArray
 
 

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from posse import beliefs
 from posse.algorithms.algorithm import Heard, Problem
-from posse.algorithms.bayesian import BayesianState
-from posse.algorithms.timed import Timed
+from posse.algorithms.bayesian import BayesianState, Timed
 from posse.networks.network import Network
 from posse.networks.operators import as_operator
 from posse.networks.static import Static
@@ -78,7 +77,8 @@ class Flooding(Timed):
     def init(self, problem: Problem) -> FloodingState:
         """Nothing known."""
         start = super().init(problem)
-        n_runs, n_agents = problem.n_runs, problem.n_agents
+        n_runs = problem.n_runs
+        n_agents = problem.n_agents
         static = isinstance(problem.network.dynamics, Static)
         return FloodingState(
             **vars(start),
@@ -171,7 +171,8 @@ def observations_sent(network: Network) -> IntArray:
     listeners = listeners_of(network.weights, 1, network.n_agents)
     hears = np.repeat(np.arange(network.n_agents), listeners.counts)
     other = hears != listeners.sources
-    hearer, speaker = hears[other], listeners.sources[other]
+    hearer = hears[other]
+    speaker = listeners.sources[other]
     shape = (network.n_agents, network.n_agents)
     steps = coo_array((np.ones(len(speaker)), (speaker, hearer)), shape=shape).tocsr()
     by_distance = np.zeros(network.n_agents, dtype=np.int64)

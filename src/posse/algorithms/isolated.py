@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from posse import beliefs
 from posse.algorithms.algorithm import Heard
-from posse.algorithms.bayesian import BayesianState
-from posse.algorithms.timed import Timed
+from posse.algorithms.bayesian import BayesianState, Timed
 from posse.randomness import FloatArray, IntArray
 
 

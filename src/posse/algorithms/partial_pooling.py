@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from posse import beliefs, checks, sites
+from posse import beliefs, sites
+from posse import validation as checks
 from posse.algorithms.algorithm import Problem
 from posse.algorithms.bayesian import BayesianAlgorithm, BayesianState
 from posse.families.family import Family, plain
@@ -67,12 +68,12 @@ class PartialPooling(BayesianAlgorithm):
         """One's own rewards by Bayes' rule; now and then the discount of the others' too."""
         assert isinstance(state, PartialPoolingState)  # made by init
         evidence = beliefs.observe(state.evidence, arms, rewards, state.family, 1.0)
-        t, others, due = state.t + 1, state.others, state.due
+        t = state.t + 1
+        others = state.others
+        due = state.due
         if t >= due:
-            others, due = (
-                self.read(plain(state.family), evidence) - evidence,
-                max(t + 1, int(t * (1 + self.refresh))),
-            )
+            others = self.read(plain(state.family), evidence) - evidence
+            due = max(t + 1, int(t * (1 + self.refresh)))
         return replace(
             state, belief=others + evidence, evidence=evidence, others=others, t=t, due=due
         )

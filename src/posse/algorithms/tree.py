@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from posse import beliefs
 from posse.algorithms.algorithm import Heard, Problem
-from posse.algorithms.bayesian import BayesianState
-from posse.algorithms.timed import Timed
+from posse.algorithms.bayesian import BayesianState, Timed
 from posse.networks.gossip import Gossip
 from posse.networks.network import Network
 from posse.networks.operators import Sparse, SparseRuns, Uniform, as_matrix
@@ -107,7 +106,8 @@ class Tree(Timed):
 
     def init(self, problem: Problem) -> TreeState:
         """Nothing told yet; the tree is that of the problem's network."""
-        start, network = super().init(problem), problem.network
+        start = super().init(problem)
+        network = problem.network
         if isinstance(network.dynamics, Gossip):
             raise ValueError(
                 f"Tree cannot play on {network}: under gossip of random pairs a link of its "
@@ -159,7 +159,8 @@ class Tree(Timed):
         in_use = state.in_use
         if channels.changing:
             used = channels.used(weights, own.shape[1])
-            told, in_use = np.where(used[..., None], told, before), used.sum(axis=1)
+            told = np.where(used[..., None], told, before)
+            in_use = used.sum(axis=1)
         return replace(state, belief=own + channels.sums(told), own=own, told=told, in_use=in_use)
 
     def numbers_sent(self, state: TreeState, t: int, links: IntArray) -> FloatArray:

@@ -3,13 +3,17 @@
 Rewards may come late: see `delays`.
 """
 
-from posse.bandits.arm_features import CONTEXTS, UnitFeatures
 from posse.bandits.bandit import Bandit
-from posse.bandits.contextual import ContextualBandit
+from posse.bandits.contextual import (
+    CONTEXTS,
+    WEIGHTS,
+    ContextualBandit,
+    NormalWeights,
+    UnitFeatures,
+)
 from posse.bandits.delays import DELAYS, Delay, GeometricDelay
 from posse.bandits.drift import DRIFTS, Drift, RandomWalk, Rotation, Sines
 from posse.bandits.means import MEANS, NormalMeans, SiteMeans, UniformMeans
-from posse.bandits.weights import WEIGHTS, NormalWeights
 
 AnyBandit = Bandit | ContextualBandit
 

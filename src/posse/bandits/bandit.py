@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from posse import checks
+from posse import validation as checks
 from posse.bandits.delays import Delay, check_delay, given_delay
 from posse.bandits.drift import Drift, Rotation, check_drift
-from posse.bandits.means import Means, SiteMeans, UniformMeans, at_sites
+from posse.bandits.means import Means, NormalMeans, SiteMeans, UniformMeans, at_sites
 from posse.families.bernoulli import Bernoulli
 from posse.families.bounded import Bounded
 from posse.families.exponential import Exponential
@@ -20,6 +20,9 @@ from posse.families.family import Family, check_family, check_means
 from posse.families.gaussian import Gaussian
 from posse.families.poisson import Poisson
 from posse.randomness import FloatArray
+
+# Arms that are drawn to check a way to draw them.
+_MOST_TRIED = 100_000
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,10 @@ class Bandit:
             ends = np.nextafter([means.low, means.high], [means.high, means.low])
             check_means(self.family, ends)  # the ends themselves are drawn with probability 0
             return means
+        if type(means) is NormalMeans:  # a draw of a billion arms would fill the memory
+            means_of_some = dataclasses.replace(means, n_arms=min(means.n_arms, _MOST_TRIED))
+            self._draw(means_of_some, np.random.default_rng(0))
+            return means
         if callable(means):
             self._draw(means, np.random.default_rng(0))
             return means
@@ -77,7 +84,7 @@ class Bandit:
         if isinstance(centre, checks.FrozenArray):
             per_agent = centre.values.ndim == 3
         else:
-            per_agent = callable(centre) and self._drawn_once().ndim == 2
+            per_agent = callable(centre) and len(self._drawn_shape()) == 2
         if per_agent:
             raise ValueError("site_sd: the means differ from agent to agent already")
         if isinstance(self.means.sd, tuple) and len(self.means.sd) != self.n_arms:
@@ -158,7 +165,7 @@ class Bandit:
             return len(centre)
         if isinstance(centre, checks.FrozenArray):
             return int(centre.values.shape[-1])
-        return int(self._drawn_once().shape[-1])
+        return self._drawn_shape()[-1]
 
     @property
     def per_agent(self) -> bool:
@@ -167,7 +174,7 @@ class Bandit:
             return self.means.values.ndim == 3
         if isinstance(self.means, SiteMeans):
             return True
-        return callable(self.means) and self._drawn_once().ndim == 2
+        return callable(self.means) and len(self._drawn_shape()) == 2
 
     @property
     def gaps(self) -> FloatArray:
@@ -207,7 +214,7 @@ class Bandit:
         if isinstance(self.means, checks.FrozenArray) and self.means.values.ndim == 3:
             given = self.means.values.shape[1]
         elif callable(self.means) and self.per_agent:
-            given = len(self._drawn_once())
+            given = self._drawn_shape()[0]
         else:
             return
         if given != n_agents:
@@ -220,8 +227,12 @@ class Bandit:
         """What was given as means; with SiteMeans those around which each agent's are drawn."""
         return self.means.means if isinstance(self.means, SiteMeans) else self.means
 
-    def _drawn_once(self) -> FloatArray:
-        return self._draw(self.means_of_arms, np.random.default_rng(0))
+    def _drawn_shape(self) -> tuple[int, ...]:
+        """The shape of drawn means, (K,) or (agents, K); a function of the user's must draw."""
+        function = self.means_of_arms
+        if type(function) in (UniformMeans, NormalMeans):
+            return (function.n_arms,)
+        return self._draw(function, np.random.default_rng(0)).shape
 
     def _draw(self, function: Any, generator: np.random.Generator) -> FloatArray:
         try:

@@ -1,4 +1,4 @@
-"""Contextual bandits: what an arm pays depends on features of the visit."""
+"""Features of arms, drawn anew at every visit, for bandits whose arms share one theta."""
 
 from __future__ import annotations
 
@@ -9,13 +9,76 @@ from typing import Any
 
 import numpy as np
 
-from posse import checks
-from posse.bandits.arm_features import CONTEXTS
+from posse import validation as checks
 from posse.bandits.delays import Delay, check_delay, given_delay
-from posse.bandits.weights import NormalWeights
 from posse.contexts import Contexts
 from posse.families.family import ContextualFamily, is_contextual
 from posse.randomness import FloatArray, Randomness
+
+
+@dataclass(frozen=True)
+class UnitFeatures:
+    """Every arm of every visit gets a random direction of length 1 as its features.
+
+    n_arms:   K
+    features: d
+    """
+
+    n_arms: int
+    features: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "n_arms", checks.whole("n_arms", self.n_arms, at_least=2))
+        object.__setattr__(self, "features", checks.whole("features", self.features, at_least=1))
+
+    def __call__(self, generator: Randomness, size: tuple[int, ...]) -> FloatArray:
+        """The features of all arms at some visits: (R, N) -> (R, N, K, d)."""
+        drawn = np.asarray(generator.standard_normal((*size, self.n_arms, self.features)))
+        return np.asarray(drawn / np.sqrt((drawn**2).sum(axis=-1, keepdims=True)))
+
+
+# Ways to draw contexts by the names that files know, beside the schema of `posse.Contexts`; any
+# other is 'module:function'.
+CONTEXTS: dict[str, Any] = {"unit": UnitFeatures}
+
+# Where the true weights of features come from: drawn in each run, or given.
+
+
+@dataclass(frozen=True)
+class NormalWeights:
+    """True weights of features, drawn N(0, sd^2) for each arm and feature in each run.
+
+    n_arms:       K; where all arms share one theta, how many arms there are to choose from
+    sd:           of every weight
+    intercept:    what the first weight is drawn around, in place of 0: the log-odds of a rate, say
+    intercept_sd: of the first weight; None: sd
+    """
+
+    n_arms: int
+    sd: float = 1.0
+    intercept: float = 0.0
+    intercept_sd: float | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "n_arms", checks.whole("n_arms", self.n_arms, at_least=2))
+        object.__setattr__(self, "sd", checks.number("sd", self.sd, at_least=0))
+        checks.number("intercept", self.intercept)
+        if self.intercept_sd is not None:
+            checks.number("intercept_sd", self.intercept_sd, at_least=0)
+
+    def __call__(self, generator: np.random.Generator, shape: tuple[int, int]) -> FloatArray:
+        """One draw of the weights, a row for each arm: (rows, d)."""
+        theta = generator.standard_normal(shape) * self.sd
+        if self.intercept_sd is not None and self.sd > 0:
+            theta[:, 0] *= self.intercept_sd / self.sd
+        theta[:, 0] += self.intercept
+        return theta
+
+
+# Ways to draw true weights by the names that files know.
+WEIGHTS: dict[str, Any] = {"normal": NormalWeights}
+
+# Contextual bandits: what an arm pays depends on features of the visit.
 
 
 @dataclass(frozen=True)
@@ -77,6 +140,8 @@ class ContextualBandit:
                 "contexts must be posse.Contexts({...}), or a function of a generator and a size "
                 f"(runs, agents), got {checks.shown(self.contexts)}"
             )
+        if type(self.contexts) is UnitFeatures:
+            return (self.contexts.n_arms, self.contexts.features)
         size = (1, 2)
         try:
             drawn = self.contexts(np.random.default_rng(0), size)

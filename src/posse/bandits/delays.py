@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from posse import checks
+from posse import validation as checks
 from posse.randomness import IntArray, Randomness
 
 NEVER = -1

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from posse import checks
+from posse import validation as checks
 from posse.randomness import FloatArray, Randomness
 
 
@@ -77,7 +77,8 @@ class RandomWalk:
         if t == 1:
             return means
         steps = generator.standard_normal((len(means), 1, means.shape[-1]))
-        pull, spread = 1 - 1 / self.time, self.sd * math.sqrt(2 / self.time)
+        pull = 1 - 1 / self.time
+        spread = self.sd * math.sqrt(2 / self.time)
         return np.asarray(means + (before - means) * pull + spread * steps)
 
 

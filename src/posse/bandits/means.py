@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from posse import checks
+from posse import validation as checks
 from posse.families.family import Family, nearest_means
 from posse.randomness import FloatArray
 

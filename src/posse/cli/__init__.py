@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -25,12 +24,12 @@ from posse.cli import (
     swarm,
     sweep,
 )
-from posse.cli.errors import Mistake
-from posse.cli.running import interruptible
+from posse.cli.common import Mistake, interruptible
 
 INTERRUPTED = 130  # what shells report for Ctrl-C
 
-LAB, LIVE = "The lab, for researchers", "Live agents, for operators"
+LAB = "The lab, for researchers"
+LIVE = "Live agents, for operators"
 
 app = typer.Typer(
     name="posse",
@@ -102,12 +101,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
         with interruptible():
-            if len(given) == 2 and given[0] == "agent" and not given[1].startswith("-"):
-                # to read one path typer loads pydantic, which an agent would keep: 9 MB
-                agent.agent([Path(given[1])])
-                code = 0
-            else:
-                code = app(given or ["--help"], prog_name="posse", standalone_mode=False)
+            code = app(given or ["--help"], prog_name="posse", standalone_mode=False)
     except _UsageError as error:
         code = _refuse(error.format_message())
     except Mistake as error:

@@ -5,20 +5,22 @@ from __future__ import annotations
 import gc
 import logging
 import signal
-from collections.abc import Iterator
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Protocol
 
 import typer
 
-from posse.cli.errors import live, mistakes
-from posse.cli.running import raise_descriptors, say, told
-from posse.cli.supervision import Supervisor
+from posse.cli.common import live, mistakes, raise_descriptors, say, told
 
 if TYPE_CHECKING:
+    from posse.live.config.agent_settings import Settings
     from posse.live.node import Node
-    from posse.live.setup.settings import Settings
 
 EXAMPLES = """Examples:
 
@@ -57,19 +59,15 @@ def _run(file: Path) -> None:
                 _reload(file, node)
 
     with mistakes(), live(), told(reload) as stopped:
-        from posse.live.lean import code, give_back, import_special
-
-        import_special()
         from posse.live import logs
-        from posse.live.setup.process import make_node
-        from posse.live.setup.settings import read_settings
+        from posse.live.config.agent_settings import read_settings
+        from posse.live.process import make_node
 
         settings = read_settings(file)
         logs.set_up(settings.name, settings.log)
         raise_descriptors()
         with _of(file):
             made = make_node(settings, file.resolve().parent)
-        loaded = code()
         try:
             with ExitStack() as open_:
                 with _of(file):
@@ -79,7 +77,6 @@ def _run(file: Path) -> None:
                 _tell(settings, f"{settings.name} answers at {url}")
                 for experiment in made.experiments.values():
                     experiment.say_silence()
-                give_back(loaded)
                 gc.freeze()  # what is here stays, and a look through all of it takes long
                 stopped()
         finally:
@@ -89,8 +86,8 @@ def _run(file: Path) -> None:
 
 def _serve(node: Node, settings: Settings, file: Path, open_: ExitStack) -> str:
     """Open the addresses that the settings name; the one where the application asks."""
+    from posse.live.config.http_settings import door
     from posse.live.http import serve, serve_probe
-    from posse.live.setup.doors import door
 
     front = door(settings, file.resolve().parent)
     server = serve(
@@ -112,7 +109,7 @@ def _serve(node: Node, settings: Settings, file: Path, open_: ExitStack) -> str:
 
 def _reload(file: Path, node: Node) -> str:
     """Take in what has changed in a file; a bad one changes nothing, and the log says why."""
-    from posse.live.setup.reloading import reload_from
+    from posse.live.config.reload import reload_from
 
     try:
         return reload_from(file, node)
@@ -153,7 +150,7 @@ def _run_all(files: list[Path]) -> None:
     """Look after some agents until told to stop, or until all were stopped."""
     with mistakes(), live():
         from posse.live import logs
-        from posse.live.setup.settings import read_settings
+        from posse.live.config.agent_settings import read_settings
 
         for file in files:  # what is wrong from the start is said, before any is started
             read_settings(file)
@@ -165,3 +162,105 @@ def _run_all(files: list[Path]) -> None:
                 pass
         finally:
             children.stop()
+
+
+# Some agents under one command: whichever dies is started again, and the others go on.
+
+# seconds before one is started again, twice as many each time
+FIRST = 1.0
+LONGEST = 60.0
+STEADY = 60.0  # seconds after which one that ran is taken for sound again
+
+
+class Process(Protocol):
+    """What is needed of subprocess.Popen."""
+
+    def poll(self) -> int | None:
+        """Its exit code, negative for a signal; None while it runs."""
+
+    def send_signal(self, sig: int) -> None:
+        """Send it a signal, unless it has ended."""
+
+    def wait(self) -> int:
+        """Wait for its end."""
+
+
+def start(file: Path) -> Process:
+    """Run the agent of a file in a process of its own."""
+    return subprocess.Popen([sys.executable, "-m", "posse", "agent", str(file)])
+
+
+@dataclass
+class _Child:
+    file: Path
+    process: Process | None = None
+    since: float = 0.0  # when it was started
+    again: float = 0.0  # when it is to be started, unless it runs
+    delay: float = FIRST
+    done: bool = False  # it ended well, by itself: somebody told it to
+
+
+@dataclass
+class Supervisor:
+    """Agent processes, restarted with exponential back-off when they die."""
+
+    files: Sequence[Path]
+    start: Callable[[Path], Process] = start
+    clock: Callable[[], float] = time.monotonic
+    _children: list[_Child] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._children = [_Child(file) for file in self.files]
+
+    def look(self) -> bool:
+        """Start what is due, and name what died; whether any is left to look after."""
+        for child in self._children:
+            now = self.clock()
+            if child.process is not None and (code := child.process.poll()) is not None:
+                self._ended(child, code, now)
+            if child.process is None and not child.done and now >= child.again:
+                self._start(child, now)
+        return not all(child.done for child in self._children)
+
+    def pass_on(self, number: int) -> None:
+        """Send a signal to those that run."""
+        for child in self._children:
+            if child.process is not None:
+                child.process.send_signal(number)
+
+    def stop(self) -> None:
+        """End all of them, and wait until they have."""
+        self.pass_on(signal.SIGTERM)
+        for child in self._children:
+            if child.process is not None:
+                child.process.wait()
+
+    def _start(self, child: _Child, now: float) -> None:
+        try:
+            child.process = self.start(child.file)
+            child.since = now
+        except OSError as error:  # such as no more processes
+            self._put_off(child, now, f"{child.file} could not be started ({error})")
+
+    def _ended(self, child: _Child, code: int, now: float) -> None:
+        child.process = None
+        if code == 0:
+            child.done = True
+            log.warning("%s was stopped, and is not started again", child.file)
+            return
+        if now - child.since >= STEADY:
+            child.delay = FIRST
+        how = f"exit code {code}" if code > 0 else f"killed by {_name(-code)}"
+        self._put_off(child, now, f"{child.file} died ({how})")
+
+    def _put_off(self, child: _Child, now: float, what: str) -> None:
+        log.error("%s: it is started again in %g s", what, child.delay)
+        child.again = now + child.delay
+        child.delay = min(LONGEST, 2 * child.delay)
+
+
+def _name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from posse.cli.errors import goes_on, mistakes
-from posse.cli.executing import Cluster, Workers, executing
+from posse.cli.common import Cluster, Workers, executing, goes_on, mistakes
 
 if TYPE_CHECKING:
-    from posse.lab.arena.data import ArenaReport, Standing
-    from posse.lab.arena.running import Arena
-    from posse.lab.work.jobs import Job
+    from posse.lab.arena.report_data import ArenaReport, Standing
+    from posse.lab.arena.tournament import Arena
+    from posse.lab.simulation import Job
 
 EXAMPLES = """Examples:
 
@@ -65,9 +64,14 @@ def arena(
     """
     start = time.perf_counter()
     with mistakes():
-        from posse.lab.arena import line_up, page, report, running, strangers, tables
+        from posse.lab.arena import players as line_up
+        from posse.lab.arena import players as strangers
+        from posse.lab.arena import report_data as tables
+        from posse.lab.arena import standings as report
         from posse.lab.arena import suite as suites
-        from posse.lab.work.executors import capacity
+        from posse.lab.arena import tournament as running
+        from posse.lab.jobs.executors import capacity
+        from posse.lab.report.pages import arena as page
 
         asked = suites.chosen(instances, suite)
         output = output or Path("arena" if suite == suites.PLAIN else f"arena-{suite}")
@@ -126,7 +130,7 @@ class _Bar(_Silent):
         self._say(f"compiling kernels (once, about {seconds} s)")
 
     def seconds(self, arena: Arena, measure: bool, hands: int) -> dict[int, float]:
-        from posse.lab.arena.running import seconds_a_run
+        from posse.lab.arena.tournament import seconds_a_run
 
         found = {id(job): job.seconds_a_run for job in arena.jobs.values()}
         missing = arena.missing
@@ -174,9 +178,10 @@ def _print(report: ArenaReport) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from posse.lab.pages.formats import counted
+    from posse.lab.report.text import counted
 
-    made, instances = report.made, counted(len(report.instances), "instance")
+    made = report.made
+    instances = counted(len(report.instances), "instance")
     console = Console()
     table = Table(
         title=Text(f"Arena, {made.mode} form: {instances}, {made.runs} runs each"),

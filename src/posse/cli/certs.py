@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from posse.cli.errors import live, mistakes
+from posse.cli.common import live, mistakes
 
 EXAMPLES = """Examples:
 
@@ -40,7 +40,7 @@ def init(folder: Folder = CERTS, force: Force = False) -> None:
     old one signed.
     """
     with mistakes(), live():
-        from posse.live import certificates
+        from posse.live.security import certificates
 
         files = certificates.create_authority(folder, force=force)
     typer.echo(files.authority)
@@ -60,7 +60,7 @@ def issue(
 ) -> None:
     """Issue an agent's certificate and private key."""
     with mistakes(), live():
-        from posse.live import certificates
+        from posse.live.security import certificates
 
         files = certificates.issue(folder, name, host, days=days, force=force)
     typer.echo(files.certificate)

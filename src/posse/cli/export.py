@@ -8,8 +8,7 @@ from typing import Annotated, TextIO
 
 import typer
 
-from posse.cli.errors import live, mistakes
-from posse.cli.running import drop_output
+from posse.cli.common import drop_output, live, mistakes
 
 EXAMPLES = """Examples:
 

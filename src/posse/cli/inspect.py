@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from posse.cli.errors import Mistake, mistakes
+from posse.cli.common import Mistake, mistakes
 
 if TYPE_CHECKING:
     from posse.networks import Network
@@ -89,7 +89,8 @@ def build(name: str, arguments: Mapping[str, Any]) -> Network:
     """Build a network of a registered graph from the options given; those left out are None."""
     from inspect import signature
 
-    from posse import checks, networks
+    from posse import networks
+    from posse import validation as checks
     from posse.networks import GRAPHS
 
     name = name.replace("-", "_")
@@ -133,7 +134,7 @@ def _print(network: Network, theory: tuple[str, str] | tuple[()]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from posse.networks import facts as known
+    from posse.networks import describe as known
 
     facts = known.sizes(network) | known.mixing(network)
     if theory:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from posse.cli.errors import Mistake, live, mistakes
+from posse.cli.common import Mistake, live, mistakes
 
 EXAMPLES = """Examples:
 
@@ -17,7 +17,9 @@ posse new north south --arms short,long --rate 0.03 --folder trial
 
 posse new berlin paris --experiments checkout,banner"""
 
-HTTP, LISTEN = 8700, 7447  # ports of the first agent; the others have the next ones
+# ports of the first agent; the others have the next ones
+HTTP = 8700
+LISTEN = 7447
 # rewards that a prior of a rate is worth: of one success, so that the data soon outweigh it, and a
 # 95% interval still reaches from a fortieth of the rate to 3.7 times it
 SUCCESSES = 1.0
@@ -45,8 +47,8 @@ def new(
     0.03} (docs/contexts-live.md).
     """
     with mistakes(), live():
-        from posse.live import certificates
-        from posse.live.setup.settings import read_settings
+        from posse.live.config.agent_settings import read_settings
+        from posse.live.security import certificates
 
         tables = _split(experiments)
         for name in (*names, *tables):

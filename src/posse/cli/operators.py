@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from posse.cli.errors import Mistake, live, mistakes, token_in
+from posse.cli.common import Mistake, live, mistakes, token_in
 
 if TYPE_CHECKING:
     from posse.live.client import Client

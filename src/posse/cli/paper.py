@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from posse.cli.errors import Mistake, goes_on, mistakes
-from posse.cli.executing import Cluster, Workers, executing
+from posse.cli.common import Cluster, Mistake, Workers, executing, goes_on, mistakes
 
 if TYPE_CHECKING:
-    from posse.lab.paper.data import Report
     from posse.lab.paper.panels import Panel
     from posse.lab.paper.report import Advance
+    from posse.lab.paper.report_data import Report
 
 EXAMPLES = """Examples:
 
@@ -54,10 +53,10 @@ def paper(
     What was computed before is not computed again, so an interrupted run goes on where it was.
     """
     with mistakes():
-        from posse import checks
+        from posse import validation as checks
         from posse.lab.paper import panels
+        from posse.lab.paper.panels import FULL, QUICK, SEED
         from posse.lab.paper.report import Progress, Reproduction
-        from posse.lab.paper.runs import FULL, QUICK, SEED
 
         if full and runs is not None:
             raise Mistake("give --full or --runs, not both")
@@ -139,7 +138,8 @@ def _print_claims(report: Report) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from posse.lab.paper import claims, published
+    from posse.lab.paper import analysis as published
+    from posse.lab.paper import claims
 
     tested = [row for row in report.claims if row.verdict != claims.UNTESTED]
     console = Console()

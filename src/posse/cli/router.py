@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from posse.cli.errors import live, mistakes
-from posse.cli.running import say, told
+from posse.cli.common import live, mistakes, say, told
 
 EXAMPLES = """Examples:
 
@@ -29,8 +28,8 @@ def router(
     It keeps nothing: while it is away agents go on alone, and catch up when it is back.
     """
     with mistakes(), live(), told() as stopped:
-        from posse.live.certificates import Files
-        from posse.live.transport.zenoh import Router
+        from posse.live.messaging.transport.zenoh import Router
+        from posse.live.security.certificates import Files
 
         files = Files.of(certificates, name)
         running = Router(name, agent, listen=listen, files=files, network=network)

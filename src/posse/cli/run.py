@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from posse.cli.errors import Mistake, goes_on, mistakes
-from posse.cli.executing import Cluster, Workers, executing
+from posse.cli.common import Cluster, Mistake, Workers, executing, goes_on, mistakes
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
     from posse.lab import Comparison
     from posse.lab.experiments import Experiment
-    from posse.lab.work.part_store import PartStore
+    from posse.lab.jobs.results_cache import PartStore
 
 EXAMPLES = """Examples:
 
@@ -55,9 +54,9 @@ def run(
     from rich.console import Console
 
     from posse.lab.experiments import read_experiment
+    from posse.lab.jobs.results_cache import PartStore
     from posse.lab.plots import write_comparison
-    from posse.lab.report import writing
-    from posse.lab.work.part_store import PartStore
+    from posse.lab.report import writer as writing
 
     options: dict[str, Any] = {"runs": runs, "horizon": horizon, "seed": seed}
     given = {key: value for key, value in options.items() if value is not None}
@@ -74,7 +73,8 @@ def run(
         if not os.access(output, os.W_OK):
             raise ValueError(f"{output} cannot be written to")
     _refuse_too_large(experiment)
-    title, store = experiment.title or file.stem, PartStore(output / f"{file.stem}.parts")
+    title = experiment.title or file.stem
+    store = PartStore(output / f"{file.stem}.parts")
     with executing(workers, cluster) as executor, goes_on(), mistakes():
         # a family, for instance, cannot learn from the bandit's rewards
         comparison = _compare(title, experiment, store, executor, progress=not quiet)
@@ -102,8 +102,7 @@ def _compare(
 ) -> Comparison:
     """The results of an experiment, of which a store holds what was computed before."""
     from posse.lab import Comparison
-    from posse.lab.work.completing import complete
-    from posse.lab.work.watching import watched
+    from posse.lab.jobs.scheduler import complete, watched
 
     jobs = experiment.jobs()
     here = executor is None
@@ -114,9 +113,8 @@ def _compare(
 
 def _refuse_too_large(experiment: Experiment) -> None:
     """Refuse at once what could not be saved at the end."""
-    from posse.lab.blocks import model_of
-    from posse.lab.keep import numbers_a_run
     from posse.lab.recording import axes
+    from posse.lab.simulation import model_of, numbers_a_run
     from posse.lab.storage import LARGEST_ARRAY
 
     e = experiment
@@ -165,7 +163,8 @@ def _table(title: str, comparison: Comparison, seed: int) -> Table:
     decimals = max(0, 1 - math.floor(math.log10(min(errors)))) if errors else 3
     for name, s in summaries.items():
         numbers = [f"{number:.{decimals}f}" for number in (s.mean, s.standard_error, s.low, s.high)]
-        error, interval = numbers[1], f"{numbers[2]} to {numbers[3]}"
+        error = numbers[1]
+        interval = f"{numbers[2]} to {numbers[3]}"
         known = (error, interval) if s.runs > 1 else ("", "")
         table.add_row(Text(name), numbers[0], *known, *where.get(name, ()))
     return table

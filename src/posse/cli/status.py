@@ -12,10 +12,10 @@ from typing import Annotated, Any
 
 import typer
 
-from posse.cli.errors import Mistake, live, mistakes, token_in
-from posse.cli.inquiry import Inquiry
+from posse.cli.common import Mistake, live, mistakes, token_in
 from posse.cli.operators import Verify
-from posse.cli.overview import Overview, printable
+from posse.cli.status_queries import Inquiry
+from posse.cli.status_tables import Overview, printable
 
 EXAMPLES = """Examples:
 
@@ -82,7 +82,8 @@ def _pair(text: str) -> tuple[str, str]:
 
 def print_json(agents: Sequence[Inquiry]) -> None:
     """One document of all agents; exit code 1 if one of them does not answer."""
-    found, failed = [], False
+    found = []
+    failed = False
     for each in agents:
         try:
             found.append(each.ask().plain())

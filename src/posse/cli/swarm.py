@@ -1,7 +1,8 @@
-"""`posse swarm`: many agents on this machine, visitors, kills, and a count at the end."""
+"""How a swarm ended: whether what was acknowledged is what was counted."""
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import tempfile
@@ -13,12 +14,96 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from posse.cli.errors import live, mistakes
-from posse.cli.running import sigterm_interrupts
-from posse.cli.swarm_counts import say_counts
+from posse.cli.common import live, mistakes, say, sigterm_interrupts
 
 if TYPE_CHECKING:
-    from posse.live.swarm import Count, Site, Swarm
+    from posse.live.demo import Count, Site, Swarm
+    from posse.live.demo.page import Show
+
+
+def say_counts(made: Swarm, counts: list[Count], near: int) -> bool:
+    """Say how it ended; whether it ended well."""
+    from posse.live.demo import apart, pulls
+
+    counted = sum(pulls(c.own) for c in counts)
+    held = [pulls(c.held) for c in counts]
+    exact = all(count.exact for count in counts)
+    typer.echo(f"{made.acknowledged} acknowledged {'=' if exact else 'IS NOT'} {counted} counted")
+    for count in counts:
+        if not count.exact:
+            typer.echo(f"{count.name}: {_difference(count)}")
+    for mistake in made.mistakes:
+        typer.echo(mistake)
+    together = apart(counts) <= near
+    typer.echo(
+        "every agent holds the evidence of all of them"
+        if together
+        else f"the agents do not agree: they hold {min(held)} to {max(held)}"
+    )
+    return exact and together and not made.mistakes
+
+
+def _difference(count: Count) -> str:
+    if count.lost > 0:
+        return f"{count.lost} acknowledged rewards are lost"
+    if count.lost < 0:
+        return f"{-count.lost} rewards were never acknowledged, or are counted twice"
+    return "as many rewards as were acknowledged, but others"
+
+
+# `posse swarm --page`: the swarm in a browser, until Ctrl-C.
+
+LOOK = 0.2  # seconds between two looks at whether it is over
+
+
+def run_page(show: Show, folder: Path, port: int, seconds: float | None) -> bool:
+    """Serve the page until Ctrl-C, or for some seconds; then count. Whether it ended well."""
+    from posse.live.demo.page.app import serve
+
+    with _log_to(folder / "swarm.log"), serve(show, port) as server:
+        try:
+            say(f"the swarm is shown at {server.url}/ (Ctrl-C ends it and counts)")
+            show.start()
+            _wait(show, seconds)
+            say("settling: the last rewards, and evidence on its way")
+            counts = show.settle()
+        finally:
+            show.stop()
+    well = say_counts(show.swarm, counts, near=0)
+    standings = show.audience.standings().values()
+    regret, alone = (
+        sum(values) / len(standings)
+        for values in zip(*((each.regret, each.alone) for each in standings), strict=True)
+    )
+    typer.echo(f"regret per agent {regret:.1f}; alone with the same visitors they lose {alone:.1f}")
+    return well
+
+
+@contextmanager
+def _log_to(file: Path) -> Iterator[None]:
+    """Let agents in this process say there, and not in between, what they have to say."""
+    from posse.live import logs
+
+    with file.open("w") as stream:
+        handler = logs.set_up("swarm", stream=stream)
+        try:
+            yield
+        finally:
+            logging.getLogger().removeHandler(handler)
+
+
+def _wait(show: Show, seconds: float | None) -> None:
+    end = None if seconds is None else time.monotonic() + seconds
+    try:
+        while end is None or time.monotonic() < end:
+            if show.failure is not None:
+                raise RuntimeError("the swarm's loop ended") from show.failure
+            time.sleep(LOOK)
+    except KeyboardInterrupt:
+        say("")  # after the ^C that a terminal shows
+
+
+# `posse swarm`: many agents on this machine, visitors, kills, and a count at the end.
 
 EXAMPLES = """Examples:
 
@@ -77,8 +162,9 @@ def swarm(
     Ctrl-C then mends all and counts. Exit code 1 if what was acknowledged is not what was counted.
     """
     with mistakes(), live():
-        from posse import checks, networks
-        from posse.live import swarm as swarms
+        from posse import networks
+        from posse import validation as checks
+        from posse.live import demo as swarms
 
         checks.choice("--exchange", exchange, ("origins", "flows"))
         if page and (kill or exchange != "origins"):
@@ -102,8 +188,7 @@ def swarm(
         links = [(int(a), int(b)) for a, b in edges]
         with sigterm_interrupts(), _place(folder, in_memory=page and in_memory) as place:
             if page:
-                from posse.cli.swarm_page import run_page
-                from posse.live.swarm.page import Show, default_story
+                from posse.live.demo.page import Show, default_story
 
                 told = default_story(agents, arms, None if graph is None else links)
                 show = Show(place, told, in_memory=in_memory, loss=lost, seed=seed)
@@ -213,7 +298,8 @@ def _table(made: Swarm, width: int) -> Any:
 
 
 def _row(site: Site, arms: list[str]) -> list[str]:
-    visits, seen = max(1, site.visits.total()), site.sample
+    visits = max(1, site.visits.total())
+    seen = site.sample
     return [
         site.name,
         "".join(f"{100 * site.visits[arm] / visits:4.0f}" for arm in arms),

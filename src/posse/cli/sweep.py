@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from posse.cli.errors import goes_on, mistakes
-from posse.cli.executing import Cluster, Workers, executing
+from posse.cli.common import Cluster, Workers, executing, goes_on, mistakes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,7 +58,8 @@ def sweep(
         typer.echo(f"posse: {note}", err=True)
     with mistakes():
         if not quiet:
-            console, frame = Console(), made.table()
+            console = Console()
+            frame = made.table()
             console.print(_table(made, frame))
             console.print(_caption(frame), highlight=False)
         for path in made.save():
@@ -73,7 +73,7 @@ def _table(made: Sweep, frame: pd.DataFrame) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    from posse.lab.summaries import Summary
+    from posse.lab.results import Summary
 
     table = Table(
         title=Text(made.title, style="bold"),

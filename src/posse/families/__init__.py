@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from posse.families.abilities import Abilities, ability, pair, unpair
 from posse.families.bernoulli import Bernoulli
 from posse.families.bounded import Bounded
 from posse.families.exponential import Exponential
@@ -13,6 +12,7 @@ from posse.families.grid import Grid
 from posse.families.linear import Linear
 from posse.families.logistic import Logistic
 from posse.families.logit_normal import LogitNormal
+from posse.families.optional_methods import Abilities, ability, pair, unpair
 from posse.families.poisson import Poisson
 
 FAMILIES: dict[str, Any] = {

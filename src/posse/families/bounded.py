@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from posse import checks
+from posse import validation as checks
 from posse.families.beta_belief import BetaBelief
 from posse.families.family import Interval
 from posse.randomness import FloatArray, Randomness

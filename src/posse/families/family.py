@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, TypeGuard, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from posse import checks
+from posse import validation as checks
 from posse.randomness import FloatArray, Numbers, Randomness
 
 
@@ -217,7 +217,8 @@ def check_means(family: Family, means: ArrayLike, drawn: bool = False) -> FloatA
 
 def nearest_means(family: Family, means: FloatArray) -> FloatArray:
     """The nearest means that the family has, for what was moved beyond them."""
-    low, high = max(family.means.low, -LARGEST_MEAN), min(family.means.high, LARGEST_MEAN)
+    low = max(family.means.low, -LARGEST_MEAN)
+    high = min(family.means.high, LARGEST_MEAN)
     if not family.means.closed:  # the ends themselves are outside
         margin = 1 / LARGEST_MEAN
         low, high = (

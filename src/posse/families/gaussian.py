@@ -9,10 +9,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from posse import checks
+from posse import validation as checks
 from posse.divergences import Divergence, kl_gaussian
-from posse.families.abilities import Abilities
 from posse.families.family import LARGEST_MEAN, REAL_LINE, Interval
+from posse.families.optional_methods import Abilities
 from posse.randomness import FloatArray, Numbers, Randomness
 
 

@@ -9,10 +9,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from posse import checks
+from posse import validation as checks
 from posse.divergences import Divergence, kl_gaussian_unknown_variance
-from posse.families.abilities import Abilities
 from posse.families.family import LARGEST_MEAN, REAL_LINE, Interval
+from posse.families.optional_methods import Abilities
 from posse.randomness import FloatArray, Numbers, Randomness
 
 
@@ -64,7 +64,8 @@ class GaussianUnknownVariance(Abilities):
 
     def prior(self) -> FloatArray:
         """(kappa m, kappa, a, b + kappa m^2 / 2): (4,)."""
-        count, mean = self.prior_count, self.prior_mean
+        count = self.prior_count
+        mean = self.prior_mean
         return np.array([count * mean, count, self.shape, self.rate + count * mean**2 / 2])
 
     def statistic(self, rewards: FloatArray) -> FloatArray:

@@ -15,7 +15,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from posse import checks
+from posse import validation as checks
 from posse.randomness import FloatArray
 
 LEAST_VARIANCE = 1e-30  # of a mean at a context; that of no features at all is 0
@@ -92,13 +92,16 @@ class GaussianWeights:
         shape = np.broadcast_shapes(x.shape[1:], belief.shape[1:])
         x = np.array(np.broadcast_to(x, (d, *shape)), order="C")
         if belief.shape[1:] == shape:  # one long axis is faster than several
-            belief, x = belief.reshape(len(belief), -1), x.reshape(d, -1)
+            belief = belief.reshape(len(belief), -1)
+            x = x.reshape(d, -1)
         shift = np.array(belief[:d])
         precision = np.zeros((d, d, *belief.shape[1:]))  # above the diagonal and on it
         precision[self._upper] = belief[d:]
-        mean, variance = np.zeros(x.shape[1:]), np.zeros(x.shape[1:])
+        mean = np.zeros(x.shape[1:])
+        variance = np.zeros(x.shape[1:])
         for j in range(d):
-            pivot, row = precision[j, j], precision[j, j + 1 :]
+            pivot = precision[j, j]
+            row = precision[j, j + 1 :]
             scaled = x[j] / pivot
             mean += scaled * shift[j]
             variance += scaled * x[j]
@@ -120,7 +123,8 @@ class GaussianWeights:
 
     def matrices(self, belief: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Shifts (..., d) and precision matrices (..., d, d) of a belief (D, ...)."""
-        d, (rows, columns) = self.features, self._upper
+        d = self.features
+        (rows, columns) = self._upper
         last = np.moveaxis(belief, 0, -1)
         precision = np.empty((*last.shape[:-1], d, d))
         precision[..., rows, columns] = precision[..., columns, rows] = last[..., d:]

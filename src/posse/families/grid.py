@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from posse import checks
-from posse.families.abilities import Abilities
+from posse import validation as checks
 from posse.families.family import REAL_LINE, Interval
+from posse.families.optional_methods import Abilities
 from posse.randomness import FloatArray, Numbers, Randomness
 
 # (rewards, theta) -> log p(reward | theta); (theta) -> mean; (mean, uniform) -> reward.
@@ -128,7 +128,8 @@ class Grid(Abilities):
 
     def posterior_variance(self, belief: FloatArray) -> FloatArray:
         """Between the cells and, uniform there, inside them."""
-        middles, widths = (self.edges[:-1] + self.edges[1:]) / 2, np.diff(self.edges)
+        middles = (self.edges[:-1] + self.edges[1:]) / 2
+        widths = np.diff(self.edges)
         off = middles.reshape(-1, *[1] * (belief.ndim - 1)) - self.posterior_mean(belief)
         inside = (widths**2 / 12).reshape(-1, *[1] * (belief.ndim - 1))
         return np.asarray((self._masses(belief) * (off**2 + inside)).sum(axis=0))
@@ -148,7 +149,8 @@ class Grid(Abilities):
         mass = _of_cell(masses, cell)
         below = _of_cell(cumulative, cell) - mass
         fraction = np.clip((level - below) / mass, 0.0, 1.0)
-        low, high = self.edges[cell], self.edges[cell + 1]
+        low = self.edges[cell]
+        high = self.edges[cell + 1]
         return np.asarray(low + fraction * (high - low))
 
     def mean_cdf(self, belief: FloatArray, mean: Numbers) -> FloatArray:
@@ -158,7 +160,8 @@ class Grid(Abilities):
         cell = self._cell(mean)
         mass = _of_cell(masses, cell)
         below = _of_cell(np.cumsum(masses, axis=0) - masses, cell)
-        low, high = self.edges[cell], self.edges[cell + 1]
+        low = self.edges[cell]
+        high = self.edges[cell + 1]
         return np.asarray(below + mass * np.clip((mean - low) / (high - low), 0.0, 1.0))
 
     def log_density(self, belief: FloatArray, mean: Numbers, *nuisance: Numbers) -> FloatArray:

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from posse import checks
+from posse import validation as checks
 from posse.families.family import LARGEST_MEAN, REAL_LINE, Interval
 from posse.families.gaussian import Gaussian
 from posse.families.gaussian_weights import GaussianWeights

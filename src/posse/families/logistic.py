@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from posse import checks
+from posse import validation as checks
 from posse.families.family import UNIT, Interval
 from posse.families.gaussian_weights import GaussianWeights
 from posse.families.logit_normal import LogitNormal

@@ -7,10 +7,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from posse import checks
+from posse import validation as checks
 from posse.divergences import Divergence, kl_poisson
-from posse.families.abilities import Abilities
 from posse.families.family import POSITIVE, Interval
+from posse.families.optional_methods import Abilities
 from posse.randomness import FloatArray, Numbers, Randomness
 
 

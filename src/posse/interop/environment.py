@@ -11,13 +11,13 @@ import numpy as np
 from gymnasium import spaces
 from pettingzoo import ParallelEnv
 
-from posse import checks
+from posse import validation as checks
 from posse.bandits import Bandit, ContextualBandit
-from posse.interop.played import Played
-from posse.interop.sight import Observation, Sight, arm_of, name_of
-from posse.lab.blocks import Simulation
-from posse.lab.rounds import Rounds
-from posse.lab.simulation import jobs_of
+from posse.interop.observations import Observation, Sight, arm_of, name_of
+from posse.interop.policy_adapter import Played
+from posse.lab.reference.environment import Rounds
+from posse.lab.simulation import Simulation
+from posse.lab.simulator import jobs_of
 from posse.networks import Network
 from posse.randomness import FloatArray, IntArray, generator
 
@@ -65,7 +65,8 @@ class BanditEnv(ParallelEnv[str, Observation, int]):  # type: ignore[misc]
         options: {"run": 5} begins that run; whatever else there is means nothing here.
         """
         if seed is not None:
-            self.seed, self.run = checks.whole("seed", seed, at_least=0), -1
+            self.seed = checks.whole("seed", seed, at_least=0)
+            self.run = -1
         elif self.seed is None:
             self.seed = secrets.randbits(32)
         run = (options or {}).get("run", self.run + 1)
@@ -173,8 +174,11 @@ def _whoever_steps(agent: str, observation: Observation, generator: np.random.Ge
 
 
 def _observation_space(simulation: Simulation, slots: int) -> spaces.Dict:
-    n_arms, rewards = simulation.bandit.n_arms, simulation.bandit.family.rewards
-    low, high = min(0.0, rewards.low), max(0.0, rewards.high)  # 0 where there is none
+    n_arms = simulation.bandit.n_arms
+    rewards = simulation.bandit.family.rewards
+    # 0 where there is none
+    low = min(0.0, rewards.low)
+    high = max(0.0, rewards.high)
     return spaces.Dict(
         {
             "round": spaces.Box(0, simulation.horizon, (1,), np.int64),

@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from posse.bandits import Bandit
-from posse.interop.played import Learning, Played
+from posse.interop.policy_adapter import Learning, Played
 from posse.networks import Network
 
 if TYPE_CHECKING:

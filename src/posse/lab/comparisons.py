@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from posse import notebook_tables as markup
 from posse.lab.results import Result, size_of
 from posse.lab.statistics import mean_interval
 
@@ -74,9 +75,8 @@ class Comparison(Mapping[str, Result]):
         return "\n".join([f"Comparison({size_of(self._first(), self.engine)}), regret:", *lines])
 
     def _repr_html_(self) -> str:
-        from posse.lab import html
 
-        return html.of_comparison(self)
+        return of_comparison(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Comparison, (dict(self.results),)
@@ -147,9 +147,44 @@ class Comparison(Mapping[str, Result]):
         Beside it, in `files`, are the results, the experiment, tables and figures. The page needs
         nothing but a browser; its path is returned.
         """
-        from posse.lab.report import writing
+        from posse.lab.report import writer as writing
 
         return writing.write(self, Path(folder), title)
 
     def _first(self) -> Result:
         return next(iter(self.results.values()))
+
+
+# Results as notebooks show them: a small table of final regrets.
+
+_HEADERS = ("regret", "standard error", "95% interval")
+
+
+def of_result(result: Result) -> str:
+    """The final regret of one algorithm."""
+    return markup.table(_size(result, result.engine), _HEADERS, [_numbers(result)])
+
+
+def of_comparison(comparison: Comparison) -> str:
+    """A row for each algorithm: its final regret, and its engine where they differ."""
+    first = next(iter(comparison.values()))
+    headers = ["algorithm", *_HEADERS, *(["engine"] if comparison.is_mixed else [])]
+    rows = [
+        [name, *_numbers(result), *([result.engine] if comparison.is_mixed else [])]
+        for name, result in comparison.items()
+    ]
+    return markup.table(_size(first, comparison.engine), headers, rows)
+
+
+def _numbers(result: Result) -> list[str]:
+    """Mean, standard error and interval, in as many digits as the error allows."""
+    summary = result.summary()
+    mean, *error = summary.pair().split(" ± ")
+    return [mean, error[0], summary.interval()] if error else [mean, "", ""]  # "" of one run
+
+
+def _size(result: Result, engine: str) -> str:
+    return (
+        f"Regret per agent at round {result.horizon:,}: {result.runs:,} runs, "
+        f"{result.n_agents:,} agents, {result.n_arms:,} arms, engine {engine}"
+    )

@@ -16,21 +16,22 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from posse import checks
+from posse import validation as checks
 from posse.algorithms import Algorithm
 from posse.bandits import AnyBandit
-from posse.lab import keep as keeping
-from posse.lab import ranges, toml
+from posse.lab import run_ranges as ranges
+from posse.lab import simulation as keeping
+from posse.lab.atomic_files import atomic_write
 from posse.lab.comparisons import Comparison
-from posse.lab.decode import from_data
-from posse.lab.files import atomic_write
-from posse.lab.recording import recorded_rounds
+from posse.lab.jobs.scheduler import try_out
+from posse.lab.recording import check_record
 from posse.lab.results import Result
-from posse.lab.settings import not_rerunnable, to_data
-from posse.lab.simulation import compare, engine_of_each, jobs_of
-from posse.lab.work.jobs import Job
-from posse.lab.work.preparation import try_out
+from posse.lab.simulation import Job
+from posse.lab.simulator import compare, engine_of_each, jobs_of
 from posse.networks import Network
+from posse.serialization import toml
+from posse.serialization.decode import from_data
+from posse.serialization.encode import not_rerunnable, to_data
 
 T = TypeVar("T")
 
@@ -67,8 +68,7 @@ class Experiment:
                 f"{len(self.algorithms)}"
             )
         horizon = checks.whole("horizon", self.horizon, at_least=1)
-        if self.record is not None:
-            recorded_rounds(self.record, horizon)
+        check_record(self.record, horizon)
         runs = ranges.runs_of(self.runs)
         self.bandit.check_runs(runs.stop)
         self.bandit.check_agents(self.network.n_agents)

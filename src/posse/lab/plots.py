@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from posse import checks
-from posse.lab.files import atomic_write
+from posse import validation as checks
+from posse.lab.atomic_files import atomic_write
 from posse.lab.statistics import mean_interval
 
 if TYPE_CHECKING:
@@ -51,14 +52,24 @@ _LETTERS = 80  # of a title, or of a name in a legend
 
 def new_axes() -> Axes:
     """Open a figure that a notebook shows and that `plt.show()` and `plt.savefig` find."""
-    import matplotlib as mpl
     import matplotlib.pyplot as plt
 
-    # pyplot keeps its figures, and from the 21st on would warn whoever plots in a loop
-    with mpl.rc_context({"figure.max_open_warning": 0}):
+    with ignore_open_figures():
         axes = plt.figure(figsize=SIZE, dpi=150, layout="constrained").add_subplot()
     dress(axes)
     return axes
+
+
+@contextmanager
+def ignore_open_figures() -> Iterator[None]:
+    """Silence pyplot's warning from the 21st open figure on, for users who plot in a loop.
+
+    `rc_context` would silence it too, but the first figure of a notebook loads the inline backend,
+    which sets `interactive`; leaving the context would reset that, and no later figure would show.
+    """
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "More than .* figures have been opened", RuntimeWarning)
+        yield
 
 
 def dress(axes: Axes) -> None:
@@ -88,7 +99,8 @@ def draw_result(
 
     checks.choice("bands", bands, BANDS)
     drawn = shown(len(result.times))
-    times, regret = result.times[drawn], result.regret[:, drawn]
+    times = result.times[drawn]
+    regret = result.regret[:, drawn]
     mean, _, low, high = mean_interval(regret)
     if bands == "quantiles":
         low, high = np.quantile(regret, (0.05, 0.95), axis=0)

@@ -30,7 +30,8 @@ class RichBars(Bars):
     """One bar a name."""
 
     def __init__(self, bars: Progress, names: Iterable[str], total: int) -> None:
-        self._bars, self._total = bars, total
+        self._bars = bars
+        self._total = total
         self._tasks = {
             name: bars.add_task(name or "simulating", total=total, start=False) for name in names
         }
@@ -92,7 +93,8 @@ def _in_steps(advance: Advance, total: int) -> Advance:
             done += steps
             if pending * 100 < total and done < total:
                 return
-            flushed, pending = pending, 0
+            flushed = pending
+            pending = 0
         advance(flushed)
 
     return add

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
+import bisect
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from posse import checks
-from posse.bandits import AnyBandit
-from posse.calibration import SIGNS
-from posse.families.family import Model
-from posse.lab import keep as keeping
+from posse import validation as checks
+from posse.algorithms import ALGORITHMS, CONTEXTUAL, Centralized, Decentralized
+from posse.algorithms.bayesian import BayesianAlgorithm
+from posse.bandits import AnyBandit, ContextualBandit
+from posse.effective_samples import SIGNS
+from posse.families.family import Model, is_contextual
+from posse.lab import simulation as keeping
+from posse.memory import format_gigabytes, memory
 from posse.networks.network import Network
 
 
@@ -42,38 +46,118 @@ def check_size(
     keep: tuple[str, ...] = (),
     models: Sequence[Model] = (),
 ) -> None:
-    """Refuse at once what no memory could hold at the end.
+    """Refuse results that memory cannot hold, with the settings that would make them fit.
 
     models: what each algorithm believes in; one that believes in the bandit's family if not given.
     """
-    numbers = 0.0
-    for model in models or [bandit.family]:
-        sizes = axes(bandit, network, points, model)
-        kept = sum(keeping.numbers_a_run(name, sizes, bandit) for name in keep)
-        numbers += points + kept + sizes["agent"] * sizes["arm"] / 2  # pulls are half as long
-    gigabytes, room = runs * 8 * numbers / 1e9, memory()
-    if gigabytes > room:
-        what = ", ".join(["curves", "pulls", *keep])
+    models = models or [bandit.family]
+
+    def count_bytes(runs: int, points: int, keep: tuple[str, ...]) -> float:
+        sizes_of_results = []
+        for model in models:
+            sizes = axes(bandit, network, points, model)
+            kept = sum(keeping.numbers_a_run(name, sizes, bandit) for name in keep)
+            pulls = sizes["agent"] * sizes["arm"] / 2  # a pull is half as long as a float
+            sizes_of_results.append(8.0 * runs * (points + pulls + kept))
+        # Runs are played in blocks, and joining those of one algorithm copies them.
+        joined = max(sizes_of_results) if runs > 1 else 0.0
+        return 8 * points + sum(sizes_of_results) + joined
+
+    room = memory() * 1e9
+    needed = count_bytes(runs, points, keep)
+    if needed <= room:
+        return
+    levers = []
+    if most_runs := _largest(runs, lambda value: count_bytes(value, points, keep) <= room):
+        levers.append(f"take at most {most_runs} runs")
+    if most_points := _largest(points, lambda value: count_bytes(runs, value, keep) <= room):
+        levers.append(f"keep fewer rounds with record={min(most_points, 1000)}")
+    if keep and count_bytes(runs, points, ()) <= room:
+        levers.append("keep less with keep=")
+    if not levers:
+        smallest = count_bytes(1, 1, ()) <= room
+        levers = [
+            "take fewer runs and keep fewer rounds with record="
+            if smallest
+            else f"take fewer than {bandit.n_arms} arms or {network.n_agents} agents"
+        ]
+    what = ", ".join(["curves", "pulls", *keep])
+    raise ValueError(
+        f"runs is {runs}, whose {what} take {format_gigabytes(needed / 1e9)} of "
+        f"{format_gigabytes(room / 1e9)} of memory: {', or '.join(levers)}"
+    )
+
+
+def check_run(
+    bandit: AnyBandit, network: Network, algorithm: Any = None, model: Any = None
+) -> None:
+    """Refuse a problem of which memory cannot hold one run while it is played.
+
+    Counts what every engine holds at the same time, and no more: the true means, their gaps and
+    the order of the arms; the contexts of a round; pulls; the beliefs (or ridge regressions) of one
+    of our algorithms.
+
+    algorithm, model: whose beliefs count, and what it believes in; None counts the problem alone.
+    """
+    n_agents = network.n_agents
+    n_arms = bandit.n_arms
+    n_features = 0
+    numbers = 3.0 * n_arms * (n_agents if bandit.per_agent else 1) + n_agents * n_arms / 2
+    if isinstance(bandit, ContextualBandit):
+        n_features = bandit.shape[-1]
+        numbers += n_agents * math.prod(bandit.shape)
+    bayesian = isinstance(algorithm, BayesianAlgorithm)
+    if type(algorithm) in CONTEXTUAL.values() or (
+        bayesian and type(algorithm) in ALGORITHMS.values()
+    ):
+        contextual = is_contextual(model)
+        n_beliefs = 1 if contextual and model.shared else n_arms
+        # The kernels of Centralized hold one belief for all agents; contexts have no kernels.
+        n_believers = 1 if isinstance(algorithm, Centralized) and not contextual else n_agents
+        # A merge reads the old beliefs while it writes the new ones.
+        copies = 2 if isinstance(algorithm, Decentralized) else 1
+        numbers += copies * keeping.coordinates_of(model) * float(n_believers) * n_beliefs
+    needed = 8 * numbers / 1e9
+    room = memory()
+    if needed > room:
+        sizes = {"agents": n_agents, "arms": n_arms, "features": n_features}
+        counted = {name: size for name, size in sizes.items() if size > 1}
+        shown = ", ".join(f"{size} {name}" for name, size in counted.items())
         raise ValueError(
-            f"runs is {runs}, whose {what} take {gigabytes:.3g} GB of {room:.3g} GB of memory: "
-            "take fewer runs, or keep fewer rounds with record="
+            f"one run of {shown} takes {format_gigabytes(needed)} of {format_gigabytes(room)} of "
+            f"memory: take fewer {' or '.join(counted)}"
         )
 
 
-def memory() -> float:
-    """The memory of this machine in GB; 100 where it does not say."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
-    except (AttributeError, ValueError, OSError):  # not on Windows
-        return 100.0
+def _largest(below: int, fits: Callable[[int], bool]) -> int:
+    """The largest whole number from 1 to below - 1 that fits, or 0; larger ones take more."""
+    return bisect.bisect_left(range(1, below), True, key=lambda value: not fits(value))
 
 
-def recorded_rounds(record: int | ArrayLike | None, horizon: int) -> NDArray[np.int64]:
+def check_record(record: Any, horizon: int) -> None:
+    """Refuse what names no rounds; listing them is left to `recorded_rounds`."""
+    if record is None:
+        return
+    if np.ndim(record) == 0:
+        checks.whole("record", record, at_least=1)
+        return
+    rounds = np.asarray(record)
+    valid = rounds.ndim == 1 and rounds.size > 0 and np.issubdtype(rounds.dtype, np.integer)
+    if isinstance(record, list | tuple):  # among numbers NumPy takes True for 1
+        valid = valid and not any(isinstance(item, bool | np.bool_) for item in record)
+    if not valid or np.any(np.diff(rounds) <= 0) or rounds[0] < 1 or rounds[-1] > horizon:
+        raise ValueError(
+            f"record must be a number of points, or increasing whole rounds from 1 to {horizon}"
+        )
+
+
+def recorded_rounds(record: Any, horizon: int) -> NDArray[np.int64]:
     """The rounds to record, ascending and ending at the horizon."""
+    check_record(record, horizon)
     if record is None:
         return np.arange(1, horizon + 1)
     if np.ndim(record) == 0:
-        count = checks.whole("record", record, at_least=1)
+        count = int(record)
         if count >= horizon:
             return np.arange(1, horizon + 1)
         if count == 1:
@@ -83,12 +167,5 @@ def recorded_rounds(record: int | ArrayLike | None, horizon: int) -> NDArray[np.
         steps = np.arange(count)
         return np.maximum.accumulate(spaced - steps) + steps
     rounds = np.asarray(record)
-    valid = rounds.ndim == 1 and rounds.size > 0 and np.issubdtype(rounds.dtype, np.integer)
-    if isinstance(record, list | tuple):  # among numbers NumPy takes True for 1
-        valid = valid and not any(isinstance(item, bool | np.bool_) for item in record)
-    if not valid or np.any(np.diff(rounds) <= 0) or rounds[0] < 1 or rounds[-1] > horizon:
-        raise ValueError(
-            f"record must be a number of points, or increasing whole rounds from 1 to {horizon}"
-        )
     ends = rounds if rounds[-1] == horizon else np.append(rounds, horizon)
     return ends.astype(np.int64)

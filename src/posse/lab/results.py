@@ -1,4 +1,4 @@
-"""What a simulation returns: the regret and the pulls of every run, to look at and to keep."""
+"""The mean regret of a result in a sentence."""
 
 from __future__ import annotations
 
@@ -11,19 +11,117 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from posse.lab import ranges
-from posse.lab.arrays import plain, read_only, read_only_kept
-from posse.lab.blocks import arm_orders
-from posse.lab.keep import KEEP
+from posse import validation as checks
+from posse.lab import run_ranges as ranges
+from posse.lab.simulation import KEEP, arm_orders, dims_in
 from posse.lab.statistics import mean_interval
-from posse.lab.summaries import Summary
 
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
     from matplotlib.axes import Axes
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The mean regret per agent at the horizon, its standard error and its 95% interval."""
+
+    mean: float
+    standard_error: float
+    low: float
+    high: float
+    runs: int
+    horizon: int
+
+    def __str__(self) -> str:
+        where = f"regret per agent at round {self.horizon}: {self.pair()}"
+        if self.runs == 1:
+            return f"{where} (1 run, no interval)"
+        return f"{where} (95% interval {self.interval()}, {self.runs} runs)"
+
+    def interval(self) -> str:
+        """Write the ends of the 95% interval, in as many digits as the error allows."""
+        low, high = (_rounded(end, self.standard_error) for end in (self.low, self.high))
+        return f"{low} to {high}"
+
+    def pair(self) -> str:
+        """Write the mean ± the standard error, in as many digits as the error allows."""
+        mean = _rounded(self.mean, self.standard_error)
+        if self.runs == 1:
+            return mean
+        return f"{mean} ± {_rounded(self.standard_error, self.standard_error)}"
+
+
+def _rounded(value: float, error: float) -> str:
+    """Write a number in as many decimals as give its error two digits."""
+    if not error > 0:  # none or unknown
+        return f"{value:.6g}"
+    return f"{value:.{max(0, 1 - math.floor(math.log10(error)))}f}"
+
+
+# The arrays and settings of a result: checked, copied where they could be changed, read-only.
+
+# the largest count that the file format holds
+LARGEST = np.iinfo(np.int32).max
+
+
+def read_only(
+    name: str, values: ArrayLike, ndim: int, dtype: DTypeLike, finite: bool = True
+) -> NDArray[Any]:
+    """Check the axes and the range of an array and make it read-only."""
+    array = np.asarray(values)
+    kinds, what = ("iuf", "numbers") if dtype is np.float64 else ("iu", "whole numbers")
+    if array.ndim != ndim or array.size == 0 or array.dtype.kind not in kinds:
+        raise ValueError(
+            f"{name} must be a non-empty array of {what} with {ndim} axes, "
+            f"got shape {array.shape} of {array.dtype}"
+        )
+    if finite and array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise ValueError(f"{name} must be finite, got nan or infinity")
+    if array.dtype.kind != "f" and (array.min() < 0 or array.max() > LARGEST):
+        raise ValueError(f"{name} must lie between 0 and {LARGEST}")
+    if array.flags.writeable or array.dtype != dtype or not array.flags.c_contiguous:
+        array = np.array(array, dtype=dtype, order="C")
+        array.setflags(write=False)
+    return array
+
+
+def read_only_kept(
+    kept: Mapping[str, ArrayLike], sizes: Mapping[str, int], settings: Mapping[str, Any]
+) -> dict[str, NDArray[Any]]:
+    """What was kept, in the order of the table, if it has the axes that the table says.
+
+    sizes: of the axes that are known; the others are free.
+    """
+    for name in kept:
+        checks.choice("kept", name, KEEP)
+    checked = {}
+    for name in [name for name in KEEP if name in kept]:
+        dims = dims_in(name, np.ndim(kept[name]), settings)
+        array = read_only(f"kept {name}", kept[name], len(dims), np.float64, finite=False)
+        wanted = tuple(sizes.get(dim, size) for dim, size in zip(dims, array.shape, strict=True))
+        if array.shape != wanted:
+            raise ValueError(
+                f"kept {name} must have shape ({', '.join(dims)}) = {wanted}, got {array.shape}"
+            )
+        checked[name] = array
+    return checked
+
+
+def plain(value: Any) -> Any:
+    """Copy in JSON's own types, so that what is loaded equals what was saved."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, (np.ndarray, np.generic)):
+        return value.tolist()
+    return value
+
+
+# What a simulation returns: the regret and the pulls of every run, to look at and to keep.
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -155,7 +253,7 @@ class Result:
         return f"Result({size_of(self, self.engine)}, regret={self.summary().pair()})"
 
     def _repr_html_(self) -> str:
-        from posse.lab import html
+        from posse.lab import comparisons as html
 
         return html.of_result(self)
 
@@ -231,7 +329,7 @@ class Result:
 
     def report(self, folder: str | os.PathLike[str], title: str | None = None) -> Path:
         """Write a page of its curve, tails and settings, as `Comparison.report` does; its path."""
-        from posse.lab.report import writing
+        from posse.lab.report import writer as writing
 
         return writing.write(self, Path(folder), title)
 

@@ -1,285 +1,287 @@
-"""`simulate` and `compare`: the lab's front door."""
+"""What `keep=` can keep of each run besides regret and pulls: the table of names."""
 
 from __future__ import annotations
 
-import os
-import secrets
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+import math
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from posse import checks
-from posse.algorithms import ALGORITHMS
-from posse.algorithms.algorithm import Algorithm
-from posse.algorithms.forced import ForcedStart
-from posse.bandits import AnyBandit
-from posse.lab import keep as keeping
-from posse.lab import parts, playing, ranges, worlds
-from posse.lab.blocks import Simulation
-from posse.lab.comparisons import Comparison
-from posse.lab.compiled import plan
-from posse.lab.progress import progress_bar
-from posse.lab.recording import check_size, points, recorded_rounds
-from posse.lab.rehearsal import rehearse
-from posse.lab.results import Result
-from posse.lab.work.jobs import Job
+from posse import validation as checks
+from posse.algorithms.algorithm import Algorithm, Problem
+from posse.bandits import AnyBandit, ContextualBandit, SiteMeans
+from posse.families.family import Model, is_contextual
+from posse.lab import run_ranges as ranges
+from posse.lab.recording import axes
 from posse.networks.network import Network
-
-ENGINES = ("auto", "compiled", "reference")
-# Whose `check(problem)` is asked: a stranger's may mean anything.
-_CHECKING = (ForcedStart, *ALGORITHMS.values())
+from posse.randomness import FloatArray, generator
 
 
-def simulate(
-    bandit: AnyBandit,
-    network: Network,
-    algorithm: Algorithm,
-    *,
-    horizon: int,
-    runs: int | range = 100,
-    seed: int | None = 0,
-    engine: str = "auto",
-    threads: int | None = None,
-    record: int | ArrayLike | None = None,
-    keep: Iterable[str] = (),
-    progress: bool = False,
-) -> Result:
-    """Play one algorithm for some runs; the same seed gives the same numbers on any machine load.
+class Kept(NamedTuple):
+    """A kind of array that a result may hold: the property it is read by, and its axes."""
 
-    runs:   a number of runs, or some of them such as range(100, 200), which `posse.concat` joins.
-    seed:   None draws a fresh one, which the result remembers.
-    engine: "compiled", "reference", or "auto": compiled where every part has a kernel.
-    record: None keeps every round, n keeps n log-spaced rounds, an array keeps those rounds.
-    keep:   what to keep of each run besides regret and pulls: "agents" (agent_regret), "means",
-            "messages" (numbers_sent), "beliefs", "signs" (for `posse.calibrated`).
-
-    With a half_life below the mixing time 1/gap of the network, beliefs of Algorithm 1 are surer
-    than their evidence: whoever keeps beliefs without signs is warned.
-
-    >>> bandit, network = posse.Bandit.bernoulli([0.7, 0.5, 0.3]), posse.networks.cycle(5)
-    >>> dec_ts = posse.Decentralized(posse.ThompsonSampling())
-    >>> result = posse.simulate(bandit, network, dec_ts, horizon=100, runs=10, seed=7)
-    >>> result.regret.shape, result.pulls.shape
-    ((10, 100), (10, 5, 3))
-    """
-    task = _Task.checked(bandit, network, horizon, runs, seed, threads, record, keep)
-    checks.choice("engine", engine, ENGINES)
-    entry = _Entry("simulating", "algorithm", "", algorithm, engine)
-    (result,) = task.results([entry], progress, try_out=False)
-    return result
+    attribute: str
+    dims: tuple[str, ...]  # those of one simulation are told by their names, the others are free
 
 
-def compare(
-    bandit: AnyBandit,
-    network: Network,
-    algorithms: Mapping[str, Algorithm],
-    *,
-    horizon: int,
-    runs: int | range = 100,
-    seed: int | None = 0,
-    engine: str | Mapping[str, str] = "auto",
-    threads: int | None = None,
-    record: int | ArrayLike | None = None,
-    keep: Iterable[str] = (),
-    progress: bool = False,
-) -> Comparison:
-    """`simulate` once per algorithm with the same seed: common random numbers.
-
-    The engine is chosen for each algorithm, so nobody's numbers depend on who stands beside; a dict
-    gives each its own by name. Algorithms on different engines meet the same means and graphs but
-    other rewards; engine="reference" gives all of them the same.
-
-    >>> algorithms = {
-    ...     "dec-TS": posse.Decentralized(posse.ThompsonSampling()),
-    ...     "alone": posse.Isolated(posse.ThompsonSampling()),
-    ... }
-    >>> bandit, network = posse.Bandit.bernoulli([0.7, 0.5, 0.3]), posse.networks.cycle(5)
-    >>> comparison = posse.compare(bandit, network, algorithms, horizon=100, runs=10, seed=7)
-    >>> bool(comparison["dec-TS"].regret.mean() < comparison["alone"].regret.mean())
-    True
-    """
-    task = _Task.checked(bandit, network, horizon, runs, seed, threads, record, keep)
-    results = task.results(_entries(algorithms, engine), progress, try_out=True)
-    return Comparison(dict(zip(algorithms, results, strict=True)))
+KEEP: dict[str, Kept] = {
+    "agents": Kept("agent_regret", ("run", "agent", "time")),
+    # without agents where all have the same, without time where nothing drifts
+    "means": Kept("means", ("run", "time", "agent", "arm")),
+    "messages": Kept("numbers_sent", ("run", "time")),
+    "beliefs": Kept("beliefs", ("run", "time", "coordinate", "agent", "arm")),
+    "signs": Kept("signs", ("run", "time", "sketch", "agent", "arm")),
+}
 
 
-def jobs_of(
-    bandit: AnyBandit,
-    network: Network,
-    algorithms: Mapping[str, Algorithm],
-    *,
-    horizon: int,
-    runs: int | range = 100,
-    seed: int = 0,
-    engine: str | Mapping[str, str] = "auto",
-    record: int | ArrayLike | None = None,
-    keep: Iterable[str] = (),
-) -> dict[str, Job]:
-    """What `compare` would play, checked as it checks, as jobs by name."""
-    task = _Task.checked(bandit, network, horizon, runs, seed, 1, record, keep)
-    entries = _entries(algorithms, engine)
-    simulations, engines = task.planned(entries)
-    task.warn_of_short_memory(simulations)
-    return {
-        entry.bar: Job(simulation, task.runs, its_engine)
-        for entry, simulation, its_engine in zip(entries, simulations, engines, strict=True)
-    }
+def checked(keep: Any) -> tuple[str, ...]:
+    """Names of KEEP, each once and in its order; one name may be given as plain text."""
+    if isinstance(keep, str):
+        keep = (keep,)
+    if not isinstance(keep, Iterable):
+        raise ValueError(f'keep must be names such as ("agents", "means"), got {keep!r}')
+    names = {checks.choice("keep", name, KEEP) for name in keep}
+    return tuple(name for name in KEEP if name in names)
 
 
-def engine_of_each(engine: Any, algorithms: Iterable[str]) -> dict[str, str]:
-    """The engine asked for by name of algorithm: one for all, or a table with "auto" elsewhere."""
-    if not isinstance(engine, Mapping):
-        return dict.fromkeys(algorithms, checks.choice("engine", engine, ENGINES))
-    names = list(algorithms)
-    for name, each in engine.items():
-        checks.choice("engine: algorithm", name, names)
-        checks.choice(f"engine: {name}", each, ENGINES)
-    return {name: engine.get(name, "auto") for name in names}
+def coordinates_of(family: Any) -> int:
+    """The number of coordinates of a belief; 2, as most have, for a family without beliefs."""
+    return len(family.prior()) if hasattr(family, "prior") else 2
 
 
-def _entries(algorithms: Any, engine: Any) -> list[_Entry]:
-    """The algorithms of a comparison, refused in a sentence where they are none."""
-    if not isinstance(algorithms, Mapping) or not algorithms:
-        raise ValueError(f"algorithms must be a dict of name to algorithm, got {algorithms!r}")
-    for name in algorithms:
-        if not isinstance(name, str) or not name.strip() or not name.isprintable():
-            raise ValueError(f"algorithm names must be printable text, got {name!r}")
-    engines = engine_of_each(engine, algorithms)
-    return [
-        _Entry(name, f"algorithm {name!r}", f"{name}: ", algorithm, engines[name])
-        for name, algorithm in algorithms.items()
-    ]
+def dims_of(name: str, drifts: bool, per_agent: bool) -> tuple[str, ...]:
+    """The axes of what is kept, given whether the true means drift and differ by agent."""
+    absent = {"time": not drifts, "agent": not per_agent} if name == "means" else {}
+    return tuple(dim for dim in KEEP[name].dims if not absent.get(dim))
+
+
+def dims_in(name: str, n_axes: int, settings: Mapping[str, Any]) -> tuple[str, ...]:
+    """The axes of an array of a result, told by its settings; three of means are of either kind."""
+    bandit = settings.get("bandit")
+    drifts = isinstance(bandit, Mapping) and ("drift" in bandit or "contexts" in bandit)
+    return dims_of(name, drifts, per_agent=n_axes > 2 + drifts)
+
+
+def numbers_a_run(name: str, sizes: Mapping[str, int], bandit: AnyBandit) -> int:
+    """How many numbers one run keeps: sizes of the axes but that of runs, by name."""
+    changes = bandit.drift is not None or isinstance(bandit, ContextualBandit)
+    dims = dims_of(name, changes, bandit.per_agent)
+    return math.prod(sizes[dim] for dim in dims[1:])
+
+
+# Blocks of runs: what every engine plays, and what it gives back.
+#
+# An engine is a function `run(simulation, runs, threads, advance) -> Block`.
+
+Advance = Callable[[int], None]
+T = TypeVar("T", bound=np.generic)
 
 
 @dataclass(frozen=True)
-class _Entry:
-    """An algorithm of a task, and how it is called on a progress bar and in sentences."""
-
-    bar: str
-    label: str
-    prefix: str
-    algorithm: Algorithm
-    engine: str
-
-
-@dataclass(frozen=True)
-class _Task:
-    """What all algorithms of a call share, checked."""
+class Simulation:
+    """One algorithm on one bandit and network, validated and ready to run."""
 
     bandit: AnyBandit
     network: Network
+    algorithm: Algorithm
     horizon: int
-    runs: range
     seed: int
-    threads: int
-    times: NDArray[np.int64]
-    keep: tuple[str, ...]
+    times: NDArray[np.int64]  # (len,) the rounds to record
+    keep: tuple[str, ...] = ()  # what to keep of each run besides regret and pulls
+
+    @property
+    def model(self) -> Model:
+        """The family that the algorithm believes in: its own, else the bandit's."""
+        return model_of(self.algorithm, self.bandit)
+
+    @property
+    def reads_contexts(self) -> bool:
+        """Whether the algorithm is to be told the contexts: there are some, and it knows them."""
+        return is_contextual(self.model)
+
+    @property
+    def uncharged_rounds(self) -> int:
+        """How many rounds from the first on the algorithm does not want charged."""
+        uncharged = getattr(self.algorithm, "uncharged_rounds", lambda n_arms: 0)
+        return int(uncharged(self.bandit.n_arms))
+
+    def problem(self, n_runs: int) -> Problem:
+        """What the algorithm is told, for a block of runs."""
+        return Problem(
+            n_agents=self.network.n_agents,
+            n_arms=self.bandit.n_arms,
+            horizon=self.horizon,
+            family=self.bandit.family,
+            network=self.network,
+            n_runs=n_runs,
+        )
+
+    def true_means(self, runs: Sequence[int]) -> FloatArray:
+        """Each run's means before any drift: (R, M, K), M = 1 where all agents have the same."""
+        bandit = self.bandit
+        n_arms = self.bandit.n_arms
+        assert not isinstance(bandit, ContextualBandit)  # which has them round by round
+        means = [bandit.means_of_run(run, generator(self.seed, run, "means")) for run in runs]
+        if any(drawn.shape[-1] != n_arms for drawn in means):
+            raise ValueError(f"means: every run must have {n_arms} arms, as the first draw had")
+        if isinstance(bandit.means, SiteMeans):
+            means = [
+                bandit.means.of_agents(
+                    drawn,
+                    self.network.n_agents,
+                    bandit.family,
+                    generator(self.seed, run, "sites"),
+                )
+                for run, drawn in zip(runs, means, strict=True)
+            ]
+        return np.stack([np.atleast_2d(drawn) for drawn in means])
+
+    def true_arms(self, runs: Sequence[int]) -> tuple[FloatArray, NDArray[np.intp]]:
+        """Each run's means (R, M, K) in a random order of arms, and that order (R, K).
+
+        So position never matters, however ties are broken.
+        """
+        orders = arm_orders(self.seed, runs, self.bandit.n_arms)
+        return in_played_order(self.true_means(runs), orders), orders
+
+
+def model_of(algorithm: Any, bandit: AnyBandit) -> Model:
+    """The family that an algorithm believes in, for as many features as the bandit's contexts."""
+    own = getattr(algorithm, "family", None) or bandit.family
+    if is_contextual(own) and is_contextual(bandit.family):
+        return own.with_features(bandit.family.features)
+    model: Model = own
+    return model
+
+
+@dataclass(frozen=True)
+class Block:
+    """The outcome of some runs, arms in the caller's order; the first axis of every array is R."""
+
+    regret: FloatArray  # (R, len)
+    pulls: NDArray[np.int32]  # (R, N, K)
+    kept: Mapping[str, NDArray[Any]] = field(default_factory=dict)  # by the names of `keep`
 
     @classmethod
-    def checked(
-        cls,
-        bandit: Any,
-        network: Any,
-        horizon: Any,
-        runs: Any,
-        seed: Any,
-        threads: Any,
-        record: Any,
-        keep: Any,
-    ) -> _Task:
-        """Refuse in one sentence what cannot be simulated."""
-        parts.check_problem(bandit, network)
-        horizon = checks.whole("horizon", horizon, at_least=1, at_most=2**31 - 1)
-        runs, keep = ranges.runs_of(runs), keeping.checked(keep)
-        check_size(bandit, network, len(runs), points(record, horizon))
-        seed = secrets.randbits(32) if seed is None else checks.whole("seed", seed, at_least=0)
-        threads = os.cpu_count() or 1 if threads is None else threads
-        threads = checks.whole("threads", threads, at_least=1)
-        bandit.check_runs(runs.stop)
-        parts.check_means(bandit, seed, runs)
-        times = recorded_rounds(record, horizon)
-        return cls(bandit, network, horizon, runs, seed, threads, times, keep)
-
-    def results(self, entries: Sequence[_Entry], progress: bool, try_out: bool) -> list[Result]:
-        """The result of each algorithm; all are checked before the first round of any.
-
-        try_out: whether to rehearse parts that are not ours, as nobody's runs should be lost.
-        """
-        simulations, engines = self.planned(entries)
-        settings = [
-            playing.settings_of(simulation, self.runs, engine)
-            for simulation, engine in zip(simulations, engines, strict=True)
-        ]
-        parts.warn_of_what_cannot_be_rerun(settings, stacklevel=3)
-        self.warn_of_short_memory(simulations)
-        if try_out:
-            two = self.runs[: 1 if self.network.is_recipe else 2]
-            for entry, simulation, engine in zip(entries, simulations, engines, strict=True):
-                if engine == "reference":
-                    rehearse(entry.label, playing.of_run(simulation, two[0]), two)
-        results = []
-        total = len(self.runs) * self.horizon
-        with progress_bar([entry.bar for entry in entries], total=total, show=progress) as bars:
-            runners = {
-                engine: playing.runner(
-                    engine,
-                    [
-                        playing.of_run(simulation, self.runs[0])
-                        for simulation, its in zip(simulations, engines, strict=True)
-                        if its == engine
-                    ],
-                    bars,
-                )
-                for engine in dict.fromkeys(engines)
-            }
-            for k, simulation in enumerate(simulations):
-                run, advance = runners[engines[k]], bars.advance_of(entries[k].bar)
-                block = playing.play(simulation, self.runs, run, self.threads, advance)
-                results.append(playing.made_of(simulation, block, settings[k]))
-        return results
-
-    def warn_of_short_memory(self, simulations: Iterable[Simulation]) -> None:
-        """Say where beliefs that are kept will be surer than their evidence."""
-        for simulation in simulations:
-            of_first = playing.of_run(simulation, self.runs[0]).network
-            parts.warn_of_short_memory(simulation.algorithm, of_first, self.keep, stacklevel=4)
-
-    def planned(self, entries: Sequence[_Entry]) -> tuple[list[Simulation], list[str]]:
-        """The simulation of each algorithm and its engine; refused where one cannot be played."""
-        # Refused here if hardly any draw is connected; later runs have the patience not to fail
-        # by bad luck when others have been played.
-        self.network.of_run(self.seed, self.runs[0], most_draws=100)
-        simulations = [self._simulation(entry) for entry in entries]
-        worlds.check_world(playing.of_run(simulations[0], self.runs[0]), self.runs[0])
-        models = [simulation.model for simulation in simulations]
-        check_size(self.bandit, self.network, len(self.runs), len(self.times), self.keep, models)
-        return simulations, _engines(entries, simulations)
-
-    def _simulation(self, entry: _Entry) -> Simulation:
-        algorithm: Any = entry.algorithm
-        parts.check_algorithm(entry.label, algorithm, self.bandit, self.keep)
-        simulation = Simulation(
-            self.bandit, self.network, algorithm, self.horizon, self.seed, self.times, self.keep
+    def joined(cls, blocks: Sequence[Block]) -> Block:
+        """The runs of all of them, in order; of one block without a copy."""
+        if len(blocks) == 1:
+            return blocks[0]
+        return cls(
+            np.concatenate([block.regret for block in blocks]),
+            np.concatenate([block.pulls for block in blocks]),
+            {
+                name: np.concatenate([block.kept[name] for block in blocks])
+                for name in blocks[0].kept
+            },
         )
-        if isinstance(algorithm, _CHECKING) and hasattr(algorithm, "check"):
-            algorithm.check(playing.of_run(simulation, self.runs[0]).problem(1))
-        return simulation
 
 
-def _engines(entries: Sequence[_Entry], simulations: Sequence[Simulation]) -> list[str]:
-    """The engine of each: the one asked for, else the compiled one where all parts have kernels."""
-    engines, reasons = [], []
-    for entry, simulation in zip(entries, simulations, strict=True):
-        lacking = None if entry.engine == "reference" else plan.missing(simulation)
-        if lacking and entry.engine == "compiled":
-            reasons.append(f"{entry.prefix}{lacking}")
-        engines.append("reference" if lacking or entry.engine == "reference" else "compiled")
-    if reasons:
-        raise ValueError(
-            f"engine 'compiled' has no kernel for {'; '.join(reasons)}: "
-            "use 'auto' or 'reference', or see posse.lab.compiled_parts()"
-        )
-    return engines
+def arm_orders(seed: int, runs: Sequence[int], n_arms: int) -> NDArray[np.intp]:
+    """The caller's arm that is arm 0, 1, ... to the algorithm, in each run: (R, K)."""
+    return np.stack([generator(seed, run, "permutation").permutation(n_arms) for run in runs])
+
+
+def in_played_order(values: FloatArray, order: NDArray[np.intp]) -> FloatArray:
+    """Relabel the arms of an array (R, M, K) by their order (R, K) in each run."""
+    return np.take_along_axis(values, order[:, None, :], axis=-1)
+
+
+def in_callers_order(values: NDArray[T], order: NDArray[np.intp]) -> NDArray[T]:
+    """Undo the relabelling of arms in an array (R, ..., K), by their order (R, K) in each run."""
+    position = np.argsort(order, axis=1)  # where each of the caller's arms was played
+    between = [1] * (values.ndim - 2)
+    return np.take_along_axis(values, position.reshape(len(order), *between, -1), axis=-1)
+
+
+def in_parts(runs: range, size: int) -> list[range]:
+    """Cut runs into parts of some size."""
+    return [runs[first : first + size] for first in range(0, len(runs), size)]
+
+
+def play_blocks(
+    play: Callable[[range, Advance], Block],
+    parts: Sequence[range],
+    threads: int,
+    advance: Advance,
+) -> Block:
+    """Blocks on a pool of threads; kernels let go of the interpreter where time is spent."""
+    stopped = threading.Event()
+
+    def go_on(steps: int) -> None:
+        if stopped.is_set():
+            raise KeyboardInterrupt  # leave the block: nobody waits for it any more
+        advance(steps)
+
+    if threads == 1 or len(parts) == 1:
+        outcomes = [play(part, go_on) for part in parts]
+    else:
+        with ThreadPoolExecutor(min(threads, len(parts))) as pool:
+            try:
+                outcomes = list(pool.map(play, parts, [go_on] * len(parts)))
+            except BaseException:
+                stopped.set()
+                raise
+    return Block.joined(outcomes)
+
+
+# Jobs: simulations as work that can be cut into parts, done anywhere and kept.
+
+# Agent-steps of one thread in a second, more or less, until somebody has measured.
+_STEPS_A_SECOND = {"compiled": 20e6, "reference": 1e6}
+# A part takes some seconds, so that handing it about costs nothing and losing it little.
+SECONDS = 5.0
+_MOST_RUNS = 250
+_MOST_BYTES = 64e6  # what comes back of a part
+
+
+@dataclass(frozen=True, eq=False)  # arrays inside: a job is itself alone
+class Job:
+    """Some runs of one simulation on one engine, checked and ready."""
+
+    simulation: Simulation
+    runs: range
+    engine: str  # "compiled" or "reference"
+
+    @property
+    def steps(self) -> int:
+        """The agent-steps of all its runs: what takes time."""
+        return len(self.runs) * self.steps_a_run
+
+    @property
+    def steps_a_run(self) -> int:
+        """The agent-steps of one run."""
+        return self.simulation.network.n_agents * self.simulation.horizon
+
+    @property
+    def seconds_a_run(self) -> float:
+        """A guess at what one run takes on one thread."""
+        return self.steps_a_run / _STEPS_A_SECOND[self.engine]
+
+    @property
+    def bytes_a_run(self) -> int:
+        """What one run leaves: curve, pulls, and what is kept besides."""
+        s = self.simulation
+        sizes = axes(s.bandit, s.network, len(s.times), s.model)
+        kept = sum(numbers_a_run(name, sizes, s.bandit) for name in s.keep)
+        return 8 * (len(s.times) + kept) + 4 * sizes["agent"] * sizes["arm"]
+
+    @property
+    def part_size(self) -> int:
+        """How many runs a part should hold."""
+        return self.runs_in(SECONDS, self.seconds_a_run)
+
+    def runs_in(self, seconds: float, seconds_a_run: float) -> int:
+        """How many runs fill some seconds, but not the memory of those who carry them."""
+        most = min(_MOST_RUNS, _MOST_BYTES / self.bytes_a_run, seconds / seconds_a_run)
+        return max(1, int(most))
+
+    def called(self, runs: range) -> str:
+        """Some of its runs, as a sentence names them."""
+        s = self.simulation
+        return f"{s.algorithm!r} on {s.network!r}, {ranges.words(runs)}"

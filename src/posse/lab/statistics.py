@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from posse import checks
-from posse.lab.ranges import words
+from posse import validation as checks
+from posse.lab.run_ranges import words
 from posse.randomness import FloatArray
 
 if TYPE_CHECKING:
@@ -90,7 +90,8 @@ def growth(result: Result, start: int | None = None, level: float = 0.95) -> Gro
     kept = result.times >= start
     if kept.sum() < 4:
         raise ValueError(f"growth needs 4 recorded rounds from {start} on, got {kept.sum()}")
-    x, regret = np.log(result.times[kept]), result.regret[:, kept]
+    x = np.log(result.times[kept])
+    regret = result.regret[:, kept]
     late = x >= (x[0] + x[-1]) / 2
     if min(late.sum(), (~late).sum()) < 2:
         raise ValueError(f"growth needs recorded rounds early and late from {start} on")
@@ -100,7 +101,8 @@ def growth(result: Result, start: int | None = None, level: float = 0.95) -> Gro
         Estimate(*map(float, mean_interval(values, level=level)))
         for values in (_slopes(x, regret), later, change)
     )
-    first, middle = result.times[kept][0], result.times[kept][late][0]
+    first = result.times[kept][0]
+    middle = result.times[kept][late][0]
     end = result.horizon
     return Growth(slope, last, rise, (int(first), end), (int(middle), end))
 
@@ -193,11 +195,13 @@ def on_front(costs: ArrayLike) -> NDArray[np.bool_]:
     """Which rows (n, 2) no other beats: none is as low in both columns and lower in one."""
     points = np.asarray(costs, dtype=np.float64)
     found = np.zeros(len(points), dtype=bool)
-    best, at = np.inf, np.inf
+    best = np.inf
+    at = np.inf
     for k in np.lexsort((points[:, 1], points[:, 0])):
         first, second = points[k]
         # equal points are all on it
         if second < best or (second == best and first == at):
             found[k] = True
-            best, at = second, first
+            best = second
+            at = first
     return found

@@ -3,7 +3,7 @@
 The classic format knows neither groups, None nor 64-bit integers. So the settings are one JSON
 attribute, counts are 32-bit, and a Comparison is an `algorithm` dimension, its engines a JSON
 attribute as well. What algorithms kept in different shapes is filled up with nan; the attribute
-`shapes` knows how much of it is theirs. Format 1 had one engine and nothing kept.
+`shapes` knows how much of it is theirs.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from posse.lab.atomic_files import atomic_write
 from posse.lab.comparisons import Comparison
-from posse.lab.files import atomic_write
-from posse.lab.keep import KEEP, dims_in
 from posse.lab.results import Result
+from posse.lab.simulation import KEEP, dims_in
 
 if TYPE_CHECKING:
     import xarray as xr
 
-FORMAT = 2
+FORMAT = 1  # of a file; any other is refused
 RESULT = "posse-result"
 COMPARISON = "posse-comparison"
 ATTRIBUTES = ("kind", "format", "engine", "settings", "shapes", "checksum")
@@ -113,15 +113,17 @@ def load(path: str | os.PathLike[str]) -> Result | Comparison:
     if not isinstance(path, str | os.PathLike):
         raise ValueError(f"path must be that of a file such as 'r.nc', got {path!r}")
     attributes, variables = _parse(path)
-    kind, version = attributes["kind"], attributes["format"]
+    kind = attributes["kind"]
+    version = attributes["format"]
     if kind not in (RESULT, COMPARISON):
         raise ValueError(f"{path} is a netCDF file but holds no result of Posse")
-    if isinstance(version, int) and version > FORMAT:
+    if isinstance(version, int) and version != FORMAT:
         raise ValueError(
-            f"{path} was written by a newer Posse (format {version}, known up to {FORMAT})"
+            f"{path} has format {version} and this Posse reads format {FORMAT}: read it with the "
+            "Posse that wrote it, or run the experiment again"
         )
     try:
-        shapes = json.loads(attributes["shapes"]) if version != 1 else {}
+        shapes = json.loads(attributes["shapes"])
         times = variables["time"].astype(np.int64)
         regret = variables["regret"].astype(np.float64)
         pulls = variables["pulls"].astype(np.int32)
@@ -135,10 +137,11 @@ def load(path: str | os.PathLike[str]) -> Result | Comparison:
     for array in arrays:
         array.setflags(write=False)  # so that a Result need not copy it
 
-    engine, settings = attributes["engine"], json.loads(attributes["settings"])
+    engine = attributes["engine"]
+    settings = json.loads(attributes["settings"])
     if kind == RESULT:
         return Result(times, regret, pulls, engine, settings, kept)
-    engines = dict.fromkeys(settings, engine) if version == 1 else json.loads(engine)
+    engines = json.loads(engine)
     results = {}
     for place, (name, own) in enumerate(settings.items()):
         parts = {
@@ -173,11 +176,9 @@ def _refuse(value: Any) -> Any:
 def _checksum(attributes: Mapping[str, Any], arrays: Sequence[NDArray[Any]]) -> str:
     """Hash all that is read back (SHA-256), alike on every machine."""
     digest = hashlib.sha256()
-    head = [attributes[name] for name in ("kind", "engine", "settings")]
-    if attributes["format"] != 1:
-        head.append(attributes["shapes"])
+    head = [attributes[name] for name in ("kind", "engine", "settings", "shapes", "format")]
     shapes = [array.shape for array in arrays]
-    digest.update(json.dumps([*head, attributes["format"], shapes]).encode())
+    digest.update(json.dumps([*head, shapes]).encode())
     for array in arrays:
         digest.update(np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<")).data)
     return digest.hexdigest()

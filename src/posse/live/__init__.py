@@ -4,27 +4,27 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from posse.live.agent import Agent as Agent
-    from posse.live.agent import Decision as Decision
-    from posse.live.choosing import Choice as Choice
+    from posse.live.agent.action_selection import Choice as Choice
+    from posse.live.agent.action_selection import Shares as Shares
+    from posse.live.agent.agent import Agent as Agent
+    from posse.live.agent.agent import Decision as Decision
     from posse.live.client import Client as Client
     from posse.live.client.asynchronous import AsyncClient as AsyncClient
     from posse.live.node import Node as Node
-    from posse.live.shares import Shares as Shares
     from posse.live.store import Conflict as Conflict
     from posse.live.store import Store as Store
     from posse.live.store import StoreError as StoreError
     from posse.live.store import Unknown as Unknown
 
 _ORIGIN = {
-    "Agent": "agent",
+    "Agent": "agent.agent",
     "AsyncClient": "client",
-    "Choice": "choosing",
+    "Choice": "agent.action_selection",
     "Client": "client",
     "Conflict": "store",
-    "Decision": "agent",
+    "Decision": "agent.agent",
     "Node": "node",
-    "Shares": "shares",
+    "Shares": "agent.action_selection",
     "Store": "store",
     "StoreError": "store",
     "Unknown": "store",

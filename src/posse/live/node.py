@@ -1,8 +1,4 @@
-"""A node, the agent process: experiments with one durable store and one transport (`posse agent`).
-
-Decisions and rewards come from any thread; a thread of its own ticks, another works off what
-neighbours say. Without `start` there is no thread: `tick` and `receive` may be called by hand.
-"""
+"""Log lines for neighbours that stay disconnected: one for each absence, with what to look at."""
 
 from __future__ import annotations
 
@@ -11,41 +7,72 @@ import secrets
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from posse.live.absences import Absences
-from posse.live.agent import Agent
-from posse.live.control.controls import Control, ControlMessage
-from posse.live.counts import Counts
-from posse.live.dialects import Dialects
+from posse.live.agent.agent import Agent
+from posse.live.controls.controls import Control, ControlMessage
+from posse.live.counters import Counts
 from posse.live.exchange.ledger import Ledger
 from posse.live.exchange.messages import FlowsMessage, OriginsMessage
-from posse.live.experiment import DEFAULT as DEFAULT
-from posse.live.experiment import Experiment
-from posse.live.experiment import Silence as Silence
-from posse.live.inbox import Inbox, Limits
-from posse.live.past import Kind
-from posse.live.presence import presence as statuses
-from posse.live.presence.answer import network
-from posse.live.presence.presence import Presence
-from posse.live.presence.records import Status, StatusMessage
+from posse.live.experiment.experiment import DEFAULT as DEFAULT
+from posse.live.experiment.experiment import Experiment
+from posse.live.experiment.experiment import Silence as Silence
+from posse.live.experiment.history import Kind
+from posse.live.membership import heartbeats as statuses
+from posse.live.membership.heartbeats import Presence
+from posse.live.membership.network_view import network
+from posse.live.membership.records import Status, StatusMessage
+from posse.live.messaging.inbox import Inbox, Limits
+from posse.live.messaging.transport import Receive, Transport
+from posse.live.messaging.wire import Codec, WireError
 from posse.live.store import DecisionRecord, Outcome, Store, StoreError, Unknown
-from posse.live.transport import Receive, Transport
-from posse.live.wire import Codec, WireError
 
 if TYPE_CHECKING:
-    from posse.live.setup.reloading import Reloading
-    from posse.live.setup.settings import Settings
+    from posse.live.config.agent_settings import Settings
+    from posse.live.config.reload import Reloading
+
+PATIENCE = 20.0  # seconds
+
+
+class Absences:
+    """How long each neighbour has been disconnected, and whether it was logged."""
+
+    def __init__(self) -> None:
+        self._since: dict[str, float] = {}
+        self._said: set[str] = set()
+
+    def look(self, connected: Mapping[str, bool], now: float) -> Iterator[tuple[str, str]]:
+        """The sentences to log now, each with what else may help ("": nothing)."""
+        for name, here in connected.items():
+            if here:
+                self._since.pop(name, None)
+                if name in self._said:
+                    self._said.remove(name)
+                    yield f"{name} is connected again", ""
+            elif now - self._since.setdefault(name, now) >= PATIENCE and name not in self._said:
+                self._said.add(name)
+                yield (
+                    f"{name} has not been connected for {PATIENCE:.0f} seconds",
+                    ": does it run, and answer at the address given here? does its certificate "
+                    "have that name and that host? has it this agent among its neighbours?",
+                )
+
+
+# A node, the agent process: experiments with one durable store and one transport (`posse agent`).
+#
+# Decisions and rewards come from any thread; a thread of its own ticks, another works off what
+# neighbours say. Without `start` there is no thread: `tick` and `receive` may be called by hand.
 
 log = logging.getLogger(__name__)
 
 HOLD = 0.005  # seconds for which the network waits when a neighbour sends too much
 REST = 1.0  # seconds of the inbox's rest, for each of work
-WORK, WASTE = 3.0, 50.0  # seconds of a neighbour's budget that a second of work costs it
+# seconds of a neighbour's budget that a second of work costs it
+WORK = 3.0
+WASTE = 50.0
 MALFORMED = 2  # messages that one which is none costs its sender besides
 FORGED = 10  # or one with a bad signature
-NEWER = "needs a newer Posse"
 
 
 class Node:
@@ -108,16 +135,19 @@ class Node:
         limits: Limits,
         presence: Presence,
     ) -> None:
-        self.name, self.store, self.transport = name, store, transport
+        self.name = name
+        self.store = store
+        self.transport = transport
         self.presence = presence
         self.experiments = {each.name: each for each in experiments}
         self.neighbours = tuple(neighbours)
-        self.tick_seconds, self.clock, self.limits = tick_seconds, clock, limits
+        self.tick_seconds = tick_seconds
+        self.clock = clock
+        self.limits = limits
         self.counts = Counts()  # decisions and rewards of all, messages sent and received
         self.refusals = Counts()  # of payloads that are no message
         self.failures = Counts()  # of the store, by what was going on
         self._codec = Codec(OriginsMessage, FlowsMessage, ControlMessage, StatusMessage)
-        self._dialects = Dialects()
         self._inbox = Inbox(self._rates(), clock, self.refusals)
         self.stopping = threading.Event()
         self._threads: list[threading.Thread] = []
@@ -226,7 +256,9 @@ class Node:
         for each in experiments.values():
             each.counts.whole = self.counts
         self.experiments = dict(experiments)
-        self.neighbours, self.tick_seconds, self.limits = neighbours, tick_seconds, limits
+        self.neighbours = neighbours
+        self.tick_seconds = tick_seconds
+        self.limits = limits
         self._inbox.limit(self._rates())
 
     def tick(self) -> None:
@@ -234,7 +266,8 @@ class Node:
 
         A fault in one experiment does not keep the others from theirs.
         """
-        now, failed = self.clock(), None
+        now = self.clock()
+        failed = None
         experiments = list(self.experiments.values())
         self._show_presence(now)  # first: an agent whose disk fails is there all the same
         for each in experiments:
@@ -246,11 +279,10 @@ class Node:
                 self._bug("tick", each)
         self.store.check_place()
         self.store.flush()
-        older = [n for n in self.neighbours if self._dialects.shown(n) != 2]  # perhaps
         for each in experiments:
             try:
-                self._send(each.name, each.tick(now, older), now)
-                self._send(each.name, each.tick_controls(self.neighbours, now), now)
+                self._send(each.name, each.tick(now))
+                self._send(each.name, each.tick_controls(self.neighbours, now))
                 each.past.turn(now)
             except StoreError as error:
                 failed = error
@@ -281,7 +313,6 @@ class Node:
             self._inbox.charge(peer, MALFORMED)
             self.refusals.add(error.kind)
             return False
-        self._dialects.heard(peer, parcel.version, now)
         self.presence.hear(peer, now)
         if isinstance(parcel.message, StatusMessage):
             return self._take_statuses(peer, parcel.message, now)
@@ -289,12 +320,13 @@ class Node:
         if experiment is None:  # neighbours need not run the same ones
             self.refusals.add("an experiment not run here")
             return True
-        before, forged = experiment.refused, experiment.forged
+        before = experiment.refused
+        forged = experiment.forged
         try:
             if isinstance(parcel.message, ControlMessage):
                 experiment.receive_controls(peer, parcel.message, now)
             else:
-                self._send(experiment.name, experiment.receive(peer, parcel.message, now), now)
+                self._send(experiment.name, experiment.receive(peer, parcel.message, now))
         except StoreError:  # the neighbour will say it again
             self.failures.add("receive")
         except Exception:  # a bug of ours must not end the process
@@ -309,10 +341,8 @@ class Node:
             self._look(now)
             if self.presence.is_due(self.experiments, now):
                 self.presence.say(self._status(now), self.experiments, now)
-            peers = [n for n in self.neighbours if 2 in self._dialects.spoken_to(n, now)]
             relay = any(each.knows_origins for each in self.experiments.values())
-            for peer, message in self.presence.messages(peers, relay, now):
-                self._send_in(2, peer, message, DEFAULT)
+            self._send(DEFAULT, self.presence.messages(self.neighbours, relay, now))
         except Exception:  # a bug of ours must not keep evidence from others
             log.exception("the status of %s was not told", self.name)
             self.failures.add("tick")
@@ -351,13 +381,16 @@ class Node:
 
     def network(self) -> dict[str, Any]:
         """The neighbours, all agents and links that are known, and what was refused and why."""
-        now, experiments = self.clock(), dict(self.experiments)
-        connected, refused = self._look(now), self._refused()
-        own, version = self._status(now), self._dialects.shown
-        return network(experiments, self.presence, own, connected, version, refused, now)
+        now = self.clock()
+        experiments = dict(self.experiments)
+        connected = self._look(now)
+        refused = self._refused()
+        own = self._status(now)
+        return network(experiments, self.presence, own, connected, refused, now)
 
     def _run(self) -> None:
-        absences, failing = Absences(), False
+        absences = Absences()
+        failing = False
         while not self.stopping.wait(self.tick_seconds):
             try:
                 self.tick()
@@ -392,30 +425,16 @@ class Node:
     def _rates(self) -> tuple[float, float]:
         return self.limits.of(self.tick_seconds, len(self.experiments))
 
-    def _send(self, experiment: str, outgoing: Iterable[tuple[str, object]], now: float) -> None:
-        """Send to each neighbour in the versions that it may understand."""
+    def _send(self, experiment: str, outgoing: Iterable[tuple[str, object]]) -> None:
+        """Send to each neighbour what is for it."""
         for peer, message in outgoing:
-            versions = self._dialects.spoken_to(peer, now)
-            for version in versions:
-                self._send_in(version, peer, message, experiment, only=len(versions) == 1)
-
-    def _send_in(
-        self, version: int, peer: str, message: object, experiment: str, only: bool = False
-    ) -> None:
-        """Send in one version; only: it is said in no other."""
-        try:
-            self.transport.send(peer, self._codec.encode(message, experiment, version))
-            self.counts.add("sent")
-            if version == 1 and only:
-                left_out = message.left_out_of_version_1()  # type: ignore[attr-defined]
-                self.refusals.add(NEWER, left_out > 0)
-        except ValueError as error:  # too large, or an unknown neighbour
-            if getattr(error, "kind", "") == NEWER:
-                self.refusals.add(NEWER, only)  # one that may be newer gets it in version 2
-                return
-            if not self.failures["send"]:
-                log.warning("a message to %s was not sent: %s", peer, error)
-            self.failures.add("send")
+            try:
+                self.transport.send(peer, self._codec.encode(message, experiment))
+                self.counts.add("sent")
+            except ValueError as error:  # too large, or an unknown neighbour
+                if not self.failures["send"]:
+                    log.warning("a message to %s was not sent: %s", peer, error)
+                self.failures.add("send")
 
     def _say(self, kind: Kind, sentence: str, advice: str = "") -> None:
         """Log what concerns the agent as a whole, and keep it in the past of every experiment."""

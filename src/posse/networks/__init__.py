@@ -7,7 +7,8 @@ import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec
 
-from posse.networks import graphs, recipes
+from posse.networks import graphs
+from posse.networks import serialization as recipes
 from posse.networks.dynamics import DYNAMICS
 from posse.networks.gossip import Gossip
 from posse.networks.graphs import EXAMPLES, GRAPHS, Graph

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 
-from posse import checks
+from posse import validation as checks
 from posse.networks.gossip import Gossip
 from posse.networks.link_failure import LinkFailure
 from posse.networks.operators import Operator, as_operator
@@ -65,7 +65,8 @@ def is_own(dynamics: Dynamics) -> bool:
 def drawing(dynamics: Dynamics, network: Network, n_runs: int) -> Draw:
     """The sampler of dynamics under one signature: told t or not, checked if one's own."""
     sample: Any = dynamics.sampler(network, n_runs)
-    own, told = is_own(dynamics), _takes_round(sample)
+    own = is_own(dynamics)
+    told = _takes_round(sample)
     next_round = 1
 
     def draw(randomness: Randomness, t: int | None = None) -> Operator:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from posse import checks
+from posse import validation as checks
+from posse.memory import format_gigabytes, memory
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -33,6 +34,9 @@ class Graph(NamedTuple):
 
 # More would not fit into the memory of most machines.
 _MOST_AGENTS = 100_000_000
+# Bytes a link while a graph is built, as measured: in NumPy's arrays, and in NetworkX's dicts.
+_LINK = 64
+_NETWORKX_LINK = 300
 
 
 def complete(agents: int) -> Graph:
@@ -86,7 +90,8 @@ def grid(rows: int, columns: int) -> Graph:
     [1, 3]
     """
     seats = _seats(rows, columns)
-    right, down = (seats[:, :-1], seats[:, 1:]), (seats[:-1], seats[1:])
+    right = (seats[:, :-1], seats[:, 1:])
+    down = (seats[:-1], seats[1:])
     return simple(seats.size, right, down)
 
 
@@ -96,7 +101,8 @@ def torus(rows: int, columns: int) -> Graph:
     rows, columns: of agents, at least 1 each; agent `r * columns + c` sits at row r, column c.
     """
     seats = _seats(rows, columns)
-    right, down = (seats, np.roll(seats, -1, axis=1)), (seats, np.roll(seats, -1, axis=0))
+    right = (seats, np.roll(seats, -1, axis=1))
+    down = (seats, np.roll(seats, -1, axis=0))
     return simple(seats.size, right, down)
 
 
@@ -110,6 +116,7 @@ def regular_ring(agents: int, k: int) -> Graph:
     k = checks.whole("k", k, at_least=1)
     if 2 * k >= n:
         raise ValueError(f"k must satisfy 2 k < agents (k neighbours on each side), got {k=}, {n=}")
+    _check_links(n * k, "agents or a smaller k", _LINK)
     ring = np.arange(n)
     return simple(n, *((ring, (ring + step) % n) for step in range(1, k + 1)))
 
@@ -137,7 +144,10 @@ def erdos_renyi(agents: int, p: float, seed: Seed = 0) -> Graph:
     """
     import networkx as nx
 
-    n, p, seed = _agents(agents), checks.number("p", p, at_least=0, at_most=1), _seed(seed)
+    n = _agents(agents)
+    p = checks.number("p", p, at_least=0, at_most=1)
+    seed = _seed(seed)
+    _check_links(n * (n - 1) / 2 * p, "agents or a smaller p")
     return from_networkx(nx.fast_gnp_random_graph(n, p, seed=seed))
 
 
@@ -155,7 +165,9 @@ def watts_strogatz(agents: int, k: int, p: float, seed: Seed = 0) -> Graph:
     k = checks.whole("k", k, at_least=2)
     if k % 2 or k >= n:
         raise ValueError(f"k must be even and below agents={n} (k/2 on each side), got {k}")
-    p, seed = checks.number("p", p, at_least=0, at_most=1), _seed(seed)
+    p = checks.number("p", p, at_least=0, at_most=1)
+    seed = _seed(seed)
+    _check_links(n * k / 2, "agents or a smaller k")
     return from_networkx(nx.watts_strogatz_graph(n, k, p, seed=seed))
 
 
@@ -169,7 +181,9 @@ def barabasi_albert(agents: int, m: int, seed: Seed = 0) -> Graph:
     import networkx as nx
 
     n = checks.whole("agents", agents, at_least=2)
-    m, seed = checks.whole("m", m, at_least=1, at_most=n - 1), _seed(seed)
+    m = checks.whole("m", m, at_least=1, at_most=n - 1)
+    seed = _seed(seed)
+    _check_links((n - m) * m, "agents or a smaller m")
     return from_networkx(nx.barabasi_albert_graph(n, m, seed=seed))
 
 
@@ -183,9 +197,11 @@ def random_regular(agents: int, degree: int, seed: Seed = 0) -> Graph:
     import networkx as nx
 
     n = _agents(agents)
-    degree, seed = checks.whole("degree", degree, at_least=0, at_most=n - 1), _seed(seed)
+    degree = checks.whole("degree", degree, at_least=0, at_most=n - 1)
+    seed = _seed(seed)
     if n * degree % 2:
         raise ValueError(f"agents * degree must be even, got agents={n} and {degree=}")
+    _check_links(n * degree / 2, "agents or a smaller degree")
     return from_networkx(nx.random_regular_graph(degree, n, seed=seed))
 
 
@@ -198,8 +214,20 @@ def random_geometric(agents: int, radius: float, seed: Seed = 0) -> Graph:
     """
     import networkx as nx
 
-    n, radius, seed = _agents(agents), checks.number("radius", radius, above=0), _seed(seed)
+    n = _agents(agents)
+    radius = checks.number("radius", radius, above=0)
+    seed = _seed(seed)
+    _check_links(n * (n - 1) / 2 * share_linked(radius), "agents or a smaller radius")
     return from_networkx(nx.random_geometric_graph(n, radius, seed=seed))
+
+
+def share_linked(radius: float) -> float:
+    """The probability that two uniform places of the unit square are no further apart than this.
+
+    It grows with the radius; beyond 1 it is at least that at 1, which is given.
+    """
+    r = min(radius, 1.0)
+    return r**2 * (np.pi - 8 * r / 3 + r**2 / 2)
 
 
 def from_edges(edges: Any, agents: int | None = None) -> Graph:
@@ -286,6 +314,17 @@ def simple(n_agents: int, *pairs: tuple[IntArray, IntArray]) -> Graph:
 
 def _agents(value: Any) -> int:
     return checks.whole("agents", value, at_least=1, at_most=_MOST_AGENTS)
+
+
+def _check_links(expected: float, fewer: str, bytes_a_link: int = _NETWORKX_LINK) -> None:
+    """Refuse a graph of more links than memory holds, before any is drawn."""
+    needed = expected * bytes_a_link / 1e9
+    room = memory()
+    if needed > room:
+        raise ValueError(
+            f"the graph has about {expected:.2g} links, which take {format_gigabytes(needed)} of "
+            f"{format_gigabytes(room)} of memory: take fewer {fewer}"
+        )
 
 
 def _seed(value: Any) -> int:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posse import checks
+from posse import validation as checks
 from posse.networks import weights as rules
 from posse.networks.operators import Operator, SparseRuns, as_operator
 from posse.networks.weights import FloatArray
@@ -56,7 +56,8 @@ class LinkFailure:
         """One uniform a link, run and round; the positions of the entries are laid out once."""
         from scipy.sparse import csr_array
 
-        n_agents, n_links = network.n_agents, len(network.edges)
+        n_agents = network.n_agents
+        n_links = len(network.edges)
         realised = self.normalise == "realised"
         links = np.ones(n_links) if realised else network.link_weights
 
@@ -86,7 +87,8 @@ class LinkFailure:
             sums = np.add.reduceat(values, row_starts, axis=1)
             if realised:  # links have weight 1 so far: row sums are the degrees of the round
                 scale = 1 / (1 + sums.max(axis=1, keepdims=True))
-                values, sums = values * scale, sums * scale
+                values = values * scale
+                sums = sums * scale
             values[:, diagonal] = 1 - sums
             if dense:
                 return as_operator(values.reshape(n_runs, n_agents, n_agents))

@@ -14,8 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from posse import checks
-from posse.networks import facts, graphs, recipes, spectrum
+from posse import validation as checks
+from posse.networks import describe as facts
+from posse.networks import graphs, spectrum
+from posse.networks import serialization as recipes
 from posse.networks import weights as rules
 from posse.networks.dynamics import Draw, Dynamics, drawing, is_own
 from posse.networks.gossip import Gossip

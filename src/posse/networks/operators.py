@@ -97,7 +97,8 @@ class Pairs:
     """Gossip, eq. `gossip`: in run r agents first[r] and second[r] (R,) both take their average."""
 
     def __init__(self, first: NDArray[np.int64], second: NDArray[np.int64]) -> None:
-        self.first, self.second = first, second
+        self.first = first
+        self.second = second
 
     def links(self, n_runs: int) -> IntArray:
         """The directed links in use in each run, (R,): both agents of a pair tell each other."""

@@ -13,7 +13,6 @@ from posse.networks.weights import FloatArray
 if TYPE_CHECKING:
     from posse.networks.network import Network
 
-
 LANDMARKS = 8
 
 
@@ -48,7 +47,8 @@ def spanning_tree(network: Network) -> IntArray:
     landmarks = [hops(int(far.argmax()))]
     while len(landmarks) < min(LANDMARKS, n_agents):
         landmarks.append(hops(int(np.min(landmarks, axis=0).argmax())))
-    farthest, together = np.max(landmarks, axis=0), np.sum(landmarks, axis=0)
+    farthest = np.max(landmarks, axis=0)
+    together = np.sum(landmarks, axis=0)
     middle = int(np.lexsort((together, farthest))[0])
     _, parents = breadth_first_order(graph, middle, directed=False)
     children = np.flatnonzero(parents >= 0)
@@ -65,5 +65,6 @@ def _links_both_ways(network: Network) -> IntArray:
     if hasattr(weights, "tocsr"):
         forth, back = (np.asarray(weights[a, b]).ravel() for a, b in ((i, j), (j, i)))
     else:
-        forth, back = weights[i, j], weights[j, i]
+        forth = weights[i, j]
+        back = weights[j, i]
     return network.edges[(forth > 0) & (back > 0)]

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from posse.checks import FrozenArray
 from posse.networks.graphs import Graph, IntArray, simple
+from posse.validation import FrozenArray
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -226,11 +226,16 @@ def _entries(weights: csr_array[Any, tuple[int, int]]) -> NDArray[np.void]:
     """
     table = weights.tocoo()
     corner = weights.shape[0] - 1
-    rows, columns, values = table.row, table.col, table.data
+    rows = table.row
+    columns = table.col
+    values = table.data
     if weights.indptr[-1] == weights.indptr[-2] or columns[-1] != corner:
-        rows, columns = np.append(rows, corner), np.append(columns, corner)
+        rows = np.append(rows, corner)
+        columns = np.append(columns, corner)
         values = np.append(values, 0.0)
     fields = [("row", np.int64), ("column", np.int64), ("weight", np.float64)]
     entries = np.empty(len(values), dtype=fields)
-    entries["row"], entries["column"], entries["weight"] = rows, columns, values
+    entries["row"] = rows
+    entries["column"] = columns
+    entries["weight"] = values
     return entries

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from posse import checks
+from posse import validation as checks
 from posse.families.family import Family
 from posse.policies.policy import shared
 from posse.randomness import FloatArray, Randomness

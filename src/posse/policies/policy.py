@@ -34,7 +34,7 @@ class Policy(Protocol):
 
         None where the policy cannot say. Only live agents ask, who log it with every decision and
         refuse a policy without it. One that has a further argument `race` is given theirs, a
-        `posse.race.Race`, whose chances of being the best are kept from belief to belief.
+        `posse.best_arm.Race`, whose chances of being the best are kept from belief to belief.
         """
 
 
@@ -96,7 +96,8 @@ def choose(
     if is_contextual(family):
         if contexts is None:
             raise ValueError(f"contexts are needed to read a belief of family {family.name!r}")
-        belief, family = family.at(belief, contexts), family.at_mean
+        belief = family.at(belief, contexts)
+        family = family.at_mean
     elif contexts is not None:
         raise ValueError(f"contexts are not for family {name_of(family)!r}, which knows none")
     return argmax(policy.scores(belief, plain(family), t, horizon, generator), generator)

@@ -10,11 +10,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from posse import checks
-from posse.families.abilities import ability
+from posse import validation as checks
+from posse.best_arm import Race
 from posse.families.family import Family
+from posse.families.optional_methods import ability
 from posse.policies.policy import timeless
-from posse.race import Race
 from posse.randomness import FloatArray, Randomness
 
 HIGHEST = 7.0  # the normal score beyond which no crossing is looked for
@@ -158,10 +158,12 @@ def _crossing(
     The secant method of Illinois: the value at an end that stays is halved, so that the bracket
     shrinks from both sides. Every fourth step is a bisection, whatever the functions are like.
     """
-    first, last = int(low.highest.argmax()), int(high.highest.argmax())
+    first = int(low.highest.argmax())
+    last = int(high.highest.argmax())
     if first == last:  # of several that were equal one drops out, or joins
         last = int((low.highest != high.highest).argmax())
-    start, end = low.score, high.score
+    start = low.score
+    end = high.score
     at_start = float(low.values[first] - low.values[last])
     at_end = float(high.values[first] - high.values[last])
     stayed = 0
@@ -176,11 +178,13 @@ def _crossing(
         point = _Point.at(quantiles, score)
         difference = float(point.values[first] - point.values[last])
         if np.array_equal(point.highest, low.highest):
-            start, at_start = score, difference
+            start = score
+            at_start = difference
             at_end = at_end / 2 if stayed == 1 else at_end
             stayed = 1
         elif np.array_equal(point.highest, high.highest):
-            end, at_end = score, difference
+            end = score
+            at_end = difference
             at_start = at_start / 2 if stayed == -1 else at_start
             stayed = -1
         else:

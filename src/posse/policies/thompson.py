@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from posse.best_arm import Race
 from posse.families.family import Family
 from posse.policies.policy import timeless
-from posse.race import Race
 from posse.randomness import FloatArray, Randomness
 
 

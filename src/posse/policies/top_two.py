@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from posse import checks
-from posse.families.abilities import ability
+from posse import validation as checks
+from posse.best_arm import Race
 from posse.families.family import Family
+from posse.families.optional_methods import ability
 from posse.policies.policy import argmax, timeless
-from posse.race import Race
 from posse.randomness import FloatArray, Randomness
 
 LEAST = 1e-150  # whose square and whose inverse are numbers
@@ -53,7 +53,8 @@ class TopTwo:
         sample = family.sample_mean(belief, generator)
         leader = np.asarray(argmax(sample, generator))[..., None]
         challenged = generator.random(sample.shape[:-1])[..., None] < self.fraction
-        mean, worth = family.posterior_mean(belief), _worth(family, belief)
+        mean = family.posterior_mean(belief)
+        worth = _worth(family, belief)
         its_mean, its_worth = (np.take_along_axis(x, leader, axis=-1) for x in (mean, worth))
         nearness = -_distance(family, its_mean, its_worth, mean, worth)
         np.put_along_axis(nearness, leader, -np.inf, axis=-1)
@@ -74,7 +75,8 @@ class TopTwo:
         best = (race or Race(family))(belief)
         if len(best) == 1:
             return best
-        mean, worth = family.posterior_mean(belief), _worth(family, belief)
+        mean = family.posterior_mean(belief)
+        worth = _worth(family, belief)
         distance = _distance(family, mean[:, None], worth[:, None], mean, worth)  # (K, K)
         np.fill_diagonal(distance, np.inf)
         nearest = distance == distance.min(axis=1, keepdims=True)

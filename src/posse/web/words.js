@@ -1,6 +1,6 @@
 // What the numbers say: the first line, the strip of four answers, and notes that ask for a decision.
 import { bdi, h, isolated } from "./dom.js";
-import { ago, count, duration, fixed, percent, plural, short, sure, total, whole } from "./format.js";
+import { ago, count, duration, fixed, percent, plural, short, stamp, sure, total, whole } from "./format.js";
 import { colour, meter } from "./marks.js";
 
 const said = (text, tip) => h("span", { tip }, text);
@@ -114,7 +114,7 @@ const verdictBox = (view) => {
   if (verdict.evidence === null) return box("Verdict", big(words[verdict.verdict]), small(said(verdict.arm ? "by expected loss" : "waiting for a neighbour's evidence", verdict.sentence)));
   const tip = `${verdict.sentence}.`;
   return box("Verdict", big(words[verdict.verdict], " ", h("small", {}, `${nats(verdict.evidence)} of ${nats(verdict.needed)}`)), meter(verdict.evidence, verdict.needed, tip, verdict.verdict === "winner" ? "c2" : "c6"),
-    small(verdict.verdict === "keep-going" ? "at the mark it wins" : "you decide when to stop"));
+    small(verdict.verdict === "keep-going" ? "at the mark it wins" : `${verdict.since ? `since ${stamp(verdict.since)} UTC; ` : ""}you decide when to stop`));
 };
 
 const networkBox = (view) => {
@@ -161,6 +161,6 @@ export const notes = (view) => {
   if (apart > 0) made.push(note("partly", `${whole(apart)} apart`, `Neighbours hold ${plural(apart, "pull")} of this agent that its disk had forgotten: it was set back, or is new. They count; what was open on it then is void.`));
   if (apart < 0) made.push(note("bad", `${whole(-apart)} apart`, `${plural(-apart, "decision")} that this agent counted are not in its entries: look at its log.`));
   const { late_rewards: missed, rewards, longest_lateness: longest } = view.experiment;
-  if (missed && missed > 0.02 * (rewards + missed)) made.push(note("partly", "Late", `${whole(missed)} of ${whole(rewards + missed)} rewards (${percent(missed / (rewards + missed), 1)}) came after the window of ${duration(view.experiment.reward_window ?? 0)}, the latest by ${duration(longest)}, and did not count: lengthen `, h("code", {}, "reward_window"), "."));
+  if (missed >= 10 && missed > 0.03 * (rewards + missed)) made.push(note("partly", "Late", `${whole(missed)} of ${whole(rewards + missed)} rewards (${percent(missed / (rewards + missed), 1)}) came after the window of ${duration(view.experiment.reward_window ?? 0)}, the latest by ${duration(longest)}, and did not count: lengthen `, h("code", {}, "reward_window"), "."));
   return made;
 };

@@ -3,8 +3,8 @@
 import math
 import random
 
-from posse.lab.arena import data
-from posse.lab.arena.data import (
+from posse.lab.arena import report_data as data
+from posse.lab.arena.report_data import (
     ArenaReport,
     Curve,
     Entrant,

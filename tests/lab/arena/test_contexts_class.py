@@ -7,9 +7,13 @@ import pytest
 
 import posse
 from posse.bandits import ContextualBandit
-from posse.lab.arena import data, line_up, page, report, suite
-from posse.lab.arena.page.command import command
-from posse.lab.arena.running import Arena, Form
+from posse.lab.arena import players as line_up
+from posse.lab.arena import report_data as data
+from posse.lab.arena import standings as report
+from posse.lab.arena import suite
+from posse.lab.arena.tournament import Arena, Form
+from posse.lab.report.pages import arena as page
+from posse.lab.report.pages.arena import command
 
 RUNS, ROUNDS, SEED = 3, 20, 5
 INSTANCES = suite.suite().contextual

@@ -7,8 +7,12 @@ import numpy as np
 import pytest
 
 import posse
-from posse.lab.arena import data, line_up, report, suite, tables
-from posse.lab.arena.running import (
+from posse.lab.arena import players as line_up
+from posse.lab.arena import report_data as data
+from posse.lab.arena import report_data as tables
+from posse.lab.arena import standings as report
+from posse.lab.arena import suite
+from posse.lab.arena.tournament import (
     QUICK_HORIZON,
     QUICK_RUNS,
     QUICK_STEPS,
@@ -172,7 +176,7 @@ def test_report_and_table_are_files(made, tmp_path):
 def test_what_was_played_is_not_played_again(played, made, monkeypatch):
     again = Arena(played.instances, played.players, played.form, played.folder)
     assert again.missing == []
-    from posse.lab.work import workers
+    from posse.lab.jobs import workers
 
     monkeypatch.setattr(workers, "play", None)
     again.play(threads=1)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from posse.lab.arena import statistics as st
+from posse.lab.arena import standings as st
 from posse.lab.statistics import holm
 
 

@@ -13,10 +13,11 @@ from scipy import stats
 
 import posse
 from posse import families
-from posse.lab.compiled import engine, plan
-from posse.lab.compiled.beliefs import BELIEFS
+from posse.lab.compiled import engine
+from posse.lab.compiled import registry as plan
 from posse.lab.compiled.jit import KERNELS
-from posse.lab.compiled.random import U64, key_of
+from posse.lab.compiled.philox import U64, key_of
+from posse.lab.compiled.posteriors import BELIEFS
 
 # A family for each kind of belief, from the tables: a new kind is tested by what is here.
 FAMILIES = {kind: family() for family, kind in reversed(plan.BELIEFS.items())}

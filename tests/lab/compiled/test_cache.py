@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 import posse
-from posse.lab.blocks import Simulation
 from posse.lab.compiled import cache, engine, jit
+from posse.lab.simulation import Simulation
 
 
 @pytest.fixture

@@ -6,8 +6,9 @@ import pytest
 import posse
 from posse import networks
 from posse.families import Bernoulli, Exponential, Gaussian, Poisson
-from posse.lab.blocks import Simulation
-from posse.lab.compiled import engine, thompson
+from posse.lab.compiled import engine
+from posse.lab.compiled.kernels import thompson
+from posse.lab.simulation import Simulation
 from tests.combinations import all_combinations
 
 TS, UCB, GREEDY = posse.ThompsonSampling(), posse.BayesUCB(), posse.Greedy()

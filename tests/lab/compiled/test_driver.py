@@ -10,11 +10,11 @@ import pytest
 import posse
 from posse import beliefs, families, networks
 from posse.families import Bernoulli, Bounded, Exponential, Gaussian, Poisson
-from posse.lab.blocks import Simulation
-from posse.lab.compiled import merge
-from posse.lab.compiled.links import links_of
-from posse.lab.compiled.plan import BELIEFS, plan_for
-from posse.lab.compiled.random import U64, key_of
+from posse.lab.compiled.kernels import merge
+from posse.lab.compiled.network_arrays import links_of
+from posse.lab.compiled.philox import U64, key_of
+from posse.lab.compiled.registry import BELIEFS, plan_for
+from posse.lab.simulation import Simulation
 
 SEED, HORIZON, RUNS = 5, 12, 3  # the seed and runs of the fixture `play`
 NETWORKS = {

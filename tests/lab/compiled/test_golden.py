@@ -21,8 +21,9 @@ import pytest
 import posse
 from posse import networks
 from posse.families import Bernoulli, Bounded, Exponential, Gaussian, Poisson
-from posse.lab.blocks import Simulation
-from posse.lab.compiled import engine, thompson
+from posse.lab.compiled import engine
+from posse.lab.compiled.kernels import thompson
+from posse.lab.simulation import Simulation
 
 FILE = Path(__file__).with_name("golden.json")
 SEED, RUNS, TIMES = 2026, 2, np.array([1, 3, 10, 40])

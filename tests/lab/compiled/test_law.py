@@ -14,7 +14,7 @@ from scipy import stats
 import posse
 from posse import networks
 from posse.families import Bernoulli, Bounded, Exponential, Gaussian, Poisson
-from posse.lab.compiled.plan import BAYESIAN, BELIEFS, MERGES, POLICIES, REWARDS
+from posse.lab.compiled.registry import BAYESIAN, BELIEFS, MERGES, POLICIES, REWARDS
 from tests.combinations import all_combinations
 
 TS, UCB, GREEDY = posse.ThompsonSampling(), posse.BayesUCB(), posse.Greedy()

@@ -12,7 +12,7 @@ from scipy import stats
 import posse
 from posse import networks
 from posse.families import Bernoulli, Bounded, Exponential, Gaussian, Poisson
-from posse.lab.compiled.plan import BELIEFS, REWARDS
+from posse.lab.compiled.registry import BELIEFS, REWARDS
 
 ENGINES = ("reference", "compiled")
 FAMILIES = ("gaussian", "bernoulli", "bounded", "poisson", "exponential")

@@ -5,11 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from posse.lab.paper import published
-from posse.lab.paper.panels import panel
-from posse.lab.paper.runs import Outcome, run_panel
+from posse.lab.jobs.results_cache import PartStore
+from posse.lab.paper import analysis as published
+from posse.lab.paper.panels import Outcome, panel, run_panel
 from posse.lab.results import Result
-from posse.lab.work.part_store import PartStore
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 
 import posse
+from posse.lab.jobs.results_cache import PartStore
 from posse.lab.paper import analysis, claims
-from posse.lab.paper.panels import IDS, panel
-from posse.lab.paper.runs import Outcome, run_panel
+from posse.lab.paper.panels import IDS, Outcome, panel, run_panel
 from posse.lab.results import Result
-from posse.lab.work.part_store import PartStore
 
 TIMES = np.unique(np.geomspace(1, 800, 40).astype(int))
 

@@ -7,9 +7,9 @@ import pytest
 
 import posse
 from posse import networks
-from posse.lab.compiled.plan import missing
+from posse.lab.compiled.registry import missing_kernel as missing
 from posse.lab.paper import panels
-from posse.lab.paper.runs import simulation_of, times
+from posse.lab.paper.panels import simulation_of, times
 
 ALL = {id_: panels.panel(id_) for id_ in panels.IDS}
 VARIANTS = [*ALL.values(), *(panel.published() for panel in ALL.values())]

@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import posse
-from posse.lab.decode import from_data
-from posse.lab.sweeps.grid import Grid
-from posse.lab.sweeps.keys import data_of, path_of, put
+from posse.lab.sweeps.grid import Grid, data_of, path_of, put
+from posse.serialization.decode import from_data
 
 EXPERIMENT = posse.Experiment(
     posse.Bandit.gaussian([0.5, 0.2, 0.1]),

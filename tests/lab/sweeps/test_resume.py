@@ -8,13 +8,13 @@ import time
 import numpy as np
 
 import posse
-from posse.lab.work import workers
+from posse.lab.jobs import workers
 
 # computes four parts and hangs in the middle of the next
 CHILD = """
 import sys
 import posse
-from posse.lab.work import jobs, workers
+from posse.lab.jobs import jobs, workers
 jobs._MOST_RUNS = 4
 real, computed = workers.play, []
 

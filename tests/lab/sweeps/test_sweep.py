@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import posse
+from posse.lab.jobs import workers
 from posse.lab.sweeps import sweep as module
-from posse.lab.work import workers
 
 BANDIT, NETWORK = posse.Bandit.gaussian([0.5, 0.2, 0.1]), posse.networks.cycle(5)
 ALGORITHMS = {
@@ -44,17 +44,52 @@ def test_a_cell_is_what_compare_gives(tmp_path):
             assert result.settings == expected[name].settings
 
 
-def test_no_key_undoes_another_in_whatever_order(tmp_path):
+@pytest.mark.parametrize(
+    ("grid", "sentence"),
+    [
+        (
+            {"network": [posse.networks.cycle(9)], "network.agents": [9, 25]},
+            "grid: network and network.agents set the same thing: keep network.agents alone, or "
+            "write its values into those of network",
+        ),
+        (
+            {("bandit.means.1", "seed"): [(0.1, 1)], "bandit.means": [[0.5, 0.2]]},
+            "grid: bandit.means and bandit.means.1 set the same thing: keep bandit.means.1 alone, "
+            "or write its values into those of bandit.means",
+        ),
+        (
+            {"algorithms.dec-TS.policy": ["bayes-ucb"], "algorithms.*.policy": ["greedy"]},
+            "grid: algorithms.dec-TS.policy and algorithms.*.policy set the same thing: name the "
+            "algorithms one by one instead of *, each key once",
+        ),
+        (
+            {"algorithms.*.policy.log_power": [1.0], "algorithms.dec-TS": ["flooding"]},
+            "grid: algorithms.dec-TS and algorithms.*.policy.log_power set the same thing: name "
+            "the algorithms one by one instead of *, each key once",
+        ),
+        (
+            {"algorithms.new": ["flooding"], "algorithms.*.policy": ["bayes-ucb"]},
+            "grid: algorithms.new and algorithms.*.policy set the same thing",
+        ),
+    ],
+)
+def test_keys_that_set_the_same_thing_are_refused(grid, sentence, tmp_path):
+    """The table would label a cell with values that were not played."""
+    with pytest.raises(ValueError, match=re.escape(sentence)):
+        module.planned(EXPERIMENT, grid, folder=tmp_path)
+
+
+def test_neighbouring_keys_are_set_in_whatever_order(tmp_path):
     grid = {
         "network.agents": [4],
-        "network": [posse.networks.star(6)],
-        "algorithms.dec-TS.policy": ["bayes-ucb"],
-        "algorithms.*.policy": ["thompson-sampling"],
+        "algorithms.dec-TS.learning_rate": [2],
+        "network.graph": ["star"],
+        "algorithms.*.policy": ["bayes-ucb"],
     }
     cell = module.planned(EXPERIMENT, grid, folder=tmp_path).plan[0].experiment
     assert cell.network == posse.networks.star(4)
-    assert cell.algorithms["dec-TS"].policy == posse.BayesUCB()
-    assert cell.algorithms["alone"].policy == posse.ThompsonSampling()
+    assert cell.algorithms["dec-TS"] == posse.Decentralized(posse.BayesUCB(), learning_rate=2)
+    assert cell.algorithms["alone"].policy == posse.BayesUCB()
 
 
 def test_what_cells_share_is_computed_once(tmp_path, computed):

@@ -5,10 +5,10 @@ from itertools import pairwise
 import pytest
 
 from posse import families
-from posse.live.agent import Agent
+from posse.live.agent.agent import Agent
+from posse.live.messaging.transport.memory import MemoryNetwork
 from posse.live.node import Node, Silence
 from posse.live.store import Store
-from posse.live.transport.memory import MemoryNetwork
 
 
 class Line:

@@ -6,8 +6,8 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
+from posse.live.config.agent_settings import from_data
 from posse.live.http import serve
-from posse.live.setup.settings import from_data
 
 OURS = ["127.0.0.1", "localhost", "LOCALHOST:80", "127.0.0.1:8700", "[::1]", "[::1]:99"]
 THEIRS = [

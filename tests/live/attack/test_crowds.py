@@ -6,12 +6,11 @@ import threading
 import pytest
 
 from posse.live.http import serve
-from posse.live.http.guard import BYTES
+from posse.live.http.access_control import BYTES
+from posse.live.http.health import traffic_of
 from posse.live.http.protocol import MOST_HEADERS, MOST_WAITING, SMALL_BODY, Limits, Room
-from posse.live.http.traffic import traffic_of
-
-from ..loopback import wait_until  # noqa: TID252 (no package to name)
-from .test_slow_clients import HALVES, HEAD, arrived, ask, dial, read_all, refused
+from tests.live.attack.test_slow_clients import HALVES, HEAD, arrived, ask, dial, read_all, refused
+from tests.live.loopback import wait_until
 
 
 @pytest.fixture

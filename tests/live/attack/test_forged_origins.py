@@ -9,25 +9,24 @@ from datetime import timedelta
 import pytest
 
 from posse import families
-from posse.live import certificates
-from posse.live.agent import Agent
-from posse.live.certificates import Files
+from posse.live.agent.agent import Agent
 from posse.live.exchange import Entry, OriginsMessage
 from posse.live.exchange.layouts import signed_bytes
 from posse.live.exchange.messages import FlowsMessage
 from posse.live.exchange.quanta import PER_UNIT
+from posse.live.messaging.transport.zenoh import ZenohTransport
+from posse.live.messaging.wire import Codec
 from posse.live.node import Node
-from posse.live.signatures import signer, verifier
+from posse.live.security import certificates
+from posse.live.security.certificates import Files
+from posse.live.security.signatures import signer, verifier
 from posse.live.store import Store
-from posse.live.transport.zenoh import ZenohTransport
-from posse.live.wire import Codec
-
-from ..loopback import certified, free_addresses, issue_for, wait_until  # noqa: TID252 (no package to name)
+from tests.live.loopback import certified, free_addresses, issue_for, wait_until
 
 CODEC = Codec(OriginsMessage, FlowsMessage)
 ARMS = ["red", "green"]
-TRUE, FALSE = {"red": (PER_UNIT, 2 * PER_UNIT)}, {"red": (0, 50 * PER_UNIT)}
-READ = {"red": (PER_UNIT, PER_UNIT, 2 * PER_UNIT, 2 * PER_UNIT)}  # all of TRUE is closed
+TRUE = {"red": (PER_UNIT, PER_UNIT, 2 * PER_UNIT, 2 * PER_UNIT)}
+FALSE = {"red": (0, 0, 50 * PER_UNIT, 50 * PER_UNIT)}
 
 
 @pytest.fixture(scope="module")
@@ -148,7 +147,7 @@ def test_no_forged_entry_gets_in(link, folder, tmp_path):
     assert set(world.node.network()["refused"]) - {"too many messages"} == {"bad signature"}
     assert not world.node.failures.copy()
     # the true one, from the same mouth
-    wait_until(lambda: world.tell_entry(honest) or world.node.evidence()["held"] == READ)
+    wait_until(lambda: world.tell_entry(honest) or world.node.evidence()["held"] == TRUE)
     assert world.answers()
 
 
@@ -159,7 +158,7 @@ def test_what_was_signed_outlives_the_certificate(link, folder):
     entry = Entry("honest", 1, 3, TRUE)
     content = signed_bytes(world.node.agent.fingerprint, entry)
     world.tell_entry(replace(entry, signature=signer(files)(content)))
-    wait_until(lambda: world.node.evidence()["held"] == READ)
+    wait_until(lambda: world.node.evidence()["held"] == TRUE)
 
 
 def noise(honest):

@@ -6,19 +6,18 @@ import msgspec
 import pytest
 
 from posse import families
-from posse.live.agent import Agent
-from posse.live.certificates import Files
-from posse.live.exchange.layouts import widened
+from posse.live.agent.agent import Agent
+from posse.live.exchange.ledger import from_plain
 from posse.live.exchange.messages import FlowsMessage, OriginsMessage
-from posse.live.inbox import Limits
+from posse.live.membership.heartbeats import Presence
+from posse.live.messaging.inbox import Limits
+from posse.live.messaging.transport.memory import MemoryNetwork
+from posse.live.messaging.wire import Codec
 from posse.live.node import Node
-from posse.live.presence.presence import Presence
-from posse.live.signatures import signer, verifier
+from posse.live.security.certificates import Files
+from posse.live.security.signatures import signer, verifier
 from posse.live.store import Store
-from posse.live.transport.memory import MemoryNetwork
-from posse.live.wire import Codec
-
-from ..loopback import certified  # noqa: TID252 (no package to name)
+from tests.live.loopback import certified
 
 ROUNDS = 5000  # for each exchange
 CODEC = Codec(OriginsMessage, FlowsMessage)
@@ -34,7 +33,7 @@ KINDS = {
     "more evidence than its pulls allow", "more evidence than the network can have",
     "a version it cannot have", "our own identity", "the identity of another name",
     "too many identities", "too many entries", "too large an entry",
-    "too many entries of one origin", "another experiment", "needs a newer Posse", "goes back",
+    "too many entries of one origin", "another experiment", "another layout", "goes back",
     "an experiment not run here", "a malformed status", "a status with a bad signature",
     "a status of another network", "a status ahead of our clock", "a status that is long past",
 }  # fmt: skip
@@ -189,7 +188,7 @@ def attack(trio, chance):
             kept = a.agent.state()["exchange"]
             entries = [part for name, part in kept.items() if name.startswith("entry ")]
             for origin, _, _, evidence, *_ in entries:
-                assert widened(evidence, 1) in said[origin]
+                assert from_plain(evidence) in said[origin]
     assert refused > ROUNDS / 2
     assert set(a.network()["refused"]) > SEEN[trio.exchange]
     assert not a.failures.copy()

@@ -6,13 +6,13 @@ from dataclasses import replace
 import pytest
 
 from posse import families
-from posse.live.agent import Agent
+from posse.live.agent.agent import Agent
 from posse.live.exchange import Entry, Flows, Origins, OriginsMessage
 from posse.live.exchange.messages import FlowsMessage
 from posse.live.exchange.origins import LARGEST_ORIGIN
 from posse.live.exchange.quanta import PER_UNIT
-from posse.live.transport import MAX_BYTES
-from posse.live.wire import Codec
+from posse.live.messaging.transport import MAX_BYTES
+from posse.live.messaging.wire import Codec
 
 CODEC = Codec(OriginsMessage, FlowsMessage)
 ONE = (0, PER_UNIT)
@@ -81,7 +81,6 @@ def test_a_digest_that_does_not_fit_is_sent_in_turns():
     assert pages[0].first == pages[1].last == ("", 0)
     assert pages[0].last == pages[1].first
     assert len({*pages[0].holds, *pages[1].holds}) == 9000
-    assert not CODEC.decode(CODEC.encode(pages[0], version=1)).message.complete
 
 
 def test_more_arms_than_an_entry_may_have():
@@ -133,20 +132,21 @@ def test_nobody_is_made_to_say_what_others_refuse(flow):
 
 
 @pytest.mark.parametrize("exchange", ["origins", "flows"])
-@pytest.mark.parametrize("pulls", [2**40, 2**43 - 1])
+@pytest.mark.parametrize("pulls", [2**40, 2**42])
 @pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
 def test_an_absurd_lie_leaves_an_agent_that_answers(exchange, pulls, share):
     """Numbers of any size give a decision, a probability and an interval."""
     agent = Agent(["red", "green"], families.Bernoulli(), exchange=exchange, seed=1)
     exchanged = agent.exchange
     quanta = pulls * PER_UNIT
-    lie = {"red": (int(share * quanta), *[0] * (exchanged._bounds.narrow - 2), quanta)}
+    reward = int(share * quanta)
     if exchange == "origins":
-        entry = Entry("liar", 1, 1, lie)
+        entry = Entry("liar", 1, 1, {"red": (reward, reward, quanta, quanta)})
         agent.receive("x", OriginsMessage(agent.fingerprint, (entry,), (), False), 1.0)
         assert exchanged.evidence()
     else:
-        exchanged._records.observe("red", lie["red"])
+        signs = [0] * (exchanged._bounds.dimension - 2)
+        exchanged._records.observe("red", (reward, *signs, quanta))
     for _ in range(20):
         decision = agent.pull()
         assert 0 <= decision.probability <= 1

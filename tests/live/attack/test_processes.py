@@ -15,9 +15,8 @@ from contextlib import closing
 import httpx
 import pytest
 
-from posse.live import certificates
-
-from ..loopback import free_addresses  # noqa: TID252 (no package to name)
+from posse.live.security import certificates
+from tests.live.loopback import free_addresses
 
 SOON = 60.0  # seconds, on a machine that does much else
 SETTINGS = """

@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 
 from posse.cli import main
-from posse.live import certificates
-from posse.live.setup.process import make_node
-from posse.live.setup.settings import read_settings
-
-from ..loopback import certified  # noqa: TID252 (no package to name)
+from posse.live.config.agent_settings import read_settings
+from posse.live.process import make_node
+from posse.live.security import certificates
+from tests.live.loopback import certified
 
 GOOD = {
     "name": '"a"', "arms": '["x", "y"]', "family": '"bernoulli"', "policy": '"greedy"',

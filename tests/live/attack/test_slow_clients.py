@@ -11,8 +11,8 @@ import pytest
 
 from posse.live.http import serve
 from posse.live.http import server as module
+from posse.live.http.health import traffic_of
 from posse.live.http.protocol import LARGEST_HEAD, Limits
-from posse.live.http.traffic import traffic_of
 
 HEAD = b"POST /v1/decisions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from posse.cli import main, status
-from posse.cli.errors import Mistake
+from posse.cli.common import Mistake
 from posse.live.http import serve
 
 LONGEST = 60.0  # seconds, on a machine that does much else

@@ -6,8 +6,7 @@ import math
 
 from posse.live.exchange import Flows
 from posse.live.exchange.ledger import plus
-
-from .world import World
+from tests.live.exchange.world import World
 
 HALF_LIFE = 64.0  # ticks; a power of two, so that times come back exactly
 

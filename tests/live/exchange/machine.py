@@ -16,8 +16,7 @@ from hypothesis.stateful import (
 )
 
 from posse.live.exchange import own
-
-from .world import World
+from tests.live.exchange.world import World
 
 ANY = st.integers(0, 10_000)
 MOST_AGENTS = 8
@@ -40,16 +39,13 @@ class Faults(RuleBasedStateMachine):
         n_agents=st.integers(2, 4),
         seed=st.integers(0, 99),
         allowed=st.sampled_from(["to stay", "to roll back", "to die", "to do both"]),
-        old=st.booleans(),
     )
-    def begin(self, n_agents, seed, allowed, old):
+    def begin(self, n_agents, seed, allowed):
         """Agents that already exchange: else few runs would come to it, and most would end dead."""
         self.world = self.world_of(self.exchange, n_agents, seed, **self.options)
-        self.world.old = {"agent1"} if old else set()
-        # what is folded needs a newer Posse
         self.patch = pytest.MonkeyPatch()
-        self.patch.setattr(own, "FOLDED_ABOVE", 64 if old else 2)
-        self.patch.setattr(own, "FOLDED_AT_ONCE_ABOVE", 512 if old else 16)
+        self.patch.setattr(own, "FOLDED_ABOVE", 2)
+        self.patch.setattr(own, "FOLDED_AT_ONCE_ABOVE", 16)
         self.may_roll_back = allowed in ("to roll back", "to do both")
         self.may_die = allowed in ("to die", "to do both")
         self.rolled_back = self.died = False

@@ -5,8 +5,7 @@ from dataclasses import replace
 
 from posse.live.exchange import Entry, Origins, OriginsMessage
 from posse.live.exchange.quanta import PER_UNIT
-
-from .world import BOUNDS, FINGERPRINT
+from tests.live.exchange.world import BOUNDS, FINGERPRINT
 
 ONE = (PER_UNIT, PER_UNIT)
 

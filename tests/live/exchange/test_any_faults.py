@@ -9,8 +9,7 @@ from hypothesis.stateful import invariant, run_state_machine_as_test
 from posse.live.exchange import Flows, Origins
 from posse.live.exchange.ledger import minus, plus
 from posse.live.exchange.quanta import PER_UNIT
-
-from .machine import Faults
+from tests.live.exchange.machine import Faults
 
 
 class OriginsFaults(Faults):

@@ -10,9 +10,8 @@ from hypothesis.stateful import initialize, invariant, rule, run_state_machine_a
 from posse.live.exchange import Flows, Origins
 from posse.live.exchange.epochs import shifted
 from posse.live.exchange.ledger import minus, plus, total
-
-from .drift import DriftingWorld
-from .machine import Faults
+from tests.live.exchange.drift import DriftingWorld
+from tests.live.exchange.machine import Faults
 
 
 class FadingFaults(Faults):
@@ -21,7 +20,7 @@ class FadingFaults(Faults):
     @initialize(n_agents=st.integers(2, 4), seed=st.integers(0, 99), allowed=st.integers(0, 3))
     def begin(self, n_agents, seed, allowed):
         ways = ["to stay", "to roll back", "to die", "to do both"]
-        super().begin(n_agents, seed, ways[allowed], old=False)  # 0.1 knows no epochs
+        super().begin(n_agents, seed, ways[allowed])
 
     @rule()
     def an_epoch_passes(self):

@@ -9,9 +9,8 @@ from posse.live.exchange import Flows
 from posse.live.exchange.epochs import AHEAD, JUMPED, shifted
 from posse.live.exchange.ledger import minus, negative, plus
 from posse.live.exchange.quanta import PER_UNIT
-
-from .drift import HALF_LIFE, DriftingWorld
-from .world import BOUNDS, FINGERPRINT
+from tests.live.exchange.drift import HALF_LIFE, DriftingWorld
+from tests.live.exchange.world import BOUNDS, FINGERPRINT
 
 PULLS = 31  # odd, so that halves are rounded
 

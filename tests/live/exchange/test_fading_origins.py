@@ -11,9 +11,8 @@ from posse.live.exchange.bounds import Bounds
 from posse.live.exchange.epochs import AHEAD, JUMPED
 from posse.live.exchange.origin_checks import RateCap
 from posse.live.exchange.quanta import PER_UNIT
-
-from .drift import HALF_LIFE, DriftingWorld
-from .origins import ONE, agent, entry, message
+from tests.live.exchange.drift import HALF_LIFE, DriftingWorld
+from tests.live.exchange.origins import ONE, agent, entry, message
 
 WIDE = Bounds((2.5, 2.5, 1.0, 1.0), closed=1, rounded=True)
 REWARD = int(2.5 * PER_UNIT)
@@ -159,7 +158,7 @@ def test_an_agent_that_is_gone_fades_by_itself_and_is_dropped_after_sixty_half_l
     ((part, gone),) = (each for each in other.changes().items() if each[0].startswith("entry"))
     assert (part.split()[1], gone) == ("me", None)
     # and who still holds it cannot bring it back
-    old = entry(epoch=0, layout=2)
+    old = entry(epoch=0)
     other.receive("peer", message(old), 61 * HALF_LIFE)
     assert other.evidence() == {}
     assert not other.refusals
@@ -256,8 +255,8 @@ def test_what_void_decisions_added_is_taken_back_as_what_it_is_worth_by_then(epo
 
 def test_rewards_are_allowed_by_what_decisions_are_worth_in_the_same_epoch():
     me, now = wide("me", clock=lambda: 4.5 * HALF_LIFE), 4.5 * HALF_LIFE
-    decided = entry(epoch=0, layout=3, evidence={"a": (0, 0, 0, 1600 * PER_UNIT)})
-    rewarded = entry(incarnation=2, epoch=4, layout=3)
+    decided = entry(epoch=0, evidence={"a": (0, 0, 0, 1600 * PER_UNIT)})
+    rewarded = entry(incarnation=2, epoch=4)
     for pulls, allowed in ((90, True), (1600, False)):  # 100 are left of the decisions
         row = (pulls * REWARD, 0, 0, 0)
         said = replace(rewarded, seq=pulls, evidence={"a": row})
@@ -317,7 +316,7 @@ def test_more_of_a_folded_incarnation_is_added_as_what_it_is_worth_now():
 
 def test_an_entry_of_an_epoch_no_clock_near_ours_can_say_is_refused_and_counted():
     me = fading(now=10.5 * HALF_LIFE)
-    near, far = entry(epoch=11, layout=2), entry(origin="liar", epoch=12, layout=2)
+    near, far = entry(epoch=11), entry(origin="liar", epoch=12)
     ((_, answer),) = me.receive("peer", message(near, far), 10.5 * HALF_LIFE)
     assert me.refusals == {AHEAD: 1}
     assert me.known() == {"me", "other"}
@@ -326,8 +325,8 @@ def test_an_entry_of_an_epoch_no_clock_near_ours_can_say_is_refused_and_counted(
 
 def test_an_entry_that_goes_back_is_refused_in_any_epoch():
     me = fading(now=3.5 * HALF_LIFE)
-    me.receive("peer", message(entry(seq=1, pulls=16, epoch=1, layout=2)), 3.5 * HALF_LIFE)
-    less = entry(seq=2, pulls=3, epoch=3, layout=2)
+    me.receive("peer", message(entry(seq=1, pulls=16, epoch=1)), 3.5 * HALF_LIFE)
+    less = entry(seq=2, pulls=3, epoch=3)
     me.receive("peer", message(less), 3.5 * HALF_LIFE)
     assert me.refusals == {"goes back": 1}
     enough = replace(less, evidence={"a": (0, 4 * PER_UNIT)})
@@ -338,9 +337,9 @@ def test_an_entry_that_goes_back_is_refused_in_any_epoch():
 def test_the_rate_cap_allows_for_the_weight_of_a_pull():
     cap = RateCap(per_second=1.0, since=0.0)
     me = fading(now=100.0, rate_cap=cap)
-    me.receive("peer", message(entry(pulls=199, epoch=1, layout=2)), 100.0)
+    me.receive("peer", message(entry(pulls=199, epoch=1)), 100.0)
     assert not me.refusals
-    me.receive("peer", message(entry(seq=2, pulls=201, epoch=1, layout=2)), 100.0)
+    me.receive("peer", message(entry(seq=2, pulls=201, epoch=1)), 100.0)
     assert me.refusals == {"more pulls than the rate allows": 1}
 
 
@@ -381,7 +380,7 @@ def test_without_a_half_life_nothing_is_said_of_epochs():
     me.observe("a", ONE)
     me.connect("peer")
     ((_, said),) = me.tick(1e9)
-    assert (said.entries[0].layout, said.entries[0].epoch) == (1, 0)
+    assert said.entries[0].epoch == 0
     revision = me.revision
     me.tick(2e9)
     assert me.evidence() == {"a": ONE}

@@ -6,11 +6,10 @@ from dataclasses import replace
 import pytest
 
 from posse.live.exchange import Flows
-from posse.live.exchange.boots import MOST_BOOTS, Boots
+from posse.live.exchange.flow_records import MOST_BOOTS, Boots
 from posse.live.exchange.ledger import each
 from posse.live.exchange.quanta import PER_UNIT
-
-from .world import World, settled_pair, two
+from tests.live.exchange.world import World, settled_pair, two
 
 
 def negated(ledger):

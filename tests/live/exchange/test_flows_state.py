@@ -4,8 +4,7 @@ import json
 from dataclasses import replace
 
 from posse.live.exchange import Flows
-
-from .world import World, settled_pair, two
+from tests.live.exchange.world import World, settled_pair, two
 
 
 def test_two_lost_disks_find_each_other_again():

@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 from posse.live.exchange import Origins, own
 from posse.live.exchange.layouts import signed_bytes
 from posse.live.exchange.ledger import minus
-from posse.live.exchange.numbers import DATED, new_incarnation
+from posse.live.exchange.numbers import new_incarnation
 from posse.live.exchange.quanta import PER_UNIT
+from tests.live.exchange.origins import ONE, agent, entry, message, signatures
+from tests.live.exchange.world import World, two
 
-from .origins import ONE, agent, entry, message, signatures
-from .world import World, two
+LATER = 2**62  # a number of an incarnation, with room for many below
 
 
 @pytest.fixture
@@ -31,9 +32,7 @@ def entries_of(agent, origin):
 
 def folding(pulls=5, **changes):
     """An entry of "other" that absorbed its incarnations 1 and 2."""
-    return entry(
-        incarnation=DATED + 9, pulls=pulls, **{"layout": 2, "folded": ((1, 2), (2, 1)), **changes}
-    )
+    return entry(incarnation=LATER + 9, pulls=pulls, **{"folded": ((1, 2), (2, 1)), **changes})
 
 
 def test_thousands_of_crashes_take_little_room_at_all(few):
@@ -95,22 +94,20 @@ def test_more_of_an_absorbed_incarnation_is_kept_for_its_origin_and_not_counted(
     assert more in out.entries
 
 
-def test_a_floor_absorbs_all_dated_incarnations_below_it_and_no_others():
+def test_a_floor_absorbs_all_incarnations_below_it_and_no_others():
     mine = agent()
-    dated = entry(incarnation=DATED + 5)
-    mine.receive("peer", message(dated, entry(incarnation=5)), 0.0)
-    fold = entry(incarnation=DATED + 9, pulls=3, layout=2, floor=DATED + 6)
-    mine.receive("peer", message(fold, dated), 1.0)
+    below, above = entry(incarnation=LATER + 5), entry(incarnation=LATER + 7)
+    mine.receive("peer", message(below, above), 0.0)
+    fold = entry(incarnation=LATER + 9, pulls=3, floor=LATER + 6)
+    mine.receive("peer", message(fold, below), 1.0)
     assert mine.evidence() == {"a": (0, 4 * PER_UNIT)}
     assert not mine.refusals
 
 
 def test_an_older_fold_of_what_has_no_name_any_more_is_not_counted_twice(few):
     """Seen: where a neighbour's disk was set back as well, its third agent's word came too late."""
-    past = [entry("me", DATED + nth) for nth in range(1, 7)]
-    older = entry(
-        *("me", DATED + 50, 1, 3), layout=2, folded=((past[0].key[1], 1), (past[1].key[1], 1))
-    )
+    past = [entry("me", LATER + nth) for nth in range(1, 7)]
+    older = entry(*("me", LATER + 50, 1, 3), folded=((past[0].key[1], 1), (past[1].key[1], 1)))
     mine, third = agent("me"), agent("third")
     mine.connect("friend")
     mine.receive("friend", message(*past, complete=True), 0.0)
@@ -131,7 +128,7 @@ def test_a_lost_disk_and_a_clock_set_back_beside_a_floor():
     mine = agent("me", clock=lambda: 1000.0)
     mine.observe("a", ONE)
     ahead = new_incarnation(1e9, 0, lambda bits: 0)
-    fold = entry("me", ahead + 2, 9, 5, layout=2, floor=ahead + 1)
+    fold = entry("me", ahead + 2, 9, 5, floor=ahead + 1)
     mine.receive("friend", message(fold), 1.0)
     assert mine.own() == {"a": (PER_UNIT, 6 * PER_UNIT)}
 
@@ -168,15 +165,14 @@ def test_what_was_forgotten_when_it_was_folded_is_added_exactly(few):
     [
         {"folded": ((2, 1), (1, 2))},
         {"folded": ((1, 1), (1, 2))},
-        {"folded": ((DATED + 9, 1),)},
+        {"folded": ((LATER + 9, 1),)},
         {"folded": ((1, -1),)},
         {"folded": (1,)},
         {"folded": None},
         {"folded": tuple((nth, 1) for nth in range(5000))},
-        {"floor": DATED + 10},
+        {"floor": LATER + 10},
         {"floor": -1},
-        {"layout": 1},
-        {"layout": 0},
+        {"layout": "1"},
         {"epoch": -1},
         {"epoch": 0.5},
         {"experiment": 5},
@@ -191,17 +187,29 @@ def test_a_malformed_fold_is_refused_and_the_others_of_the_message_are_not(chang
     assert mine.evidence() == {"a": (0, PER_UNIT)}
 
 
-def test_an_entry_of_a_later_layout_is_refused_by_name():
+@pytest.mark.parametrize("layout", [0, 2])
+def test_an_entry_of_another_layout_is_refused_by_name(layout):
     mine = agent()
-    mine.receive("peer", message(entry(layout=4)), 0.0)
-    assert mine.refusals == {"needs a newer Posse": 1}
+    mine.receive("peer", message(entry(layout=layout), entry("third")), 0.0)
+    assert mine.refusals == {"another layout": 1}
+    assert mine.evidence() == {"a": (0, PER_UNIT)}
+
+
+@pytest.mark.parametrize("layout", [0, 2])
+def test_a_store_with_an_entry_of_another_layout_is_refused_in_a_sentence(layout):
+    mine = agent()
+    mine.receive("peer", message(entry()), 0.0)
+    state = mine.state()
+    state["entry other 1"][5] = layout
+    with pytest.raises(ValueError, match=f"layout {layout} and this Posse reads layout 1: start"):
+        agent().restore(state)
 
 
 def test_folds_are_signed_words():
     sign, options = signatures("other")["sign"], signatures("me")
     mine = agent(**options)
     fold = folding()
-    for forged in (folding(folded=((1, 2),)), folding(floor=DATED), folding(layout=3)):
+    for forged in (folding(folded=((1, 2),)), folding(floor=LATER), folding(layout=2)):
         signature = sign(signed_bytes("bernoulli", forged))
         mine.receive("peer", message(folding(signature=signature)), 0.0)
     assert mine.refusals == {"bad signature": 3}
@@ -241,15 +249,15 @@ def test_sums_never_pass_what_messages_carry():
     assert not other.refusals
 
 
-def test_incarnations_rise_with_time_above_all_that_are_known_and_those_of_0_1():
+def test_incarnations_rise_with_time_above_all_that_are_known():
     draw = random.Random(1).getrandbits
     one = new_incarnation(1.7e9, 0, draw)
-    assert DATED < one < new_incarnation(1.7e9 + 0.01, one, draw) < 2**63
+    assert 0 < one < new_incarnation(1.7e9 + 0.01, one, draw) < 2**63
     assert new_incarnation(1.0, one, draw) > one  # a clock that is behind
     for now in (-5.0, 0.0, 1e300):
-        assert DATED <= new_incarnation(now, 0, draw) < 2**63
+        assert 0 < new_incarnation(now, 0, draw) < 2**63
     mine = agent(clock=lambda: 1.0)  # far behind
-    for past in (2**62 - 1, one):
+    for past in (LATER - 1, one):
         mine.receive("peer", message(entry("me", past)), 0.0)
     mine.observe("a", ONE)
     assert max(part[1] for part in entries_of(mine, "me")) > one
@@ -273,9 +281,7 @@ class Chaos:
 
     def step(self, chance, roll_back):
         world, name = self.world, chance.choice(list(self.world.agents))
-        match chance.choice(
-            ["observe", "tick", "lose", "crash", "crash", "back up", "cut", "older"]
-        ):
+        match chance.choice(["observe", "tick", "lose", "crash", "crash", "back up", "cut"]):
             case "observe":
                 world.observe(name, chance.randint(1, 5))
             case "tick":
@@ -295,9 +301,6 @@ class Chaos:
                 world.back_up(name)
             case "cut":
                 world.cut = set() if world.cut else {name}
-            case "older":  # or so it seems
-                agent = world.agents[name]
-                agent.older = frozenset() if agent.older else frozenset(world.agents)
 
 
 @settings(derandomize=True, deadline=None, max_examples=120)

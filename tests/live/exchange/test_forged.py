@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from posse.live.exchange import EXCHANGES, Entry, Flows, FlowsMessage, Origins, OriginsMessage
 from posse.live.exchange.quanta import PER_UNIT
-
-from .world import BOUNDS, FINGERPRINT, two
+from tests.live.exchange.world import BOUNDS, FINGERPRINT, two
 
 NUMBERS = st.one_of(
     st.integers(-3, 3), st.just(2**63), st.just(10**400), st.floats(), st.booleans()

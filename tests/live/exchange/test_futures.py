@@ -8,9 +8,8 @@ import pytest
 from posse.live.exchange import Origins
 from posse.live.exchange.jumps import Jumps
 from posse.live.exchange.quanta import PER_UNIT
-
-from .origins import ONE, agent, entry, message
-from .world import World
+from tests.live.exchange.origins import ONE, agent, entry, message
+from tests.live.exchange.world import World
 
 
 def snapshot_and_back(again, arm=None, silent=False):

@@ -7,8 +7,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from posse.live.exchange.quanta import PER_UNIT
-
-from .test_late_faults import LateOrigins, LateWorld
+from tests.live.exchange.test_late_faults import LateOrigins, LateWorld
 
 ONE, FEATURES = PER_UNIT, 3
 ROWS, COLUMNS = np.triu_indices(FEATURES)

@@ -6,24 +6,28 @@ import pytest
 from posse.live.exchange.books import NOT_HERE_YET
 from posse.live.exchange.messages import Entry, OriginsMessage
 from posse.live.exchange.quanta import PER_UNIT
-
-from ..visits import ARMS, SCHEMA, shop, visit  # noqa: TID252 (no package to name)
+from tests.live.visits import ARMS, SCHEMA, shop, visit
 
 D, TRIANGLE = 8, 36
-NARROW = D + TRIANGLE + 1
+WIDTH = D + TRIANGLE + 1
 DIAGONAL = [i * D - i * (i - 1) // 2 for i in range(D)]
 
 
-def honest(pulls=10, narrow=True):
+def honest(pulls=10):
     """A row of so many pulls at the same place, of the linear family."""
     row = [0] * D + [pulls * PER_UNIT // 4] * TRIANGLE + [pulls * PER_UNIT]
     row[D] = pulls * PER_UNIT
-    return row if narrow else [*row[:-1], *row[:-1], row[-1], row[-1]]
+    return row
 
 
-def said(agent, row, layout=1, seq=1, incarnation=5):
+def all_closed(row):
+    """The row of an entry whose decisions are all closed: the sums come twice, and the count."""
+    return [*row[:-1], *row[:-1], row[-1], row[-1]]
+
+
+def said(agent, row, seq=1, incarnation=5):
     """What an agent makes of an entry, signed or not: nobody checks here."""
-    entry = Entry("liar", incarnation, seq, {"red": tuple(row)}, layout=layout)
+    entry = Entry("liar", incarnation, seq, {"red": tuple(row)})
     agent.receive("liar", OriginsMessage(agent.fingerprint, (entry,), (), False), 0.0)
     return agent
 
@@ -48,30 +52,30 @@ def changed(row, **places):
             "more evidence than its pulls allow",
         ),
         (changed(honest(), at0=11 * PER_UNIT), "more evidence than its pulls allow"),
-        (changed(honest(), **{f"at{NARROW - 2}": 11 * PER_UNIT}), "more evidence than its pulls"),
+        (changed(honest(), **{f"at{WIDTH - 2}": 11 * PER_UNIT}), "more evidence than its pulls"),
         (honest()[:-1], "malformed"),
         ([*honest(), 0], "malformed"),
         (changed(honest(), at3=2**63), "malformed"),
         (changed(honest(), at3=2**200), "malformed"),
         (changed(honest(), at3=0.5), "malformed"),
-        (changed(honest(), **{f"at{NARROW - 1}": -PER_UNIT}), "more evidence than its pulls allow"),
+        (changed(honest(), **{f"at{WIDTH - 1}": -PER_UNIT}), "more evidence than its pulls allow"),
     ],
 )
 def test_rows_that_no_pulls_add_up_to_are_refused(row, reason):
-    agent = said(shop("linear"), row)
+    agent = said(shop("linear"), all_closed(row))
     assert not agent.exchange.evidence()
     assert [each for each in agent.exchange.refusals if each.startswith(reason)]
-    assert said(agent, honest(), seq=2).exchange.evidence()["red"][-1] == 10 * PER_UNIT
+    assert said(agent, all_closed(honest()), seq=2).exchange.evidence()["red"][-1] == 10 * PER_UNIT
 
 
 def test_what_is_open_must_be_a_matrix_over_all_incarnations():
-    agent, row = shop("linear"), honest(narrow=False)
+    agent, row = shop("linear"), all_closed(honest())
     n = D + TRIANGLE
     row[D + 1] = 9 * PER_UNIT  # of those open, with what is closed as it should be
-    said(agent, row, layout=3)
+    said(agent, row)
     assert agent.exchange.refusals == {NOT_HERE_YET: 1}
     row[D + 1] = -5 * PER_UNIT  # beside 10 and 2.5 on the diagonal
-    said(agent, row, layout=3)
+    said(agent, row)
     assert agent.exchange.evidence()["red"][n] == 0
 
 
@@ -82,7 +86,7 @@ def test_a_matrix_that_only_looks_like_one_leaves_decisions_as_they_can_be():
     for place in DIAGONAL:
         row[D + place] = 10 * PER_UNIT
     row[:D] = [10 * PER_UNIT] * D
-    said(agent, row)
+    said(agent, all_closed(row))
     assert agent.exchange.evidence()
     for _ in range(20):
         arm, probability = agent.choose(None, visit(generator))
@@ -100,7 +104,7 @@ def test_the_largest_numbers_that_a_message_carries():
     row = [most, *[0] * D, *[0] * TRIANGLE, most]
     for place in DIAGONAL:
         row[1 + D + place] = most // 4
-    said(agent, row)
+    said(agent, all_closed(row))
     assert agent.exchange.evidence()
     arm, probability = agent.choose(None, visit(np.random.default_rng(2)))
     assert arm in ARMS

@@ -9,14 +9,12 @@ import pytest
 from posse.live.exchange import Entry, Flows, OriginsMessage
 from posse.live.exchange.books import NOT_HERE_YET
 from posse.live.exchange.bounds import Bounds
-from posse.live.exchange.layouts import narrowed, signed_bytes, widened
+from posse.live.exchange.layouts import signed_bytes
 from posse.live.exchange.ledger import dominates, larger
-from posse.live.exchange.numbers import DATED
 from posse.live.exchange.quanta import PER_UNIT
-from posse.live.wire import Codec
-
-from .late import BOUNDS, START, agent
-from .origins import signatures
+from posse.live.messaging.wire import Codec
+from tests.live.exchange.late import BOUNDS, START, agent
+from tests.live.exchange.origins import signatures
 
 ONE = PER_UNIT
 CORRECTION, CLOSING = (ONE, 0, 0, 0), (0, ONE, ONE, 0)
@@ -56,34 +54,18 @@ def test_a_decision_is_a_pull_at_once_and_closed_later():
     assert mine.evidence() == {"a": WHOLE}
 
 
-def test_an_entry_is_said_in_the_oldest_layout_that_can():
-    """Where all is closed even Posse 0.1 understands it."""
+def test_an_entry_says_what_is_open_and_what_is_closed():
     mine = agent("me")
-    layouts = []
-    for row in (WHOLE, START, CORRECTION, CLOSING, WHOLE):
+    for now, row in enumerate((WHOLE, START, CORRECTION, CLOSING, WHOLE)):
         mine.observe("a", row)
-        (entry,) = said_by(mine, len(layouts))
-        layouts.append(entry.layout)
+        (entry,) = said_by(mine, now)
         parcel = CODEC.decode(CODEC.encode(message(entry)))
         assert parcel.message.entries == (entry,)
+        assert entry.evidence == mine.evidence()
         other = agent("other")
         other.receive("me", parcel.message, 0.0)
         assert other.evidence() == mine.evidence()
-        old = CODEC.decode(CODEC.encode(message(entry), version=1)).message
-        assert len(old.entries) == (entry.layout == 1)
-    assert layouts == [1, 3, 3, 1, 1]
-    assert entry.evidence == {"a": (3 * ONE, 3 * ONE)}
-
-
-def test_rows_are_widened_and_narrowed():
-    narrow, wide = {"a": (5, 7, 9)}, {"a": (5, 7, 5, 7, 9, 9)}
-    assert widened(narrow, 2) == wide
-    assert narrowed(wide, 2) == narrow
-    for nth, change in itertools.product(range(6), (1, -1)):
-        row = list(wide["a"])
-        row[nth] += change
-        assert narrowed({"a": tuple(row)}, 2) is None
-    assert widened(narrow, 0) == narrowed(narrow, 0) == narrow
+    assert entry.evidence == {"a": times(3, WHOLE)}
 
 
 def test_what_is_larger_or_grew_is_told_by_both_counts():
@@ -124,7 +106,6 @@ def test_decide_restart_reward_at_a_neighbour_that_joins_late(order, batch):
     third.observe("a", START)
     assert third.own() == {"a": (2 * ONE, ONE, ONE, 4 * ONE)}
     said = said_by(third)
-    assert [e.layout for e in said] == [3, 3, 3]
     late, now = agent("late", TIGHT), 0.0
     lacking = [said[nth] for nth in order]
     for _ in range(9):
@@ -181,10 +162,10 @@ BAD = {
 @pytest.mark.parametrize("row", BAD.values(), ids=BAD)
 def test_hostile_entries_are_refused_one_by_one(row):
     mine = agent("me")
-    lie = Entry("liar", 1, 1, {"a": row}, layout=3)
-    honest = Entry("honest", 1, 1, {"a": START}, layout=3)
-    narrow = Entry("old", 1, 1, {"a": (ONE, ONE)})
-    mine.receive("liar", message(lie, honest, narrow), 0.0)
+    lie = Entry("liar", 1, 1, {"a": row})
+    honest = Entry("honest", 1, 1, {"a": START})
+    closed = Entry("other", 1, 1, {"a": WHOLE})
+    mine.receive("liar", message(lie, honest, closed), 0.0)
     assert mine.evidence() == {"a": (ONE, ONE, ONE, 2 * ONE)}
     assert sum(mine.refusals.values()) == 1
     assert mine.refusals.keys() <= {
@@ -198,36 +179,30 @@ def test_sums_beyond_what_is_written_are_refused():
     """Each incarnation is within 2^62; so many of them add up, in whole numbers without an end."""
     mine = agent("me")
     rows = [(0, 0, 0, 2**62), (0, 0, 2**62, 2**62), (0, 0, 0, 2**62 + 1)]
-    lies = [Entry("liar", nth, 1, {"a": row}, layout=3) for nth, row in enumerate(rows)]
+    lies = [Entry("liar", nth, 1, {"a": row}) for nth, row in enumerate(rows)]
     mine.receive("liar", message(*lies), 0.0)
     assert mine.evidence() == {"a": (0, 0, 2**62, 2**63)}
     assert mine.refusals == {"malformed": 1}
 
 
-def test_layouts_are_not_mixed_up():
-    """Wide rows in an old layout, and narrow ones in the new one."""
+def test_rows_without_closed_sums_are_refused():
     mine = agent("me")
-    for entry in (
-        Entry("liar", 1, 1, {"a": START}),
-        Entry("liar", 1, 1, {"a": START}, layout=2),
-        Entry("liar", 1, 1, {"a": (ONE, ONE)}, layout=3),
-    ):
-        mine.receive("liar", message(entry), 0.0)
-    mine.receive("liar", message(Entry("liar", 1, 1, {"a": START}, layout=4)), 0.0)
-    assert mine.refusals == {"malformed": 3, "needs a newer Posse": 1}
+    mine.receive("liar", message(Entry("liar", 1, 1, {"a": (ONE, ONE)})), 0.0)
+    mine.receive("liar", message(Entry("liar", 1, 1, {"a": START}, layout=2)), 0.0)
+    assert mine.refusals == {"malformed": 1, "another layout": 1}
     assert mine.evidence() == {}
 
 
 def test_the_layout_is_signed():
     sign = signatures("other")["sign"]
-    entry = Entry("other", 1, 1, {"a": START}, layout=3, experiment="default")
+    entry = Entry("other", 1, 1, {"a": START}, experiment="default")
     mine = agent("me", **signatures("me"))
     mine.receive("x", message(replace(entry, signature=sign(b"another"))), 0.0)
     assert mine.refusals == {"bad signature": 1}
     mine.receive("x", message(replace(entry, signature=sign(signed_bytes("f", entry)))), 0.0)
     assert mine.evidence() == {"a": START}
     assert signed_bytes("f", entry, "n") == (
-        b'[3,"n","default","f","other",1,1,0,[],0,{"a":[0,0,0,1048576]}]'
+        b'[1,"n","default","f","other",1,1,0,[],0,{"a":[0,0,0,1048576]}]'
     )
 
 
@@ -256,33 +231,33 @@ def test_no_agent_observes_what_no_part_of_a_pull_can_be(row, exchange):
     assert mine.evidence() == {"a": START}
 
 
-def test_stores_written_before_are_read():
-    """Narrow entries and narrow archives: all that was then is closed."""
-    mine = agent("me")
+def test_what_was_written_is_read():
+    mine, late = agent("me"), 2**62
     state = mine.state() | {
-        "entry other 1": ["other", 1, 4, {"a": [ONE, 2 * ONE]}, ""],
-        f"entry me {DATED + 9}": [
-            *("me", DATED + 9, 3, {"a": [3 * ONE, 5 * ONE]}, ""),
-            *(2, "default", 0, [[DATED + 5, 2]], 0),
+        "entry other 1": ["other", 1, 4, {"a": times(2, WHOLE)}, "", 1, "default", 0, [], 0],
+        f"entry me {late + 9}": [
+            *("me", late + 9, 3, {"a": times(5, WHOLE)}, ""),
+            *(1, "default", 0, [[late + 5, 2]], 0),
         ],
-        f"archive {DATED + 5}": [2, {"a": [ONE, 2 * ONE]}],
+        f"archive {late + 5}": [2, {"a": times(2, WHOLE)}],
     }
-    mine.restore(json.loads(json.dumps(state)))
-    assert mine.own() == {"a": (3 * ONE, 3 * ONE, 5 * ONE, 5 * ONE)}
-    assert mine.evidence() == {"a": (4 * ONE, 4 * ONE, 7 * ONE, 7 * ONE)}
+    state = json.loads(json.dumps(state))
+    mine.restore(state)
+    assert mine.own() == {"a": times(5, WHOLE)}
+    assert mine.evidence() == {"a": times(7, WHOLE)}
     assert {**mine.state(), "incarnation": 0} == {**state, "incarnation": 0}
-    # more of what was absorbed is added exactly, said narrow or wide
-    more = Entry("me", DATED + 5, 3, {"a": (ONE, ONE, 2 * ONE, 3 * ONE)}, layout=3)
+    # more of what was absorbed is added exactly
+    more = Entry("me", late + 5, 3, {"a": (2 * ONE, 2 * ONE, 2 * ONE, 3 * ONE)})
     mine.receive("x", message(more), 0.0)
-    assert mine.own() == {"a": (3 * ONE, 3 * ONE, 5 * ONE, 6 * ONE)}
+    assert mine.own() == {"a": (5 * ONE, 5 * ONE, 5 * ONE, 6 * ONE)}
 
 
-def test_narrow_and_wide_entries_of_one_origin_fold_into_one():
+def test_closed_and_open_entries_of_one_origin_fold_into_one():
     mine = agent("me")
-    old = [Entry("me", nth, 1, {"a": (ONE, ONE)}) for nth in range(1, 70)]
-    wide = [Entry("me", 100 + nth, 1, {"a": START}, layout=3) for nth in range(3)]
+    closed = [Entry("me", nth, 1, {"a": WHOLE}) for nth in range(1, 70)]
+    opened = [Entry("me", 100 + nth, 1, {"a": START}) for nth in range(3)]
     mine.connect("x")
-    mine.receive("x", message(*old, *wide, complete=True), 0.0)
+    mine.receive("x", message(*closed, *opened, complete=True), 0.0)
     mine.observe("b", WHOLE)
     before = mine.own()
     mine.tick(1.0)

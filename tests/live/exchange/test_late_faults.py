@@ -8,9 +8,8 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from posse.live.exchange.books import NOT_HERE_YET
 from posse.live.exchange.quanta import PER_UNIT
-
-from .test_any_faults import FlowsFaults, OriginsFaults
-from .world import World
+from tests.live.exchange.test_any_faults import FlowsFaults, OriginsFaults
+from tests.live.exchange.world import World
 
 ONE = PER_UNIT
 
@@ -69,7 +68,6 @@ class LateOrigins(OriginsFaults):
 
     def settle_all(self):
         """0.1 does not understand open decisions, and holds what it held."""
-        self.world.old = set()
         super().settle_all()
 
 

@@ -8,9 +8,8 @@ import pytest
 from posse.live.exchange import Origins, RateCap
 from posse.live.exchange.layouts import signed_bytes
 from posse.live.exchange.quanta import PER_UNIT
-
-from .origins import ONE, agent, entry, message, signatures
-from .world import BOUNDS
+from tests.live.exchange.origins import ONE, agent, entry, message, signatures
+from tests.live.exchange.world import BOUNDS
 
 
 def test_relays_pass_signatures_on_and_a_forged_entry_is_refused():

@@ -2,9 +2,8 @@
 
 from posse.live.exchange import Origins
 from posse.live.exchange.quanta import PER_UNIT
-
-from .origins import ONE, agent, entry, message
-from .world import two
+from tests.live.exchange.origins import ONE, agent, entry, message
+from tests.live.exchange.world import two
 
 
 def test_the_higher_sequence_number_wins_in_any_order():

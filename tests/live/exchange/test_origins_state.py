@@ -6,9 +6,8 @@ import pytest
 
 from posse.live.exchange import Origins
 from posse.live.exchange.quanta import PER_UNIT
-
-from .origins import ONE, agent, signatures
-from .world import World, two
+from tests.live.exchange.origins import ONE, agent, signatures
+from tests.live.exchange.world import World, two
 
 
 def test_after_an_unclean_stop_no_sequence_number_is_used_twice():

@@ -11,8 +11,7 @@ import pytest
 from posse import beliefs
 from posse.live.exchange import Flows
 from posse.live.exchange.quanta import PER_UNIT, truncated
-
-from .world import World
+from tests.live.exchange.world import World
 
 ARMS = ("a", "b", "c")
 

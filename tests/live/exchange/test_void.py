@@ -13,8 +13,7 @@ from posse.live.exchange import Entry, OriginsMessage, carried, own
 from posse.live.exchange.books import NOT_HERE_YET
 from posse.live.exchange.carried import VOID
 from posse.live.exchange.quanta import PER_UNIT
-
-from .late import START, Site, Twice, agent, is_twice
+from tests.live.exchange.late import START, Site, Twice, agent, is_twice
 
 ONE = PER_UNIT
 CORRECTION, CLOSING = (ONE, 0, 0, 0), (0, ONE, ONE, 0)
@@ -289,7 +288,7 @@ def test_what_another_future_took_back_is_taken_back_here():
     pair.mine.tick(pair.now)
     pair.mine._own.fold([pair.mine._books.entries["me", added_in]])
     assert pair.mine.own() == {"a": (ONE, 0, 0, 2 * ONE)}
-    word = Entry("me", 2**63 - 2, 1, {"b": START}, b"", 3, "default", 0)
+    word = Entry("me", 2**63 - 2, 1, {"b": START}, b"", 1, "default", 0)
     word = replace(word, folded=((added_in, seq), (number, VOID)))
     pair.mine.receive("other", OriginsMessage("f", (word,), (), False), pair.now)
     assert pair.mine.own() == {"a": (0, 0, 0, 2 * ONE), "b": START}
@@ -303,7 +302,7 @@ def test_an_incarnation_that_comes_folded_is_news_as_well():
     pair.restart()
     added_in = pair.mine.observe("a", CORRECTION, made=made)
     row_of(pair)
-    word = Entry("me", 2**63 - 2, 1, {"b": START}, b"", 3, "default", 0)
+    word = Entry("me", 2**63 - 2, 1, {"b": START}, b"", 1, "default", 0)
     for forgot, counted in ((added_in + 1, ONE), (added_in - 1, 0)):
         told = replace(word, seq=word.seq + (not counted), folded=((forgot, 5),))
         pair.mine.receive("other", OriginsMessage("f", (told,), (), False), pair.now)

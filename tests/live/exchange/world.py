@@ -6,12 +6,10 @@ import json
 import random
 from collections import Counter
 
-from posse.live.exchange import Flows, FlowsMessage, Origins, OriginsMessage
+from posse.live.exchange import Flows, Origins
 from posse.live.exchange.ledger import plus, total
 from posse.live.exchange.quanta import PER_UNIT
-from posse.live.wire import Codec
 
-CODEC = Codec(OriginsMessage, FlowsMessage)
 BOUNDS = (1.0, 1.0)
 FINGERPRINT = "bernoulli"
 
@@ -30,7 +28,6 @@ class World:
         self.network = []  # (from, to, message)
         self.cut = set()  # names on one side of a partition
         self.disks = {}  # agent -> its parts
-        self.old = set()  # names of those that speak as 0.1 did
         self.truth = {}
         self.refusals = Counter()
         self.now = 0.0
@@ -91,8 +88,6 @@ class World:
         index %= len(self.network)
         source, to, message = self.network[index] if repeat else self.network.pop(index)
         if to in self.agents and (source in self.cut) == (to in self.cut):
-            if {source, to} & self.old:
-                message = CODEC.decode(CODEC.encode(message, version=1)).message
             self.send(to, self.agents[to].receive(source, message, self.time_of(to)))
 
     def deliver_all(self, order="first"):

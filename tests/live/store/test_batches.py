@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from posse.live.store import Conflict, DecisionRecord, Outcome, Store, Unknown
-
-from .participants import Sums
+from tests.live.store.participants import Sums
 
 
 class Choosy(Sums):

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from posse.live.store import Conflict, DecisionRecord, Outcome, Store, StoreError, Unknown, export
-
-from .participants import Sums
+from tests.live.store.participants import Sums
 
 
 def test_each_has_its_decisions_and_evidence(reopen: Callable[[], Store]) -> None:

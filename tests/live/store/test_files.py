@@ -1,7 +1,8 @@
-"""The file of a store: killed, locked, migrated and damaged."""
+"""The file of a store: killed, locked, of another version and damaged."""
 
 from __future__ import annotations
 
+import io
 import multiprocessing
 import os
 import random
@@ -16,9 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from posse.live.store import DecisionRecord, Store, StoreError, schema
-
-from .conftest import FINGERPRINT
+from posse.live.store import DecisionRecord, Store, StoreError, export
+from posse.live.store.decisions import OLDEST, OPEN
+from tests.live.store.conftest import FINGERPRINT
 
 # Four threads decide and reward, and say so when it is acknowledged; a pipe takes a short line
 # whole.
@@ -164,26 +165,40 @@ def test_a_closed_store_says_so(path: Path, reopen: Callable[[], Store]) -> None
         store.decision("d")
 
 
-def test_an_older_file_is_migrated(
-    path: Path, reopen: Callable[[], Store], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("version", [0, 2])
+def test_a_file_of_another_schema_is_refused_in_a_sentence_and_left_as_it_is(
+    path: Path, reopen: Callable[[], Store], version: int
 ) -> None:
     with reopen() as store:
         store.decide(DecisionRecord("d", "A", 0.5, 1))
-    newer = [*schema.MIGRATIONS, ("ALTER TABLE agent ADD name TEXT", "UPDATE agent SET name = 'x'")]
-    with monkeypatch.context() as patch:
-        broken = [*newer, ("CREATE TABLE whole (a)", "CREATE TABLE whole (a)")]
-        patch.setattr(schema, "MIGRATIONS", broken)
-        with pytest.raises(StoreError, match="already exists"):
-            reopen()
-    reopen().close()  # nothing of the broken migration was kept
-    with monkeypatch.context() as patch:
-        patch.setattr(schema, "MIGRATIONS", newer)
-        for _ in range(2):
-            with reopen() as store:
-                assert store.decision("d") is not None
-                assert store._read("SELECT name FROM agent", ()) == [("x",)]
-    with pytest.raises(ValueError, match=r"newer Posse \(schema 6, known up to 5\): upgrade"):
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"PRAGMA user_version={version}")
+    before = path.read_bytes()
+    sentence = f"has schema {version} and this Posse reads schema 1: start the agent with"
+    with pytest.raises(ValueError, match=sentence):
         reopen()
+    with pytest.raises(ValueError, match=sentence):
+        export(path, io.StringIO())
+    assert path.read_bytes() == before
+
+
+def test_fingerprints_of_another_version_are_refused_in_a_sentence(path: Path) -> None:
+    Store.open(path, fingerprint="2-abc").close()
+    with pytest.raises(ValueError, match="of version 2 and this Posse reads version 1: start"):
+        Store.open(path, fingerprint="1-abc")
+
+
+def test_open_decisions_are_found_by_their_index(reopen: Callable[[], Store]) -> None:
+    """However many there are: those to close in order of time, and how many are open."""
+    with reopen() as store:
+        for query in (
+            f"{OPEN}{OLDEST}",
+            "SELECT count(*) FROM decision WHERE experiment = ? AND closed IS NULL",
+        ):
+            values = (1, *(1,) * (query.count("?") - 1))
+            plan = store._read(f"EXPLAIN QUERY PLAN {query}", values)
+            assert "INDEX decision_open" in plan[0][-1]
+            assert not any("TEMP B-TREE" in row[-1] for row in plan)
 
 
 def test_a_store_of_another_agent_is_refused(path: Path, reopen: Callable[[], Store]) -> None:

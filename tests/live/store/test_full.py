@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from posse.live.store import DecisionRecord, Disk, Outcome, Store, StoreError
-
-from .participants import Heard
+from tests.live.store.participants import Heard
 
 
 class Total(Heard):

@@ -26,8 +26,7 @@ from posse.live.store import (
     Unknown,
     Void,
 )
-
-from .participants import Rules
+from tests.live.store.participants import Rules
 
 EXPERIMENTS = st.sampled_from(["default", "other"])
 NAMES = st.sampled_from("abcdef")

@@ -14,12 +14,13 @@ from importlib import resources
 
 import numpy as np
 
-from posse import checks, theory
+from posse import theory
+from posse import validation as checks
 from posse.bandits import AnyBandit
 from posse.families.family import plain
-from posse.lab.decode import from_data
 from posse.networks import Network
 from posse.randomness import FloatArray
+from posse.serialization.decode import from_data
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,8 @@ def lower_bound(instance: Instance, means: FloatArray, horizon: int) -> float:
 
 
 def _least(means: FloatArray, n_agents: int, divergence: theory.Divergence, horizon: int) -> float:
-    best, total = means.max(), 0.0
+    best = means.max()
+    total = 0.0
     for mean in means[means < best]:
         slope = theory.lai_robbins_constant([mean, best], n_agents, divergence)
         total += min(slope * np.log(horizon), (best - mean) * horizon)

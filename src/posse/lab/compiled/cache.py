@@ -1,9 +1,4 @@
-"""Where compiled kernels are kept on disk, so that each is compiled once on a machine.
-
-Numba notices changes of the file a kernel is in, not of files it imports from, so kernels are kept
-in a folder named by a hash of all source here: another source never sees them, and processes that
-start together on an empty cache only ever add to the same folder, each kernel by one of them.
-"""
+"""A lock between the processes of a machine, which the system takes from those that die."""
 
 from __future__ import annotations
 
@@ -11,20 +6,75 @@ import functools
 import hashlib
 import os
 import shutil
+import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
+from typing import IO
 
-from posse.lab.compiled.lock import locked
+_LOOK_EVERY = 0.05  # seconds: a wait for a lock that gives up can only be done by looking
+
+
+@contextmanager
+def locked(path: Path, patience: float) -> Iterator[bool]:
+    """While no other process is in here with this file; whether we have it.
+
+    We go on without it after some seconds, and where files cannot be locked or written: it is to
+    save work, not to make it right.
+    """
+    try:
+        file = path.open("ab")
+    except OSError:
+        yield False
+        return
+    with file:  # whose end lets go of the lock
+        yield _wait(file, time.monotonic() + patience)
+
+
+def _wait(file: IO[bytes], deadline: float) -> bool:
+    """Whether we got the lock by then."""
+    while True:
+        try:
+            _lock(file)
+        except (BlockingIOError, PermissionError):  # another's
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(_LOOK_EVERY)
+        except OSError:  # a file system without locks
+            return False
+        else:
+            return True
+
+
+def _lock(file: IO[bytes]) -> None:
+    """Take the lock, or raise an OSError."""
+    if sys.platform == "win32":
+        import msvcrt
+
+        file.seek(0)
+        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+    else:
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+# Where compiled kernels are kept on disk, so that each is compiled once on a machine.
+#
+# Numba notices changes of the file a kernel is in, not of files it imports from, so kernels are
+# kept in a folder named by a hash of all source here: another source never sees them, and
+# processes that start together on an empty cache only ever add to the same folder, each kernel by
+# one of them.
 
 _PREFIX = "kernels-"
 # What is never compiled, nor imported by what is.
 _WITHOUT_KERNELS = {
-    *("__main__.py", "cache.py", "engine.py", "keeping.py", "links.py", "lock.py", "plan.py")
+    *("__main__.py", "cache.py", "engine.py", "network_arrays.py", "recorder.py", "registry.py")
 }
 _PATIENCE = 300  # seconds that another process may take to compile a kernel: ten times the longest
-_lock = threading.Lock()
+_thread_lock = threading.Lock()
 
 
 def source_hash(kernels_only: bool = False) -> str:
@@ -112,7 +162,7 @@ def in_use(name: str) -> Iterator[bool]:
     alone: AbstractContextManager[object] = nullcontext()
     if kept is not None and not holds(name):
         alone = locked(kept / f"{name}.lock", _PATIENCE)
-    with _lock, alone:
+    with _thread_lock, alone:
         before = config.CACHE_DIR
         if kept is not None:
             config.CACHE_DIR = str(kept)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from numba import types
 
 from posse.lab.compiled.jit import KERNEL, helper, kernel
-from posse.lab.compiled.random import U64
+from posse.lab.compiled.kernels.thompson import settle
+from posse.lab.compiled.philox import U64
 from posse.lab.compiled.signatures import (
     BYTES,
     CHOOSE,
@@ -17,7 +18,6 @@ from posse.lab.compiled.signatures import (
     TALLY,
     WORDS,
 )
-from posse.lab.compiled.thompson import settle
 
 
 @helper

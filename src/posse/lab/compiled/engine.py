@@ -10,37 +10,17 @@ from itertools import pairwise
 
 import numpy as np
 
-from posse.algorithms.forced import without_forced_pulls
-from posse.lab.blocks import (
-    Advance,
-    Block,
-    Simulation,
-    in_callers_order,
-    in_parts,
-    play_blocks,
-)
-
-# importing the modules of kernels is what lists them in KERNELS
-from posse.lab.compiled import (  # noqa: F401
-    baselines,
-    dist_ucb,
-    driver,
-    eager,
-    gosine,
-    indices,
-    merge,
-    observations,
-    rand_ucb,
-    rewards,
-    thompson,
-    tree,
-)
-from posse.lab.compiled.beliefs import BELIEFS
+from posse.algorithms.rivals.initial_pulls import without_forced_pulls
+from posse.lab.compiled import driver
 from posse.lab.compiled.jit import KERNELS, Kernel
-from posse.lab.compiled.keeping import Keeper
-from posse.lab.compiled.links import links_of
-from posse.lab.compiled.plan import Plan, levels_for, missing, plan_for, table_for
-from posse.lab.compiled.random import ROOM, U64, key_of
+from posse.lab.compiled.kernels import thompson
+from posse.lab.compiled.network_arrays import links_of
+from posse.lab.compiled.philox import ROOM, U64, key_of
+from posse.lab.compiled.posteriors import BELIEFS
+from posse.lab.compiled.recorder import Keeper
+from posse.lab.compiled.registry import Plan, levels_for, plan_for, table_for
+from posse.lab.compiled.registry import missing_kernel as missing
+from posse.lab.simulation import Advance, Block, Simulation, in_callers_order, in_parts, play_blocks
 from posse.randomness import FloatArray
 
 # Rows of a block that one call of the driver works on: enough to hide the cost of calls through
@@ -64,13 +44,17 @@ class Rows:
     flipped: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
-        s, plan = self.simulation, self.plan
-        n_agents, n_arms, n_runs = s.network.n_agents, s.bandit.n_arms, len(self.runs)
+        s = self.simulation
+        plan = self.plan
+        n_agents = s.network.n_agents
+        n_arms = s.bandit.n_arms
+        n_runs = len(self.runs)
         rows = n_runs * n_agents
         count, total = plan.prior
         n_rows = n_runs if plan.shared else rows
         state = _aligned(n_rows * 2 * n_arms).reshape(n_rows, 2, n_arms)
-        state[:, 0], state[:, 1] = count, total
+        state[:, 0] = count
+        state[:, 1] = total
         self.state = state.reshape(-1)
         moves = plan.merge in ("merge_static", "merge_failing", "merge_chebyshev", "merge_tracking")
         self.other = _aligned(self.state.size if moves else 0)
@@ -88,9 +72,11 @@ class Rows:
 
     def block(self, kept: dict[str, FloatArray]) -> Block:
         """The outcome, in the caller's order of arms."""
-        n_agents, n_arms = self.simulation.network.n_agents, self.simulation.bandit.n_arms
+        n_agents = self.simulation.network.n_agents
+        n_arms = self.simulation.bandit.n_arms
         pulls = self.pulls.reshape(len(self.runs), n_agents, n_arms)
-        gaps, s = self.gaps.reshape(len(self.runs), -1, n_arms), self.simulation
+        gaps = self.gaps.reshape(len(self.runs), -1, n_arms)
+        s = self.simulation
         regret = without_forced_pulls(self.regret, s.times, gaps.mean(axis=1), s.uncharged_rounds)
         return Block(regret, in_callers_order(pulls, self.order), kept)
 
@@ -131,7 +117,8 @@ class Engine:
         """Some whole runs on one thread."""
         rows = Rows(self.simulation, self.plan, runs, self.drawing)
         keeper = Keeper(self, rows)
-        n_rows, horizon = len(rows.arms), self.simulation.horizon
+        n_rows = len(rows.arms)
+        horizon = self.simulation.horizon
         work = Work(rows, n_rows, self.links.n_words)
         rounds = max(1, _STEPS_PER_CALL // n_rows)
         starts = set(range(1, horizon + 1, rounds)) | {horizon + 1}
@@ -145,9 +132,12 @@ class Engine:
 
     def merged(self, rows: Rows, t: int) -> FloatArray:
         """A copy of the state as round t merges it, before anything is chosen in it."""
-        s, links = self.simulation, self.links
+        s = self.simulation
+        links = self.links
         now, out = (rows.other, rows.state) if rows.flipped else (rows.state, rows.other)
-        state, moved_to, n_rows = now.copy(), out.copy(), len(rows.arms)
+        state = now.copy()
+        moved_to = out.copy()
+        n_rows = len(rows.arms)
         moved = KERNELS[self.plan.merge](
             moved_to, state, links.offsets, links.neighbours, links.weights, links.links,
             links.constants, np.zeros(links.n_words, np.uint64), rows.arms, rows.rewards,
@@ -198,7 +188,9 @@ class Engine:
         self, rows: Rows, work: Work, lo: int, hi: int, tile: int, t: int, end: int, alone: bool
     ) -> bool:
         """Call the driver: rounds t to end - 1 of the rows lo to hi."""
-        s, plan, links = self.simulation, self.plan, self.links
+        s = self.simulation
+        plan = self.plan
+        links = self.links
         return bool(
             driver.play(
                 *self.parts,

@@ -10,14 +10,17 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
-from posse.lab.paper import rates
-from posse.lab.paper.data import ClaimReport
-from posse.lab.paper.runs import Outcome
+from posse.lab.paper import analysis as rates
+from posse.lab.paper.panels import Outcome
+from posse.lab.paper.report_data import ClaimReport
 from posse.lab.statistics import Estimate, growth, mean_interval, paired_difference
 
-HOLDS, FAILS, UNDECIDED = "holds", "does not hold", "undecided"
+HOLDS = "holds"
+FAILS = "does not hold"
+UNDECIDED = "undecided"
 BELOW = rates.BELOW  # of claims about rates that these rounds cannot show
-ONLY_PUBLISHED, UNTESTED = "holds only as published", "not tested"
+ONLY_PUBLISHED = "holds only as published"
+UNTESTED = "not tested"
 
 # "Almost 10x" is read as at least so many times.
 TENFOLD = 8
@@ -58,10 +61,12 @@ def verdicts(stated: Mapping[str, Outcome], published: Mapping[str, Outcome]) ->
     """Every claim with its verdict: on the panels as stated, else as published."""
     rows = []
     for claim in CLAIMS:
-        verdict, detail = UNTESTED, f"needs {' and '.join(claim.panels)}"
+        verdict = UNTESTED
+        detail = f"needs {' and '.join(claim.panels)}"
         if all(id_ in stated for id_ in claim.panels):
             finding = claim.test(*(stated[id_] for id_ in claim.panels))
-            verdict, detail = finding.verdict, finding.detail
+            verdict = finding.verdict
+            detail = finding.detail
             varies = any(stated[i].panel.as_published for i in claim.panels)
             known = all(i in published for i in claim.panels)
             if verdict == FAILS and varies and known:
@@ -110,7 +115,8 @@ def _written(interval: Estimate[float]) -> str:
 
 
 def _below_baselines(*outcomes: Outcome) -> Finding:
-    found, said = [], []
+    found = []
+    said = []
     for outcome in outcomes:
         for ours in _starting(outcome, "dec-"):
             others = _starting(outcome, "DDUCB", "coop-UCB")
@@ -124,7 +130,8 @@ def _below_baselines(*outcomes: Outcome) -> Finding:
 
 
 def _still_rising(*outcomes: Outcome) -> Finding:
-    found, said = [], []
+    found = []
+    said = []
     for outcome in outcomes:
         for name in _starting(outcome, "coop-UCB"):
             fit = growth(outcome.results[name])
@@ -141,7 +148,8 @@ def _rounds(outcomes: Iterable[Outcome]) -> str:
 
 
 def _worse_than_alone(outcome: Outcome) -> Finding:
-    coops, alone = _starting(outcome, "coop-UCB"), "isolated TS"
+    coops = _starting(outcome, "coop-UCB")
+    alone = "isolated TS"
     said = "; ".join(f"{name} {_final(outcome, name):.0f}" for name in coops)
     return Finding(
         _all(_less(outcome, alone, name) for name in coops),
@@ -150,7 +158,8 @@ def _worse_than_alone(outcome: Outcome) -> Finding:
 
 
 def _tenfold(*outcomes: Outcome) -> Finding:
-    found, said = [], []
+    found = []
+    said = []
     for outcome in outcomes:
         ours = max(_starting(outcome, "dec-"), key=lambda name: _final(outcome, name))
         others = _starting(outcome, "DDUCB", "coop-UCB")
@@ -168,7 +177,8 @@ def _tenfold(*outcomes: Outcome) -> Finding:
 
 def _in_order(outcome: Outcome, names: list[str]) -> Finding:
     """Each curve ends below the next one."""
-    found, said = [], []
+    found = []
+    said = []
     for first, second in pairwise(names):
         difference = paired_difference(outcome.results[first], outcome.results[second])
         found.append(_is_negative(difference))
@@ -193,7 +203,8 @@ _RATES = {
 def _grows_like_a_logarithm(*names: str) -> Callable[[Outcome], Finding]:
     def test(outcome: Outcome) -> Finding:
         least = outcome.least_slope(names[0])
-        found, said = [], []
+        found = []
+        said = []
         for name in names:
             fit = growth(outcome.results[name])
             word = rates.rate(fit, least)

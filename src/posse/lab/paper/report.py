@@ -1,4 +1,4 @@
-"""`posse paper`: run panels, draw them, and write the report."""
+"""The figures for print: regret against time and against its logarithm."""
 
 from __future__ import annotations
 
@@ -9,17 +9,79 @@ from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from posse.lab.files import atomic_write
-from posse.lab.pages.curves import write_csv
-from posse.lab.pages.plain import write_json
-from posse.lab.paper import analysis, claims, figures, page, panels
-from posse.lab.paper.data import ClaimReport, Made, Report
-from posse.lab.paper.panels import Panel
-from posse.lab.paper.runs import FULL, QUICK, Outcome, run_panel, simulation_of
-from posse.lab.settings import versions
-from posse.lab.work.executors import capacity
-from posse.lab.work.part_store import PartStore
+import numpy as np
+
+from posse.lab.atomic_files import atomic_write
+from posse.lab.jobs.executors import capacity
+from posse.lab.jobs.results_cache import PartStore
+from posse.lab.paper import analysis, claims, panels
+from posse.lab.paper.analysis import lai_robbins
+from posse.lab.paper.panels import FULL, QUICK, Outcome, Panel, run_panel, simulation_of
+from posse.lab.paper.report_data import ClaimReport, Made, Report
+from posse.lab.plots import draw_result, dress, is_wide, save_figure, set_logarithmic
+from posse.lab.report.curves import write_csv
+from posse.lab.report.pages import paper as page
+from posse.lab.report.text import write_json
+from posse.serialization.encode import versions
+
+
+def draw(outcome: Outcome, path: Path) -> list[Path]:
+    """Write a panel as PNG and PDF beside each other; returns their paths.
+
+    Where final regrets differ more than tenfold, the left axis of regret is logarithmic: on a
+    linear one, which the right side then has, the lowest curves lie on the axis.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    wide = is_wide([result.summary().mean for result in outcome.results.values()])
+    figure = Figure(figsize=(9.6, 4.2), layout="constrained")
+    FigureCanvasAgg(figure)
+    left, right = figure.subplots(1, 2, sharey=not wide)
+    for axes in (left, right):
+        dress(axes)
+        for name, result in outcome.results.items():
+            draw_result(axes, result, label=name)
+    if wide:
+        set_logarithmic(left, "y")
+        left.set_ylabel("regret per agent, logarithmic")
+    right.set_xscale("log")
+    right.set_xlabel("round, logarithmic")
+    right.set_ylabel("regret per agent" if wide else "")
+    slope = _least_slope(right, outcome)
+    handles, labels = left.get_legend_handles_labels()
+    if slope is not None:
+        handles = [*handles, slope]
+        labels = [*labels, slope.get_label()]
+    figure.legend(
+        handles, labels, loc="outside lower center", ncols=3, frameon=False, handlelength=3
+    )
+    figure.suptitle(f"{outcome.panel.title} ({outcome.runs} runs, 95% bands)", fontsize=11)
+    written = []
+    for suffix in (".png", ".pdf"):
+        save_figure(figure, path.with_suffix(suffix))
+        written.append(path.with_suffix(suffix))
+    return written
+
+
+def _least_slope(axes: Any, outcome: Outcome) -> Any:
+    """The Lai-Robbins slope as a dashed line that ends where the lowest curve does."""
+    least = lai_robbins(outcome)
+    if least is None:
+        return None
+    lowest = min(outcome.results.values(), key=lambda result: result.summary().mean)
+    end = lowest.summary().mean
+    horizon = lowest.horizon
+    times = np.geomspace(max(1.0, horizon / 100), horizon, 50)
+    line = end + least.slope * np.log(times / horizon)
+    label = f"Lai-Robbins slope, {least.slope:.3g} ln t"
+    look = {"color": "0.35", "linestyle": (0, (2, 2)), "linewidth": 1.4}
+    return axes.plot(times, line, label=label, **look)[0]
+
+
+# `posse paper`: run panels, draw them, and write the report.
 
 TITLE = "Bayesian Algorithms for Decentralized Stochastic Bandits, reproduced"
 DATA = "report.json"
@@ -73,9 +135,10 @@ class Reproduction:
         shown_panels = []
         for id_, outcome in outcomes.items():
             path = self.output / "figures" / id_
-            written = [*figures.draw(outcome, path), path.with_suffix(".csv")]
+            written = [*draw(outcome, path), path.with_suffix(".csv")]
             files = [file.relative_to(self.output).as_posix() for file in written]
-            settings, seconds = panels.toml_of(id_), self._seconds[id_]
+            settings = panels.toml_of(id_)
+            seconds = self._seconds[id_]
             panel = analysis.panel_report(id_, outcome, compared[id_], seconds, settings, files)
             write_csv(panel.chart.curves, written[-1])
             shown_panels.append(panel)

@@ -18,13 +18,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from posse import checks
-from posse.lab import toml
-from posse.lab.decode import from_data
+from posse import validation as checks
+from posse.lab.atomic_files import atomic_write
 from posse.lab.experiments import Experiment, experiment_to_toml, read_file
-from posse.lab.files import atomic_write
-from posse.lab.sweeps import tables
+from posse.lab.sweeps import sweep as tables
 from posse.lab.sweeps.grid import Grid
+from posse.serialization import toml
+from posse.serialization.decode import from_data
 
 if TYPE_CHECKING:
     from posse.lab.sweeps.sweep import Sweep

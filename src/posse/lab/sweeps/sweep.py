@@ -1,34 +1,110 @@
-"""`posse.sweep`: an experiment over a grid of its settings; what is kept is not computed again."""
+"""The numbers of a sweep, as a tidy table and as labelled arrays over its grid."""
 
 from __future__ import annotations
 
 import copy
 import dataclasses
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from posse import checks
+import numpy as np
+
+from posse import validation as checks
 from posse.lab.comparisons import Comparison
-from posse.lab.decode import from_data
 from posse.lab.experiments import Experiment
-from posse.lab.sweeps import files, tables
-from posse.lab.sweeps.grid import Grid, Label, short, words
-from posse.lab.sweeps.keys import data_of, put, reach
-from posse.lab.work.completing import complete
-from posse.lab.work.digests import digest
-from posse.lab.work.jobs import Job
-from posse.lab.work.part_store import PartStore
-from posse.lab.work.watching import watched
+from posse.lab.jobs.results_cache import PartStore, digest
+from posse.lab.jobs.scheduler import complete, watched
+from posse.lab.simulation import Job
+from posse.lab.sweeps import files
+from posse.lab.sweeps.grid import Grid, Label, data_of, put, short, words
+from posse.serialization.decode import from_data
 
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
     from matplotlib.axes import Axes
+
+SUMMARIES = ("mean", "standard_error", "low", "high")
+
+
+def rows(sweep: Sweep) -> list[dict[str, Any]]:
+    """A row for each cell and algorithm."""
+    found = []
+    for labels, comparison in zip(sweep.cells, sweep, strict=True):
+        for name, result in comparison.items():
+            s = result.summary()
+            row = {**labels, "algorithm": name, "runs": s.runs, "regret": s.mean}
+            row |= {"standard_error": s.standard_error, "low": s.low, "high": s.high}
+            if (share := result.best_arm_share()) is not None:
+                row["best_arm_share"] = share
+            if "messages" in result.kept:
+                row["numbers_sent"] = float(result.numbers_sent[:, -1].mean())
+            found.append(row | {"engine": result.engine})
+    return found
+
+
+def frame(rows: Sequence[dict[str, Any]]) -> pd.DataFrame:
+    """Rows as a table."""
+    import pandas as pd
+
+    return pd.DataFrame(list(rows))
+
+
+def dataset(sweep: Sweep) -> xr.Dataset:
+    """Labelled arrays over the grid."""
+    import xarray as xr
+
+    names = sweep.algorithms
+    axes = sweep.grid.axes
+    numbers = sorted({run for cell in sweep.plan for job in cell.jobs.values() for run in job.runs})
+    outer = (*sweep.grid.shape, len(names))
+    regret = np.full((*outer, len(numbers)), np.nan)
+    summaries = {name: np.full(outer, np.nan) for name in SUMMARIES}
+    curves: dict[tuple[int, ...], Any] = {}
+    for cell, comparison in zip(sweep.plan, sweep, strict=True):
+        for name, result in comparison.items():
+            place = (*cell.point, names.index(name))
+            first = numbers.index(result.run_numbers.start)
+            regret[place][first : first + result.runs] = result.regret[:, -1]
+            for key, array in summaries.items():
+                array[place] = getattr(result.summary(), key)
+            curves[place] = result.times, result.regret.mean(axis=0)
+    dims = (*(axis.name for axis in axes), "algorithm")
+    arrays: dict[str, Any] = {"regret": ((*dims, "run"), regret)}
+    arrays |= {name: (dims, array) for name, array in summaries.items()}
+    coords: dict[str, Any] = {"algorithm": names, "run": numbers}
+    for axis in axes:
+        for key, column in zip(axis.keys, zip(*axis.labels, strict=True), strict=True):
+            coords[key] = (axis.name, list(column))
+    times = next(iter(curves.values()))[0]
+    if all(np.array_equal(own, times) for own, _ in curves.values()):
+        curve = np.full((*outer, len(times)), np.nan)
+        for place, (_, values) in curves.items():
+            curve[place] = values
+        arrays["curve"] = ((*dims, "time"), curve)
+        coords["time"] = times
+    return xr.Dataset(arrays, coords)
+
+
+def for_netcdf(dataset: xr.Dataset) -> xr.Dataset:
+    """The same under names, and with numbers, that the classic format of netCDF knows."""
+    # it refuses slashes, and has whole numbers of 32 bits only: larger ones become text
+    names = {str(n): str(n).replace("/", "|") for n in [*dataset.dims, *dataset.coords]}
+    large = {
+        name: coordinate.astype(str)
+        for name, coordinate in dataset.coords.items()
+        if coordinate.dtype.kind in "iu" and np.abs(coordinate).max() >= 2**31
+    }
+    renamed = {old: new for old, new in names.items() if old != new}
+    return dataset.assign_coords(large).rename(renamed)
+
+
+# `posse.sweep`: an experiment over a grid of its settings; what is kept is not computed again.
 
 PARTS = "parts"
 
@@ -175,7 +251,7 @@ class Sweep:
 
     @cached_property
     def _rows(self) -> list[dict[str, Any]]:
-        return tables.rows(self)
+        return rows(self)
 
     def table(self) -> pd.DataFrame:
         """One tidy table, a row for each cell and algorithm.
@@ -183,14 +259,14 @@ class Sweep:
         A column per key, then algorithm, runs, regret at the horizon, standard_error, low and high
         (its 95% interval), best_arm_share and engine.
         """
-        return tables.frame(self._rows)
+        return frame(self._rows)
 
     def to_xarray(self) -> xr.Dataset:
         """The grid as dimensions, with algorithm and run: regret at the horizon, and its means.
 
         A paired list is one dimension with a coordinate for each of its keys.
         """
-        return tables.dataset(self)
+        return dataset(self)
 
     @overload
     def plot(
@@ -230,7 +306,7 @@ class Sweep:
         where: what to show of the others, as {"network.agents": 30} or a list of values; what has
                several values must be chosen from or named, since nothing is averaged away
         """
-        from posse.lab.sweeps import views
+        from posse.lab.sweeps import figures as views
 
         drawn = views.plot(self, x, hue, row, where)
         return drawn[0] if row is None else drawn
@@ -244,7 +320,7 @@ class Sweep:
         where: Mapping[str, Any] | None = None,
     ) -> Axes:
         """Draw the regret of one algorithm at the horizon over two keys; `where` as in `plot`."""
-        from posse.lab.sweeps import views
+        from posse.lab.sweeps import figures as views
 
         return views.heat_map(self, x, y, algorithm, where)
 
@@ -253,7 +329,7 @@ class Sweep:
 
         folder: the sweep's own, if not given. The page is self-contained; its path is returned.
         """
-        from posse.lab.sweeps import page
+        from posse.lab.report.pages import sweep as page
 
         return page.write(self, self.folder if folder is None else Path(folder))
 
@@ -270,7 +346,7 @@ def _cell(data: dict[str, Any], grid: Grid, point: tuple[int, ...]) -> Cell:
     labels = grid.labels(point)
     changed = copy.deepcopy(data)
     try:
-        for key, value in sorted(grid.settings(point).items(), key=lambda item: reach(item[0])):
+        for key, value in grid.settings(point).items():
             put(changed, key, copy.deepcopy(value))
         e = from_data(Experiment, changed)
         jobs = e.jobs()

@@ -5,17 +5,22 @@ from __future__ import annotations
 import base64
 import json
 import os
+import random
 import selectors
 import socket
 import ssl
 import time
-from dataclasses import dataclass
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from http.client import HTTPConnection, HTTPSConnection
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
-from posse import checks
+from posse import validation as checks
+from posse.live.client.calls import refusal
+from posse.live.store import StoreError
 from posse.live.store.records import text
 
 IDLE = 1.0  # seconds after which a connection is looked at before it is used again
@@ -50,11 +55,13 @@ class Address:
         token: str | None = None,
         verify: str | Path | None = None,
     ) -> None:
-        self.url, self.timeout = url, checks.number("timeout", timeout, above=0)
+        self.url = url
+        self.timeout = checks.number("timeout", timeout, above=0)
         self.socket = url.removeprefix("unix:") if url.startswith("unix:") else None
         try:
             self.parts = urlsplit("http://localhost" if self.socket is not None else url)
-            self.hostname, self.port = self.parts.hostname or "", self.parts.port
+            self.hostname = self.parts.hostname or ""
+            self.port = self.parts.port
         except ValueError:  # such as a port that is no number
             self.hostname = ""
         if not self.hostname or self.parts.scheme not in ("http", "https"):
@@ -102,14 +109,17 @@ class Connection:
     """One connection, of one thread at a time; Python's own is faster than those on top of it."""
 
     def __init__(self, address: Address, timeout: float) -> None:
-        host, port, tls = address.hostname, address.port, address.tls
+        host = address.hostname
+        port = address.port
+        tls = address.tls
         if tls is None:
             self._http = HTTPConnection(host, port, timeout=timeout)
         else:
             self._http = HTTPSConnection(host, port, timeout=timeout, context=tls)
         if address.socket is not None:
             self._http.sock = _unix(address.socket, timeout)
-        self._used, self._process = time.monotonic(), os.getpid()
+        self._used = time.monotonic()
+        self._process = os.getpid()
 
     def ask(
         self, method: str, path: str, content: bytes, headers: dict[str, str], timeout: float
@@ -151,3 +161,115 @@ def _unix(path: str, timeout: float) -> socket.socket:
         made.close()
         raise
     return made
+
+
+# Retries of a client without I/O: how long to wait for an agent, and what is said in the end.
+
+AWAY = (502, 503, 504)  # a store that fails, or a proxy before an agent that is starting again
+LONGEST = 2.0  # seconds between two attempts
+
+
+@dataclass(frozen=True)
+class Patience:
+    """For how many seconds to try, or if that is given how often, with exponential back-off."""
+
+    seconds: float
+    attempts: int | None
+    backoff: float
+
+    def __post_init__(self) -> None:
+        checks.number("patience", self.seconds, at_least=0)
+        checks.number("backoff", self.backoff, at_least=0)
+        if self.attempts is not None:
+            checks.whole("attempts", self.attempts, at_least=1)
+
+    def of(self, hurry: float | None, away: bool) -> Patience:
+        """One attempt only for whoever is in a hurry while the agent is known to be away."""
+        return replace(self, attempts=1) if hurry is not None and away else self
+
+
+class Attempts:
+    """The attempts of one request.
+
+    hurry: seconds after which the caller has to go on, whatever else is said.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        timeout: float,
+        patience: Patience,
+        hurry: float | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._url = url
+        self._timeout = timeout
+        self._patience = patience
+        self._hurry = hurry
+        self._clock = clock
+        self._begun = clock()
+        self._made = 0
+
+    @property
+    def timeout(self) -> float:
+        """How long the next attempt may take."""
+        if self._hurry is None:
+            return self._timeout
+        left = self._begun + self._hurry - self._clock()
+        return min(self._timeout, max(left, 0.001))  # 0 would mean: do not block
+
+    def pause(self, failure: Exception | Answer) -> float:
+        """The back-off before the next attempt, or the error after the last one."""
+        self._made += 1
+        wait = self._back_off(failure)
+        then = self._clock() - self._begun + wait
+        enough = then > self._patience.seconds
+        if self._patience.attempts is not None:
+            enough = self._made >= self._patience.attempts
+        if enough or _is_distrust(failure) or (self._hurry is not None and then >= self._hurry):
+            raise self._error(failure) from (failure if isinstance(failure, Exception) else None)
+        return wait
+
+    def _back_off(self, failure: Exception | Answer) -> float:
+        asked = 0.0
+        if isinstance(failure, Answer) and failure.retry_after.isdecimal():
+            asked = float(failure.retry_after)
+        wait = max(asked, self._patience.backoff * 2.0 ** min(self._made - 1, 60))
+        # spread, so that clients who failed together do not come back together
+        return min(wait, LONGEST) * random.uniform(1.0, 1.5)
+
+    def _error(self, failure: Exception | Answer) -> Exception:
+        if isinstance(failure, Exception):
+            why = str(failure) or type(failure).__name__
+            hint = "is verify (--verify) the file of its authority?"
+            if not _is_distrust(failure):
+                hint = "is it running?"
+            return ConnectionError(f"no agent answers at {self._url} ({why}): {hint}")
+        if failure.status == 503:
+            return StoreError(failure.error or f"{self._url} is unavailable: try later")
+        return _strange(self._url, failure)
+
+
+def understood(url: str, answer: Answer) -> Any:
+    """What the agent said, or the error it means."""
+    if answer.status == 200:
+        with suppress(ValueError):
+            return json.loads(answer.content)
+    if answer.error is None:
+        raise _strange(url, answer)
+    if answer.status >= 500:
+        raise RuntimeError(answer.error)
+    raise refusal(answer.status, answer.error)
+
+
+def _strange(url: str, answer: Answer) -> RuntimeError:
+    """The error of an answer that no agent gives."""
+    return RuntimeError(f"{url} answered {answer.status}: is this the address of an agent?")
+
+
+def _is_distrust(failure: Exception | Answer) -> bool:
+    """Whether a certificate is not believed, which no retry changes."""
+    cause: BaseException | None = failure if isinstance(failure, Exception) else None
+    while cause is not None and not isinstance(cause, ssl.SSLCertVerificationError):
+        cause = cause.__cause__ or cause.__context__
+    return cause is not None

@@ -9,12 +9,18 @@ from http.client import HTTPException
 from pathlib import Path
 from typing import Any, TypeVar
 
-from posse.live.agent import Decision
+from posse.live.agent.agent import Decision
 from posse.live.client import calls
-from posse.live.client.calls import Call, Context, Quanta, Reward, Told
-from posse.live.client.connection import Address, Answer, Connection
-from posse.live.client.fallback import Fallback
-from posse.live.client.retries import AWAY, Attempts, Patience, understood
+from posse.live.client.calls import Call, Context, Fallback, Quanta, Reward, Told
+from posse.live.client.connection import (
+    AWAY,
+    Address,
+    Answer,
+    Attempts,
+    Connection,
+    Patience,
+    understood,
+)
 
 T = TypeVar("T")
 

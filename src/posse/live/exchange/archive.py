@@ -8,10 +8,8 @@ from typing import Any
 from posse.live.exchange.bounds import ROUNDING, Bounds
 from posse.live.exchange.carried import VOID, Carried
 from posse.live.exchange.epochs import shifted
-from posse.live.exchange.layouts import from_stored, stored
-from posse.live.exchange.ledger import Ledger, minus
+from posse.live.exchange.ledger import Ledger, from_plain, minus, plain
 from posse.live.exchange.messages import Entry
-from posse.live.exchange.numbers import DATED
 
 PREFIX = "archive "  # of the names of durable parts
 
@@ -23,7 +21,7 @@ class Archive:
     """
 
     def __init__(self, bounds: Bounds, read: Callable[[Entry], Ledger]) -> None:
-        self._closed, self._rounded = bounds.closed, bounds.rounded
+        self._rounded = bounds.rounded
         self._read = read  # the evidence of an entry, in the present epoch
         self.kept: dict[int, tuple[int, Ledger | int]] = {}
         self.changed: set[int] = set()
@@ -57,11 +55,11 @@ class Archive:
         """
         worth = dict(self._read(entry))
         named = dict(entry.folded)
-        below = {j for j in self.kept if DATED <= j < entry.floor and j not in named}
+        below = {j for j in self.kept if j < entry.floor and j not in named}
         void = {number for number, seq in entry.folded if seq == VOID}
         for incarnation in [*(named.keys() - void), *below]:
             if incarnation not in self.kept:
-                if DATED <= incarnation < floor:
+                if incarnation < floor:
                     return None
                 continue  # nothing else counts it
             seq, part = self.kept[incarnation]
@@ -104,13 +102,11 @@ class Archive:
         """Take what was written out of all parts of a state."""
         for name, part in state.items():
             if name.startswith(PREFIX):
-                seq, worth, *wide = part
+                seq, worth = part
                 if not isinstance(worth, int):
-                    worth = from_stored(worth, wide, self._closed)
+                    worth = from_plain(worth)
                 self.kept[int(name.removeprefix(PREFIX))] = seq, worth
 
     def _written(self, incarnation: int) -> list[Any]:
         seq, worth = self.kept[incarnation]
-        if isinstance(worth, int):
-            return [seq, worth]
-        return [seq, *stored(worth, self._closed)]
+        return [seq, worth if isinstance(worth, int) else plain(worth)]

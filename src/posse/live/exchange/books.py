@@ -18,7 +18,7 @@ from typing import Any
 
 from posse.live.exchange.bounds import Bounds
 from posse.live.exchange.epochs import shifted
-from posse.live.exchange.layouts import DEFAULT, WIDE, read
+from posse.live.exchange.layouts import LAYOUT
 from posse.live.exchange.ledger import (
     Ledger,
     dominates,
@@ -30,7 +30,6 @@ from posse.live.exchange.ledger import (
     total,
 )
 from posse.live.exchange.messages import Entry, Key
-from posse.live.exchange.numbers import DATED
 
 
 @dataclass
@@ -56,16 +55,17 @@ class Absorbed:
 
     def holds(self, incarnation: int) -> bool:
         """Whether it is part of another entry, up to some seq."""
-        return incarnation in self.named or DATED <= incarnation < self.floor
+        return incarnation in self.named or incarnation < self.floor
 
     def covers(self, incarnation: int, seq: int) -> bool:
         """Whether all of it up to this seq is part of another entry."""
         if incarnation in self.named:
             return seq <= self.named[incarnation]
-        return DATED <= incarnation < self.floor
+        return incarnation < self.floor
 
 
 PREFIX = "entry "  # of the names of durable parts
+LAYOUT_PLACE = 5  # among the values of such a part, for every layout to come
 NOTHING = Absorbed()
 NOT_HERE_YET = "rewards of decisions that are not here yet"  # not acknowledged, they come again
 
@@ -74,7 +74,8 @@ class Books:
     """Entries by key, their sum, and which of them changed since they were last written down."""
 
     def __init__(self, bounds: Bounds, fading: bool = False) -> None:
-        self.bounds, self.fading = bounds, fading
+        self.bounds = bounds
+        self.fading = fading
         self.entries: dict[Key, Entry] = {}
         self.totals: dict[int, Ledger] = {}  # by epoch; kept up to date: every decision reads them
         self.sizes: Counter[str] = Counter()  # bytes of all entries of an origin
@@ -95,10 +96,10 @@ class Books:
         same = (entry.folded, entry.floor) == ((old.folded, old.floor) if old else ((), 0))
         if counted or (same and not self.absorbed(origin).holds(entry.incarnation)):
             if not counted and old is not None and old.epoch != entry.epoch:
-                self.add(negative(self.read(old)), self.epoch_of(old))
-                self.add(self.read(entry), self.epoch_of(entry))
+                self.add(negative(old.evidence), self.epoch_of(old))
+                self.add(entry.evidence, self.epoch_of(entry))
             elif not counted:
-                change = minus(self.read(entry), self.read(old) if old else {})
+                change = minus(entry.evidence, old.evidence if old else {})
                 self.add(change, self.epoch_of(entry))
             self._put(entry, old)
             return []
@@ -120,10 +121,6 @@ class Books:
         """All entries of an origin."""
         return [self.entries[origin, each] for each in self._incarnations.get(origin, ())]
 
-    def read(self, entry: Entry) -> Mapping[str, tuple[int, ...]]:
-        """The evidence of an entry, whatever its layout."""
-        return read(entry, self.bounds.closed)
-
     def epoch_of(self, entry: Entry) -> int:
         """The epoch of its numbers."""
         return entry.epoch if self.fading else 0
@@ -131,7 +128,7 @@ class Books:
     def read_in(self, entry: Entry, epoch: int) -> Mapping[str, tuple[int, ...]]:
         """The evidence of an entry, as it will be, or has been, in an epoch."""
         passed = epoch - self.epoch_of(entry)
-        return shifted(self.read(entry), passed, self.bounds) if passed else self.read(entry)
+        return shifted(entry.evidence, passed, self.bounds) if passed else entry.evidence
 
     def dominates(self, one: Entry, other: Entry) -> bool:
         """Whether one counts, and has closed, no less of any arm than the other."""
@@ -144,7 +141,7 @@ class Books:
         sums: dict[int, Ledger] = {}
         for entry in self.counting(origin):
             epoch = self.epoch_of(entry)
-            sums[epoch] = plus(sums.get(epoch, {}), self.read(entry))
+            sums[epoch] = plus(sums.get(epoch, {}), entry.evidence)
         return sums
 
     def sum_of(self, origin: str, epoch: int = 0) -> Ledger:
@@ -161,9 +158,9 @@ class Books:
 
         Rewards may come before the entry that counts their decisions.
         """
-        held = self.of(entry.origin)
-        if entry.layout < WIDE and all(each.layout < WIDE for each in held):
+        if not self.bounds.closed:
             return True  # each is, by itself
+        held = self.of(entry.origin)
         by = Absorbed.by([*held, entry])
         if by.holds(entry.incarnation):  # it does not count
             return True
@@ -242,25 +239,17 @@ class Books:
         self.changed.clear()
         return changed
 
-    def restore(self, state: Mapping[str, Any]) -> list[str]:
-        """Take what was written out of all parts of a state.
-
-        What 0.1 wrote, lists of own and of others' entries, is understood; the names of these.
-        """
-        old = [name for name in ("own", "others") if name in state]
-        for entry in (entry_from_plain(each) for name in old for each in state[name]):
-            self._restore(entry)
-        from_0_1 = set(self.changed)
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take what was written out of all parts of a state."""
         for name, part in state.items():
             if name.startswith(PREFIX):
                 self._restore(entry_from_plain(part))
-        self.changed = from_0_1
-        return old
+        self.changed.clear()
 
     def is_another_future(self, mine: Entry, said: Entry) -> bool:
         """Whether an origin says what it cannot say after what we hold of it."""
         if said.seq == mine.seq:
-            return self.read(said) != self.read(mine)
+            return said.evidence != mine.evidence
         return said.seq < mine.seq or not self.dominates(said, mine)
 
     def _restore(self, entry: Entry) -> None:
@@ -292,17 +281,22 @@ def _part(key: Key) -> str:
 
 
 def plain_entry(e: Entry) -> list[Any]:
-    """An entry as JSON would give it back; what a 0.1 entry has not is left out."""
-    written = [e.origin, e.incarnation, e.seq, plain(e.evidence), e.signature.hex()]
-    if e.layout > 1:
-        written += [e.layout, e.experiment, e.epoch, [list(each) for each in e.folded], e.floor]
-    return written
+    """An entry as JSON would give it back."""
+    return [
+        *(e.origin, e.incarnation, e.seq, plain(e.evidence), e.signature.hex()),
+        *(e.layout, e.experiment, e.epoch, [list(each) for each in e.folded], e.floor),
+    ]
 
 
 def entry_from_plain(values: Sequence[Any]) -> Entry:
     """The entry that was written."""
-    origin, incarnation, seq, evidence, signature, *newer = values
-    layout, experiment, epoch, folded, floor = newer or (1, DEFAULT, 0, [], 0)
+    layout = values[LAYOUT_PLACE] if len(values) > LAYOUT_PLACE else None
+    if layout != LAYOUT:
+        raise ValueError(
+            f"the store holds an entry of layout {layout} and this Posse reads layout {LAYOUT}: "
+            "start the agent with the Posse that wrote it, or give it a new store"
+        )
+    origin, incarnation, seq, evidence, signature, _, experiment, epoch, folded, floor = values
     return Entry(
         *(origin, incarnation, seq, from_plain(evidence), bytes.fromhex(signature)),
         *(layout, experiment, epoch, tuple((i, s) for i, s in folded), floor),

@@ -20,7 +20,9 @@ from posse.live.exchange.ledger import LARGEST_SUM, LAST, Counts, is_name
 from posse.live.exchange.quanta import PER_UNIT
 
 DIFFERENCE = 2  # pulls: a correction is the difference of two rewards
-ROUNDING, ROUNDING_BITS = 64, 6  # quanta, and the share of a count, that rounding may make up
+# quanta, and the share of a count, that rounding may make up
+ROUNDING = 64
+ROUNDING_BITS = 6
 
 
 @dataclass(frozen=True)
@@ -36,11 +38,6 @@ class Bounds:
     def dimension(self) -> int:
         """How many coordinates a statistic has."""
         return len(self.per_pull)
-
-    @property
-    def narrow(self) -> int:
-        """How many it has without those of closed decisions."""
-        return self.dimension - (self.closed + 1 if self.closed else 0)
 
     @cached_property
     def counts(self) -> Counts:
@@ -92,7 +89,8 @@ class Bounds:
     @cached_property
     def _beside(self) -> tuple[tuple[int, int, int], ...]:
         """Of a Gram matrix, the place among the sums, row and column of all above the diagonal."""
-        d, places = self.features, []
+        d = self.features
+        places = []
         at = self.closed - d * (d + 1) // 2
         for i in range(d):
             places += [(at + j - i, i, j) for j in range(i + 1, d)]
@@ -153,7 +151,8 @@ class Bounds:
     @cached_property
     def _limits(self) -> tuple[tuple[int, bool], ...]:
         """Of each coordinate its most, and whether it is bounded by the closed count."""
-        n, last = self.closed, self.dimension - 1
+        n = self.closed
+        last = self.dimension - 1
         return tuple((most, 0 < n <= at < last) for at, most in enumerate(self._quanta))
 
     @cached_property

@@ -17,8 +17,7 @@ from operator import add
 from typing import Any
 
 from posse.live.exchange.epochs import shifted
-from posse.live.exchange.layouts import from_stored, stored
-from posse.live.exchange.ledger import LARGEST, Ledger, total
+from posse.live.exchange.ledger import LARGEST, Ledger, from_plain, plain, total
 
 PREFIX = "carried "  # of the names of durable parts
 VOID = LARGEST  # a sequence number that nothing has
@@ -44,7 +43,6 @@ class Carried:
     """Rows by their numbers; durable."""
 
     def __init__(self, closed: int = 0) -> None:
-        self._closed = closed  # sums
         self._most = MOST_CARRIED // max(1, 2 * closed // MANY_NUMBERS)
         self.rows: dict[int, Row] = {}
         self._numbers: dict[tuple[int, int], int] = {}  # of the present processes' rows
@@ -133,12 +131,11 @@ class Carried:
         """Take what was written out of all parts of a state."""
         for name, part in state.items():
             if name.startswith(PREFIX):
-                made, added_in, void, evidence, *wide = part
-                ledger = from_stored(evidence, wide, self._closed)
+                made, added_in, void, evidence = part
                 number = int(name.removeprefix(PREFIX))
-                self.rows[number] = Row(made, added_in, bool(void), ledger)
+                self.rows[number] = Row(made, added_in, bool(void), from_plain(evidence))
                 self._numbers[made, added_in] = number
 
     def _written(self, number: int) -> list[Any]:
         row = self.rows[number]
-        return [row.made, row.added_in, int(row.void), *stored(row.evidence, self._closed)]
+        return [row.made, row.added_in, int(row.void), plain(row.evidence)]

@@ -9,7 +9,7 @@ from operator import add
 
 from posse.live.exchange.bounds import Bounds
 from posse.live.exchange.epochs import shifted
-from posse.live.exchange.layouts import narrowed, needed, read
+from posse.live.exchange.layouts import LAYOUT
 from posse.live.exchange.ledger import LARGEST_SUM, MOST_ARMS, Ledger, dominates, minus, plus
 from posse.live.exchange.messages import Entry, row_size
 
@@ -45,14 +45,19 @@ class Current:
         draw: Callable[[int], int],
         epoch: int = 0,
     ) -> None:
-        self._bounds, self.epoch = bounds, epoch
-        self.origin, self.incarnation, self.experiment = origin, incarnation, experiment
+        self._bounds = bounds
+        self.epoch = epoch
+        self.origin = origin
+        self.incarnation = incarnation
+        self.experiment = experiment
         self.seq = 0
         self.sums: dict[str, list[int]] = {}
         self.folded: dict[int, int] = {}
         self.floor = 0
         self.dirty = False  # whether it has grown since its entry was made
-        self._largest, self._size, self._draw = largest, 0, draw
+        self._largest = largest
+        self._size = 0
+        self._draw = draw
         self._versions: list[Version] = []
         self._noted = False  # whether nothing was added since the last version
         self._since: list[tuple[str, tuple[int, ...], bool]] = []  # what was, in its order
@@ -65,8 +70,10 @@ class Current:
         """Go on where an entry ends, in the process that made it."""
         made = entry.origin, entry.incarnation, entry.experiment, bounds, largest, draw
         current = cls(*made, entry.epoch)
-        current.absorb(read(entry, bounds.closed))
-        current.seq, current.folded, current.floor = entry.seq, dict(entry.folded), entry.floor
+        current.absorb(entry.evidence)
+        current.seq = entry.seq
+        current.folded = dict(entry.folded)
+        current.floor = entry.floor
         current.dirty = False
         return current
 
@@ -123,7 +130,8 @@ class Current:
 
     def fade(self, epoch: int) -> None:
         """Bring it, and all that it remembers, to a later epoch."""
-        passed, self.epoch = epoch - self.epoch, epoch
+        passed = epoch - self.epoch
+        self.epoch = epoch
         later = partial(shifted, epochs=passed, bounds=self._bounds)
         self._set(later(self.evidence()))
         self._late = shifted(self._late, passed)
@@ -149,13 +157,9 @@ class Current:
     def entry(self) -> Entry:
         """What it is now, not signed yet: rewards come more often than ticks."""
         folded = tuple(sorted(self.folded.items()))
-        evidence = self.evidence()
-        narrow = narrowed(evidence, self._bounds.closed)
-        layout = needed(self.experiment, self.epoch, folded, self.floor, narrow is None)
-        said = evidence if narrow is None else narrow
         return Entry(
-            *(self.origin, self.incarnation, self.seq, said, b""),
-            *(layout, self.experiment, self.epoch, folded, self.floor),
+            *(self.origin, self.incarnation, self.seq, self.evidence(), b""),
+            *(LAYOUT, self.experiment, self.epoch, folded, self.floor),
         )
 
     def note_version(self) -> None:
@@ -189,7 +193,7 @@ class Current:
 
     def is_own_past(self, entry: Entry) -> bool:
         """Whether an entry of this incarnation is what this process said itself."""
-        said = read(entry, self._bounds.closed)
+        said = entry.evidence
         if self._bounds.rounded and entry.epoch != self.epoch:
             if entry.epoch > self.epoch:
                 return False

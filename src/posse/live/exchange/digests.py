@@ -81,7 +81,8 @@ class Neighbour:
     def hear(self, message: OriginsMessage, most: int) -> None:
         """What it says that it holds."""
         if message.complete:
-            first, last = message.first, message.last
+            first = message.first
+            last = message.last
             # replaced, not merged: after a rolled-back disk it holds less than it acknowledged
             if (first, last) == (FIRST, END):
                 self.holds = {}

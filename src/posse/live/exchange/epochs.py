@@ -18,7 +18,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
-from posse import checks
+from posse import validation as checks
 from posse.live.exchange.bounds import Bounds
 from posse.live.exchange.ledger import Ledger
 
@@ -72,7 +72,8 @@ class Epochs:
         if half_life is not None:
             checks.number("half_life", half_life, above=0)
         self.half_life = half_life
-        self._clock, self._monotonic = clock, monotonic
+        self._clock = clock
+        self._monotonic = monotonic
         self._refusals = Counter() if refusals is None else refusals
         self._position: float | None = None  # None: no tick yet
         self._begun = (0.0, 0.0)  # position and monotonic time of the first
@@ -104,7 +105,8 @@ class Epochs:
         position = max(0.0, now / self.half_life)
         passed = 0.0 if self._monotonic is None else self._monotonic() / self.half_life
         if self._position is None:
-            self._position, self._begun = position, (position, passed)
+            self._position = position
+            self._begun = (position, passed)
             return True
         if self._monotonic is not None:
             first, then = self._begun

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from posse.live.exchange.layouts import signed_bytes
@@ -39,8 +39,8 @@ class Examiner:
     is_news: Callable[[Entry], bool]
     draw: Callable[[int], int]
 
-    def examine(self, message: OriginsMessage, fingerprints: Sequence[str]) -> Examined:
-        """Which entries can be taken in; fingerprints that mean the same, ours first."""
+    def examine(self, message: OriginsMessage) -> Examined:
+        """Which entries can be taken in."""
         refused: Counter[str] = Counter()
         if problem := self.checks.problem(message):
             refused[problem] += 1
@@ -52,7 +52,7 @@ class Examiner:
                 refused[problem] += 1
             elif not self.is_news(entry):
                 known.append(entry)
-            elif self._is_signed(entry, fingerprints):
+            elif self._is_signed(entry):
                 news.append(entry)
             else:
                 refused["bad signature"] += 1
@@ -65,11 +65,9 @@ class Examiner:
         first = self.draw(32) % len(entries)
         return (*entries[first:], *entries[:first])
 
-    def _is_signed(self, entry: Entry, fingerprints: Sequence[str]) -> bool:
-        """Whether its origin signed it, under our fingerprint or an equal one."""
+    def _is_signed(self, entry: Entry) -> bool:
+        """Whether its origin signed it, under our fingerprint."""
         if self.verify is None:
             return True
-        return any(
-            self.verify(entry.origin, signed_bytes(each, entry, self.network), entry.signature)
-            for each in fingerprints
-        )
+        content = signed_bytes(self.checks.fingerprint, entry, self.network)
+        return self.verify(entry.origin, content, entry.signature)

@@ -1,4 +1,9 @@
-"""Durable state of flows: an agent's own evidence, and what flowed over each edge."""
+"""Epochs of peer processes (boots): tells live messages from late ones of a dead process.
+
+A process draws a random boot number when it starts, and only one of an identity runs at a time.
+When a boot is seen for the first time, any boot of that peer counts only once it has heard what we
+sent since: both had started by then, so only the later one can answer.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +14,56 @@ from typing import Any
 
 from posse.live.exchange.bounds import Bounds
 from posse.live.exchange.epochs import Epochs, shifted
-from posse.live.exchange.ledger import (
-    LARGEST_SUM,
-    Ledger,
-    from_plain,
-    minus,
-    plain,
-    plus,
-    total,
-)
+from posse.live.exchange.ledger import LARGEST_SUM, Ledger, from_plain, minus, plain, plus, total
 from posse.live.exchange.messages import FlowsMessage
+
+MOST_BOOTS = 16  # remembered of one peer; a forgotten one is only asked again
+
+
+@dataclass
+class Boots:
+    """The boots heard of one peer in our own present boot."""
+
+    latest: int = 0  # the one heard last, alive or not: the one to be asked
+    last_seq: dict[int, int] = field(default_factory=dict)
+    must_hear: int = 0  # which of our messages a boot must have heard to count as alive
+
+    def is_repeated(self, boot: int, seq: int) -> bool:
+        """Whether this or a later message of that boot has been seen."""
+        return seq <= self.last_seq.get(boot, -1)
+
+    def hear(self, boot: int, seq: int, our_seq: int) -> bool:
+        """Note a message, our own last being `our_seq`; whether its boot is a new one."""
+        new = boot not in self.last_seq
+        if new:
+            self.must_hear = our_seq + 1
+            if len(self.last_seq) >= MOST_BOOTS:
+                del self.last_seq[next(iter(self.last_seq))]
+        self.last_seq[boot] = seq
+        self.latest = boot
+        return new
+
+    def is_alive(self, heard: int) -> bool:
+        """Whether who has heard so much of us is the process that runs now."""
+        return heard >= self.must_hear
+
+    def last_heard(self) -> tuple[int, int]:
+        """The boot heard last and its last seq, to be told to the peer."""
+        return self.latest, self.last_seq.get(self.latest, 0)
+
+
+@dataclass
+class Peer:
+    """What the present process knows of one identity: volatile."""
+
+    boots: Boots = field(default_factory=Boots)
+    version: int | None = None  # None until a message of its present process has been used
+    credit: bool = False
+    learned: int = 0  # identities, since the last tick
+    last_heard: float | None = None
+
+
+# Durable state of flows: an agent's own evidence, and what flowed over each edge.
 
 PART = "record "  # before an identity, the name of its record on disk
 MOST_IDENTITIES = 100  # of one name: every lost disk takes one
@@ -84,7 +129,8 @@ class Records:
         level = self.level_with(record, flow)
         self.revision += level != self.level
         self.level = level
-        record.version, record.flow = version, flow
+        record.version = version
+        record.flow = flow
         self._touch(identity)
 
     def follow(self, epochs: Epochs, bounds: Bounds, now: float | None = None) -> None:
@@ -102,10 +148,12 @@ class Records:
         """
         if epoch <= self.epoch:
             return
-        passed, self.epoch = epoch - self.epoch, epoch
+        passed = epoch - self.epoch
+        self.epoch = epoch
         if not (self.own or self.by_identity):
             return
-        self.own, self._plain_own = shifted(self.own, passed, bounds), None
+        self.own = shifted(self.own, passed, bounds)
+        self._plain_own = None
         for identity, record in self.by_identity.items():
             if record.flow:
                 record.flow = shifted(record.flow, passed)
@@ -163,16 +211,15 @@ class Records:
 
     @classmethod
     def restored(cls, state: Mapping[str, Any]) -> Records:
-        """What was written; 0.1 wrote one list of records, which have no rank, but an order."""
-        parts = [part for name, part in state.items() if name.startswith(PART)]
-        known = {part[0] for part in parts}
-        before = [part for part in state.get("records") or () if part[0] not in known]
+        """What was written."""
         own = state["own"]
         records = cls(from_plain(own), from_plain(own), epoch=state.get("epoch", 0))
-        for nth, (identity, name, version, flow, *rank) in enumerate([*before, *parts]):
-            records.by_identity[identity] = Record(name, rank[0] if rank else nth)
-            records.set(identity, version, from_plain(flow))
-        records.changed = {part[0] for part in before}
+        for part_name, part in state.items():
+            if part_name.startswith(PART):
+                identity, name, version, flow, rank = part
+                records.by_identity[identity] = Record(name, rank)
+                records.set(identity, version, from_plain(flow))
+        records.changed.clear()
         return records
 
     def _next_rank(self) -> int:
@@ -188,7 +235,8 @@ def in_epoch(message: FlowsMessage, epoch: int) -> FlowsMessage:
     if message.epoch == epoch:
         return message
     passed = epoch - message.epoch
-    flow, level = shifted(message.flow, passed), shifted(message.level, passed)
+    flow = shifted(message.flow, passed)
+    level = shifted(message.level, passed)
     return replace(message, flow=flow, level=level, epoch=epoch)
 
 

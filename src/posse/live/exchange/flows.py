@@ -41,11 +41,10 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from posse.live.exchange.boots import Peer
 from posse.live.exchange.bounds import Bounds
 from posse.live.exchange.epochs import AHEAD, Epochs
-from posse.live.exchange.flow_checks import FlowChecks
-from posse.live.exchange.flow_records import LEARNED, Census, Record, Records, in_epoch
+from posse.live.exchange.flow_records import LEARNED, Census, Peer, Record, Records, in_epoch
+from posse.live.exchange.flow_validation import FlowChecks
 from posse.live.exchange.layouts import DEFAULT
 from posse.live.exchange.ledger import Ledger, each, minus, negative, plus
 from posse.live.exchange.messages import FlowsMessage
@@ -65,7 +64,6 @@ class Flows:
         fingerprint: str,
         bounds: Sequence[float],
         closed: int = 0,  # how many of the first coordinates come again, for closed decisions
-        equal: Sequence[str] = (),  # fingerprints that mean the same
         identity: str | None = None,
         network: str = "",  # nothing is signed: the fingerprint keeps experiments apart
         experiment: str = DEFAULT,
@@ -81,15 +79,12 @@ class Flows:
         self.identity = identity or f"{draw(128):032x}"
         self.refusals: Counter[str] = Counter()
         self.fingerprint = fingerprint
-        self.older: frozenset[str] = frozenset()  # they read all that there is
         self.void_through = 0  # what a disk that was set back holds is all that counts
         self._bounds = Bounds(tuple(bounds), closed, half_life is not None)
         self._network_size = network_size
         self._divide = divide
         # divided in floats, flows are floats, which must not be refused then
-        self._checks = FlowChecks(
-            (fingerprint, *equal), self._bounds, most_pulls, type(divide(2, 2))
-        )
+        self._checks = FlowChecks(fingerprint, self._bounds, most_pulls, type(divide(2, 2)))
         self._records = Records()
         self._epochs = Epochs(half_life, clock, monotonic, self.refusals)
         self._active: set[str] = set()  # names
@@ -266,18 +261,14 @@ class Flows:
         return self._parts.say_changes(self._small_parts()) | self._records.changes()
 
     def restore(self, state: Mapping[str, Any], clean: bool = False) -> None:
-        """Continue with a new boot; a stop need not be clean, for the other ends know the flows.
-
-        What 0.1 wrote, one list of records, is understood and replaced.
-        """
+        """Continue with a new boot; a stop need not be clean, for the other ends know the flows."""
         self.identity = state["identity"]
-        revision, self._records = self.revision, Records.restored(state)
+        revision = self.revision
+        self._records = Records.restored(state)
         self._records.revision += revision + 1
         self._active = set(state["active"])
         self._census = Census([self.identity, *state["known"]])
-        self._parts.restore(
-            self._small_parts(), () if state.get("records") is None else ["records"]
-        )
+        self._parts.restore(self._small_parts())
 
     def _small_parts(self) -> dict[str, Any]:
         parts = {

@@ -28,7 +28,8 @@ def part(own: Own, theirs: Entry) -> None:
         common = ours.parted_at(named[ours.incarnation], said)
         fresh = ours.new_since(common)
     else:  # below a floor, for a disk was lost and the clock went back: they have none of it
-        common, fresh = Version(), ours.evidence()
+        common = Version()
+        fresh = ours.evidence()
     folded = {i: s for i, s in ours.folded.items() if i not in common.folded}
     for incarnation in folded:
         worth = own.archive.worth(incarnation)

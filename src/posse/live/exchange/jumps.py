@@ -15,7 +15,8 @@ class Jumps:
 
     def at(self, now: float) -> bool:
         """Whether the clock has jumped since the last tick."""
-        last, self._last = self._last, now
+        last = self._last
+        self._last = now
         if last is None:
             return False
         jumped = self._is_jump(now - last)

@@ -13,7 +13,7 @@ LAST: Counts = (-1,)
 MOST_ARMS = 1000
 LONGEST_NAME = 200
 LARGEST = 2**63 - 1  # what the wire can carry
-LARGEST_SUM = 2**62  # of evidence as written now; 0.1 wrote more
+LARGEST_SUM = 2**62  # of evidence
 
 
 def plus(one: Mapping[str, Sequence[int]], other: Mapping[str, Sequence[int]]) -> Ledger:
@@ -75,7 +75,8 @@ def larger(
         if mine is None:
             both[arm] = tuple(values)
             continue
-        theirs, ours = [values[n] for n in counts], [mine[n] for n in counts]
+        theirs = [values[n] for n in counts]
+        ours = [mine[n] for n in counts]
         row, less = (values, mine) if (theirs, newer) > (ours, False) else (mine, values)
         if less[counts[-1]] > row[counts[-1]]:  # it closed more
             n = counts[-1] // 2

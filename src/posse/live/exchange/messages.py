@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
 
-from posse.live.exchange.layouts import DEFAULT
+from posse.live.exchange.layouts import DEFAULT, LAYOUT
 
 Key = tuple[str, int]  # origin and incarnation
 FIRST: Key = ("", 0)  # before all keys, for no name is empty
@@ -19,7 +18,7 @@ class Entry:
     """All that one origin has seen in one incarnation; written and signed by it alone.
 
     It may absorb (fold) older incarnations of its origin: those named, up to the seq named with
-    each, and all others from `numbers.DATED` up to `floor`.
+    each, and all others below `floor`.
     """
 
     origin: str
@@ -27,7 +26,7 @@ class Entry:
     seq: int
     evidence: Mapping[str, tuple[int, ...]]
     signature: bytes = b""
-    layout: int = 1  # how it was signed, and how it is read
+    layout: int = LAYOUT  # how it was signed, and how it is read
     experiment: str = DEFAULT
     epoch: int = 0  # 0: none
     folded: tuple[tuple[int, int], ...] = ()  # (incarnation, seq), rising
@@ -62,28 +61,6 @@ class OriginsMessage:
     first: Key = FIRST
     last: Key = END
 
-    VERSION_1: ClassVar[int] = 4  # fields that wire version 1 has
-
-    def in_version_1(self) -> list[Any]:
-        """Its fields for neighbours of 0.1, without the entries that they could not read."""
-        entries = [
-            {
-                "origin": entry.origin,
-                "incarnation": entry.incarnation,
-                "seq": entry.seq,
-                "evidence": entry.evidence,
-                "signature": entry.signature,
-            }
-            for entry in self.entries
-            if entry.layout == 1
-        ]
-        whole = self.complete and self.first == FIRST and self.last == END
-        return [self.fingerprint, entries, self.holds, whole]
-
-    def left_out_of_version_1(self) -> int:
-        """How many of its entries need a newer Posse."""
-        return sum(entry.layout != 1 for entry in self.entries)
-
 
 @dataclass(frozen=True)
 class FlowsMessage:
@@ -103,20 +80,6 @@ class FlowsMessage:
     level: Mapping[str, tuple[int, ...]]  # e, the sender's estimate of the average evidence
     known: tuple[str, ...]  # some identities of the network
     epoch: int = 0  # of flow and level, where evidence fades
-
-    VERSION_1: ClassVar[int] = 13
-
-    def in_version_1(self) -> list[Any]:
-        """Its fields, but for the epoch: in a network of 0.1 nothing fades."""
-        return [
-            *(self.fingerprint, self.src, self.boot, self.echo, self.heard, self.seq),
-            *(self.settled, self.active, self.degree, self.version),
-            *(self.flow, self.level, self.known),
-        ]
-
-    def left_out_of_version_1(self) -> int:
-        """Nothing of it needs a newer Posse."""
-        return 0
 
 
 def row_size(arm: str, coordinates: int) -> int:

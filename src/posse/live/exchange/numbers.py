@@ -1,22 +1,21 @@
-"""Numbers of incarnations: they rise with time, and never meet those of Posse 0.1.
+"""Numbers of incarnations: they rise with time.
 
-0.1 drew 62 random bits. Numbers of today have a bit above these, then the milliseconds of the wall
-clock, then random bits, so that two processes that forgot each other do not use the same one.
+They have the milliseconds of the wall clock, then random bits, so that two processes that forgot
+each other do not use the same one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-DATED = 2**62  # from here on numbers rise with time; below they are random ones of 0.1
 RANDOM_BITS = 20
 LAST = 2**63 - 1
 
 
 def new_incarnation(now: float, above: int, draw: Callable[[int], int]) -> int:
     """A number above another one, by the wall clock `now` in seconds."""
-    milliseconds = min(max(0, int(now * 1000)), (DATED >> RANDOM_BITS) - 1)
-    number = DATED | milliseconds << RANDOM_BITS | draw(RANDOM_BITS)
+    milliseconds = min(max(0, int(now * 1000)), LAST >> RANDOM_BITS)
+    number = milliseconds << RANDOM_BITS | draw(RANDOM_BITS)
     if number > above:
         return number
     # the clock is behind: beyond a gap, for what was forgotten may lie just above

@@ -34,14 +34,14 @@ class RateCap:
 class OriginChecks:
     """Checks of one message, and of one entry, by itself."""
 
-    fingerprints: tuple[str, ...]  # all equal
+    fingerprint: str
     bounds: Bounds
     most_entries: int
     experiment: str
 
     def problem(self, message: OriginsMessage) -> str | None:
         """Why a message cannot be used at all; never an exception."""
-        if message.fingerprint not in self.fingerprints:
+        if message.fingerprint != self.fingerprint:
             return "another fingerprint"
         return None if self._has_shape(message) else "malformed"
 
@@ -52,16 +52,13 @@ class OriginChecks:
         assert isinstance(entry, Entry)
         if problem := layouts.problem(entry, self.experiment):
             return problem
-        wide = entry.layout >= layouts.WIDE
-        dimension = self.bounds.dimension if wide else self.bounds.narrow
-        if (wide and not self.bounds.closed) or not is_ledger(entry.evidence, dimension):
+        if not is_ledger(entry.evidence, self.bounds.dimension):
             return "malformed"
-        if wide and any(max(map(abs, row)) > LARGEST_SUM for row in entry.evidence.values()):
+        if any(max(map(abs, row)) > LARGEST_SUM for row in entry.evidence.values()):
             return "malformed"
         if entry.size > LARGEST_ENTRY:
             return "too large an entry"
-        evidence = layouts.read(entry, self.bounds.closed)
-        if not all(map(self.bounds.allow_part, evidence.values())):
+        if not all(map(self.bounds.allow_part, entry.evidence.values())):
             return "more evidence than its pulls allow"
         return None
 
@@ -83,7 +80,6 @@ class OriginChecks:
             and isinstance(entry.evidence, Mapping)
             and isinstance(entry.signature, bytes)
             and is_whole(entry.layout)
-            and entry.layout > 0
             and isinstance(entry.experiment, str)
             and is_whole(entry.epoch)
             and is_whole(entry.floor, entry.incarnation)

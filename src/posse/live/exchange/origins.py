@@ -58,7 +58,6 @@ class Origins:
         bounds: Sequence[float],
         closed: int = 0,  # how many of the first coordinates come again, for closed decisions
         features: int = 0,  # of contexts, whose Gram matrix is the last of these
-        equal: Sequence[str] = (),  # fingerprints that mean the same
         identity: str | None = None,
         network: str = "",
         experiment: str = DEFAULT,
@@ -77,22 +76,22 @@ class Origins:
         self.identity = identity or f"{draw(128):032x}"
         self.refusals: Counter[str] = Counter()
         self.fingerprint = fingerprint
-        self.older: frozenset[str] = frozenset()  # neighbours that may not read folds
-        self._fingerprints = (fingerprint, *equal)
         self._experiment = experiment
         self._bounds = Bounds(tuple(bounds), closed, half_life is not None, features)
         self._epochs = Epochs(half_life, clock, monotonic, self.refusals)
-        checks = OriginChecks(self._fingerprints, self._bounds, most_entries, experiment)
+        checks = OriginChecks(fingerprint, self._bounds, most_entries, experiment)
         self._examiner = Examiner(checks, verify, network, self._is_news, draw)
         self._sending = Sending(sign, network, digest_every, batch)
         self._rooms = Rooms(most_entries, rate_cap)
         self._read_at = -1  # the epoch in which old entries were last looked for
         self._most_entries = most_entries
-        self._draw, self._clock = draw, clock
+        self._draw = draw
+        self._clock = clock
         self._process = f"{draw(64):016x}"  # only this very process goes on in an incarnation
         self._books, self._own = self._empty()
         self._neighbours: dict[str, Neighbour] = {}
-        self._parts, self._jumps = Parts(), Jumps()
+        self._parts = Parts()
+        self._jumps = Jumps()
         self._by_clock = Jumps()  # which need not be the time of the ticks
 
     @property
@@ -209,7 +208,7 @@ class Origins:
             self._own.close()
         self._own.write()
         shown = all(map(self._has_shown_all, self._neighbours.values()))
-        self._own.fold_if_many(shown, apart=not self.older.isdisjoint(self._neighbours))
+        self._own.fold_if_many(shown)
         if self._own.current is not None:
             self._own.current.note_version()
         return self._sending.messages(
@@ -220,8 +219,7 @@ class Origins:
         """Check shapes and signatures, which needs no lock: others may call anything meanwhile."""
         if not isinstance(message, OriginsMessage):
             return message
-        ours_first = sorted(self._fingerprints, key=lambda each: each != self.fingerprint)
-        return self._examiner.examine(message, ours_first)
+        return self._examiner.examine(message)
 
     def _follow(self, now: float) -> None:
         """Time goes on, and evidence fades with it."""
@@ -280,14 +278,12 @@ class Origins:
         return changed | self._own.archive.changes() | self._own.carried.changes()
 
     def restore(self, state: Mapping[str, Any], clean: bool = False) -> None:
-        """Continue; unless this very process goes back, the next observation opens an incarnation.
-
-        What 0.1 wrote, lists of own and of others' entries, is understood and replaced.
-        """
+        """Continue; unless this very process goes back, the next observation opens a new one."""
         self.identity = state["identity"]
-        before, revision = self._own.current, self._books.revision
+        before = self._own.current
+        revision = self._books.revision
         self._books, self._own = self._empty()
-        old = self._books.restore(state)
+        self._books.restore(state)
         self._own.archive.restore(state)
         self._own.carried.restore(state)
         self._books.revision = revision + 1
@@ -295,9 +291,8 @@ class Origins:
         written = state["incarnation"]
         self._own.void_through = state.get("void_through", 0)
         self._own.epoch = state.get("epoch", 0)
-        if isinstance(written, list):
-            self._own.last_opened = written[0] or 0
-        if clean and isinstance(written, list) and written[1] == self._process and written[0]:
+        self._own.last_opened = written[0] or 0
+        if clean and written[1] == self._process and written[0]:
             mine = self._books.entries.get((self.identity, written[0]))
             if mine is not None:
                 self._own.current = Current.resumed(
@@ -305,7 +300,7 @@ class Origins:
                 )
                 if before is not None and before.incarnation == mine.incarnation:
                     self._own.current.take_versions(before)
-        self._parts.restore({} if old else self._small_parts(), old)
+        self._parts.restore(self._small_parts())
 
     def _fade(self) -> None:
         """Time went on: all is worth less, and what reads as nothing is held no longer."""

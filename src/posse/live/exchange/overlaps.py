@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from posse.live.exchange.books import Absorbed
 from posse.live.exchange.ledger import Ledger, larger, minus
 from posse.live.exchange.messages import Entry
-from posse.live.exchange.numbers import DATED
 
 if TYPE_CHECKING:
     from posse.live.exchange.own import Own
@@ -27,7 +26,7 @@ def overlap(own: Own, entry: Entry) -> bool:
     absorbed = Absorbed.by(
         e for e in entries if e.key != entry.key and not by.covers(e.incarnation, e.seq)
     )
-    below = [j for j in absorbed.named if DATED <= j < entry.floor]
+    below = [j for j in absorbed.named if j < entry.floor]
     return bool(below) or any(absorbed.holds(each) for each, _ in entry.folded)
 
 
@@ -45,10 +44,13 @@ def _absorb_worth(own: Own, entry: Entry, before: Ledger | None) -> str | None:
     if not _gather(own, entry):
         return "no room"
     current = own.current or own.open()
-    worth, problem = own.pure(entry), None
+    worth = own.pure(entry)
+    problem = None
     if worth is None or before is None:
         # nothing twice, then: of each arm the larger count of it and of all that is counted
-        worth, problem, counted = None, UNTOLD, own.books.sum_of(own.identity, own.epoch)
+        worth = None
+        problem = UNTOLD
+        counted = own.books.sum_of(own.identity, own.epoch)
         fresh = minus(_larger(own, counted, own.read(entry), False), counted)
     else:
         # of two futures of a past process the larger count of each arm, for all to agree on
@@ -82,7 +84,7 @@ def _gather(own: Own, entry: Entry) -> bool:
 
     def concerns(incarnation: int) -> bool:
         """Named by the entry, or below its floor, which absorbs without a name."""
-        return incarnation in named or DATED <= incarnation < entry.floor
+        return incarnation in named or incarnation < entry.floor
 
     concerned = [
         e

@@ -22,11 +22,11 @@ from posse.live.exchange.epochs import Epochs
 from posse.live.exchange.futures import part
 from posse.live.exchange.ledger import Ledger
 from posse.live.exchange.messages import Entry
-from posse.live.exchange.numbers import DATED, new_incarnation
+from posse.live.exchange.numbers import new_incarnation
 from posse.live.exchange.overlaps import UNTOLD as UNTOLD
 
 FOLDED_ABOVE = 64  # own entries
-FOLDED_AT_ONCE_ABOVE = 512  # whatever neighbours have shown, and can read
+FOLDED_AT_ONCE_ABOVE = 512  # whatever neighbours have shown
 MOST_NAMED = 256  # folded incarnations by name, where the others can be told by a floor
 MOST_NAMED_EVER = 1024
 MOST_ARCHIVED = 20_000  # arms, over all of the archive; fewer where each has many numbers
@@ -47,15 +47,20 @@ class Own:
         draw: Callable[[int], int],
         epochs: Epochs,
     ) -> None:
-        self._epochs, self.epoch = epochs, 0
-        self.books, self.identity, self.experiment = books, identity, experiment
+        self._epochs = epochs
+        self.epoch = 0
+        self.books = books
+        self.identity = identity
+        self.experiment = experiment
         self.current: Current | None = None  # None: the next observation opens one
         self.archive = Archive(books.bounds, self.read)
         self.carried = Carried(books.bounds.closed)
         self.void_through = 0  # the newest own incarnation of which this disk forgot a part
         self.last_opened = 0
-        self._largest_entry, self._largest_origin = largest_entry, largest_origin
-        self._clock, self._draw = clock, draw
+        self._largest_entry = largest_entry
+        self._largest_origin = largest_origin
+        self._clock = clock
+        self._draw = draw
 
     def observe(
         self, arm: str, values: tuple[int, ...], made: int = 0, at: float | None = None
@@ -84,7 +89,8 @@ class Own:
         if epoch <= self.epoch or not self._epochs.fading:
             return
         self.write()
-        passed, self.epoch = epoch - self.epoch, epoch
+        passed = epoch - self.epoch
+        self.epoch = epoch
         self.archive.fade(passed)
         self.carried.fade(passed)
         if self.current is not None:
@@ -124,7 +130,7 @@ class Own:
         own = [entry.incarnation for entry in self.books.of(self.identity)]
         known = [*own, *self.archive.kept, *self.carried.rows]
         floor = self.books.absorbed(self.identity).floor
-        above = max([DATED, self.last_opened, self.void_through, floor, *known])
+        above = max([0, self.last_opened, self.void_through, floor, *known])
         self.last_opened = new_incarnation(self._clock(), above, self._draw)
         return self.last_opened
 
@@ -187,20 +193,19 @@ class Own:
             part(self, entry)
         return None
 
-    def fold_if_many(self, all_shown: bool, apart: bool = False) -> None:
+    def fold_if_many(self, all_shown: bool) -> None:
         """Absorb old incarnations, once there are many.
 
         `all_shown`: every neighbour has shown that it holds nothing of ours that we do not. Only
         then are incarnations absorbed that have no name; and only if they take much room, others.
-        `apart`: a neighbour may not read folds. It keeps what it has of the old ones; so it is done
-        only if they take much room, and in an incarnation of its own, for it shall read the rest.
         """
-        current, entries = self.current, self.books.of(self.identity)
+        current = self.current
+        entries = self.books.of(self.identity)
         size = self.books.sizes[self.identity]
         if current is None or not (len(entries) > FOLDED_ABOVE or 4 * size > self._largest_origin):
             return
         pressing = 2 * size > self._largest_origin or len(entries) > FOLDED_AT_ONCE_ABOVE
-        if not (pressing or (all_shown and not apart)):
+        if not (pressing or all_shown):
             return
         absorbed = self.books.absorbed(self.identity)
         old = [
@@ -208,11 +213,7 @@ class Own:
             for e in sorted(entries, key=lambda entry: entry.incarnation)
             if e.incarnation != current.incarnation and not absorbed.holds(e.incarnation)
         ]
-        if apart:
-            self.open()
-        folded = self.fold(old, all_shown)
-        if apart:
-            self.current = None if folded else current
+        self.fold(old, all_shown)
 
     def fold(self, entries: Sequence[Entry], all_shown: bool = False) -> bool:
         """Absorb entries, as far as there is room, into the present incarnation; whether any."""
@@ -265,7 +266,7 @@ class Own:
 
     def _raise_floor(self, current: Current) -> None:
         """Forget the names of the oldest, if there are too many."""
-        dated = sorted(each for each in current.folded if each >= DATED)
+        dated = sorted(current.folded)
         known = self.books.absorbed(self.identity)
         free = [
             e.incarnation

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 
@@ -11,7 +11,6 @@ class Parts:
 
     def __init__(self) -> None:
         self._said: Mapping[str, Any] = {}
-        self._gone: set[str] = set()  # parts that 0.1 wrote
 
     def say_all(self, now: Mapping[str, Any]) -> dict[str, Any]:
         """All of them, to be written."""
@@ -19,10 +18,9 @@ class Parts:
         return dict(now)
 
     def say_changes(self, now: Mapping[str, Any]) -> dict[str, Any]:
-        """Those that changed since they were last written; None: a part is gone."""
-        changed: dict[str, Any] = dict.fromkeys(self._gone)
+        """Those that changed since they were last written."""
         # the same object is the same part: own evidence may be long
-        changed |= {
+        changed = {
             name: part
             for name, part in now.items()
             if part is not self._said.get(name) and part != self._said.get(name)
@@ -30,6 +28,6 @@ class Parts:
         self.restore(now)
         return changed
 
-    def restore(self, said: Mapping[str, Any], gone: Iterable[str] = ()) -> None:
-        """Go on from what is on disk; gone: what stands there and is written no more."""
-        self._said, self._gone = said, set(gone)
+    def restore(self, said: Mapping[str, Any]) -> None:
+        """Go on from what is on disk."""
+        self._said = said

@@ -26,8 +26,7 @@ class Exchange(Protocol):
     """A replicated sum of evidence that neighbours keep in agreement (eventual consistency)."""
 
     identity: str
-    fingerprint: str  # in what is said from now on; equal ones are understood too
-    older: frozenset[str]  # neighbours that may be of Posse 0.1, which cannot read all
+    fingerprint: str
     refusals: Counter[str]  # reason -> how many messages (or entries) were refused for it
 
     @property

@@ -24,8 +24,11 @@ class Sending:
 
     def __init__(self, sign: Sign | None, network: str, digest_every: int, batch: int) -> None:
         """digest_every: so many ticks; batch: the most entries a message."""
-        self.digest_every, self.batch, self.ticks = digest_every, batch, 0
-        self._sign, self._network = sign, network
+        self.digest_every = digest_every
+        self.batch = batch
+        self.ticks = 0
+        self._sign = sign
+        self._network = network
         self._pages = Pages()
 
     def messages(

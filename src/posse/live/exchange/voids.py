@@ -85,6 +85,6 @@ def _absorb_without(own: Own, holder: Entry, numbers: list[int]) -> None:
     for number in numbers:
         own.carried.take_back(number)
     own.rewrite(current)
-    # who cannot read folds shall read what comes next
+    # what is observed next goes on where it was, not into the fold
     gone = before is None or before.incarnation == holder.incarnation
     own.current = None if gone else before

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from weakref import WeakKeyDictionary
 
+from posse.live.counters import Counts
 from posse.live.node import Node
 
 RECENT = 10.0  # seconds for which a failure of the store counts, unless a write succeeds
@@ -29,7 +34,8 @@ class Health:
             self._seen = _count(node)
             if self._open or (self._told is not None and now - self._told < QUIET):
                 return False
-            self._told, self._open = now, True
+            self._told = now
+            self._open = True
             return True
 
     def succeeded(self) -> bool:
@@ -38,7 +44,8 @@ class Health:
             return False
         with self._lock:
             self._failed = None
-            told, self._open = self._open, False
+            told = self._open
+            self._open = False
             return told
 
     def is_ready(self, node: Node) -> bool:
@@ -57,3 +64,46 @@ class Health:
 
 def _count(node: Node) -> int:
     return sum(node.failures[doing] for doing in ("tick", "receive", "request"))
+
+
+# What the HTTP interface knows of its own work: waiting times, refusals, connections, health.
+
+BUCKETS = 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0  # seconds
+
+
+class Waits:
+    """How long requests of one route took: a histogram; raised by one thread."""
+
+    def __init__(self) -> None:
+        self.counts = [0] * (len(BUCKETS) + 1)
+        self.total = 0.0  # seconds
+
+    def add(self, seconds: float) -> None:
+        """Note one."""
+        self.counts[bisect_left(BUCKETS, seconds)] += 1
+        self.total += seconds
+
+
+class Traffic:
+    """Of one node, whatever asks for its numbers."""
+
+    def __init__(self, node: Node) -> None:
+        self.health = Health(node)
+        self.waits: dict[str, Waits] = {}
+        self.refused = Counts()  # requests and connections, by reason
+        self.connections: Callable[[], int] = lambda: 0
+        self.viewers = 0  # of the page
+        self.renew: Callable[[], bool] = lambda: False  # read the server's certificate anew
+        # decisions since the start, by experiment and arm
+        self.played: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        self.started = time.time()
+
+
+_all: WeakKeyDictionary[Node, Traffic] = WeakKeyDictionary()
+
+
+def traffic_of(node: Node) -> Traffic:
+    """The one of a node: its server raises it, its metrics show it."""
+    if node not in _all:
+        _all[node] = Traffic(node)
+    return _all[node]

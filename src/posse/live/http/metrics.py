@@ -8,14 +8,16 @@ from itertools import accumulate, chain
 from typing import Any
 
 from posse import __version__
-from posse.live import lateness
-from posse.live.experiment import Experiment
-from posse.live.http.traffic import BUCKETS, Traffic, traffic_of
+from posse.live.experiment import reward_window as lateness
+from posse.live.experiment.experiment import Experiment
+from posse.live.http.health import BUCKETS, Traffic, traffic_of
+from posse.live.membership.network_view import ALIVE
 from posse.live.node import Node
-from posse.live.presence.view import ALIVE
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-SERIES, ARM_SERIES = 100, 10_000  # of one metric at most; of one that has an arm
+# of one metric at most; of one that has an arm
+SERIES = 100
+ARM_SERIES = 10_000
 DOINGS = "tick", "receive", "send", "request"
 REASONS = (
     "another fingerprint",
@@ -46,7 +48,7 @@ REASONS = (
     "cannot be told from what is counted",
     "another experiment",
     "an experiment not run here",
-    "needs a newer Posse",
+    "another layout",
     "no certificate",
     "a certificate that is too large",
     "a certificate that ended",
@@ -119,7 +121,8 @@ def metrics(node: Node) -> str:
 
 def _process(node: Node, traffic: Traffic) -> Iterator[str]:
     """Of the agent as a whole."""
-    network, counts = node.network(), node.counts.copy()
+    network = node.network()
+    counts = node.counts.copy()
     # from 0 on: of a series that begins with 1, Prometheus sees no increase
     refusals = dict.fromkeys(REASONS, 0) | network["refused"]
     failures = dict.fromkeys(DOINGS, 0) | node.failures.copy()
@@ -234,7 +237,9 @@ def _histogram(
     ends: Sequence[float],
     of: Mapping[tuple[str, str], tuple[Sequence[int], float]],  # label, value: counts and sum
 ) -> Iterator[str]:
-    buckets, sums, counts = [], [], []
+    buckets = []
+    sums = []
+    counts = []
     for (label, value), (numbers, total) in of.items():
         for end, number in zip((*ends, math.inf), accumulate(numbers), strict=True):
             buckets.append(({label: value, "le": _number(end)}, number))

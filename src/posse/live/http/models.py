@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from posse.live.past import Kind
+from posse.live.experiment.history import Kind
 
 ITEMS = 1000  # of one batch
 ID = "7f3c9a51d2e84b06"
@@ -170,7 +170,9 @@ class VerdictAnswer(Struct):
     """Whether the experiment may stop, of closed decisions, however often one looks.
 
     evidence: that the arm is the best, in nats, of what is needed for a winner. expected_loss: what
-    settling for the arm gives up on average under the prior. Nothing stops by itself.
+    settling for the arm gives up on average under the prior. Nothing stops by itself. A winner and
+    "no-difference" stay, with the largest evidence so far, until the arms change; since: when that
+    was first named, in Unix seconds.
     """
 
     verdict: Literal["winner", "no-difference", "good-enough", "keep-going"]
@@ -179,6 +181,7 @@ class VerdictAnswer(Struct):
     needed: float | None
     expected_loss: float | None
     sentence: str
+    since: float | None
 
 
 class NeighbourAnswer(Struct):

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from posse import __version__
-from posse.live.history import SCALES
+from posse.live.experiment.history import SCALES
 from posse.live.http import models
 from posse.live.http.routes import Route
 
@@ -42,6 +42,8 @@ def document(routes: tuple[Route, ...]) -> dict[str, Any]:
     kinds = [route.answer for route in routes] + [route.body for route in routes if route.body]
     kinds += [models.Error, models.ItemError]
     shapes, components = msgspec.json.schema_components(kinds, ref_template=REF)
+    shapes = tuple(map(_for_generators, shapes))
+    components = {name: _for_generators(shape) for name, shape in components.items()}
     answers = dict(zip((route.name for route in routes), shapes, strict=False))
     for name, examples in models.EXAMPLES.items():
         if name in components:
@@ -70,6 +72,28 @@ def document(routes: tuple[Route, ...]) -> dict[str, Any]:
         },
         "security": [{}, {"token": []}],
     }
+
+
+def _for_generators(schema: Any) -> Any:
+    """A schema of which generators of clients make usable types.
+
+    To them an object without properties is one that must be empty, and a field with a default is
+    one that is always there: required, if a client is to send it.
+    """
+    if isinstance(schema, list):
+        return [_for_generators(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    cleaned = {
+        key: {name: _for_generators(field) for name, field in value.items()}
+        if key == "properties"
+        else _for_generators(value)
+        for key, value in schema.items()
+        if key != "default"
+    }
+    if cleaned.get("type") == "object" and "properties" not in cleaned:
+        cleaned.setdefault("additionalProperties", True)
+    return cleaned
 
 
 def _operation(route: Route, answers: dict[str, Any], named: bool = False) -> dict[str, Any]:

@@ -16,8 +16,8 @@ from typing import Any, NoReturn, cast
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from posse.live.counts import Counts
-from posse.live.http.guard import BYTES
+from posse.live.counters import Counts
+from posse.live.http.access_control import BYTES
 
 LARGEST_HEAD = 65_536  # bytes of a request that are no body: head, trailers, chunk extensions
 CHUNK = 16  # bytes in which an ordinary chunk is wrapped, at most
@@ -60,7 +60,8 @@ class Whole:
     """
 
     def __init__(self, transport: asyncio.Transport) -> None:
-        self._transport, self._head = transport, b""
+        self._transport = transport
+        self._head = b""
         self.is_closing = transport.is_closing
 
     def write(self, data: bytes) -> None:
@@ -240,7 +241,8 @@ class Protocol(HttpToolsProtocol):
 
     def _take_room(self, size: int) -> None:
         """Count bytes of a body; beyond a few they need some of the room that all share."""
-        before, self._bodies = self._bodies, min(self._bodies + size, BYTES + SMALL_BODY)
+        before = self._bodies
+        self._bodies = min(self._bodies + size, BYTES + SMALL_BODY)
         if self._bodies <= SMALL_BODY:
             return
         room = self.limits.room

@@ -6,7 +6,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from posse.live.http import models, orders, questions, views
+from posse.live.http import handlers as orders
+from posse.live.http import handlers as questions
+from posse.live.http import handlers as views
+from posse.live.http import models
 
 EXPERIMENT = "/v1/experiments/"  # before the name of one, and then what follows /v1/
 
@@ -155,6 +158,7 @@ ROUTES = (
         view=views.metrics,
     ),
 )  # fmt: skip
+# the routes that load balancers and monitors ask; they have HEAD, too
 PROBES = tuple(route for route in ROUTES if not route.path.startswith("/v1/"))
 
 
@@ -167,13 +171,16 @@ class Table:
         self._filled: list[tuple[str, str, dict[str, Route]]] = []  # before and after the part
         for route in routes:
             if "{" not in route.path:
-                self._plain.setdefault(route.path, {})[route.method] = route
+                methods = self._plain.setdefault(route.path, {})
+                methods[route.method] = route
+                if route in PROBES:
+                    methods["HEAD"] = route
                 continue
             before, _, rest = route.path.partition("{")
             after = rest.partition("}")[2]
-            for known_before, known_after, methods in self._filled:
+            for known_before, known_after, known in self._filled:
                 if (known_before, known_after) == (before, after):
-                    methods[route.method] = route
+                    known[route.method] = route
                     break
             else:
                 self._filled.append((before, after, {route.method: route}))

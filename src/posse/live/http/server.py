@@ -1,4 +1,4 @@
-"""An HTTP server (uvicorn) in a thread: on loopback, a Unix socket, or with a token for others."""
+"""The certificate under which the HTTP interface is served, which may be read anew."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import os
 import resource
 import socket
+import ssl
 import stat
 import threading
 import time
@@ -19,16 +20,60 @@ from urllib.parse import urlsplit
 import uvicorn
 from uvicorn.server import ServerState
 
-from posse.live.http.chain import Chain, PathLike
-from posse.live.http.guard import Receive, Scope, Send
-from posse.live.http.interface import app, probe_app
+from posse.live.http.access_control import Receive, Scope, Send
+from posse.live.http.app import app, probe_app
+from posse.live.http.health import traffic_of
 from posse.live.http.protocol import LimitedServer, Limits, limited
-from posse.live.http.traffic import traffic_of
 from posse.live.node import Node
 
+PathLike = str | os.PathLike[str]
+
+
+class Chain:
+    """A certificate's file and that of its private key, None if it is in the same file."""
+
+    def __init__(self, certificate: PathLike, key: PathLike | None = None) -> None:
+        self.certificate = Path(certificate)
+        self.key = None if key is None else Path(key)
+        self._context: ssl.SSLContext | None = None
+        self._served = self._check()
+
+    def serve(self, context: ssl.SSLContext | None) -> None:
+        """Note which server has it."""
+        self._context = context
+
+    def renew(self) -> bool:
+        """Take it from its files anew, for the connections to come; whether it is another one."""
+        found = self._check()
+        if found == self._served or self._context is None:
+            return False
+        self._context.load_cert_chain(self.certificate, self.key)
+        self._served = found
+        return True
+
+    def _check(self) -> bytes:
+        """What the files hold, tried where a bad one does no harm."""
+        try:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(self.certificate, self.key)
+            parts = [path.read_bytes() for path in (self.certificate, self.key) if path]
+        except OSError as error:  # SSLError is one
+            raise ValueError(
+                f"http_certificate {self.certificate} cannot be used ({error}): it must be a PEM "
+                "file, with its private key in it or in http_key"
+            ) from error
+        return b"".join(parts)
+
+
+# An HTTP server (uvicorn) in a thread: on loopback, a Unix socket, or with a token for others.
+
 HOSTS = {"127.0.0.1": "127.0.0.1", "localhost": "127.0.0.1", "::1": "::1"}
-START, STOP = 10.0, 10.0  # seconds
-CONNECTIONS, KEPT, FEWEST = 1000, 256, 16  # at most; descriptors for others; at least
+# seconds
+START = 10.0
+STOP = 10.0
+# at most; descriptors for others; at least
+CONNECTIONS = 1000
+KEPT = 256
+FEWEST = 16
 
 
 def serve(
@@ -130,7 +175,8 @@ class Server:
             chain.serve(config.ssl)
         self._socket, self.url = _bind(address, anywhere, chain is not None)
         self._path = Path(address.removeprefix("unix:")) if address.startswith("unix:") else None
-        self._server, self._streams = LimitedServer(config), app.streams
+        self._server = LimitedServer(config)
+        self._streams = app.streams
         self._thread = threading.Thread(
             target=self._server.run, args=([self._socket],), name="posse-http", daemon=True
         )
@@ -180,10 +226,13 @@ def _bind(address: str, anywhere: bool, secure: bool) -> tuple[socket.socket, st
         return _bind_unix(address.removeprefix("unix:")), address
     try:
         parts = urlsplit(f"//{address}")
-        name, port = parts.hostname or "", parts.port
+        name = parts.hostname or ""
+        port = parts.port
         plain = parts.username is None and not (parts.path or parts.query or parts.fragment)
     except ValueError:
-        name, port, plain = "", None, False
+        name = ""
+        port = None
+        plain = False
     host = HOSTS.get(name) or (name if anywhere else "")
     if not host or port is None or not plain:
         raise ValueError(

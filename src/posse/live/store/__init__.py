@@ -1,7 +1,8 @@
 """The durable state of one live agent: an SQLite file that survives crashes."""
 
-from posse.live.store.disk import Disk as Disk
-from posse.live.store.exporting import export as export
+from posse.live.store.export import export as export
+from posse.live.store.group_commit import Disk as Disk
+from posse.live.store.group_commit import StoreError as StoreError
 from posse.live.store.records import Conflict as Conflict
 from posse.live.store.records import DecisionRecord as DecisionRecord
 from posse.live.store.records import Late as Late
@@ -9,4 +10,3 @@ from posse.live.store.records import Outcome as Outcome
 from posse.live.store.records import Unknown as Unknown
 from posse.live.store.records import Void as Void
 from posse.live.store.store import Store as Store
-from posse.live.store.writer import StoreError as StoreError

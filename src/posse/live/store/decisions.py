@@ -1,14 +1,20 @@
-"""The decisions of one experiment in an open transaction: kept, settled, closed."""
+"""Offers: between which arms a decision was made and with which probabilities, in few bytes.
+
+A row of a decision refers to a list of all arms, kept once for each that there was, and has four
+bytes a probability: seven digits, where that of the arm played is in the row in full.
+"""
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from posse.live.store.keeper import Keeper
+import numpy as np
+
 from posse.live.store.records import (
     Conflict,
     DecisionRecord,
@@ -19,6 +25,74 @@ from posse.live.store.records import (
     number,
     text,
 )
+from posse.live.store.transactions import Keeper
+from posse.randomness import FloatArray
+
+ARMS = "arms"  # under which a store keeps the lists
+MOST = 1000  # sets of arms that are remembered as text
+
+
+class Offers:
+    """The lists of all arms that an experiment has had."""
+
+    def __init__(self, data: bytes | None = None) -> None:
+        self._lists: list[list[str]] = [] if data is None else json.loads(data)
+        self._texts: dict[tuple[str, ...], str] = {}
+        self._now = -1
+
+    def fresh(self, arms: Sequence[str]) -> bytes | None:
+        """What is to be kept before any decision between these arms is; None if it is already."""
+        names = list(arms)
+        if names in self._lists:
+            return None
+        return json.dumps([*self._lists, names], ensure_ascii=False).encode()
+
+    def use(self, arms: Sequence[str]) -> None:
+        """All arms from now on."""
+        names = list(arms)
+        if names not in self._lists:
+            self._lists.append(names)
+        self._now = self._lists.index(names)
+        self._texts.clear()
+
+    @property
+    def number(self) -> int:
+        """Of the list of all arms now."""
+        return self._now
+
+    def arms(self, number: int) -> list[str]:
+        """The arms of a list by its number."""
+        return list(self._lists[number])
+
+    def text(self, allowed: tuple[str, ...]) -> str:
+        """The number of the list, followed by the places of those allowed if not all are."""
+        found = self._texts.get(allowed)
+        if found is None:
+            arms = self._lists[self._now]
+            places = [] if list(allowed) == arms else [arms.index(name) for name in allowed]
+            if len(self._texts) >= MOST:
+                self._texts.clear()
+            found = self._texts[allowed] = " ".join(map(str, [self._now, *places]))
+        return found
+
+    def allowed(self, text: str) -> list[str]:
+        """The arms of such a text."""
+        number, *places = map(int, text.split())
+        arms = self._lists[number]
+        return [arms[place] for place in places] if places else list(arms)
+
+
+def packed(probabilities: FloatArray) -> bytes:
+    """Probabilities in four bytes each."""
+    return probabilities.astype("<f4").tobytes()
+
+
+def unpacked(data: bytes) -> list[float]:
+    """Probabilities as they were packed, each with as few digits as tell it from others."""
+    return [float(str(each)) for each in np.frombuffer(data, "<f4")]
+
+
+# The decisions of one experiment in an open transaction: kept, settled, closed.
 
 COLUMNS = (
     "id, arm, probability, time, reward, settled, silent, "
@@ -44,11 +118,14 @@ class Decisions:
     """The rows of an experiment; its participant hears of each that is new, settled or closed."""
 
     def __init__(self, connection: sqlite3.Connection, experiment: int, keeper: Keeper) -> None:
-        self._connection, self._experiment, self._keeper = connection, experiment, keeper
+        self._connection = connection
+        self._experiment = experiment
+        self._keeper = keeper
 
     def add(self, decisions: Sequence[DecisionRecord]) -> list[tuple[DecisionRecord, bool]]:
         """Keep new ones; in the place of one whose id is taken that which has it, and False."""
-        execute, kept = self._connection.execute, []
+        execute = self._connection.execute
+        kept = []
         # what counts from the start must be known to be new before it is counted
         counting = self._keeper.counting
         found = self._find([d.id for d in decisions]) if counting else {}
@@ -131,7 +208,8 @@ class Decisions:
 
     def _find(self, ids: Sequence[str]) -> dict[str, tuple[int, DecisionRecord]]:
         """Look up decisions and their rows within the open transaction."""
-        execute, found = self._connection.execute, {}
+        execute = self._connection.execute
+        found = {}
         for first in range(0, len(ids), AT_ONCE):
             some = ids[first : first + AT_ONCE]
             places = 1 << (len(some) - 1).bit_length()  # few different queries are prepared

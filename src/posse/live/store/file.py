@@ -11,12 +11,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from posse.live.store import schema
-from posse.live.store.ages import Ages
-from posse.live.store.claim import Claim
-from posse.live.store.disk import Disk
-from posse.live.store.keeper import Keeper, Keepers
-from posse.live.store.place import Place
-from posse.live.store.writer import FLUSH, StoreError, Writer
+from posse.live.store.clock import Ages
+from posse.live.store.file_lock import Claim, Place
+from posse.live.store.group_commit import FLUSH, Disk, StoreError, Writer
+from posse.live.store.transactions import Keeper, Keepers
 
 T = TypeVar("T")
 
@@ -37,7 +35,7 @@ class StoreFile:
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], claim: Claim, disk: Disk) -> StoreFile:
-        """Hold a file that fits the claim, made if it is not there, at the newest version."""
+        """Hold a file that fits the claim, made if it is not there."""
         target = Path(path).resolve()
         if not target.parent.is_dir():
             raise ValueError(f"{path} cannot be opened: there is no folder {target.parent}")
@@ -54,7 +52,6 @@ class StoreFile:
             schema.check(target, claim)
             connection = schema.connect(target)
             try:
-                schema.migrate(connection)
                 return cls(place, connection, disk)
             except BaseException:
                 connection.close()

@@ -1,4 +1,4 @@
-"""The SQLite schema: atomic creation, integrity check before use, migrations."""
+"""The SQLite schema: atomic creation, integrity and version check before use."""
 
 from __future__ import annotations
 
@@ -7,78 +7,40 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from posse.live.store.claim import Claim
+from posse.live.store.file_lock import Claim
 
 APPLICATION = 0x706F7373  # "poss", in the header of the file
 
-# Entry i takes a file from version i to i + 1; a released entry is never changed, only followed.
-MIGRATIONS: list[tuple[str, ...]] = [
-    (
-        "CREATE TABLE agent (fingerprint TEXT NOT NULL, flushed INTEGER NOT NULL DEFAULT 0)",
-        "CREATE TABLE exchange (part TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
-        # number: the order of arrival, for decisions of the same time
-        "CREATE TABLE decision (number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, "
-        "arm TEXT NOT NULL, probability REAL NOT NULL, time REAL NOT NULL, "
-        "reward REAL, settled REAL, silent INTEGER NOT NULL DEFAULT 0)",
-        "CREATE INDEX decision_time ON decision (time)",
-        "CREATE INDEX decision_open ON decision (time) WHERE settled IS NULL",
-    ),
-    (
-        # several experiments; what 0.1 kept is the one that it had
-        "CREATE TABLE experiment (number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, "
-        "fingerprint TEXT NOT NULL)",
-        "INSERT INTO experiment SELECT 1, 'default', fingerprint FROM agent",
-        # owner: the agent's name, once one has opened it
-        "ALTER TABLE agent RENAME TO agent_1",
-        "CREATE TABLE agent (owner TEXT, flushed INTEGER NOT NULL DEFAULT 0)",
-        "INSERT INTO agent SELECT NULL, flushed FROM agent_1",
-        "DROP TABLE agent_1",
-        "ALTER TABLE exchange RENAME TO exchange_1",
-        # with rows, or all above 1 kB would overflow: a changed entry should write one page
-        "CREATE TABLE exchange (number INTEGER PRIMARY KEY, experiment INTEGER NOT NULL, "
-        "part TEXT NOT NULL, value TEXT NOT NULL, UNIQUE (experiment, part))",
-        "INSERT INTO exchange SELECT NULL, 1, part, value FROM exchange_1",
-        "DROP TABLE exchange_1",
-        "CREATE TABLE kept (experiment INTEGER NOT NULL, key TEXT NOT NULL, "
-        "value BLOB NOT NULL, PRIMARY KEY (experiment, key)) WITHOUT ROWID",
-        "ALTER TABLE decision RENAME TO decision_1",
-        "CREATE TABLE decision (number INTEGER PRIMARY KEY, experiment INTEGER NOT NULL, "
-        "id TEXT NOT NULL, arm TEXT NOT NULL, probability REAL NOT NULL, time REAL NOT NULL, "
-        "reward REAL, settled REAL, silent INTEGER NOT NULL DEFAULT 0, UNIQUE (experiment, id))",
-        "INSERT INTO decision SELECT number, 1, id, arm, probability, time, reward, settled, "
-        "silent FROM decision_1 ORDER BY number",
-        "DROP TABLE decision_1",
-        "CREATE INDEX decision_time ON decision (experiment, time)",
-        "CREATE INDEX decision_open ON decision (experiment, time) WHERE settled IS NULL",
-    ),
-    (
-        # rewards that come late: what was counted from the start, and when it became final.
-        # Whatever was settled is; what is open counts when it is settled, as it did
-        "ALTER TABLE decision ADD COLUMN assumed REAL",
-        "ALTER TABLE decision ADD COLUMN closed REAL",
-        "ALTER TABLE decision ADD COLUMN made INTEGER NOT NULL DEFAULT 0",
-        "ALTER TABLE decision ADD COLUMN void INTEGER NOT NULL DEFAULT 0",
-        "ALTER TABLE decision ADD COLUMN allowed TEXT",
-        "ALTER TABLE decision ADD COLUMN probabilities BLOB",
-        "UPDATE decision SET closed = settled WHERE settled IS NOT NULL",
-        "DROP INDEX decision_open",
-        "CREATE INDEX decision_open ON decision (experiment, time) WHERE closed IS NULL",
-    ),
-    (
-        # the past. With rows: what comes last is written last, and pages are filled
-        "CREATE TABLE history (number INTEGER PRIMARY KEY, experiment INTEGER NOT NULL, "
-        "scale INTEGER NOT NULL, time INTEGER NOT NULL, arms INTEGER NOT NULL, "
-        "point BLOB NOT NULL, UNIQUE (experiment, scale, time))",
-        "CREATE TABLE event (number INTEGER PRIMARY KEY, experiment INTEGER NOT NULL, "
-        "time REAL NOT NULL, kind TEXT NOT NULL, text TEXT NOT NULL)",
-        "CREATE INDEX event_experiment ON event (experiment)",
-    ),
-    (
-        # what was known of the visitor, and where a reward counted from the start was linearised
-        "ALTER TABLE decision ADD COLUMN context TEXT",
-        "ALTER TABLE decision ADD COLUMN log_odds REAL",
-    ),
-]
+VERSION = 1  # of the schema, in the header of the file; any other is refused
+
+SCHEMA = (
+    # owner: the agent's name, once one has opened it
+    "CREATE TABLE agent (owner TEXT, flushed INTEGER NOT NULL DEFAULT 0)",
+    "CREATE TABLE experiment (number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, "
+    "fingerprint TEXT NOT NULL)",
+    # with rows, or all above 1 kB would overflow: a changed entry should write one page
+    "CREATE TABLE exchange (number INTEGER PRIMARY KEY, experiment INTEGER NOT NULL, "
+    "part TEXT NOT NULL, value TEXT NOT NULL, UNIQUE (experiment, part))",
+    "CREATE TABLE kept (experiment INTEGER NOT NULL, key TEXT NOT NULL, "
+    "value BLOB NOT NULL, PRIMARY KEY (experiment, key)) WITHOUT ROWID",
+    # number: the order of arrival, for decisions of the same time; assumed: what was counted from
+    # the start, log_odds: where that was linearised; closed: when the reward became final
+    "CREATE TABLE decision (number INTEGER PRIMARY KEY, experiment INTEGER NOT NULL, "
+    "id TEXT NOT NULL, arm TEXT NOT NULL, probability REAL NOT NULL, time REAL NOT NULL, "
+    "reward REAL, settled REAL, silent INTEGER NOT NULL DEFAULT 0, assumed REAL, closed REAL, "
+    "made INTEGER NOT NULL DEFAULT 0, void INTEGER NOT NULL DEFAULT 0, allowed TEXT, "
+    "probabilities BLOB, context TEXT, log_odds REAL, UNIQUE (experiment, id))",
+    "CREATE INDEX decision_time ON decision (experiment, time)",
+    "CREATE INDEX decision_open ON decision (experiment, time) WHERE closed IS NULL",
+    # the past. With rows: what comes last is written last, and pages are filled
+    "CREATE TABLE history (number INTEGER PRIMARY KEY, experiment INTEGER NOT NULL, "
+    "scale INTEGER NOT NULL, time INTEGER NOT NULL, arms INTEGER NOT NULL, "
+    "point BLOB NOT NULL, UNIQUE (experiment, scale, time))",
+    "CREATE TABLE event (number INTEGER PRIMARY KEY, experiment INTEGER NOT NULL, "
+    "time REAL NOT NULL, kind TEXT NOT NULL, text TEXT NOT NULL)",
+    "CREATE INDEX event_experiment ON event (experiment)",
+    "INSERT INTO agent (owner) VALUES (NULL)",
+)
 
 
 def connect(path: Path, *, readonly: bool = False) -> sqlite3.Connection:
@@ -107,8 +69,11 @@ def create(path: Path) -> None:
     fresh.touch(0o600)  # it tells what every visitor was shown
     with closing(connect(fresh)) as connection:
         connection.execute(f"PRAGMA application_id={APPLICATION}")
-        migrate(connection)
-        connection.execute("INSERT INTO agent (owner) VALUES (NULL)")
+        connection.execute("BEGIN IMMEDIATE")
+        for statement in SCHEMA:
+            connection.execute(statement)
+        connection.execute(f"PRAGMA user_version={VERSION}")
+        connection.execute("COMMIT")
         connection.execute("PRAGMA journal_mode=WAL")
     fresh.replace(path)
     if os.name == "posix":  # elsewhere folders cannot be flushed
@@ -120,7 +85,7 @@ def create(path: Path) -> None:
 
 
 def check(path: Path, claim: Claim | None = None) -> None:
-    """Refuse a file that is damaged, foreign, newer or of another agent, without writing to it."""
+    """Refuse a file that is damaged, foreign, or of another version or agent, unchanged."""
     damaged = f"{path} is damaged or no store ({{}}): move it away or name another"
     try:
         size = path.stat().st_size
@@ -138,10 +103,10 @@ def check(path: Path, claim: Claim | None = None) -> None:
                 raise ValueError(damaged.format("it is cut short"))
             if application != APPLICATION:
                 raise ValueError(f"{path} is a SQLite file but no store of Posse: name another")
-            if version > len(MIGRATIONS):
+            if version != VERSION:
                 raise ValueError(
-                    f"{path} was written by a newer Posse (schema {version}, known up to "
-                    f"{len(MIGRATIONS)}): upgrade Posse or start a new store"
+                    f"{path} has schema {version} and this Posse reads schema {VERSION}: start "
+                    "the agent with the Posse that wrote it, or give it a new store"
                 )
             if claim is not None:
                 claim.check(connection, str(path))
@@ -158,21 +123,3 @@ def check(path: Path, claim: Claim | None = None) -> None:
                 f"{path} cannot be read ({error}): see to the disk, its space and permissions"
             ) from error
         raise ValueError(damaged.format(error)) from error
-
-
-def migrate(connection: sqlite3.Connection) -> None:
-    """Bring a file to the newest version, wholly or not at all."""
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if version == len(MIGRATIONS):
-        return
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        for statements in MIGRATIONS[version:]:
-            for statement in statements:
-                connection.execute(statement)
-        connection.execute(f"PRAGMA user_version={len(MIGRATIONS)}")
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise

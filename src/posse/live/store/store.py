@@ -12,15 +12,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
-from posse.live.store.ages import Ages
-from posse.live.store.claim import DEFAULT, Claim
+from posse.live.store.clock import Ages
 from posse.live.store.decisions import COLUMNS, Decisions, check, given, of_columns
-from posse.live.store.disk import Disk
-from posse.live.store.events import Events
 from posse.live.store.file import StoreFile
-from posse.live.store.keeper import Participant, dump
-from posse.live.store.points import Points
+from posse.live.store.file_lock import DEFAULT, Claim
+from posse.live.store.group_commit import Disk
 from posse.live.store.records import DecisionRecord, Outcome, number, text
+from posse.live.store.timeline import Events, Points
+from posse.live.store.transactions import Participant, dump
 
 NEWEST = "SELECT coalesce(max(number), 0) FROM decision"
 CHUNK = 1000  # decisions that one commit expires or forgets, so that rewards need not wait long
@@ -35,7 +34,8 @@ class Store:
     def __init__(
         self, file: StoreFile, claim: Claim, monotonic: Callable[[], float] = times.monotonic
     ) -> None:
-        self._file, self.experiment = file, claim.experiment
+        self._file = file
+        self.experiment = claim.experiment
         self._number, self.fingerprint = file.enter(claim)
         self._keeper = file.keepers.each[self._number]
         self._decisions = Decisions(file.connection, self._number, self._keeper)
@@ -59,9 +59,9 @@ class Store:
     ) -> Store:
         """Open the store of an agent, made if it is not there, and hold it until `close`.
 
-        One with an equal fingerprint is as good, and keeps it. owner: the name of the agent; the
-        first that opens a file stays in it, and any other is refused. disk, monotonic: a disk that
-        fails and another clock, for simulations.
+        equal: fingerprints that a file may hold in place of the first, and then keeps. owner: the
+        name of the agent; the first that opens a file stays in it, and any other is refused. disk,
+        monotonic: a disk that fails and another clock, for simulations.
         """
         claim = Claim(experiment, fingerprint, tuple(equal), owner)
         file = StoreFile.open(path, claim, disk or Disk())
@@ -162,7 +162,8 @@ class Store:
 
         `now` is the time of the clock. If it jumps, ahead or back, none is deleted early for it.
         """
-        now, remember = number("now", now), number("remember", remember)
+        now = number("now", now)
+        remember = number("remember", remember)
 
         def work() -> int:
             execute = self._file.connection.execute
@@ -246,7 +247,8 @@ class Store:
 
     def _repeat(self, work: Callable[[], int]) -> int:
         """Do chunks of work, each in a transaction of its own, until one is not full."""
-        total, done = 0, CHUNK
+        total = 0
+        done = CHUNK
         while done == CHUNK:
             # not in a shared commit: if one decision is refused, all of a chunk stay open
             with nullcontext() if self._file.writer.mine else self.transaction():

@@ -1,0 +1,1 @@
+"""Rivals: published algorithms of other authors, one file each."""

@@ -1,0 +1,126 @@
+"""What an agent sees of a round: its own arm and reward, and those of the neighbours it hears."""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from posse import validation as checks
+from posse.networks import Network, as_matrix
+from posse.networks.dynamics import is_own
+from posse.randomness import FloatArray, IntArray
+
+Observation = dict[str, Any]
+
+
+def name_of(agent: int) -> str:
+    """What agent i is called: agent_0, agent_1, ..."""
+    return f"agent_{agent}"
+
+
+def arm_of(agent: str, action: Any, n_arms: int) -> int:
+    """The arm that an action is; refused if there is none such."""
+    try:
+        arm = operator.index(action)  # tensors of one whole number have it, too
+    except TypeError:
+        arm = -1
+    if not 0 <= arm < n_arms or isinstance(action, bool):
+        raise ValueError(
+            f"{agent} must play a whole number from 0 to {n_arms - 1}, got {checks.shown(action)}"
+        )
+    return arm
+
+
+@dataclass(frozen=True, eq=False)
+class Sight:
+    """Whom each agent may hear: S slots for all, of which an agent of few neighbours fills few.
+
+    others: (N, S) the agent in each slot, in order
+    filled: (N, S) whether there is one
+    """
+
+    others: IntArray
+    filled: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, network: Network, slots: int | None = None) -> Sight:
+        """The slots of a network; None has as many as the best linked agent needs.
+
+        Dynamics of one's own may link anybody, so there each agent may hear all others.
+        """
+        n_agents = network.n_agents
+        if is_own(network.dynamics):
+            everybody = np.arange(n_agents)
+            heard = [everybody[everybody != agent] for agent in range(n_agents)]
+        else:
+            heard = [network.neighbours(agent) for agent in range(n_agents)]
+        needed = max(1, *map(len, heard))
+        if slots is not None and slots < needed:
+            raise ValueError(
+                f"slots must be at least {needed}, the neighbours of an agent of {network}, "
+                f"got {slots}"
+            )
+        shape = (n_agents, needed if slots is None else slots)
+        others = np.zeros(shape, dtype=np.int64)
+        filled = np.zeros(shape, dtype=bool)
+        for agent, of_agent in enumerate(heard):
+            others[agent, : len(of_agent)] = of_agent
+            filled[agent, : len(of_agent)] = True
+        return cls(others, filled)
+
+    def before(self, n_runs: int, n_arms: int) -> Seen:
+        """What is seen before round 1: nothing."""
+        nothing = np.full((n_runs, len(self.others)), n_arms)
+        return self._seen(0, n_arms, nothing, np.zeros(nothing.shape), False)
+
+    def after(
+        self,
+        t: int,
+        n_arms: int,
+        arms: NDArray[np.intp],  # (R, N)
+        rewards: FloatArray,  # (R, N)
+        weights: Any,  # W(t)
+    ) -> Seen:
+        """What is seen after round t, in which i hears j if W(t)_ij is not zero."""
+        n_runs, n_agents = arms.shape
+        matrix = as_matrix(weights, n_agents, n_runs)  # (N, N) or (R, N, N)
+        up = matrix[..., np.arange(n_agents)[:, None], self.others] != 0
+        return self._seen(t, n_arms, arms, rewards, up)
+
+    def _seen(self, t: int, n_arms: int, arms: Any, rewards: Any, up: Any) -> Seen:
+        heard = np.broadcast_to(self.filled & up, (len(arms), *self.filled.shape))
+        return Seen(
+            t,
+            arms,
+            rewards,
+            heard.astype(np.int8),
+            np.where(heard, arms[:, self.others], n_arms),
+            np.where(heard, rewards[:, self.others], 0.0),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """What all agents of some runs see after a round."""
+
+    t: int
+    arms: NDArray[np.intp]  # (R, N)
+    rewards: FloatArray  # (R, N)
+    heard: NDArray[np.int8]  # (R, N, S)
+    others_arms: IntArray  # (R, N, S)
+    others_rewards: FloatArray  # (R, N, S)
+
+    def of(self, run: int, agent: int) -> Observation:
+        """One agent's observation."""
+        return {
+            "round": np.array([self.t]),
+            "arm": int(self.arms[run, agent]),
+            "reward": np.array([self.rewards[run, agent]]),
+            "heard": self.heard[run, agent],
+            "arms": self.others_arms[run, agent],
+            "rewards": self.others_rewards[run, agent],
+        }

@@ -1,0 +1,32 @@
+"""Kernels of the compiled engine: choose an arm, draw a reward, update and merge.
+
+Importing this package lists every kernel in `posse.lab.compiled.jit.KERNELS`.
+"""
+
+from posse.lab.compiled.kernels import (
+    baselines,
+    dist_ucb,
+    eager_thompson,
+    gosine,
+    indices,
+    merge,
+    observations,
+    rand_ucb,
+    rewards,
+    thompson,
+    tree,
+)
+
+__all__ = [
+    "baselines",
+    "dist_ucb",
+    "eager_thompson",
+    "gosine",
+    "indices",
+    "merge",
+    "observations",
+    "rand_ucb",
+    "rewards",
+    "thompson",
+    "tree",
+]

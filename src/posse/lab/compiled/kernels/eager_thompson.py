@@ -1,0 +1,93 @@
+"""Thompson Sampling with all K samples, vectorised: for runs whose arms are still close.
+
+A kernel of its own: it and the lazy one leave each other's runs alone, and stay small enough to be
+compiled well.
+"""
+
+from __future__ import annotations
+
+import math
+
+from posse.lab.compiled.jit import FAST_KERNEL, kernel, use_wide_vectors, vectorised
+from posse.lab.compiled.kernels.thompson import ALWAYS_EAGER, EAGER, PROBE_EVERY, PROBES
+from posse.lab.compiled.philox import U64, pick_best
+from posse.lab.compiled.posteriors import BELIEFS
+from posse.lab.compiled.signatures import CHOOSE
+
+
+@vectorised
+def _choose_eagerly(
+    belief, state, start, step, arms, pivots, scratch, spare, stream,
+    n_arms, agent, run, t, key0, key1,
+):  # fmt: skip
+    """The agents of one run, each with all its samples."""
+    use_wide_vectors()
+    n = U64(arms.size)
+    stride = (n_arms + U64(1)) & ~U64(1)
+    belief.sample_all(
+        belief, state, start, step, scratch, spare, stream, n, n_arms, agent, run, t, key0, key1
+    )
+    for i in range(U64(0), n):
+        best = pick_best(scratch, i * stride, n_arms, stream, agent + i, t, run, key0, key1)
+        arms[i] = best
+        pivots[i] = best
+
+
+@vectorised
+def _probe(belief, state, start, step, level, pivots, n_arms, agent, n_agents):
+    """How many arms of a few agents are close to a rather low sample of their leading arm."""
+    apart = max(U64(1), n_agents // PROBES)
+    threshold = 2.0 * math.log(max(belief.factor / level, 2.0 * n_arms * belief.factor))
+    n_close = 0
+    for probe in range(U64(0), min(PROBES, n_agents)):
+        if agent <= probe * apart < agent + U64(pivots.size):
+            i = probe * apart - agent
+            row = start + i * step
+            leader = U64(0)
+            for k in range(U64(1), n_arms):
+                here = row + n_arms + k
+                there = row + n_arms + leader
+                if state[here] * state[row + leader] > state[there] * state[row + k]:
+                    leader = k
+            pivots[i] = leader
+            x = state[row + n_arms + leader] / state[row + leader]
+            x -= math.sqrt(belief.spread(x) / state[row + leader])
+            for k in range(U64(0), n_arms):
+                count = state[row + k]
+                d = x * count - state[row + n_arms + k]
+                n_close += (d * abs(d) <= threshold * belief.spread(x) * count) & (k != leader)
+    return n_close
+
+
+def _kernel_of(name, belief):
+    """Thompson Sampling with all K samples for one kind of belief."""
+
+    @kernel(CHOOSE, name=f"choose_thompson_eagerly_{name}", seconds=3, **FAST_KERNEL)
+    def choose_thompson_eagerly(
+        state, store, shared, level, table, arms, pivots, eager, close, scratch, spare,
+        stream, lo, hi, n_agents, n_arms, first_run, t, key0, key1,
+    ):  # fmt: skip
+        """Thompson Sampling (Alg. `decent_ts`) with all K samples, for the runs that are eager."""
+        use_wide_vectors()
+        width = U64(2) * n_arms
+        row = lo
+        while row < hi:
+            slot = row // n_agents
+            end = min(hi, (slot + U64(1)) * n_agents)
+            if eager[slot] == EAGER or eager[slot] == ALWAYS_EAGER:
+                start, step = (slot * width, U64(0)) if shared else (row * width, width)
+                agent = row - slot * n_agents
+                leaders = pivots[row:end]
+                _choose_eagerly(
+                    belief, state, start, step, arms[row:end], leaders, scratch, spare, stream,
+                    n_arms, agent, first_run + slot, t, key0, key1,
+                )  # fmt: skip
+                if t % PROBE_EVERY == U64(0):
+                    close[slot] += _probe(
+                        belief, state, start, step, level, leaders, n_arms, agent, n_agents
+                    )
+            row = end
+
+
+for _name, _belief in BELIEFS.items():
+    _kernel_of(_name, _belief)

@@ -1,0 +1,326 @@
+"""Merge kernels: eq. `merge_posteriors` on rows of (counts, totals), one row an agent.
+
+A row is contiguous, so any graph is a few vector operations per link; the weights W come as CSR
+arrays (offsets, neighbours relative to the agent, weights) with the agent among its neighbours.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit, types
+
+from posse.lab.compiled.jit import FAST_KERNEL, KERNEL, helper, kernel, use_wide_vectors, vectorised
+from posse.lab.compiled.philox import NETWORK, U64, next_uniform, open_stream, philox
+from posse.lab.compiled.signatures import MERGE
+
+# Rows merged in one stretch, few enough to stay in the cache between two passes over them.
+_STRETCH = U64(64)
+
+
+@kernel(MERGE, **FAST_KERNEL)
+def merge_nothing(
+    out, state, offsets, neighbours, weights, links, constants, words,
+    arms, rewards, store, lo, hi, n_agents, n_arms, first_run, t, key0, key1,
+):  # fmt: skip
+    """Isolated agents, and agents that share one row."""
+    return False
+
+
+@njit(inline="always")
+def _place(source, shifts, weights, e, width):
+    """Where the row of a link starts, and its weight."""
+    return source + U64(shifts[e]) * width, weights[e]
+
+
+@vectorised
+def _add_neighbours(out, target, state, source, length, e, end, shifts, weights, width, fresh):
+    """out[target + j] += sum over the links e to end of weight * state[source + shift + j].
+
+    `fresh` says that out holds nothing yet.  Ten links at a time, then five, three, one: every
+    pass over the row costs as much as several links.
+    """
+    use_wide_vectors()
+    while e < end:
+        left = end - e
+        a, p = _place(source, shifts, weights, e, width)
+        if left >= U64(3):
+            b, q = _place(source, shifts, weights, e + U64(1), width)
+            c, r = _place(source, shifts, weights, e + U64(2), width)
+        if left >= U64(5):
+            d, s = _place(source, shifts, weights, e + U64(3), width)
+            f, t = _place(source, shifts, weights, e + U64(4), width)
+        if left >= U64(10):
+            g, u = _place(source, shifts, weights, e + U64(5), width)
+            h, v = _place(source, shifts, weights, e + U64(6), width)
+            k, w = _place(source, shifts, weights, e + U64(7), width)
+            m, x = _place(source, shifts, weights, e + U64(8), width)
+            n, y = _place(source, shifts, weights, e + U64(9), width)
+            for j in range(U64(0), length):
+                kept = 0.0 if fresh else out[target + j]
+                five = p * state[a + j] + q * state[b + j] + r * state[c + j]
+                five += s * state[d + j] + t * state[f + j]
+                more = u * state[g + j] + v * state[h + j] + w * state[k + j]
+                more += x * state[m + j] + y * state[n + j]
+                out[target + j] = kept + five + more
+            e += U64(10)
+        elif left >= U64(5):
+            for j in range(U64(0), length):
+                kept = 0.0 if fresh else out[target + j]
+                five = p * state[a + j] + q * state[b + j] + r * state[c + j]
+                out[target + j] = kept + five + s * state[d + j] + t * state[f + j]
+            e += U64(5)
+        elif left >= U64(3):
+            if fresh:
+                for j in range(U64(0), length):
+                    out[target + j] = p * state[a + j] + q * state[b + j] + r * state[c + j]
+            else:
+                for j in range(U64(0), length):
+                    out[target + j] += p * state[a + j] + q * state[b + j] + r * state[c + j]
+            e += U64(3)
+        else:
+            for j in range(U64(0), length):
+                out[target + j] = (0.0 if fresh else out[target + j]) + p * state[a + j]
+            e += U64(1)
+        fresh = False
+
+
+@vectorised
+def _merge_rows(out, state, offsets, neighbours, weights, links, lo, hi, n_agents, width, fresh):
+    """out (+)= W state for the rows lo to hi.
+
+    neighbours: relative to the agent; links: for each agent how many rows from it on
+    have the same neighbours and weights, which on a cycle or a grid is most: their rows are merged
+    in one stretch.
+    """
+    use_wide_vectors()
+    row = lo
+    while row < hi:
+        slot = row // n_agents
+        agent = row - slot * n_agents
+        alike = min(min(U64(links[agent]), hi - row), _STRETCH)
+        _add_neighbours(
+            out, row * width, state, row * width, alike * width,
+            U64(offsets[agent]), U64(offsets[agent + U64(1)]), neighbours, weights, width, fresh,
+        )  # fmt: skip
+        row += alike
+
+
+@kernel(MERGE, seconds=2.5, **FAST_KERNEL)
+def merge_static(
+    out, state, offsets, neighbours, weights, links, constants, words,
+    arms, rewards, store, lo, hi, n_agents, n_arms, first_run, t, key0, key1,
+):  # fmt: skip
+    """Any fixed W."""
+    width = U64(2) * n_arms
+    _merge_rows(
+        out, state, offsets, neighbours, weights, links, lo, hi, n_agents, width, True
+    )  # fmt: skip
+    return True
+
+
+@kernel(MERGE, seconds=2.5, **FAST_KERNEL)
+def merge_chebyshev(
+    out, state, offsets, neighbours, weights, links, constants, words,
+    arms, rewards, store, lo, hi, n_agents, n_arms, first_run, t, key0, key1,
+):  # fmt: skip
+    """One step of T_n(W/lambda_2), n = 1 to C: T_n = 2 W/lambda_2 T_{n-1} - T_{n-2} (DDUCB).
+
+    `weights` are those of 2 W/lambda_2, constants[0] is C, and `out` still holds T_{n-2}; whoever
+    ends the stage divides by T_C(1/lambda_2).
+    """
+    use_wide_vectors()
+    width = U64(2) * n_arms
+    starts = (t - n_arms - U64(2)) % U64(constants[0]) == U64(0)
+    if not starts:
+        for j in range(lo * width, hi * width):
+            out[j] = -out[j]
+    _merge_rows(
+        out, state, offsets, neighbours, weights, links, lo, hi, n_agents, width, starts
+    )  # fmt: skip
+    if starts:  # T_1 = W/lambda_2
+        for j in range(lo * width, hi * width):
+            out[j] *= 0.5
+    return True
+
+
+@kernel(MERGE, **FAST_KERNEL)
+def merge_gossip(
+    out, state, offsets, neighbours, weights, links, constants, words,
+    arms, rewards, store, lo, hi, n_agents, n_arms, first_run, t, key0, key1,
+):  # fmt: skip
+    """One uniformly drawn link a run and round: both ends take their average (eq. `gossip`)."""
+    width = U64(2) * n_arms
+    n_links = U64(links.size // 2)
+    for slot in range(lo // n_agents, (hi + n_agents - U64(1)) // n_agents):
+        open_stream(words, U64(0), t, first_run + slot, NETWORK, key0, key1)
+        link = min(U64(next_uniform(words) * n_links), n_links - U64(1))
+        a = (slot * n_agents + U64(links[U64(2) * link])) * width
+        b = (slot * n_agents + U64(links[U64(2) * link + U64(1)])) * width
+        for j in range(U64(0), width):
+            mean = 0.5 * (state[a + j] + state[b + j])
+            state[a + j] = mean
+            state[b + j] = mean
+    return False
+
+
+@helper
+def draw_links(changed, words, n_links, threshold, failed, t, run, key0, key1):
+    """List the links that failed, or those that did not; returns how many.
+
+    A link fails where its 32 random bits are below the threshold; four to a Philox call.
+    """
+    for call in range(U64(0), (n_links + U64(3)) >> U64(2)):
+        a, b = philox(call, t, run, NETWORK, key0, key1)
+        words[call << U64(1)] = a
+        words[(call << U64(1)) + U64(1)] = b
+    bits = words.view(np.uint32)
+    limit = np.uint32(threshold)
+    n_changed = U64(0)
+    for link in range(U64(0), n_links):  # without a branch that nobody can predict
+        changed[n_changed] = link
+        n_changed += U64((bits[link] < limit) == failed)
+    return n_changed
+
+
+_COUNT = types.void(
+    types.int64[::1], types.uint32[::1], types.uint64[::1], types.uint64, types.float64,
+    *(types.uint64,) * 5,
+)  # fmt: skip
+
+
+@kernel(_COUNT, **KERNEL)
+def count_living(
+    living, changed, words, n_links, p, horizon, first_run, n_runs, key0, key1
+):  # fmt: skip
+    """How many links live after rounds 1 to the horizon, each merged at the start of the next."""
+    threshold = U64(p * 4294967296.0)
+    for t in range(U64(1), horizon + U64(1)):
+        for slot in range(U64(0), n_runs):
+            living[(t - U64(1)) * n_runs + slot] = draw_links(
+                changed, words, n_links, threshold, False, t + U64(1), first_run + slot, key0, key1
+            )
+
+
+@vectorised
+def _average(out, state, base, n_agents, width):
+    """Every row becomes the mean row."""
+    for j in range(U64(0), width):
+        out[base + j] = 0.0
+    for agent in range(U64(0), n_agents):
+        row = base + agent * width
+        for j in range(U64(0), width):
+            if agent == U64(0):
+                out[base + j] = state[row + j]
+            else:
+                out[base + j] += state[row + j]
+    for j in range(U64(0), width):
+        out[base + j] /= n_agents
+    for agent in range(U64(1), n_agents):
+        for j in range(U64(0), width):
+            out[base + agent * width + j] = out[base + j]
+
+
+@njit
+def _largest_degree(changed, n_changed, links, n_agents):
+    """The largest number of links of any agent, of those listed."""
+    degrees = np.zeros(n_agents, np.int64)
+    for c in range(n_changed):
+        degrees[links[2 * changed[c]]] += 1
+        degrees[links[2 * changed[c] + 1]] += 1
+    return degrees.max()
+
+
+@vectorised
+def _comparable(state, base, n_agents, n_arms):
+    """Whether all counts of a run are within four orders of magnitude of each other."""
+    lowest = highest = state[base]
+    for agent in range(U64(0), n_agents):
+        row = base + agent * U64(2) * n_arms
+        for k in range(U64(0), n_arms):
+            lowest = min(lowest, state[row + k])
+            highest = max(highest, state[row + k])
+    return highest < 1e4 * lowest
+
+
+@kernel(MERGE, seconds=6, **{**FAST_KERNEL, "_nrt": True})  # it allocates
+def merge_failing(
+    out, state, offsets, neighbours, weights, links, constants, words,
+    arms, rewards, store, lo, hi, n_agents, n_arms, first_run, t, key0, key1,
+):  # fmt: skip
+    """Every link fails on its own with some probability; what it carried stays where it was.
+
+    constants: failure probability, whether to divide by the realised largest degree + 1, whether W
+    is a plain average (complete graph), whether all links have one weight, whether beliefs that are
+    equal may come out different in their last digit; then, from 8 on, the weight of each link.
+    Where most links live, the full merge is corrected for the failed ones, if that may be; else the
+    living ones are added up.
+    """
+    width = U64(2) * n_arms
+    n_links = U64(links.size // 2)
+    threshold = U64(constants[0] * 4294967296.0)
+    realised = constants[1] != 0.0
+    uniform = constants[2] != 0.0
+    alike = constants[3] != 0.0
+    changed = np.empty(n_links + U64(1), np.uint32)
+    # for each agent the neighbours that its changed links lead to, itself last
+    shifts = np.empty(neighbours.size, np.int64)
+    amounts = np.empty(neighbours.size)
+    ends = np.empty(n_agents, np.int64)
+    own = np.empty(n_agents)
+    for slot in range(lo // n_agents, hi // n_agents):
+        base = slot * n_agents * width
+        # taking away from the full merge loses digits where beliefs differ by orders of magnitude
+        mostly_alive = constants[0] < 0.5 and not realised and constants[4] != 0.0
+        mostly_alive = mostly_alive and _comparable(state, base, n_agents, n_arms)
+        sign = -1.0 if mostly_alive else 1.0
+        n_changed = draw_links(
+            changed, words, n_links, threshold, mostly_alive, t, first_run + slot, key0, key1
+        )
+        scale = 1.0
+        if realised:
+            scale = 1.0 / (1.0 + _largest_degree(changed, n_changed, links, n_agents))
+        for agent in range(U64(0), n_agents):
+            ends[agent] = offsets[agent]
+            own[agent] = 0.0
+        for c in range(U64(0), n_changed):
+            link = U64(changed[c])
+            a = U64(links[U64(2) * link])
+            b = U64(links[U64(2) * link + U64(1)])
+            at_a = ends[a]
+            at_b = ends[b]
+            shift = np.int64(b) - np.int64(a)
+            shifts[at_a] = shift
+            shifts[at_b] = -shift
+            ends[a] = at_a + 1
+            ends[b] = at_b + 1
+            if not alike:
+                amount = sign * constants[U64(8) + link]
+                amounts[at_a] = amounts[at_b] = amount
+                own[a] -= amount
+                own[b] -= amount
+        if alike:  # all links carry the same
+            amount = sign * (scale if realised else constants[8])
+            for j in range(amounts.size):
+                amounts[j] = amount
+            for agent in range(U64(0), n_agents):
+                own[agent] = -amount * (ends[agent] - offsets[agent])
+        if mostly_alive and uniform:
+            _average(out, state, base, n_agents, width)
+        for agent in range(U64(0), n_agents):
+            row = base + agent * width
+            first = U64(offsets[agent])
+            last = U64(ends[agent])
+            shifts[last] = 0
+            amounts[last] = own[agent]
+            if not mostly_alive:
+                amounts[last] += 1.0
+            elif not uniform:
+                end = U64(offsets[agent + U64(1)])
+                _add_neighbours(
+                    out, row, state, row, width, first, end, neighbours, weights, width, True
+                )
+            _add_neighbours(
+                out, row, state, row, width, first, last + U64(1), shifts, amounts, width,
+                not mostly_alive,
+            )  # fmt: skip
+    return True

@@ -1,0 +1,1 @@
+"""Numerical functions for kernels: special functions, Gamma variates, quantiles."""

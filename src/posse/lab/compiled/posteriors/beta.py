@@ -1,0 +1,161 @@
+"""Beta beliefs: the mean is Beta(total, count - total)."""
+
+from __future__ import annotations
+
+import math
+
+from posse.lab.compiled.jit import helper, inline_here, vectorised
+from posse.lab.compiled.numerics.gamma_variates import sample_all, sample_pivots
+from posse.lab.compiled.numerics.normal_scores import tail_score
+from posse.lab.compiled.numerics.special import beta_prefix, beta_tails
+from posse.lab.compiled.philox import log, next_gamma, next_uniform
+from posse.lab.compiled.posteriors.posterior import Belief
+
+
+@helper
+def beta_mean(count, total):
+    """The mean's expectation."""
+    return total / count
+
+
+@vectorised
+def beta_spread(x):
+    """The variance-like factor of the common tail bound at x."""
+    return x * (1.0 - x) if x < 0.5 else 0.25
+
+
+@helper
+def beta_sample(count, total, stream):
+    """One draw of the mean."""
+    successes = next_gamma(stream, total)
+    failures = next_gamma(stream, count - total)
+    both = successes + failures
+    if both > 0.0:
+        return successes / both
+    return 1.0 if next_uniform(stream) * count < total else 0.0  # both shapes tiny
+
+
+@helper
+def beta_tail(count, total, x):
+    """P(mean > x)."""
+    return beta_tails(total, count - total, x)[1]
+
+
+@helper
+def beta_tail_bound(count, total, x):
+    """exp(-count kl(mean, x))."""
+    if x >= 1.0:
+        return 0.0
+    failures = count - total
+    exponent = total * math.log(x * count / total)
+    if failures > 0.0:
+        exponent += failures * math.log((1.0 - x) * count / failures)
+    return math.exp(exponent)
+
+
+@helper
+def beta_sample_tail(count, total, x, stream):
+    """Rejection from an exponential where the density is log-concave, else from a power."""
+    a = total
+    b = count - total
+    slope = (b - 1.0) / (1.0 - x) - (a - 1.0) / x
+    if a >= 1.0 and b >= 1.0 and slope > 1e-8:
+        while True:
+            z = x - math.log(next_uniform(stream)) / slope
+            if z < 1.0:
+                ratio = (a - 1.0) * math.log(z / x) + (b - 1.0) * math.log((1.0 - z) / (1.0 - x))
+                if math.log(next_uniform(stream)) < ratio + slope * (z - x):
+                    return z
+    # 1 - z is a power of a uniform under the factor (1 - z)^(b - 1); the other factor is bounded
+    highest = x if a < 1.0 else 1.0
+    while True:
+        z = 1.0 - (1.0 - x) * math.exp(math.log(next_uniform(stream)) / b)
+        if math.log(next_uniform(stream)) < (a - 1.0) * math.log(z / highest):
+            return z
+
+
+@helper
+def beta_density(count, total, x):
+    """The density of the mean at x, and the slope of its logarithm."""
+    a = total
+    b = count - total
+    return beta_prefix(a, b, x) / (x * (1.0 - x)), (a - 1.0) / x - (b - 1.0) / (1.0 - x)
+
+
+@vectorised
+def beta_start(count, total, score):
+    """A point near the quantile of a standard normal score.
+
+    P(mean > x) is P(B < total) with B binomial of count - 1 trials of chance x.  Its expansion of
+    Cornish and Fisher to third order, with total - 1/2 for continuity, is a quadratic in x:
+    (m x - c)^2 = score^2 (trials x (1 - x) + rest).
+    """
+    square = score * score
+    shift = (square - 1.0) / 6.0
+    trials = count - 1.0 + (7.0 - square) / 18.0
+    rest = square * (4.0 - square) / 36.0
+    m = count - 1.0 - 2.0 * shift
+    c = total - 0.5 - shift
+    p = square * trials
+    a = m * m + p
+    root = math.sqrt(max(p * (c * (m - c) + 0.25 * p) + a * rest, 0.0))
+    root = root if score > 0.0 else -root
+    return min(max((m * c + 0.5 * p + root) / a, 1e-9), 1.0 - 1e-9)
+
+
+@vectorised
+def beta_near_score(count, total, x):
+    """About the normal score of P(mean > x), its slope in x, a bound of the error."""
+    inline_here()
+    failures = count - total
+    d = x * count - total
+    rest = 1.0 - x
+    safe = max(failures, 1e-20)
+    # one division an arm
+    each = 1.0 / count
+    per_x = 1.0 / x
+    per_rest = 1.0 / rest
+    fall = total * log(total * each * per_x) + failures * log(safe * each * per_rest)
+    slope = d * per_x * per_rest
+    return tail_score(fall, d * d * count, total * safe, slope, min(total, failures), d > 0.0)
+
+
+@helper
+def beta_is_log_concave(count, total):
+    """Whether the density is, so that 1/e of it lies above total/count."""
+    return total >= 1.0 and count - total >= 1.0
+
+
+@vectorised
+def beta_shapes(count, total):
+    """The shapes of the Gamma variates that make a draw."""
+    return total, count - total
+
+
+@vectorised
+def beta_from_gammas(count, total, first, second):
+    """The draw that Gamma variates make."""
+    return first / (first + second)
+
+
+BETA = Belief(
+    name="BETA",
+    factor=1.0,
+    highest=1.0,
+    worth=3,
+    mean=beta_mean,
+    spread=beta_spread,
+    sample=beta_sample,
+    tail=beta_tail,
+    tail_bound=beta_tail_bound,
+    sample_tail=beta_sample_tail,
+    density=beta_density,
+    start=beta_start,
+    near_score=beta_near_score,
+    is_log_concave=beta_is_log_concave,
+    two_gammas=True,
+    shapes=beta_shapes,
+    from_gammas=beta_from_gammas,
+    sample_pivots=sample_pivots,
+    sample_all=sample_all,
+)

@@ -1,0 +1,123 @@
+"""Inverse-Gamma beliefs: the mean is total / Gamma(count)."""
+
+from __future__ import annotations
+
+import math
+
+from posse.lab.compiled.jit import helper, inline_here, vectorised
+from posse.lab.compiled.numerics.gamma_variates import sample_all, sample_pivots
+from posse.lab.compiled.numerics.normal_scores import tail_score
+from posse.lab.compiled.numerics.special import gamma_prefix, gamma_tails
+from posse.lab.compiled.philox import log, next_gamma, next_uniform
+from posse.lab.compiled.posteriors.posterior import Belief
+
+
+@helper
+def inverse_gamma_mean(count, total):
+    """The mean's expectation."""
+    return total / (count - 1.0)
+
+
+@vectorised
+def inverse_gamma_spread(x):
+    """The variance-like factor of the common tail bound at x."""
+    return x * x
+
+
+@helper
+def inverse_gamma_sample(count, total, stream):
+    """One draw of the mean."""
+    return total / next_gamma(stream, count)
+
+
+@helper
+def inverse_gamma_tail(count, total, x):
+    """P(mean > x)."""
+    if x <= 0.0:
+        return 1.0
+    return gamma_tails(count, total / x)[0]
+
+
+@helper
+def inverse_gamma_tail_bound(count, total, x):
+    """That of a Gamma variate, for its lower tail."""
+    w = total / x
+    return math.exp(count - w + count * math.log(w / count))
+
+
+@helper
+def inverse_gamma_sample_tail(count, total, x, stream):
+    """Rejection from the exponential whose rate is the slope of the Gamma's log-density."""
+    w = total / x
+    slope = (count - 1.0) / w - 1.0
+    while True:
+        excess = -math.log(next_uniform(stream)) / slope
+        if excess < w:
+            ratio = (count - 1.0) * math.log1p(-excess / w) + excess + slope * excess
+            if math.log(next_uniform(stream)) < ratio:
+                return total / (w - excess)
+
+
+@helper
+def inverse_gamma_density(count, total, x):
+    """The density of the mean at x, and the slope of its logarithm."""
+    w = total / x
+    return gamma_prefix(count, w) / x, (w - (count + 1.0)) / x
+
+
+@vectorised
+def inverse_gamma_start(count, total, score):
+    """A point near the quantile of a standard normal score."""
+    root = 1.0 - 1.0 / (9.0 * count) - score / (3.0 * math.sqrt(count))  # Wilson and Hilferty
+    return total / count / (root * root * root if root > 0.1 else 1.0)
+
+
+@vectorised
+def inverse_gamma_near_score(count, total, x):
+    """About the normal score of P(mean > x), its slope in x, a bound of the error."""
+    inline_here()
+    w = total / x
+    d = count - w
+    fall = count * log(count / w) - d
+    return tail_score(fall, d * d, count, d / x, count, d > 0.0)
+
+
+@helper
+def inverse_gamma_is_log_concave(count, total):
+    """Whether the density is, so that 1/e of it lies above total/count."""
+    return True  # the Gamma variate is, whose lower tail this is: its shape is above 1
+
+
+@vectorised
+def inverse_gamma_shapes(count, total):
+    """The shapes of the Gamma variates that make a draw."""
+    return count, 0.0
+
+
+@vectorised
+def inverse_gamma_from_gammas(count, total, first, second):
+    """The draw that Gamma variates make."""
+    return total / first
+
+
+INVERSE_GAMMA = Belief(
+    name="INVERSE_GAMMA",
+    factor=1.0,
+    highest=math.inf,
+    worth=3,
+    mean=inverse_gamma_mean,
+    spread=inverse_gamma_spread,
+    sample=inverse_gamma_sample,
+    tail=inverse_gamma_tail,
+    tail_bound=inverse_gamma_tail_bound,
+    sample_tail=inverse_gamma_sample_tail,
+    density=inverse_gamma_density,
+    start=inverse_gamma_start,
+    near_score=inverse_gamma_near_score,
+    is_log_concave=inverse_gamma_is_log_concave,
+    two_gammas=False,
+    shapes=inverse_gamma_shapes,
+    from_gammas=inverse_gamma_from_gammas,
+    sample_pivots=sample_pivots,
+    sample_all=sample_all,
+)

@@ -1,0 +1,108 @@
+"""Parts of one simulation joined: `concat` of runs 0 to 49 and 50 to 99 is one call's 100 runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import Any, overload
+
+import numpy as np
+
+from posse import validation as checks
+from posse.lab import run_ranges as ranges
+from posse.lab.comparisons import Comparison
+from posse.lab.results import Result
+
+
+@overload
+def concat(parts: Iterable[Result]) -> Result: ...
+@overload
+def concat(parts: Iterable[Comparison]) -> Comparison: ...
+def concat(parts: Any) -> Any:
+    """Join results of one simulation that hold different runs, in any order, without a gap.
+
+    Equal to one call with all the runs, settings too. What is not of one simulation is refused.
+
+    >>> bandit, network = posse.Bandit.bernoulli([0.7, 0.5, 0.3]), posse.networks.cycle(5)
+    >>> task = bandit, network, posse.Decentralized(posse.ThompsonSampling())
+    >>> parts = [posse.simulate(*task, horizon=9, runs=range(n, n + 5)) for n in (0, 5)]
+    >>> bool((posse.concat(parts).regret == posse.simulate(*task, horizon=9, runs=10).regret).all())
+    True
+    """
+    given: list[Any] = list(parts) if isinstance(parts, Iterable) else []
+    if not given or not all(isinstance(part, Result | Comparison) for part in given):
+        raise ValueError(
+            "parts must be results such as [first, second] of simulate(..., runs=range(...)), "
+            f"got {checks.shown(parts)}"
+        )
+    if len({type(part) for part in given}) > 1:
+        raise ValueError("parts must be all results or all comparisons, got some of each")
+    if isinstance(given[0], Result):
+        return _joined(given)
+    names = list(given[0])
+    for part in given:
+        if list(part) != names:
+            raise ValueError(
+                "parts must compare the same algorithms in the same order, got "
+                f"{', '.join(names)} and {', '.join(part)}"
+            )
+    results = {name: _joined([part[name] for part in given], f"{name}: ") for name in names}
+    return Comparison(results)
+
+
+def some_runs(result: Result, runs: range) -> Result:
+    """Some of the runs of a result, by their numbers: equal to one call with those."""
+    if runs == result.run_numbers:
+        return result
+    first = result.run_numbers.start
+    part = slice(runs.start - first, runs.stop - first)
+    return Result(
+        result.times,
+        result.regret[part],
+        result.pulls[part],
+        result.engine,
+        result.settings | {"runs": ranges.to_setting(runs)},
+        {name: array[part] for name, array in result.kept.items()},
+    )
+
+
+def _joined(parts: Sequence[Result], who: str = "") -> Result:
+    """One result of the runs of all."""
+    ordered = sorted(parts, key=lambda part: part.run_numbers.start)
+    first = ordered[0]
+    for part in ordered[1:]:
+        _check_alike(first, part, who)
+    for before, after in pairwise(part.run_numbers for part in ordered):
+        if before.stop != after.start:
+            both = f"{ranges.words(before)} and {ranges.words(after)}"
+            why = "overlap" if after.start < before.stop else "leave a gap"
+            raise ValueError(f"{who}{both} {why}: parts must hold each run once, without a gap")
+    runs = range(first.run_numbers.start, ordered[-1].run_numbers.stop)
+    kept = {name: np.concatenate([part.kept[name] for part in ordered]) for name in first.kept}
+    return Result(
+        first.times,
+        np.concatenate([part.regret for part in ordered]),
+        np.concatenate([part.pulls for part in ordered]),
+        first.engine,
+        first.settings | {"runs": ranges.to_setting(runs)},
+        kept,
+    )
+
+
+def _check_alike(first: Result, part: Result, who: str) -> None:
+    """Refuse results of different simulations."""
+    keys = [key for key in {**first.settings, **part.settings} if key != "runs"]
+    differing = [key for key in keys if first.settings.get(key) != part.settings.get(key)]
+    if first.engine != part.engine and "engine" not in differing:
+        differing.append("engine")
+    if not np.array_equal(first.times, part.times):
+        differing.append("recorded rounds")
+    if list(first.kept) != list(part.kept) and "keep" not in differing:
+        differing.append("keep")
+    if first.pulls.shape[1:] != part.pulls.shape[1:] and not differing:
+        differing.append("numbers of agents or arms")
+    if differing:
+        raise ValueError(
+            f"{who}{ranges.words(first.run_numbers)} and {ranges.words(part.run_numbers)} are of "
+            f"different simulations: they differ in {', '.join(differing)}"
+        )

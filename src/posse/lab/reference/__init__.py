@@ -1,0 +1,1 @@
+"""The reference engine: NumPy, readable; it defines every result."""

@@ -1,0 +1,1 @@
+"""Report pages: one file for each kind of report."""

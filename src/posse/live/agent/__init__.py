@@ -1,0 +1,1 @@
+"""One live agent without I/O: action selection, posterior, evidence, verdicts."""

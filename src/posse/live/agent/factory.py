@@ -1,0 +1,175 @@
+"""Fingerprints: agents whose evidence means the same have equal ones, and only they exchange.
+
+A fingerprint is its version and a hash of what evidence depends on: the network and the experiment,
+so that nothing said in one is taken for another; the exchange; the family by its name and its
+belief's numbers (prior, statistic, range). Numbers count, not how they were written: `sigma = 1`
+and `sigma = 1.0` are equal.
+
+Settings that change what evidence means (`terms`) are spelled out where they are set, and only
+there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from posse import validation as checks
+from posse.contexts import Contexts
+from posse.families.family import Model, name_of
+from posse.live.agent.evidence import SIGNS, Evidence
+from posse.live.exchange import EXCHANGES, Exchange
+from posse.live.exchange.layouts import DEFAULT
+from posse.live.exchange.ledger import LONGEST_NAME, MOST_ARMS
+from posse.live.exchange.messages import row_size
+from posse.live.exchange.origin_checks import LARGEST_ENTRY
+
+VERSION = 1  # of what is hashed, at the head of every fingerprint; any other is refused
+
+
+def fingerprint_of(
+    kind: str,
+    evidence: Evidence,
+    *,
+    network: str = "",
+    experiment: str = DEFAULT,
+    terms: Mapping[str, float | None] | None = None,
+) -> str:
+    """The fingerprint of an exchange of this kind, such as '1-9f86d081884c7d659a2feaa0c55ad015'."""
+    # lengths first: no two names run into each other
+    names = f"{len(network)} {network} {len(experiment)} {experiment}"
+    text = f"{names} {_in_numbers(kind, evidence)}{_in_terms(terms or {})}"
+    return f"{VERSION}-{hashlib.sha256(text.encode()).hexdigest()[:32]}"
+
+
+def _in_terms(terms: Mapping[str, float | None]) -> str:
+    """Each setting with its number, in the order of their names."""
+    values = ((name, terms[name]) for name in sorted(terms))
+    return "".join(f"; {name} {'none' if v is None else f'{v:.12g}'}" for name, v in values)
+
+
+def _in_numbers(kind: str, evidence: Evidence) -> str:
+    """The family's name and its belief's numbers, to 12 digits: the last may be the machine's."""
+
+    def written(values: object) -> str:
+        if isinstance(values, str):
+            return values
+        return " ".join(f"{value:.12g}" for value in np.ravel(np.asarray(values, dtype=float)))
+
+    parts = {
+        "family": name_of(evidence.family),
+        "prior": written(evidence.family.prior()),
+        **{name: written(value) for name, value in evidence.sums.spelled().items()},
+        "range": written(evidence.reward_range),
+        "signs": str(evidence.signs),
+    }
+    # closed sums are coordinates of their own; under origins every agent has them
+    if evidence.closed and kind == "flows":
+        parts["closed"] = "apart"
+    return f"{kind} " + "; ".join(f"{name} {text}" for name, text in parts.items())
+
+
+# What an agent begins with: its arms, its evidence, and an exchange on terms all agree on.
+
+LARGEST_NETWORK = 1_000_000  # agents
+NO_CONTEXTS_UNDER_FLOWS = (
+    "contexts need exchange 'origins': under flows no honest interval is known for them"
+)
+NO_WINNER_OF_CONTEXTS = (
+    "stop does not go with a context: with contexts there is a best arm for each: see expected_loss"
+)
+
+
+def arm_names(arms: Sequence[str]) -> list[str]:
+    """The names of the arms, or a sentence that says what is wrong with them."""
+    names = [] if isinstance(arms, str) else list(arms)
+    valid = all(isinstance(name, str) and name and name.isprintable() for name in names)
+    if not names or not valid or len(set(names)) < len(names):
+        raise ValueError(f"arms must be one or more different names, got {checks.shown(arms)}")
+    if len(names) > MOST_ARMS or max(map(len, names)) > LONGEST_NAME:
+        raise ValueError(
+            f"arms must be at most {MOST_ARMS} names of at most {LONGEST_NAME} characters, "
+            f"got {checks.shown(arms)}"
+        )
+    return names
+
+
+def checked_options(
+    exchange: str,
+    given: Mapping[str, Any] | None,
+    network_size: int | None,
+    half_life: float | None,
+) -> dict[str, Any]:
+    """The further arguments of an exchange of this kind."""
+    checks.choice("exchange", exchange, EXCHANGES)
+    options = dict(given or {})
+    if network_size is not None:
+        if exchange != "flows":
+            raise ValueError("network_size is for 'flows': the exchange 'origins' needs no N")
+        options["network_size"] = checks.whole(
+            "network_size", network_size, at_least=1, at_most=LARGEST_NETWORK
+        )
+    if half_life is not None:
+        options["half_life"] = checks.number("half_life", half_life, above=0)
+    return options
+
+
+def evidence_of(
+    exchange: str,
+    family: Model,
+    reward_range: tuple[float, float] | None,
+    silent_default: float | None,
+    context: Contexts | None = None,
+) -> Evidence:
+    """The coordinates that an exchange of this kind carries."""
+    if context is not None and exchange == "flows":
+        raise ValueError(NO_CONTEXTS_UNDER_FLOWS)
+    # under flows only if asked for: neighbours must have the same coordinates
+    signs, closed = (SIGNS, silent_default is not None) if exchange == "flows" else (0, True)
+    evidence = Evidence.of(family, reward_range, signs, closed, context)
+    if silent_default is not None:
+        evidence.check_reward(silent_default)
+    return evidence
+
+
+def check_room(evidence: Evidence, names: Sequence[str]) -> None:
+    """Refuse more columns and arms than one message can carry of an agent's evidence."""
+    coordinates = len(evidence.bounds)
+    size = sum(row_size(name, coordinates) for name in names)
+    if evidence.features and size > LARGEST_ENTRY // 2:
+        raise ValueError(
+            f"context has {evidence.features} columns and there are {len(names)} arms: "
+            f"{len(names)} x {coordinates} numbers are too many for a message, at most some "
+            f"{LARGEST_ENTRY // 20:,}: merge rare categories, or play fewer arms"
+        )
+
+
+def spelled(
+    exchange: str,
+    evidence: Evidence,
+    options: Mapping[str, Any],
+    terms: Mapping[str, float | None],
+) -> str:
+    """The fingerprint; what keeps experiments apart is in it."""
+    apart = {key: options[key] for key in ("network", "experiment") if key in options}
+    return fingerprint_of(exchange, evidence, **apart, terms=terms)
+
+
+def exchange_of(
+    exchange: str,
+    evidence: Evidence,
+    options: Mapping[str, Any],
+    fingerprint: str,
+) -> Exchange:
+    """An exchange of this kind, with nothing observed yet."""
+    more: dict[str, Any] = {"features": evidence.features} if evidence.features else {}
+    return EXCHANGES[exchange](
+        fingerprint=fingerprint,
+        bounds=evidence.bounds,
+        closed=evidence.closed_sums,
+        **more,
+        **options,
+    )

@@ -1,0 +1,218 @@
+"""agent.toml: what an agent process is, checked at start with errors that name the key."""
+
+from __future__ import annotations
+
+import ipaddress
+import secrets
+import time
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from posse import validation as checks
+from posse.live.agent.agent import Agent
+from posse.live.config.experiment_settings import KEYS, ExperimentSettings, experiment_from_data
+from posse.live.exchange.epochs import LEAST_TICKS
+from posse.live.exchange.examine import Sign, Verify
+from posse.live.experiment.experiment import DEFAULT
+from posse.live.messaging.inbox import Limits
+
+LOGS = "text", "json"
+MOST_EXPERIMENTS = 1000
+_TEXTS = (
+    "name", "store", "http", "http_token", "http_certificate", "http_key", "operator_token",
+    "probe", "listen", "network", "certificates", "log",
+)  # fmt: skip
+_LISTS = {"http_hosts": '["agent.example.org"]', "operators": '["berlin", "paris"]'}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """One agent process: its experiments, its store, its addresses and its neighbours.
+
+    neighbours: name -> "host:port", or "" for one that only dials us. router: one of the same kind,
+    by way of which all neighbours are reached. http_hosts: names under which a reverse proxy passes
+    requests on. http_token, operator_token: files with one line that requests must bring, the one
+    of the application, the other of who may pin, pause and reload. operators: agents from whom such
+    settings are taken. probe: an address for health and metrics alone.
+    """
+
+    name: str
+    experiments: Mapping[str, ExperimentSettings] = field(hash=False)
+    store: str = "agent.db"
+    http: str = "127.0.0.1:8700"
+    http_hosts: tuple[str, ...] = ()
+    http_token: str = ""
+    http_certificate: str = ""
+    http_key: str = ""
+    insecure_http: bool = False
+    operator_token: str = ""
+    operators: tuple[str, ...] = ()
+    probe: str = ""
+    listen: str = ""
+    neighbours: Mapping[str, str] = field(default_factory=dict, hash=False)
+    router: Mapping[str, str] = field(default_factory=dict, hash=False)
+    network: str = "default"
+    certificates: str = "certs"
+    insecure: bool = False
+    tick_seconds: float = 1.0
+    log: str = "text"
+    limits: Limits = Limits()  # noqa: RUF009 (frozen)
+
+    def __post_init__(self) -> None:
+        for key in _TEXTS:
+            if not isinstance(getattr(self, key), str):
+                raise ValueError(f"{key} must be text, got {checks.shown(getattr(self, key))}")
+        checks.choice("log", self.log, LOGS)
+        checks.number("tick_seconds", self.tick_seconds, at_least=0.01, at_most=3600)
+        for key, table in (("neighbours", self.neighbours), ("router", self.router)):
+            if not isinstance(table, Mapping) or not all(
+                isinstance(address, str) for address in table.values()
+            ):
+                raise ValueError(f'{key} must be a table such as {{berlin = "192.0.2.7:7447"}}')
+        if len(self.router) > 1:
+            raise ValueError(f"there is one router at most, got {', '.join(self.router)}")
+        for key, example in _LISTS.items():
+            if not all(isinstance(each, str) and each for each in getattr(self, key)):
+                raise ValueError(f"{key} must be a list of names, such as {example}")
+        for key in ("insecure", "insecure_http"):
+            if not isinstance(getattr(self, key), bool):
+                got = checks.shown(getattr(self, key))
+                raise ValueError(f"{key} must be true or false, got {got}")
+        if not 0 < len(self.experiments) <= MOST_EXPERIMENTS:
+            raise ValueError(
+                f"there must be 1 to {MOST_EXPERIMENTS} experiments, got {len(self.experiments)}"
+            )
+        for name, each in self.experiments.items():
+            if each.half_life is not None and each.half_life < LEAST_TICKS * self.tick_seconds:
+                raise ValueError(
+                    f"half_life of the experiment {name} must be at least {LEAST_TICKS} times "
+                    f"tick_seconds, {LEAST_TICKS * self.tick_seconds:g} seconds, got "
+                    f"{each.half_life:g}"
+                )
+        self._check_http()
+
+    def agent(
+        self,
+        sign: Sign | None = None,
+        verify: Verify | None = None,
+        experiment: str | None = None,
+        draw: Callable[[int], int] = secrets.randbits,
+        clock: Callable[[], float] = time.time,
+        begins: bool | None = None,
+        monotonic: Callable[[], float] | None = None,  # by which a clock that jumps is known
+    ) -> Agent:
+        """The agent of an experiment, or of the first, new; signed where it is told how.
+
+        begins: see `ExperimentSettings.agent`.
+        """
+        (first, *_) = self.experiments
+        chosen = experiment or first
+        options: dict[str, Any] = {
+            "network": self.network, "experiment": chosen, "draw": draw,
+        }  # fmt: skip
+        if self.experiments[chosen].exchange == "origins":
+            # an origin goes by the name that its certificate vouches for
+            options |= {"identity": self.name, "sign": sign, "verify": verify, "clock": clock}
+        if self.experiments[chosen].half_life is not None:
+            options |= {"clock": clock, "monotonic": monotonic}
+        return self.experiments[chosen].agent(options, draw(128), begins)
+
+    def _check_http(self) -> None:
+        """Refuse to speak to other machines without a token, and in the clear unless told to."""
+        if self.http_key and not self.http_certificate:
+            raise ValueError("http_key needs http_certificate: the certificate that it belongs to")
+        if self.http_certificate and self.insecure_http:
+            raise ValueError("give http_certificate or insecure_http = true, and not both")
+        if self.operator_token and self.operator_token == self.http_token:
+            raise ValueError("operator_token must be another file than http_token")
+        if _is_local(self.http):
+            return
+        if not self.http_token:
+            raise ValueError(
+                f"http {checks.shown(self.http)} is open to other machines: it needs http_token, "
+                "a file with the token that requests must bring"
+            )
+        if not (self.http_certificate or self.insecure_http):
+            raise ValueError(
+                f"http {checks.shown(self.http)} is open to other machines: it needs "
+                "http_certificate, or insecure_http = true where something else encrypts"
+            )
+
+
+def read_settings(path: Path) -> Settings:
+    """Read an agent.toml; what is wrong with it is said in one sentence that names the key."""
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ValueError(f"there is no file {path}") from None
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} is not TOML: {error}") from None
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read: {error.strerror}") from None
+    try:
+        return from_data(data)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def from_data(data: Mapping[str, Any]) -> Settings:
+    """Settings from plain data."""
+    known = [*(each.name for each in fields(Settings)), *KEYS]
+    for key in data:
+        checks.choice("key", key, known)
+    if "name" not in data:
+        raise ValueError("name is missing")
+    values = {key: value for key, value in data.items() if key not in KEYS}
+    values["experiments"] = _experiments(data)
+    for key in _LISTS:
+        if key in data:
+            if not isinstance(data[key], list):
+                raise ValueError(f"{key} must be a list, got {checks.shown(data[key])}")
+            values[key] = tuple(data[key])
+    if "limits" in data:
+        values["limits"] = _limits(data["limits"])
+    return Settings(**values)
+
+
+def _experiments(data: Mapping[str, Any]) -> dict[str, ExperimentSettings]:
+    """The experiments of a file, each with the keys at its top as defaults; or the only one."""
+    defaults = {key: value for key, value in data.items() if key in KEYS}
+    if "experiments" not in data:
+        return {DEFAULT: experiment_from_data(defaults)}
+    tables = data["experiments"]
+    if not isinstance(tables, Mapping) or not all(isinstance(t, Mapping) for t in tables.values()):
+        raise ValueError(
+            f"experiments must be tables such as [experiments.checkout], got {checks.shown(tables)}"
+        )
+    from posse.live.security.certificates import checked_name
+
+    made = {}
+    for name, table in tables.items():
+        try:
+            made[checked_name(name)] = experiment_from_data(table, defaults)
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"experiments.{name[:70]}: {error}") from None
+    return made
+
+
+def _limits(data: Any) -> Limits:
+    if not isinstance(data, Mapping):
+        example = "{messages_per_second = 50, bytes_per_second = 2000000}"
+        raise ValueError(f"limits must be like {example}, got {checks.shown(data)}")
+    for key in data:
+        checks.choice("limits: key", key, [each.name for each in fields(Limits)])
+    return Limits(**data)
+
+
+def _is_local(address: str) -> bool:
+    """Whether an HTTP address is of this machine alone; one that is none is refused elsewhere."""
+    if address.startswith("unix:"):
+        return True
+    host = address.rpartition(":")[0].strip("[]")
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host in ("localhost", "")

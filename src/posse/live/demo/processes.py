@@ -1,0 +1,184 @@
+"""Agents as processes of their own, with mutual TLS on loopback."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+from urllib.request import ProxyHandler, build_opener
+
+from posse.live.client import Client
+from posse.live.demo.site import Site, Visitor
+from posse.live.exchange.ledger import Ledger
+from posse.live.experiment.experiment import DEFAULT
+from posse.live.security import certificates
+
+# a proxy of the environment does not know this machine's agents
+OPENER = build_opener(ProxyHandler({}))
+
+Route = Callable[[str, str, int], int]
+Launch = Callable[[Path, BinaryIO], subprocess.Popen[bytes]]
+
+
+def run_agent(file: Path, log: BinaryIO) -> subprocess.Popen[bytes]:
+    """A `posse agent`; what it says goes to its log."""
+    return subprocess.Popen(
+        [sys.executable, "-c", "from posse.cli import main; main()", "agent", file],
+        stdout=log,
+        stderr=log,
+        stdin=subprocess.DEVNULL,
+    )
+
+
+class ProcessSite(Site):
+    """An agent's process, reached over HTTP."""
+
+    def __init__(
+        self,
+        name: str,
+        file: Path,
+        url: str,
+        experiments: Sequence[str] = (DEFAULT,),
+        launch: Launch = run_agent,
+    ) -> None:
+        super().__init__(name, experiments)
+        self.file = file
+        self.url = url
+        self._launch = launch
+        self.process: subprocess.Popen[bytes] | None = None
+        self._clients = {
+            each: Client(url, timeout=30.0, attempts=1, experiment=each) for each in experiments
+        }
+
+    def start(self) -> None:
+        """Start the process; what it says goes to its log."""
+        with self.file.with_suffix(".log").open("ab") as log, _uninterrupted():
+            self.process = self._launch(self.file, log)
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait(30)
+
+    def tell_to_stop(self) -> None:
+        """SIGTERM."""
+        if self.process is not None:
+            self.process.terminate()
+
+    def stop(self) -> None:
+        """SIGTERM; SIGKILL for one that does not heed it."""
+        self.tell_to_stop()
+        try:
+            if self.process is not None:
+                self.process.wait(15)
+        except subprocess.TimeoutExpired:
+            self.kill()
+        for client in self._clients.values():
+            client.close()
+
+    def visitor(self, experiment: str) -> AbstractContextManager[Visitor]:
+        """Somebody who comes over HTTP."""
+        # the swarm asks again for longer
+        return Client(self.url, attempts=2, backoff=0.05, experiment=experiment)
+
+    def evidence(self, experiment: str = DEFAULT) -> dict[str, Ledger]:
+        """As /v1/evidence says."""
+        return self._clients[experiment].evidence()
+
+    def metrics(self) -> str:
+        """As /metrics says."""
+        with OPENER.open(f"{self.url}/metrics", timeout=2.0) as answer:
+            return str(answer.read().decode())
+
+    def problem(self) -> str | None:
+        """The last words of a process that ended."""
+        if self.process is None or self.process.poll() is None:
+            return None
+        words = self.file.with_suffix(".log").read_text(errors="replace").strip()
+        return words[-500:] or f"it ended with code {self.process.returncode}"
+
+
+def in_processes(
+    folder: Path,
+    links: Sequence[tuple[int, int]],
+    agents: Sequence[Mapping[str, Any]],
+    route: Route = lambda source, target, port: port,
+) -> list[ProcessSite]:
+    """Processes with certificates, stores and logs in a folder, by the settings of each.
+
+    route(source, target, port): the port at which `source` dials `target`, who listens at `port`.
+    """
+    certificates.create_authority(folder / "certs")
+    ports = free_ports(2 * len(agents))
+    names = [str(agent["name"]) for agent in agents]
+    both = [*links, *((b, a) for a, b in links)]
+    sites = []
+    for i, agent in enumerate(agents):
+        certificates.issue(folder / "certs", names[i], ["127.0.0.1"])
+        http = f"127.0.0.1:{ports[len(agents) + i]}"
+        places = {"store": f"{names[i]}.db", "http": http, "listen": f"127.0.0.1:{ports[i]}"}
+        dials = {
+            names[b]: f"127.0.0.1:{route(names[i], names[b], ports[b])}" for a, b in both if a == i
+        }
+        file = folder / f"{names[i]}.toml"
+        write_settings(file, {**agent, **places, "neighbours": dials})
+        experiments = list(agent.get("experiments", [DEFAULT]))
+        sites.append(ProcessSite(names[i], file, f"http://{http}", experiments))
+    return sites
+
+
+def write_settings(file: Path, agent: Mapping[str, Any]) -> None:
+    """Write an agent.toml, in one step: a process may be reading it."""
+    tables = {"neighbours": agent["neighbours"]}
+    for name, table in agent.get("experiments", {}).items():
+        tables[f"experiments.{name}"] = table
+    top = {key: each for key, each in agent.items() if key not in ("neighbours", "experiments")}
+    text = "".join(f"[{name}]\n{_toml(table)}" for name, table in tables.items())
+    fresh = file.with_suffix(".new")
+    fresh.write_text(_toml(top) + text)
+    fresh.replace(file)
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Put off Ctrl-C and SIGTERM: a process that is started but not yet noted would stay behind."""
+    if threading.current_thread() is not threading.main_thread():  # others are not interrupted
+        yield
+        return
+    came: list[int] = []
+    before = {
+        number: signal.signal(number, lambda number, _: came.append(number))
+        for number in (signal.SIGINT, signal.SIGTERM)
+        if callable(signal.getsignal(number))  # else nothing is raised here
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if came:
+            signal.raise_signal(came[0])
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody listens on; held together, so that they differ."""
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+    finally:
+        for each in sockets:
+            each.close()
+
+
+def _toml(table: Mapping[str, Any]) -> str:
+    """Text, numbers and lists of them: TOML writes these as Python does, but for the quotes."""
+    return "".join(f"{key} = {value!r}\n" for key, value in table.items())

@@ -1,0 +1,89 @@
+"""Validation of flow messages: what an honest neighbour cannot send; plausible lies pass."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from posse.live.exchange.bounds import Bounds
+from posse.live.exchange.flow_records import MOST_KNOWN
+from posse.live.exchange.ledger import LARGEST_SUM, MOST_ARMS, is_ledger, is_name, is_whole
+from posse.live.exchange.messages import FlowsMessage
+from posse.live.exchange.quanta import PER_UNIT
+
+MOST_EDGES = 10_000
+
+
+@dataclass(frozen=True)
+class FlowChecks:
+    """Checks of one message by itself.
+
+    A bound on the size of a step is not among them: a step that was lost is sent again with a later
+    level, from which its size no longer follows, and an honest edge would be refused for ever.
+    """
+
+    fingerprint: str
+    bounds: Bounds
+    most_pulls: int  # of the whole network, ever
+    number: type = int
+
+    def problem(self, message: FlowsMessage) -> str | None:
+        """Why a message cannot be used; never an exception."""
+        if message.fingerprint != self.fingerprint:
+            return "another fingerprint"
+        if not self._has_shape(message):
+            return "malformed"
+        if not (self.is_possible(message.flow) and self.is_possible(message.level)):
+            return "more evidence than the network can have"
+        return None
+
+    def _has_shape(self, message: FlowsMessage) -> bool:
+        numbers = (
+            *(message.boot, message.echo, message.heard),
+            *(message.seq, message.version, message.epoch),
+        )
+        return (
+            is_name(message.src)
+            and all(is_whole(number) for number in numbers)
+            and message.boot > 0
+            and is_whole(message.degree, MOST_EDGES)
+            and message.degree > 0
+            and isinstance(message.settled, bool)
+            and isinstance(message.active, bool)
+            and is_ledger(message.flow, self.bounds.dimension, self.number)
+            and is_ledger(message.level, self.bounds.dimension, self.number)
+            and isinstance(message.known, tuple | list)
+            and len(message.known) <= MOST_KNOWN
+            and all(map(is_name, message.known))
+        )
+
+    def is_possible(self, ledger: Mapping[str, Sequence[int]]) -> bool:
+        """Whether the network can have so much evidence, of so many arms."""
+        return self._is_within(ledger, self._most)
+
+    def is_bearable(self, ledger: Mapping[str, Sequence[int]]) -> bool:
+        """Whether a neighbour may bring us to such a level.
+
+        With a margin: what is observed later must not have all others refuse us for what one said.
+        """
+        return self._is_within(ledger, self._half)
+
+    @staticmethod
+    def _is_within(ledger: Mapping[str, Sequence[int]], most: Sequence[int]) -> bool:
+        return len(ledger) <= MOST_ARMS and all(
+            all(map(operator.le, map(abs, values), most)) for values in ledger.values()
+        )
+
+    @cached_property
+    def _most(self) -> tuple[int, ...]:
+        return tuple(
+            min(LARGEST_SUM, math.ceil(bound * self.most_pulls) * PER_UNIT)
+            for bound in self.bounds.per_pull
+        )
+
+    @cached_property
+    def _half(self) -> tuple[int, ...]:
+        return tuple(most // 2 for most in self._most)

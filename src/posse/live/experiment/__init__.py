@@ -1,0 +1,1 @@
+"""One experiment of a node: decisions, reward window, history and its exchange."""

@@ -1,1 +1,0 @@
-"""The page at `/`: its files, what it shows section by section, and the streams that feed it."""

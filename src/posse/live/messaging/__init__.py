@@ -1,0 +1,1 @@
+"""Messaging: the wire format, the inbox with its quotas, and the transports."""

@@ -1,0 +1,1 @@
+"""Security: certificates and digital signatures."""

@@ -1,0 +1,148 @@
+"""What happened to one experiment, an event log in the store: the newest, and no more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from posse.live.store.file import StoreFile
+
+MOST = 500  # events of an experiment
+LONGEST = 1000  # characters of a sentence
+NAMED = 5  # arms in one
+
+INSERT = "INSERT INTO event (experiment, time, kind, text) VALUES (?, ?, ?, ?)"
+OLDEST = (
+    "DELETE FROM event WHERE experiment = ? AND number <= (SELECT number FROM event "
+    "WHERE experiment = ? ORDER BY number DESC LIMIT 1 OFFSET ?)"
+)
+BETWEEN = (
+    "SELECT time, kind, text FROM event WHERE experiment = ? AND time > ? AND time <= ? "
+    "ORDER BY time, number"
+)
+NEWEST = "SELECT coalesce(max(number), 0) FROM event WHERE experiment = ?"
+LAST = "SELECT time, kind, text FROM event WHERE experiment = ? AND kind = ? ORDER BY number"
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that happened, in one sentence."""
+
+    time: float
+    kind: str
+    text: str
+
+
+class Events:
+    """The events of one experiment in a file, in the order in which they came."""
+
+    def __init__(self, file: StoreFile, experiment: int) -> None:
+        self._file = file
+        self._experiment = experiment
+
+    def add(self, events: Sequence[Event]) -> None:
+        """Keep some more; in this thread's transaction, or in a commit that need not be durable."""
+        if not events:
+            return
+        rows = [(self._experiment, e.time, e.kind, _kept(e.text)) for e in events]
+
+        def work() -> None:
+            self._file.connection.executemany(INSERT, rows)
+            self._file.connection.execute(OLDEST, (self._experiment, self._experiment, MOST))
+
+        self._file.run(work, durable=False)
+
+    def newest(self) -> int:
+        """The number of the last one, which rises with each; 0 before the first."""
+        return int(self._file.read(NEWEST, (self._experiment,))[0][0])
+
+    def between(self, after: float, until: float) -> list[Event]:
+        """The events later than one time, up to another, oldest first."""
+        return [Event(*row) for row in self._file.read(BETWEEN, (self._experiment, after, until))]
+
+    def of(self, kind: str) -> list[Event]:
+        """The events of a kind, in the order in which they came."""
+        return [Event(*row) for row in self._file.read(LAST, (self._experiment, kind))]
+
+
+def _kept(text: str) -> str:
+    """A sentence that a file can hold."""
+    whole = text.encode(errors="replace").decode()
+    return whole if len(whole) <= LONGEST else whole[: LONGEST - 1] + "…"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Some names in a sentence, as they are."""
+    more = len(names) - NAMED
+    return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+# The past of one experiment as points in time (a time series), of several scales, each bounded.
+#
+# A scale is its step in seconds; a step has one point at most. The past is bounded by how many
+# points there are, never by their age: a clock that jumps ahead for a moment makes nothing old.
+
+LATER = "DELETE FROM history WHERE experiment = ? AND scale = ? AND time > ?"
+NEWEST_POINTS = "SELECT max(time) FROM history WHERE experiment = ? AND scale = ?"
+COUNT = "SELECT count(*) FROM history WHERE experiment = ? AND scale = ?"
+INSERT_POINT = "INSERT INTO history (time, arms, point, experiment, scale) VALUES (?, ?, ?, ?, ?)"
+# the oldest becomes the newest, in its place in the file: that stays as full as it is
+REPLACE = (
+    "UPDATE history SET time = ?, arms = ?, point = ? WHERE number = (SELECT number FROM history "
+    "WHERE experiment = ? AND scale = ? ORDER BY time LIMIT 1)"
+)
+POINTS_BETWEEN = (
+    "SELECT time, arms, point FROM history WHERE experiment = ? AND scale = ? "
+    "AND time > ? AND time <= ? AND time / scale % ? = 0 ORDER BY time"
+)
+
+
+@dataclass(frozen=True)
+class Point:
+    """What was known at a time, in Unix seconds; arms: the number of the list of arms it is of."""
+
+    time: int
+    arms: int
+    data: bytes
+
+
+class Points:
+    """The points of one experiment in a file."""
+
+    def __init__(self, file: StoreFile, experiment: int) -> None:
+        self._file = file
+        self._experiment = experiment
+
+    def add(self, point: Point, scales: Sequence[tuple[int, int]]) -> None:
+        """Keep a point in each scale (its step, its most points) that has none of this step yet.
+
+        Points that are later than this one are of a clock that was ahead, and are dropped. It
+        survives this process at once, and a power failure with a later commit.
+        """
+
+        def work() -> None:
+            execute = self._file.connection.execute
+            for step, most in scales:
+                place = self._experiment, step
+                execute(LATER, (*place, point.time))
+                (newest,) = execute(NEWEST_POINTS, place).fetchone()
+                if newest is None or newest // step < point.time // step:
+                    (count,) = execute(COUNT, place).fetchone()
+                    statement = INSERT_POINT if count < most else REPLACE
+                    execute(statement, (point.time, point.arms, point.data, *place))
+
+        self._file.run(work, durable=False)
+
+    def between(self, step: int, after: float, until: float, every: int = 1) -> list[Point]:
+        """The points of a scale later than one time, up to another, in order of time.
+
+        every: of so many steps that of one, always the same.
+        """
+        rows = self._file.read(POINTS_BETWEEN, (self._experiment, step, after, until, every))
+        return [Point(*row) for row in rows]
+
+    def newest(self, step: int) -> Point | None:
+        """The last point of a scale."""
+        query = "SELECT time, arms, point FROM history WHERE experiment = ? AND scale = ? "
+        rows = self._file.read(query + "ORDER BY time DESC LIMIT 1", (self._experiment, step))
+        return Point(*rows[0]) if rows else None

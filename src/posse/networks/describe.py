@@ -1,0 +1,45 @@
+"""What a network is like, in words: for `posse inspect` and for notebooks."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from posse import notebook_tables as markup
+from posse.networks.spectrum import DENSE_LIMIT, LAPLACIANS
+from posse.networks.weights import DEFAULT_RULE
+
+if TYPE_CHECKING:
+    from posse.networks.network import Network
+
+
+def sizes(network: Network) -> dict[str, str]:
+    """The recipe, the number of agents and, unless every run draws its own, the links."""
+    facts = {"network": repr(network), "agents": f"{network.n_agents:,}"}
+    if network.is_recipe:
+        return facts | {"graph": "a fresh one in every run: network.of_run(seed, run)"}
+    degrees = network.degrees
+    spread = f"{degrees.min()} to {degrees.max()}, {degrees.mean():.4g} on average"
+    return facts | {"edges": f"{len(network.edges):,}", "degree": spread}
+
+
+def mixing(network: Network) -> dict[str, str]:
+    """How fast beliefs mix."""
+    from posse.theory import mixing_time
+
+    rounds = mixing_time(network.n_agents, network.second_eigenvalue)
+    return {
+        "second eigenvalue": f"{network.second_eigenvalue:.10g}",
+        "spectral gap": f"{network.spectral_gap:.6g}",
+        "mixing time": f"{rounds:,} rounds to spread a reward evenly, to within 1%",
+    }
+
+
+def as_html(network: Network) -> str:
+    """A small table for notebooks; a spectrum that takes long, or is not known, is left out."""
+    facts = sizes(network)
+    in_closed_form = network.graph in LAPLACIANS and network.rule == DEFAULT_RULE
+    if network.n_agents <= DENSE_LIMIT or in_closed_form:
+        with suppress(ValueError):  # of a recipe, and of dynamics whose average nobody knows
+            facts |= mixing(network)
+    return markup.table(facts.pop("network"), (), facts.items())

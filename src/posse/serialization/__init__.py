@@ -1,0 +1,1 @@
+"""Serialization: parts of the library as plain data (TOML, JSON) and back."""

@@ -1,0 +1,204 @@
+"""From plain data (TOML, JSON) to values of the library, with errors that name the key.
+
+Types are read from the dataclasses themselves, so a new family, policy or algorithm needs its line
+in the registry and nothing here. Experiment files and agent.toml are read by it alike.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import re
+import types
+import typing
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Literal
+
+from posse import validation as checks
+from posse.serialization.import_strings import find
+
+
+class DecodingError(ValueError):
+    """What is wrong with plain data, and under which key."""
+
+    def __init__(self, reason: str, path: tuple[str, ...] = ()) -> None:
+        self.reason = " ".join(reason.split())
+        self.path = path
+        super().__init__(self.sentence(": "))
+
+    def sentence(self, joint: str) -> str:
+        """'path.of.the.key', what joins, 'must be ...'."""
+        path = ".".join(
+            name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _quoted(name) for name in self.path
+        )
+        return f"{path}{joint}{self.reason}" if path else self.reason
+
+    def under(self, key: str) -> DecodingError:
+        """The same, as seen from one table further out."""
+        return DecodingError(self.reason, (key, *self.path))
+
+
+def _quoted(name: str) -> str:
+    return json.dumps(name, ensure_ascii=False)
+
+
+@dataclasses.dataclass(frozen=True)
+class Decoder:
+    """Builds what a type annotation asks for from plain data, or raises a DecodingError.
+
+    builders: for annotations that the data cannot be read by (a Protocol, say), and for fields, as
+    (class, field): from the plain data to the value.
+    """
+
+    builders: Mapping[Any, Callable[[Any], Any]] = dataclasses.field(default_factory=dict)
+
+    def value(self, hint: Any, data: Any) -> Any:
+        """The value of a field annotated with `hint`."""
+        if hint in self.builders:
+            with naming(()):
+                return self.builders[hint](data)
+        if hint in _PLAIN:
+            return _plain(hint, data)
+        if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+            return self.fields(hint, data)
+        origin = typing.get_origin(hint)
+        arguments = typing.get_args(hint)
+        if origin is Callable:  # an object that is called like one is a table of its fields
+            return self.entry({}, data) if isinstance(data, Mapping) else _function(data)
+        if origin is Mapping:
+            return {name: self.at(name, arguments[1], item) for name, item in table(data).items()}
+        if origin is tuple:
+            return self._tuple(arguments, data)
+        if origin in (typing.Union, types.UnionType):
+            some = [argument for argument in arguments if argument is not types.NoneType]
+            # which member of a wider union is meant, its constructor knows best
+            return data if len(some) > 1 or data is None else self.value(some[0], data)
+        if origin is Literal and data not in arguments:
+            *most, last = map(repr, arguments)
+            raise DecodingError(f"must be {', '.join(most)} or {last}, got {checks.shown(data)}")
+        return data
+
+    def at(self, key: str, hint: Any, data: Any) -> Any:
+        """The value under a key of a table."""
+        with _under(key):
+            return self.value(hint, data)
+
+    def fields(self, kind: type, data: Any, also: Collection[str] = ()) -> Any:
+        """A dataclass from the table of its fields; defaults are left to the dataclass."""
+        given = table(data)
+        hints = _hints(kind)
+        with naming(()):
+            for key in given:
+                checks.choice("key", key, [*also, *hints])
+        values = {}
+        for name, hint in hints.items():
+            if name in given:
+                own = (kind, name)
+                values[name] = self.at(name, own if own in self.builders else hint, given[name])
+            elif name in _required(kind):
+                raise DecodingError("is missing", (name,))
+        with naming([*also, *hints]):
+            return kind(**values)
+
+    def entry(self, registry: Mapping[str, Any], data: Any) -> Any:
+        """One of a registry, or of 'module:class': from its name, or a table of it and fields."""
+        if not isinstance(data, str | Mapping):
+            raise DecodingError(f"must be a name or a table with a name, got {checks.shown(data)}")
+        given = {"name": data} if isinstance(data, str) else dict(data)
+        # a name that stands for the whole entry has no key of its own
+        with naming(("name",), inside=not isinstance(data, str)):
+            if "name" not in given:
+                raise ValueError(f"name is missing: allowed are {', '.join(registry)}")
+            name = given.pop("name")
+            if not isinstance(name, str) or ":" not in name:
+                kind = registry[checks.choice("name", name, registry)]
+            elif not dataclasses.is_dataclass(kind := find(name)):
+                raise ValueError(
+                    f"name must be that of a frozen dataclass, got {checks.shown(name)}"
+                )
+        return self.fields(kind, given, also=("name",))
+
+    def _tuple(self, arguments: tuple[Any, ...], data: Any) -> tuple[Any, ...]:
+        if not isinstance(data, list | tuple):
+            raise DecodingError(f"must be a list, got {checks.shown(data)}")
+        hints = [arguments[0]] * len(data) if arguments[-1] is ... else list(arguments)
+        if len(hints) != len(data):
+            raise DecodingError(f"must be a list of {len(hints)}, got {checks.shown(data)}")
+        return tuple(self.at(str(i), *each) for i, each in enumerate(zip(hints, data, strict=True)))
+
+
+def table(data: Any) -> Mapping[str, Any]:
+    """The data, if they are a table."""
+    if not isinstance(data, Mapping):
+        raise DecodingError(f"must be a table of names and values, got {checks.shown(data)}")
+    return data
+
+
+@contextmanager
+def naming(keys: Collection[str], inside: bool = True) -> Iterator[None]:
+    """Turn a ValueError into a DecodingError under the key that it begins with ("sigma must").
+
+    inside: False where the value stands for the key itself, so that the path is complete.
+    """
+    try:
+        yield
+    except DecodingError:
+        raise
+    except ValueError as error:
+        word, _, rest = str(error).partition(" ")
+        key = word.rstrip(":")
+        if key not in keys:
+            raise DecodingError(str(error)) from None
+        raise DecodingError(rest, (key,) if inside else ()) from None
+
+
+@contextmanager
+def _under(key: str) -> Iterator[None]:
+    try:
+        yield
+    except DecodingError as error:
+        raise error.under(key) from None
+
+
+_PLAIN: dict[Any, str] = {
+    bool: "true or false",
+    float: "a number",
+    int: "a whole number",
+    str: "text",
+}
+
+
+def _plain(hint: Any, data: Any) -> Any:
+    """No guessing: "10" is not 10, nor is true; but 1 is 1.0."""
+    if hint is float and type(data) is int and checks.is_finite(data):
+        return float(data)
+    if type(data) is not hint:
+        raise DecodingError(f"must be {_PLAIN[hint]}, got {checks.shown(data)}")
+    return data
+
+
+def _function(data: Any) -> Any:
+    with naming(()):
+        if not isinstance(data, str):
+            raise ValueError(f"a function is named 'module:function', got {checks.shown(data)}")
+        return find(data)
+
+
+@functools.cache
+def _hints(kind: type) -> dict[str, Any]:
+    """The annotations of a dataclass's fields."""
+    hints = typing.get_type_hints(kind)
+    return {field.name: hints[field.name] for field in _dataclass_fields(kind) if field.init}
+
+
+@functools.cache
+def _required(kind: type) -> frozenset[str]:
+    missing = dataclasses.MISSING
+    fields = _dataclass_fields(kind)
+    return frozenset(f.name for f in fields if f.default is missing is f.default_factory)
+
+
+def _dataclass_fields(kind: Any) -> tuple[dataclasses.Field[Any], ...]:
+    return dataclasses.fields(kind)

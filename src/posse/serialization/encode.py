@@ -1,0 +1,197 @@
+"""Values of the library as plain data: what experiment files hold and every result remembers.
+
+`posse.serialization.decode` is the way back.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import platform
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+import posse
+from posse import algorithms
+from posse.algorithms import ALGORITHMS, Algorithm
+from posse.bandits import (
+    CONTEXTS,
+    DELAYS,
+    DRIFTS,
+    MEANS,
+    WEIGHTS,
+    AnyBandit,
+    Bandit,
+    ContextualBandit,
+    SiteMeans,
+)
+from posse.contexts import Contexts
+from posse.families import CONTEXTUAL, FAMILIES, ContextualFamily, Family
+from posse.networks import Network
+from posse.networks.dynamics import is_own
+from posse.policies import POLICIES
+from posse.serialization.decode import from_data
+from posse.serialization.import_strings import REPR_ONLY, name_of, repr_only
+from posse.validation import FrozenArray
+
+REGISTRIES: tuple[dict[str, Any], ...] = (
+    *(FAMILIES, CONTEXTUAL, POLICIES, ALGORITHMS, algorithms.CONTEXTUAL),
+    *(MEANS, DRIFTS, DELAYS, WEIGHTS, CONTEXTS),
+)
+
+
+def to_data(value: Any) -> Any:
+    """A value of the library as JSON-able data: {"name": ..., field: ...} for frozen dataclasses.
+
+    Functions become 'module:function', and so do classes that no registry lists; what no file can
+    build again becomes {REPR_ONLY: its repr}. Fields that are None are left out, since TOML has no
+    word for it.
+    """
+    if isinstance(value, Network | Contexts):
+        return value.to_data()
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return _dataclass(value)
+    if isinstance(value, FrozenArray):
+        return value.values.tolist()
+    if isinstance(value, np.ndarray | np.generic):
+        return to_data(value.tolist())
+    if isinstance(value, Mapping):
+        return {str(key): to_data(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_data(item) for item in value]
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    return name_of(value) or repr_only(value)
+
+
+def _dataclass(value: Any) -> Any:
+    given = {f.name: getattr(value, f.name) for f in dataclasses.fields(value) if f.init}
+    fields = {key: to_data(item) for key, item in given.items() if item is not None}
+    if isinstance(value, Bandit):
+        if isinstance(value.means, SiteMeans):  # as the constructors have it
+            sites = fields.pop("means")
+            fields |= {"means": sites["means"], "site_sd": sites["sd"]}
+        return fields
+    if isinstance(value, ContextualBandit):  # which tells the family how many features there are
+        return fields | {"family": {k: v for k, v in fields["family"].items() if k != "features"}}
+    name = _kind(type(value))
+    return repr_only(value) if name is None else {"name": name, **fields}
+
+
+def _kind(cls: type) -> str | None:
+    """The name of a class in its registry, else 'module:class'."""
+    names = (name for registry in REGISTRIES for name, kind in registry.items() if kind is cls)
+    return next(names, None) or name_of(cls)
+
+
+def not_rerunnable(data: Any, path: str = "") -> dict[str, str]:
+    """The parts of plain data that cannot be built again: repr by path."""
+    if isinstance(data, Mapping):
+        if REPR_ONLY in data:
+            return {path: str(data[REPR_ONLY])}
+        items: Any = data.items()
+    elif isinstance(data, list | tuple):
+        items = enumerate(data)
+    else:
+        return {}
+    found: dict[str, str] = {}
+    for key, item in items:
+        found |= not_rerunnable(item, f"{path}.{key}" if path else str(key))
+    return found
+
+
+def versions() -> dict[str, str]:
+    """The versions a number may depend on."""
+    return {
+        "posse": posse.__version__,
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+    }
+
+
+# The parts of a simulation as settings: data that build the same part again, or a marked repr.
+#
+# Files are promised to give the same numbers again, so whatever comes back as another part (a
+# field called "name", an array that becomes a list, a None that a default replaces) is only
+# shown.
+
+
+def algorithm(value: Any) -> Any:
+    """An algorithm as plain data."""
+    return _faithful(Algorithm, value)
+
+
+def bandit(value: AnyBandit) -> dict[str, Any]:
+    """A bandit as plain data, part by part."""
+    if isinstance(value, ContextualBandit):
+        return _contextual(value)
+    data: dict[str, Any] = to_data(value) | {"family": _faithful(Family, value.family)}
+    for name, part in {
+        "means": value.means_of_arms,
+        "drift": value.drift,
+        "delay": value.delay,
+    }.items():
+        if part is None or isinstance(part, tuple | FrozenArray) or not_rerunnable(data[name]):
+            continue
+        if not _same(_rebuilt((Bandit, name), data[name]), part):
+            data[name] = repr_only(part)
+    return data
+
+
+def _contextual(value: ContextualBandit) -> dict[str, Any]:
+    data: dict[str, Any] = to_data(value)
+    family = None if not_rerunnable(data["family"]) else _rebuilt(ContextualFamily, data["family"])
+    if family is None or not _same(family.with_features(value.family.features), value.family):
+        data["family"] = repr_only(value.family)
+    for name in ("contexts", "theta", "delay"):
+        part = getattr(value, name)
+        if part is None or isinstance(part, FrozenArray) or not_rerunnable(data[name]):
+            continue
+        if not _same(_rebuilt((ContextualBandit, name), data[name]), part):
+            data[name] = repr_only(part)
+    return data
+
+
+def network(value: Network) -> dict[str, Any]:
+    """A network as plain data."""
+    data = value.to_data()
+    if is_own(value.dynamics) and not not_rerunnable(data):
+        rebuilt = _rebuilt(Network, data)
+        if rebuilt is None or not _same(rebuilt.dynamics, value.dynamics):
+            data["dynamics"] = repr_only(value.dynamics)
+    return data
+
+
+def _faithful(kind: Any, value: Any) -> Any:
+    data = to_data(value)
+    if not_rerunnable(data):
+        return data
+    rebuilt = _rebuilt(kind, data)
+    return data if rebuilt is not None and _same(rebuilt, value) else repr_only(value)
+
+
+def _rebuilt(kind: Any, data: Any) -> Any:
+    try:
+        return from_data(kind, data)
+    except Exception:  # whatever the constructor of a user's class may raise
+        return None
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two values will do the same; lists and tuples of the same are the same."""
+    if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
+        return type(one) is type(other) and np.array_equal(one, other)
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return len(one) == len(other) and all(map(_same, one, other))
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
+    if dataclasses.is_dataclass(one):
+        names = [field.name for field in dataclasses.fields(one) if field.compare]
+        return type(one) is type(other) and all(
+            _same(getattr(one, name), getattr(other, name)) for name in names
+        )
+    try:
+        return bool(one == other) or bool(one != one and other != other)  # nan is nan
+    except Exception:  # whatever a user's == may raise
+        return False

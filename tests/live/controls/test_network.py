@@ -1,0 +1,136 @@
+"""Pins and pauses from agent to agent: whole nodes with certificates on a network that loses."""
+
+import time
+
+import pytest
+
+from posse.live.config.agent_settings import from_data
+from posse.live.controls.controls import REPEAT
+from posse.live.messaging.transport.memory import MemoryNetwork
+from posse.live.node_factory import Keys, Outside
+from posse.live.process import assemble
+from posse.live.security.certificates import Files
+from posse.live.store import Conflict
+from tests.live.loopback import certified
+
+NAMES = ("berlin", "paris", "rome")
+NEIGHBOURS = {"berlin": ["paris"], "paris": ["berlin", "rome"], "rome": ["paris"]}
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory):
+    return certified(tmp_path_factory.mktemp("certs"), *NAMES)
+
+
+class Line:
+    """berlin - paris - rome; every third message is lost."""
+
+    def __init__(self, folder, certificates, **options):
+        self.folder, self.certificates, self.options = folder, certificates, options
+        self.network = MemoryNetwork([("berlin", "paris"), ("paris", "rome")], seed=1, loss=0.3)
+        self.nodes, self.now = {}, time.time()
+        for name in NAMES:
+            self.start(name)
+
+    def start(self, name, **changed):
+        settings = from_data(
+            {
+                "name": name,
+                "arms": ["red", "green"],
+                "family": "bernoulli",
+                "operators": ["berlin"],
+                "store": f"{name}.db",
+                "neighbours": dict.fromkeys(NEIGHBOURS[name], ""),
+                "experiments": {"default": {}, "banner": {"arms": ["red", "blue"]}},
+            }
+            | self.options
+            | changed
+        )
+        keys = None
+        if not settings.insecure:
+            keys = Keys(name, Files.of(self.certificates, name))
+        outside = Outside(lambda _: self.network.transport(name), keys)
+        node = self.nodes[name] = assemble(settings, self.folder, outside, clock=lambda: self.now)
+        node.transport.start(node.receive)
+
+    def restart(self, name, **changed):
+        self.nodes[name].stop()
+        self.start(name, **changed)
+
+    def play(self, rounds=30):
+        for _ in range(rounds):
+            for node in self.nodes.values():
+                node.tick()
+            self.network.step()
+            self.now += REPEAT  # so that what was lost is said again
+
+    def pinned(self, experiment="default"):
+        return {
+            name: node.experiment(experiment).controlled()["pinned"]
+            for name, node in self.nodes.items()
+        }
+
+    def stop(self):
+        for node in self.nodes.values():
+            node.stop()
+
+
+@pytest.fixture
+def line(tmp_path, certificates):
+    made = []
+
+    def make(**options):
+        made.append(Line(tmp_path, certificates, **options))
+        return made[0]
+
+    yield make
+    for each in made:
+        each.stop()
+
+
+@pytest.mark.parametrize("exchange", ["origins", "flows"])
+def test_an_operators_pin_reaches_all_and_outlives_restarts(line, exchange):
+    line = line(exchange=exchange)
+    line.nodes["berlin"].pin("default", "green")
+    line.play()
+    assert line.pinned() == dict.fromkeys(NAMES, "green")
+    assert line.pinned("banner") == dict.fromkeys(NAMES)  # the other experiment plays on
+    rome = line.nodes["rome"].experiment("default")
+    assert rome.decide().arm == "green"
+    with pytest.raises(Conflict, match="'green' is pinned in the whole network by berlin"):
+        rome.decide(None, ["red"])
+    line.network.partition(["rome"], ["paris"], ["berlin"])
+    line.restart("rome")
+    assert line.pinned()["rome"] == "green"  # nobody had to say it again
+    line.network.heal()
+    line.nodes["berlin"].resume("default")
+    line.play()
+    assert line.pinned() == dict.fromkeys(NAMES)
+    assert line.nodes["rome"].experiment("default").controlled()["network"]["version"] == 2
+    assert all("control" not in reason for reason in line.nodes["rome"].network()["refused"])
+
+
+def test_what_others_pin_stays_where_it_is(line):
+    line = line()
+    line.nodes["paris"].pin("banner", "blue")
+    line.play()
+    assert line.pinned("banner") == {"berlin": None, "paris": "blue", "rome": None}
+    line.restart("paris")
+    assert line.pinned("banner")["paris"] == "blue"
+
+
+def test_an_operator_whom_others_do_not_name_is_refused_and_counted(line):
+    line = line()
+    line.restart("paris", operators=["rome"])
+    line.nodes["berlin"].pin("default", "green")
+    line.play()
+    assert line.pinned() == {"berlin": "green", "paris": None, "rome": None}
+    reason = "a control of an agent that is no operator here"
+    assert line.nodes["paris"].network()["refused"][reason] > 0
+
+
+def test_without_certificates_a_pin_stays_here(line):
+    line = line(insecure=True)
+    line.nodes["berlin"].pin("default", "green")
+    line.play()
+    assert line.pinned() == {"berlin": "green", "paris": None, "rome": None}

@@ -1,0 +1,134 @@
+"""acknowledged = counted + on their way + lost, at every moment; and what is lost is said."""
+
+import random
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from posse.live.demo.page.views import Books, Counting
+
+NAMES = ["a", "b", "c"]
+counts = st.fixed_dictionaries({name: st.integers(0, 20) for name in NAMES})
+some = st.sets(st.sampled_from(NAMES))
+
+
+def adds_up(books):
+    parts = books.counted, books.under_way, books.lost
+    return sum(parts) == books.acknowledged and min(parts) >= 0
+
+
+@given(st.lists(st.tuples(counts, st.dictionaries(st.sampled_from(NAMES), counts), some)))
+def test_the_books_add_up_whatever_agents_say(rounds):
+    counting, told = Counting(), dict.fromkeys(NAMES, 0)
+    for more, answers, running in rounds:
+        told = {name: told[name] + more[name] for name in NAMES}
+        books = counting.take(told, answers, running)
+        assert adds_up(books)
+        assert books.acknowledged == sum(told.values())
+
+
+def test_what_every_running_agent_holds_is_counted():
+    counting = Counting()
+    answers = {"a": {"a": 5, "b": 3}, "b": {"a": 4, "b": 7}}
+    # a holds a reward of its own that is not acknowledged yet
+    assert counting.take({"a": 4, "b": 6}, answers, "ab") == Books(10, 7, 3, 0)
+    assert counting.take({"a": 4, "b": 6}, {}, "b") == Books(10, 10, 0, 0)
+    assert counting.take({"a": 4, "b": 6}, {}, "") == Books(10, 0, 10, 0)
+    assert counting.behind("a", {"a": 4, "b": 6}) == 3
+    assert counting.behind("new", {"a": 4, "b": 6}) == 10
+
+
+def test_what_nobody_holds_is_lost_once_its_agent_is_back_to_say_so():
+    counting = Counting()
+    counting.take({"a": 5, "b": 0}, {"a": {"a": 5}, "b": {"a": 2}}, "ab")
+    told = {"a": 9, "b": 0}  # four more, and then its disk is deleted
+    assert counting.take(told, {"b": {"a": 3}}, "b") == Books(9, 3, 6, 0)
+    assert counting.take(told, {"a": {}, "b": {"a": 3}}, "ab") == Books(9, 0, 3, 6)
+    assert counting.take(told, {"a": {"a": 3}}, "ab") == Books(9, 3, 0, 6)
+    # goes on, and the loss stays what it is, also while it is down
+    told = {"a": 10, "b": 0}
+    assert counting.take(told, {"a": {"a": 4}}, "ab") == Books(10, 3, 1, 6)
+    assert counting.take(told, {"b": {"a": 4}}, "b") == Books(10, 4, 0, 6)
+
+
+def faults(play, generator):
+    """What somebody might press now."""
+    states = play.stage.states
+    agent, link = generator.choice(list(states)), generator.choice(play.stage.links)
+    undo = {"runs": ["kill", "stop"], "stopped": ["go-on", "kill"], "killed": ["start"]}
+    return generator.choice(
+        [
+            *[(each, agent, None) for each in undo.get(states[agent], ())],
+            ("join" if link in play.stage.cut_links else "cut", None, link),
+            ("lose-none" if play.stage.loss else "lose", None, None),
+            ("lie", agent, None),
+            ("tell-truth", agent, None),
+            ("differ", agent, None),
+        ]
+    )
+
+
+def test_under_faults_the_books_add_up_and_nothing_is_lost(play):
+    played, generator, moments = play(3, 2), random.Random(1), 0
+    for _ in range(130):
+        played.press(*faults(played, generator))
+        for _ in range(generator.randrange(1, 5)):
+            played.clockwork.step()
+            view, moments = played.look(), moments + 1
+            acknowledged, counted, under_way, lost = view["books"]
+            assert acknowledged == counted + under_way
+            assert lost == 0
+            assert acknowledged == sum(view["visits"])
+            assert acknowledged == sum(site.acknowledged for site in played.stage.sites)
+            nodes = [played.node(n) for n, s in played.stage.states.items() if s == "runs"]
+            held = [sum(node.experiment().pulls_by_origin().values()) for node in nodes]
+            assert 0 <= counted <= min(held, default=0)
+    assert moments > 300
+    assert acknowledged > 100
+    played.clockwork.settle()
+    view = played.run(15)
+    assert view["books"] == [acknowledged, acknowledged, 0, 0]
+    assert view["behind"] == [0] * 3
+    assert all(count.exact for site in played.stage.sites for count in site.counts())
+
+
+def test_a_visit_while_agents_are_asked_is_no_loss(play, monkeypatch):
+    played = play(2, 2)
+    look = played.stage.crew.look
+
+    def visited_meanwhile(names):
+        glances = look(names)
+        for site in played.stage.sites:
+            with site.visitor("default") as visitor:
+                played.audience.visit(site, "default", visitor, None, lambda ask: ask())
+        return glances
+
+    monkeypatch.setattr(played.stage.crew, "look", visited_meanwhile)
+    for _ in range(5):
+        assert played.look()["books"][3] == 0
+    assert played.look()["books"] == [10, 0, 10, 0]
+
+
+def test_a_store_that_is_really_deleted_is_a_loss(play):
+    played = play(3, 2)
+    played.run(6)
+    for link in [each for each in played.stage.links if "rome" in each]:
+        played.press("cut", link=link)
+    played.run(6)
+    acknowledged = played.of("visits", "rome")
+    others = max(
+        played.node(name).experiment().pulls_by_origin()["rome"] for name in ("berlin", "paris")
+    )
+    assert acknowledged > others > 0
+    played.press("kill", "rome")
+    assert played.run(1)["books"][3] == 0  # its disk may have them
+    for file in played.folder.glob("rome.*"):
+        file.unlink()
+    played.press("start", "rome")
+    assert played.look()["books"][3] == acknowledged - others
+    for link in list(played.stage.cut_links):
+        played.press("join", link=link)
+    view = played.run(12)
+    assert view["books"][3] == acknowledged - others
+    assert view["books"][0] == sum(view["books"][1:])
+    assert played.of("visits", "rome") > acknowledged

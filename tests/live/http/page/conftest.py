@@ -1,0 +1,3 @@
+"""A browser that watches."""
+
+from tests.live.http.page.watching import watch as watch

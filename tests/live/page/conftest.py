@@ -1,3 +1,0 @@
-"""A browser that watches."""
-
-from .watching import watch as watch

@@ -1,0 +1,86 @@
+"""Signed entries: who signed is who the authority says, and a forged entry goes nowhere."""
+
+import dataclasses
+
+import pytest
+
+from posse import families
+from posse.live.config.agent_settings import from_data
+from posse.live.security import certificates
+from posse.live.security.certificates import Files
+from posse.live.security.signatures import signer, verifier
+from tests.live.loopback import certified
+
+SETTINGS = {"arms": ["red", "green"], "family": "bernoulli"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return certified(tmp_path_factory.mktemp("certs"), "berlin", "paris", "rome")
+
+
+def agent(folder, name):
+    files = Files.of(folder, name)
+    settings = from_data({"name": name, **SETTINGS})
+    made = settings.agent(signer(files), verifier(files))
+    for other in {"berlin", "paris", "rome"} - {name}:
+        made.connect(other)
+    return made
+
+
+def test_only_the_signer_is_believed(folder, tmp_path):
+    sign, verify = signer(Files.of(folder, "berlin")), verifier(Files.of(folder, "paris"))
+    signature = sign(b"content")
+    assert verify("berlin", b"content", signature)
+    assert not verify("paris", b"content", signature)
+    assert not verify("berlin", b"contents", signature)
+    for damaged in (b"", b"\0" * 4, signature[:-1], signature[:20], signature[4:], b"\xff" * 200):
+        assert not verify("berlin", b"content", damaged)
+    certificates.create_authority(tmp_path)
+    certificates.issue(tmp_path, "berlin", ["127.0.0.1"])
+    stranger = signer(Files.of(tmp_path, "berlin"))
+    assert not verify("berlin", b"content", stranger(b"content"))
+
+
+def test_signers_of_an_old_and_a_new_authority_are_believed(folder, tmp_path):
+    certificates.create_authority(tmp_path)
+    new = certificates.issue(tmp_path, "berlin", ["127.0.0.1"])
+    both = tmp_path / "both.pem"
+    both.write_bytes(new.authority.read_bytes() + (folder / "ca.pem").read_bytes())
+    verify = verifier(dataclasses.replace(new, authority=both))
+    for files in (new, Files.of(folder, "berlin")):
+        assert verify("berlin", b"content", signer(files)(b"content"))
+    assert not verifier(new)("berlin", b"content", signer(Files.of(folder, "berlin"))(b"content"))
+
+
+def messages_to(outgoing, name):
+    return [message for peer, message in outgoing if peer == name]
+
+
+def test_entries_are_relayed_and_cannot_be_forged(folder):
+    berlin, paris, rome = (agent(folder, name) for name in ("berlin", "paris", "rome"))
+    berlin.learn("red", 1.0)
+    for message in messages_to(berlin.tick(1.0), "paris"):
+        paris.receive("berlin", message, 1.0)
+    relayed = messages_to(paris.tick(2.0), "rome")
+    forged = [
+        dataclasses.replace(
+            message,
+            entries=tuple(
+                dataclasses.replace(
+                    entry, evidence={"red": (0, 0, 10 * 2**20, 10 * 2**20)}, seq=entry.seq + 1
+                )
+                for entry in message.entries
+            ),
+        )
+        for message in relayed
+    ]
+    assert any(message.entries for message in forged)
+    for message in forged:
+        rome.receive("paris", message, 2.0)
+    assert rome.exchange.evidence() == {}
+    assert sum(rome.exchange.refusals.values()) >= 1
+    for message in relayed:
+        rome.receive("paris", message, 2.0)
+    assert rome.exchange.evidence() == berlin.exchange.evidence() == {"red": (2**20,) * 4}
+    assert rome.family == families.Bernoulli()
