@@ -420,7 +420,7 @@ def test_drifts_of_ones_own_that_are_refused(drift, message):
 def test_a_drift_of_ones_own_returns_from_a_file():
     result = simulated(posse.Bandit.gaussian(MEANS, site_sd=0.1).drifting(Downwards(0.5)))
     np.testing.assert_allclose(result.means[:, 0] - result.means[:, 2], 1.0)
-    assert result.settings["bandit"]["drift"]["name"].endswith("test_worlds:Downwards")
+    assert result.settings["bandit"]["drift"]["name"].endswith("test_true_means:Downwards")
     assert_same(experiment_of(result).run(), result)
     assert json.loads(json.dumps(result.settings)) == result.settings
 

@@ -35,7 +35,7 @@ from posse.serialization.encode import not_rerunnable, versions
 # What shows numbers or carries them about but does not make them.
 _SHOWING = (
     *("live", "cli", "interop"),
-    *("lab/paper", "lab/pages", "lab/arena", "lab/sweeps", "lab/work"),
+    *("lab/paper", "lab/report", "lab/arena", "lab/sweeps", "lab/jobs"),
     *("lab/plots.py", "lab/comparisons.py", "lab/progress.py"),
 )
 
