@@ -282,12 +282,11 @@ SMALL = """
 import sys
 from pathlib import Path
 import posse
-from posse.lab import simulation
-from posse.lab import simulation
+from posse.lab import simulation, simulator
 from posse.lab.jobs.scheduler import complete
 from posse.lab.jobs.results_cache import PartStore
 simulation._MOST_RUNS = 2
-made = simulation.jobs_of(
+made = simulator.jobs_of(
     posse.Bandit.gaussian([0.5, 0.1]), posse.networks.cycle(4),
     {"dec-TS": posse.Decentralized(posse.ThompsonSampling())}, horizon=20, runs=16, seed=3,
     engine="reference",
