@@ -17,7 +17,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from posse.families import FAMILIES, ability
+from posse.families import FAMILIES, get_optional
 from posse.live.config.agent_settings import Settings, from_data
 from posse.live.config.experiment_settings import KEYS
 
@@ -248,7 +248,7 @@ def test_every_setting_is_on_the_page():
 def test_every_family_for_live_agents_is_on_the_page_with_its_prior():
     section = PAGE.split("\n## Families and priors\n")[1].split("\n## ")[0]
     rows = dict(re.findall(r"^\| `([\w-]+)` \|(.*)$", section, re.MULTILINE))
-    live = {name: cls for name, cls in FAMILIES.items() if ability(cls, "powers")}
+    live = {name: cls for name, cls in FAMILIES.items() if get_optional(cls, "powers")}
     assert set(rows) == set(live)
     for name, cls in live.items():
         said = re.findall(r"`(\w+) = ([\d.]+)`", rows[name])
