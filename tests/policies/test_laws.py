@@ -176,8 +176,8 @@ def test_a_run_does_not_notice_the_other_runs_of_its_block(policy, family, learn
     """Three rounds; runs 0 and 2 begin with ties, run 1 does not."""
     belief = learnt(family, np.random.default_rng(10), (3, 4, 5))
     belief[:, [0, 2]] = belief[:, [0, 2], :, :1]
-    together = Streams.of(11, [0, 1, 2], "policy")
-    alone = [Streams.of(11, [run], "policy") for run in range(3)]
+    together = Streams.for_runs(11, [0, 1, 2], "policy")
+    alone = [Streams.for_runs(11, [run], "policy") for run in range(3)]
     for t in (1, 2, 3):
         arms = choose(policy, belief, family, t, HORIZON, together)
         for run in range(3):
