@@ -161,7 +161,7 @@ def test_bugs_keep_their_traceback(monkeypatch):
     def broken(*_):
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr("posse.cli.inspect.build", broken)
+    monkeypatch.setattr("posse.cli.inspect.build_network", broken)
     with pytest.raises(RuntimeError, match="a bug"):
         main(["inspect", "cycle"])
 
@@ -178,7 +178,7 @@ def test_an_interruption_that_python_ignores_is_not_lost(monkeypatch, capsys):
             time.sleep(0.01)
 
     before = sys.unraisablehook
-    monkeypatch.setattr("posse.cli.inspect.build", slow)
+    monkeypatch.setattr("posse.cli.inspect.build_network", slow)
     # a test runner in the background ignores it
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:

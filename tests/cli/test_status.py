@@ -142,8 +142,10 @@ def test_the_books_are_there_and_say_if_they_do_not_balance(capsys, monkeypatch)
         "123,456 in network\n" in out
     )
     unequal = {"counted": 4, "own": 7.0, "network": 7.0}
-    assert next(overview.books(unequal)).startswith("books: 4 decisions counted here IS NOT 7")
-    assert not [*overview.books(None)]
+    assert next(overview.describe_audit(unequal)).startswith(
+        "books: 4 decisions counted here IS NOT 7"
+    )
+    assert not [*overview.describe_audit(None)]
 
 
 def test_the_last_hours_are_drawn(watch, monkeypatch):
@@ -249,7 +251,7 @@ def test_an_experiment_without_verdict_and_books_is_shown_without_them(capsys):
     [("a\nb", "a�b"), ("\x1b[2J", "�[2J"), ("\u202eabc", "�abc"), ("é 緑 שלום", "é 緑 שלום")],
 )
 def test_text_of_others_steers_no_terminal(text, shown):
-    assert overview.printable(text) == shown
+    assert overview.make_printable(text) == shown
 
 
 CONTEXT = {

@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from posse.cli.agent import LONGEST, STEADY, Supervisor
+from posse.cli.agent import LONGEST_DELAY, STEADY_SECONDS, Supervisor
 
 TIMEOUT = 60  # seconds, on a machine that does much else
 AGENT = """
@@ -58,17 +58,17 @@ class World:
         """Seconds until one more is started."""
         count, begun = len(self.started), self.now
         while len(self.started) == count:
-            assert self.supervisor.look()
+            assert self.supervisor.check_children()
             self.now += 0.5
         return self.now - 0.5 - begun
 
 
 def test_one_that_dies_is_started_again_and_the_others_go_on(caplog):
     world = World("a.toml", "b.toml")
-    assert world.supervisor.look()
+    assert world.supervisor.check_children()
     first, other = world.started
     first.code = -signal.SIGKILL
-    assert world.supervisor.look()
+    assert world.supervisor.check_children()
     assert "a.toml died (killed by SIGKILL): it is started again in 1 s" in caplog.text
     assert world.running() == ["b.toml"]
     assert world.pause_before_the_next() == 1
@@ -78,23 +78,23 @@ def test_one_that_dies_is_started_again_and_the_others_go_on(caplog):
 
 def test_the_pause_grows_up_to_a_limit_and_is_forgotten_after_a_sound_time(caplog):
     world = World("a.toml", "b.toml")
-    world.supervisor.look()
+    world.supervisor.check_children()
     pauses = []
     for _ in range(9):
         world.started[-1].code = 3
-        world.supervisor.look()
+        world.supervisor.check_children()
         pauses.append(world.pause_before_the_next())
-    assert pauses == [1, 2, 4, 8, 16, 32, LONGEST, LONGEST, LONGEST]
+    assert pauses == [1, 2, 4, 8, 16, 32, LONGEST_DELAY, LONGEST_DELAY, LONGEST_DELAY]
     assert "b.toml died (exit code 3)" in caplog.text
-    world.now += STEADY
+    world.now += STEADY_SECONDS
     world.started[-1].code = 3
-    world.supervisor.look()
+    world.supervisor.check_children()
     assert world.pause_before_the_next() == 1
 
 
 def test_one_that_cannot_be_started_is_tried_again(caplog):
     world = World("a.toml", "b.toml", refuse=1)
-    assert world.supervisor.look()
+    assert world.supervisor.check_children()
     assert world.running() == ["b.toml"]
     assert "a.toml could not be started (no more processes)" in caplog.text
     world.pause_before_the_next()
@@ -103,22 +103,22 @@ def test_one_that_cannot_be_started_is_tried_again(caplog):
 
 def test_one_that_was_stopped_stays_so(caplog):
     world = World("a.toml", "b.toml")
-    world.supervisor.look()
+    world.supervisor.check_children()
     world.started[0].code = 0
-    assert world.supervisor.look()
+    assert world.supervisor.check_children()
     assert "a.toml was stopped, and is not started again" in caplog.text
     world.now += 1000
-    assert world.supervisor.look()
+    assert world.supervisor.check_children()
     world.started[1].code = 0
-    assert not world.supervisor.look()
+    assert not world.supervisor.check_children()
     assert len(world.started) == 2
 
 
 def test_signals_are_passed_on_and_all_are_awaited():
     world = World("a.toml", "b.toml")
-    world.supervisor.look()
-    world.supervisor.pass_on(signal.SIGHUP)
-    world.supervisor.stop()
+    world.supervisor.check_children()
+    world.supervisor.send_signal(signal.SIGHUP)
+    world.supervisor.stop_all()
     assert [each.signals for each in world.started] == [[signal.SIGHUP, signal.SIGTERM]] * 2
 
 

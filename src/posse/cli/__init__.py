@@ -24,7 +24,7 @@ from posse.cli import (
     swarm,
     sweep,
 )
-from posse.cli.common import Mistake, interruptible
+from posse.cli.common import UserError, repeat_lost_interrupts
 
 INTERRUPTED = 130  # what shells report for Ctrl-C
 
@@ -78,14 +78,14 @@ _UsageError: Any = next(
 )
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(requested: bool) -> None:
+    if requested:
         typer.echo(f"posse {posse.__version__}")
         raise typer.Exit
 
 
 @app.callback()
-def _common(
+def _handle_common_options(
     version: Annotated[
         bool,
         typer.Option(
@@ -98,14 +98,14 @@ def _common(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command and exit: 0 done, 2 the user's mistake, 130 interrupted."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        with interruptible():
-            code = app(given or ["--help"], prog_name="posse", standalone_mode=False)
+        with repeat_lost_interrupts():
+            code = app(words or ["--help"], prog_name="posse", standalone_mode=False)
     except _UsageError as error:
-        code = _refuse(error.format_message())
-    except Mistake as error:
-        code = _refuse(str(error))
+        code = _print_refusal(error.format_message())
+    except UserError as error:
+        code = _print_refusal(str(error))
     except KeyboardInterrupt:
         code = INTERRUPTED
     if code == INTERRUPTED:
@@ -113,6 +113,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     sys.exit(code)
 
 
-def _refuse(message: str) -> int:
+def _print_refusal(message: str) -> int:
     print("posse:", " ".join(message.split()), file=sys.stderr)
     return 2

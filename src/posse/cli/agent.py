@@ -16,7 +16,13 @@ from typing import TYPE_CHECKING, Annotated, Protocol
 
 import typer
 
-from posse.cli.common import live, mistakes, raise_descriptors, say, told
+from posse.cli.common import (
+    catch_user_errors,
+    listen_for_stop,
+    print_line,
+    raise_file_limit,
+    require_live_extra,
+)
 
 if TYPE_CHECKING:
     from posse.live.config.agent_settings import Settings
@@ -32,7 +38,7 @@ posse agent berlin.toml paris.toml rome.toml"""
 
 log = logging.getLogger(__name__)
 
-LOOK = 0.1  # seconds between two looks at processes
+CHECK_SECONDS = 0.1  # seconds between two looks at processes
 
 
 def agent(
@@ -45,69 +51,73 @@ def agent(
     again, and the others go on.
     """
     if len(files) > 1:
-        _run_all(files)
+        _supervise_agents(files)
     else:
-        _run(files[0])
+        _run_agent(files[0])
 
 
-def _run(file: Path) -> None:
+def _run_agent(file: Path) -> None:
     node: Node | None = None
 
-    def reload() -> None:
+    def reload_settings() -> None:
         if node is not None:
             with suppress(Exception):  # the log has it
-                _reload(file, node)
+                _reload_settings(file, node)
 
-    with mistakes(), live(), told(reload) as stopped:
+    with (
+        catch_user_errors(),
+        require_live_extra(),
+        listen_for_stop(reload_settings) as wait_for_stop,
+    ):
         from posse.live import logs
         from posse.live.config.agent_settings import read_settings
         from posse.live.process import make_node
 
         settings = read_settings(file)
         logs.set_up(settings.name, settings.log)
-        raise_descriptors()
-        with _of(file):
-            made = make_node(settings, file.resolve().parent)
+        raise_file_limit()
+        with _name_file_in_errors(file):
+            new_node = make_node(settings, file.resolve().parent)
         try:
-            with ExitStack() as open_:
-                with _of(file):
-                    made.start()
-                    url = _serve(made, settings, file, open_)
-                node = made  # from now on it can be reloaded
-                _tell(settings, f"{settings.name} answers at {url}")
-                for experiment in made.experiments.values():
+            with ExitStack() as servers:
+                with _name_file_in_errors(file):
+                    new_node.start()
+                    url = _open_servers(new_node, settings, file, servers)
+                node = new_node  # from now on it can be reloaded
+                _report_state(settings, f"{settings.name} answers at {url}")
+                for experiment in new_node.experiments.values():
                     experiment.say_silence()
                 gc.freeze()  # what is here stays, and a look through all of it takes long
-                stopped()
+                wait_for_stop()
         finally:
-            made.stop()
-    _tell(settings, f"{settings.name} stopped")
+            new_node.stop()
+    _report_state(settings, f"{settings.name} stopped")
 
 
-def _serve(node: Node, settings: Settings, file: Path, open_: ExitStack) -> str:
+def _open_servers(node: Node, settings: Settings, file: Path, servers: ExitStack) -> str:
     """Open the addresses that the settings name; the one where the application asks."""
     from posse.live.config.http_settings import door
     from posse.live.http import serve, serve_probe
 
-    front = door(settings, file.resolve().parent)
+    door_settings = door(settings, file.resolve().parent)
     server = serve(
         node,
-        front.address,
-        front.hosts,
-        token=front.token,
-        operator_token=front.operator_token,
-        reload=lambda: _reload(file, node),
-        certificate=front.certificate,
-        key=front.key,
+        door_settings.address,
+        door_settings.hosts,
+        token=door_settings.token,
+        operator_token=door_settings.operator_token,
+        reload=lambda: _reload_settings(file, node),
+        certificate=door_settings.certificate,
+        key=door_settings.key,
         insecure=settings.insecure_http,
     )
-    open_.enter_context(server)
+    servers.enter_context(server)
     if settings.probe:
-        open_.enter_context(serve_probe(node, settings.probe))
+        servers.enter_context(serve_probe(node, settings.probe))
     return server.url
 
 
-def _reload(file: Path, node: Node) -> str:
+def _reload_settings(file: Path, node: Node) -> str:
     """Take in what has changed in a file; a bad one changes nothing, and the log says why."""
     from posse.live.config.reload import reload_from
 
@@ -121,16 +131,16 @@ def _reload(file: Path, node: Node) -> str:
         raise
 
 
-def _tell(settings: Settings, line: str) -> None:
+def _report_state(settings: Settings, line: str) -> None:
     """Say how it stands: to people on stdout, to machines in the log."""
     if settings.log == "json":
         log.info("%s", line)
     else:
-        say(line)
+        print_line(line)
 
 
 @contextmanager
-def _of(file: Path) -> Iterator[None]:
+def _name_file_in_errors(file: Path) -> Iterator[None]:
     """Say in which file the mistake is: there may be several; and what the system lacks."""
     try:
         yield
@@ -146,9 +156,9 @@ def _of(file: Path) -> Iterator[None]:
         ) from None
 
 
-def _run_all(files: list[Path]) -> None:
+def _supervise_agents(files: list[Path]) -> None:
     """Look after some agents until told to stop, or until all were stopped."""
-    with mistakes(), live():
+    with catch_user_errors(), require_live_extra():
         from posse.live import logs
         from posse.live.config.agent_settings import read_settings
 
@@ -156,20 +166,20 @@ def _run_all(files: list[Path]) -> None:
             read_settings(file)
         logs.set_up("posse agent")
     children = Supervisor(files)
-    with told(lambda: children.pass_on(signal.SIGHUP)) as stopped:
+    with listen_for_stop(lambda: children.send_signal(signal.SIGHUP)) as wait_for_stop:
         try:
-            while children.look() and not stopped(LOOK):
+            while children.check_children() and not wait_for_stop(CHECK_SECONDS):
                 pass
         finally:
-            children.stop()
+            children.stop_all()
 
 
 # Some agents under one command: whichever dies is started again, and the others go on.
 
 # seconds before one is started again, twice as many each time
-FIRST = 1.0
-LONGEST = 60.0
-STEADY = 60.0  # seconds after which one that ran is taken for sound again
+FIRST_DELAY = 1.0
+LONGEST_DELAY = 60.0
+STEADY_SECONDS = 60.0  # seconds after which one that ran is taken for sound again
 
 
 class Process(Protocol):
@@ -185,7 +195,7 @@ class Process(Protocol):
         """Wait for its end."""
 
 
-def start(file: Path) -> Process:
+def start_agent(file: Path) -> Process:
     """Run the agent of a file in a process of its own."""
     return subprocess.Popen([sys.executable, "-m", "posse", "agent", str(file)])
 
@@ -194,10 +204,10 @@ def start(file: Path) -> Process:
 class _Child:
     file: Path
     process: Process | None = None
-    since: float = 0.0  # when it was started
-    again: float = 0.0  # when it is to be started, unless it runs
-    delay: float = FIRST
-    done: bool = False  # it ended well, by itself: somebody told it to
+    started_at: float = 0.0  # when it was started
+    restart_at: float = 0.0  # when it is to be started, unless it runs
+    delay: float = FIRST_DELAY
+    stopped: bool = False  # it ended well, by itself: somebody told it to
 
 
 @dataclass
@@ -205,61 +215,61 @@ class Supervisor:
     """Agent processes, restarted with exponential back-off when they die."""
 
     files: Sequence[Path]
-    start: Callable[[Path], Process] = start
+    start_process: Callable[[Path], Process] = start_agent
     clock: Callable[[], float] = time.monotonic
     _children: list[_Child] = field(init=False)
 
     def __post_init__(self) -> None:
         self._children = [_Child(file) for file in self.files]
 
-    def look(self) -> bool:
+    def check_children(self) -> bool:
         """Start what is due, and name what died; whether any is left to look after."""
         for child in self._children:
             now = self.clock()
             if child.process is not None and (code := child.process.poll()) is not None:
-                self._ended(child, code, now)
-            if child.process is None and not child.done and now >= child.again:
-                self._start(child, now)
-        return not all(child.done for child in self._children)
+                self._handle_exit(child, code, now)
+            if child.process is None and not child.stopped and now >= child.restart_at:
+                self._start_child(child, now)
+        return not all(child.stopped for child in self._children)
 
-    def pass_on(self, number: int) -> None:
+    def send_signal(self, number: int) -> None:
         """Send a signal to those that run."""
         for child in self._children:
             if child.process is not None:
                 child.process.send_signal(number)
 
-    def stop(self) -> None:
+    def stop_all(self) -> None:
         """End all of them, and wait until they have."""
-        self.pass_on(signal.SIGTERM)
+        self.send_signal(signal.SIGTERM)
         for child in self._children:
             if child.process is not None:
                 child.process.wait()
 
-    def _start(self, child: _Child, now: float) -> None:
+    def _start_child(self, child: _Child, now: float) -> None:
         try:
-            child.process = self.start(child.file)
-            child.since = now
+            child.process = self.start_process(child.file)
+            child.started_at = now
         except OSError as error:  # such as no more processes
-            self._put_off(child, now, f"{child.file} could not be started ({error})")
+            self._schedule_restart(child, now, f"{child.file} could not be started ({error})")
 
-    def _ended(self, child: _Child, code: int, now: float) -> None:
+    def _handle_exit(self, child: _Child, code: int, now: float) -> None:
         child.process = None
         if code == 0:
-            child.done = True
+            child.stopped = True
             log.warning("%s was stopped, and is not started again", child.file)
             return
-        if now - child.since >= STEADY:
-            child.delay = FIRST
-        how = f"exit code {code}" if code > 0 else f"killed by {_name(-code)}"
-        self._put_off(child, now, f"{child.file} died ({how})")
+        if now - child.started_at >= STEADY_SECONDS:
+            child.delay = FIRST_DELAY
+        how = f"exit code {code}" if code > 0 else f"killed by {_signal_name(-code)}"
+        self._schedule_restart(child, now, f"{child.file} died ({how})")
 
-    def _put_off(self, child: _Child, now: float, what: str) -> None:
-        log.error("%s: it is started again in %g s", what, child.delay)
-        child.again = now + child.delay
-        child.delay = min(LONGEST, 2 * child.delay)
+    def _schedule_restart(self, child: _Child, now: float, reason: str) -> None:
+        log.error("%s: it is started again in %g s", reason, child.delay)
+        child.restart_at = now + child.delay
+        child.delay = min(LONGEST_DELAY, 2 * child.delay)
 
 
-def _name(number: int) -> str:
+def _signal_name(number: int) -> str:
     try:
         return signal.Signals(number).name
     except ValueError:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from posse.cli.common import live, mistakes
+from posse.cli.common import catch_user_errors, require_live_extra
 
 EXAMPLES = """Examples:
 
@@ -39,7 +39,7 @@ def init(folder: Folder = CERTS, force: Force = False) -> None:
     two files only. Replaced, it no longer vouches for any certificate that the
     old one signed.
     """
-    with mistakes(), live():
+    with catch_user_errors(), require_live_extra():
         from posse.live.security import certificates
 
         files = certificates.create_authority(folder, force=force)
@@ -59,7 +59,7 @@ def issue(
     force: Force = False,
 ) -> None:
     """Issue an agent's certificate and private key."""
-    with mistakes(), live():
+    with catch_user_errors(), require_live_extra():
         from posse.live.security import certificates
 
         files = certificates.issue(folder, name, host, days=days, force=force)

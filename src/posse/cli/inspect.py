@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from posse.cli.common import Mistake, mistakes
+from posse.cli.common import UserError, catch_user_errors
 
 if TYPE_CHECKING:
     from posse.networks import Network
@@ -75,17 +75,21 @@ def inspect(
         "dimension": dimension,
         "seed": graph_seed,
     }
-    with mistakes():
-        network = build(graph, arguments).weighted(weights)
+    with catch_user_errors():
+        network = build_network(graph, arguments).weighted(weights)
         if gossip:
             network = network.gossip()
         if failing is not None:
             network = network.failing(failing)
-        theory = _theory(network, _numbers(means), horizon, epsilon) if means is not None else ()
-    _print(network, theory)
+        theory = (
+            _describe_theory(network, _parse_means(means), horizon, epsilon)
+            if means is not None
+            else ()
+        )
+    _print_network(network, theory)
 
 
-def build(name: str, arguments: Mapping[str, Any]) -> Network:
+def build_network(name: str, arguments: Mapping[str, Any]) -> Network:
     """Build a network of a registered graph from the options given; those left out are None."""
     from inspect import signature
 
@@ -94,32 +98,42 @@ def build(name: str, arguments: Mapping[str, Any]) -> Network:
     from posse.networks import GRAPHS
 
     name = name.replace("-", "_")
-    takes = {graph: signature(builder).parameters for graph, builder in GRAPHS.items()}
+    parameters_by_graph = {
+        graph: signature(builder).parameters for graph, builder in GRAPHS.items()
+    }
     # the others take arrays, which no option holds
-    named = [graph for graph, parameters in takes.items() if set(parameters) <= set(arguments)]
-    parameters = takes[checks.choice("graph", name, named)]
-    given = {key: value for key, value in arguments.items() if value is not None}
-    missing = [k for k, p in parameters.items() if p.default is p.empty and k not in given]
+    graph_names = [
+        graph
+        for graph, parameters in parameters_by_graph.items()
+        if set(parameters) <= set(arguments)
+    ]
+    parameters = parameters_by_graph[checks.choice("graph", name, graph_names)]
+    settings = {key: value for key, value in arguments.items() if value is not None}
+    missing = [k for k, p in parameters.items() if p.default is p.empty and k not in settings]
     if missing:
-        raise Mistake(f"{name} needs {_listed(missing)}")
-    if extra := [key for key in given if key not in parameters]:
-        raise Mistake(f"{name} has no use for {_listed(extra)}: it takes {_listed(parameters)}")
-    return networks.Network(name, tuple(given.items()))
+        raise UserError(f"{name} needs {_join_options(missing)}")
+    if extra := [key for key in settings if key not in parameters]:
+        raise UserError(
+            f"{name} has no use for {_join_options(extra)}: it takes {_join_options(parameters)}"
+        )
+    return networks.Network(name, tuple(settings.items()))
 
 
-def _listed(keys: Any) -> str:
+def _join_options(keys: Any) -> str:
     *most, last = [f"--{OPTIONS.get(key, key)}" for key in keys]
     return f"{', '.join(most)} and {last}" if most else last
 
 
-def _numbers(text: str) -> list[float]:
+def _parse_means(text: str) -> list[float]:
     try:
         return [float(part) for part in text.split(",")]
     except ValueError:
-        raise Mistake(f"--means must be numbers with commas between them, got {text!r}") from None
+        raise UserError(f"--means must be numbers with commas between them, got {text!r}") from None
 
 
-def _theory(network: Network, means: list[float], horizon: int, epsilon: float) -> tuple[str, str]:
+def _describe_theory(
+    network: Network, means: list[float], horizon: int, epsilon: float
+) -> tuple[str, str]:
     """Put in words the Lai-Robbins constant, and Theorem 1 with its warning."""
     from posse.theory import lai_robbins_constant, theorem_1
 
@@ -129,7 +143,7 @@ def _theory(network: Network, means: list[float], horizon: int, epsilon: float) 
     return least, f"{terms.describe()}."
 
 
-def _print(network: Network, theory: tuple[str, str] | tuple[()]) -> None:
+def _print_network(network: Network, theory: tuple[str, str] | tuple[()]) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from posse.cli.common import Mistake, live, mistakes
+from posse.cli.common import UserError, catch_user_errors, require_live_extra
 
 EXAMPLES = """Examples:
 
@@ -46,26 +46,28 @@ def new(
     a table named context, such as country = ["de", "fr"], and family = {name = "logistic", rate =
     0.03} (docs/contexts-live.md).
     """
-    with mistakes(), live():
+    with catch_user_errors(), require_live_extra():
         from posse.live.config.agent_settings import read_settings
         from posse.live.security import certificates
 
-        tables = _split(experiments)
+        tables = _split_names(experiments)
         for name in (*names, *tables):
             certificates.checked_name(name)
         if len(set(names)) < len(names):
-            raise Mistake(f"every agent needs a name of its own, got {' '.join(names)}")
+            raise UserError(f"every agent needs a name of its own, got {' '.join(names)}")
         if len(set(tables)) < len(tables):
-            raise Mistake(f"every experiment needs a name of its own, got {experiments}")
+            raise UserError(f"every experiment needs a name of its own, got {experiments}")
         if rate is not None and not 0.0001 <= rate <= 0.5:
-            raise Mistake(f"--rate must be 0.0001 to 0.5, got {rate}")
+            raise UserError(f"--rate must be 0.0001 to 0.5, got {rate}")
         files = {name: folder / f"{name}.toml" for name in names}
         certs = folder / "certs"
-        if taken := [path for path in (*files.values(), certs) if path.exists()]:
-            raise Mistake(f"{taken[0]} exists: name another with --folder")
+        if existing := [path for path in (*files.values(), certs) if path.exists()]:
+            raise UserError(f"{existing[0]} exists: name another with --folder")
         folder.mkdir(parents=True, exist_ok=True)
         for name, file in files.items():
-            file.write_text(_toml(name, names, _split(arms), tables, rate), encoding="utf-8")
+            file.write_text(
+                _render_settings(name, names, _split_names(arms), tables, rate), encoding="utf-8"
+            )
             try:
                 read_settings(file)
             except ValueError:
@@ -76,23 +78,23 @@ def new(
             certificates.issue(certs, name)
     for path in (*files.values(), certs):
         typer.echo(path)
-    _say_what_next(list(files.values()), tables)
+    _print_next_steps(list(files.values()), tables)
 
 
-def _say_what_next(files: list[Path], tables: list[str]) -> None:
-    one = f"/experiments/{tables[0]}" if len(tables) > 1 else ""
+def _print_next_steps(files: list[Path], tables: list[str]) -> None:
+    route = f"/experiments/{tables[0]}" if len(tables) > 1 else ""
     url = f"http://127.0.0.1:{HTTP}"
-    ask = f"curl {url}/v1{one}/decisions -H 'Content-Type: application/json' -d '{{}}'"
+    request = f"curl {url}/v1{route}/decisions -H 'Content-Type: application/json' -d '{{}}'"
     typer.echo(f"Start:  posse agent {' '.join(map(str, files))}", err=True)
-    typer.echo(f"Ask:    {ask}", err=True)
+    typer.echo(f"Ask:    {request}", err=True)
     typer.echo(f"Look:   posse status {url}    (and read docs/live.md)", err=True)
 
 
-def _split(text: str) -> list[str]:
-    return [each.strip() for each in text.split(",")] if text.strip() else []
+def _split_names(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",")] if text.strip() else []
 
 
-def _family(rate: float | None) -> str:
+def _render_family(rate: float | None) -> str:
     """The family of rewards 0 or 1, as TOML, with a prior of the weight of one success."""
     if rate is None:
         return """family = "bernoulli"            # rewards are 0 or 1"""
@@ -101,15 +103,17 @@ def _family(rate: float | None) -> str:
 family = {{name = "bernoulli", alpha = {SUCCESSES:g}, beta = {beta:g}}}"""
 
 
-def _toml(
+def _render_settings(
     name: str, names: list[str], arms: list[str], tables: list[str], rate: float | None
 ) -> str:
     """The settings of one of some agents, all of them neighbours."""
     import json
 
     place = names.index(name)
-    others = "\n".join(
-        f'{other} = "127.0.0.1:{LISTEN + i}"' for i, other in enumerate(names) if other != name
+    neighbour_lines = "\n".join(
+        f'{neighbour} = "127.0.0.1:{LISTEN + i}"'
+        for i, neighbour in enumerate(names)
+        if neighbour != name
     )
     options = f"arms = {json.dumps(arms, ensure_ascii=False)}"
     above = f"{options}\n" if not tables else "# what follows holds for every experiment below\n"
@@ -118,7 +122,7 @@ def _toml(
         for table in tables
     )
     return f"""name = "{name}"
-{above}{_family(rate)}
+{above}{_render_family(rate)}
 http = "127.0.0.1:{HTTP + place}"         # where the application asks
 listen = "127.0.0.1:{LISTEN + place}"       # where neighbours call
 store = "{name}.db"
@@ -133,5 +137,5 @@ remember = 7776000              # seconds for which decisions are kept: 90 days
 # country = ["de", "fr", "it"]  # see docs/contexts-live.md
 
 [neighbours]                    # where they listen
-{others}
+{neighbour_lines}
 {below}"""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from posse.cli.common import Mistake, live, mistakes, token_in
+from posse.cli.common import UserError, catch_user_errors, read_token, require_live_extra
 
 if TYPE_CHECKING:
     from posse.live.client import Client
@@ -58,7 +58,7 @@ def pin(
 
     It holds in the whole network where the agent is one of its operators, else at this agent.
     """
-    _order(url, lambda client: client.pin(arm), experiment, token_file, verify)
+    _send_order(url, lambda client: client.pin(arm), experiment, token_file, verify)
 
 
 def pause(
@@ -72,11 +72,11 @@ def pause(
 
     It holds in the whole network where the agent is one of its operators, else at this agent.
     """
-    _order(url, lambda client: client.pause(arm), experiment, token_file, verify)
+    _send_order(url, lambda client: client.pause(arm), experiment, token_file, verify)
 
 
 def resume(
-    what: Annotated[
+    arm_and_url: Annotated[
         list[str],
         typer.Argument(metavar="[ARM] URL", help="The arm (all of them, if none is named)."),
     ],
@@ -85,11 +85,11 @@ def resume(
     verify: Verify = None,
 ) -> None:
     """Lift what was pinned or paused: for one arm, or for all."""
-    if len(what) > 2:
-        raise Mistake(f"resume takes an arm and a URL, got {' '.join(what)!r}")
-    *arms, url = what
+    if len(arm_and_url) > 2:
+        raise UserError(f"resume takes an arm and a URL, got {' '.join(arm_and_url)!r}")
+    *arms, url = arm_and_url
     arm = arms[0] if arms else None
-    _order(url, lambda client: client.resume(arm), experiment, token_file, verify)
+    _send_order(url, lambda client: client.resume(arm), experiment, token_file, verify)
 
 
 def reload(url: Url, token_file: TokenFile = None, verify: Verify = None) -> None:
@@ -97,46 +97,46 @@ def reload(url: Url, token_file: TokenFile = None, verify: Verify = None) -> Non
 
     A file with a mistake changes nothing, and the answer says what is wrong.
     """
-    answer = _ask(url, lambda client: client.reload(), None, token_file, verify)
+    answer = _call_agent(url, lambda client: client.reload(), None, token_file, verify)
     typer.echo(str(answer.get("changed", "")) or "nothing has changed")
 
 
-def _order(
+def _send_order(
     url: str,
     ask: Callable[[Client], dict[str, Any]],
     experiment: str | None,
     token_file: Path | None,
     verify: Path | None,
 ) -> None:
-    answer = _ask(url, ask, experiment, token_file, verify)
+    answer = _call_agent(url, ask, experiment, token_file, verify)
     try:
-        for line in _what_holds(answer):
+        for line in _describe_controls(answer):
             typer.echo(line)
     except (LookupError, TypeError, AttributeError):
-        raise Mistake(f"no agent answers at {url}, but something else") from None
+        raise UserError(f"no agent answers at {url}, but something else") from None
 
 
-def _ask(
+def _call_agent(
     url: str,
     ask: Callable[[Client], dict[str, Any]],
     experiment: str | None,
     token_file: Path | None,
     verify: Path | None,
 ) -> dict[str, Any]:
-    with mistakes(), live():
+    with catch_user_errors(), require_live_extra():
         from posse.live.client import Client
 
-        token = None if token_file is None else token_in(token_file)
+        token = None if token_file is None else read_token(token_file)
         # one more attempt, for an agent that is just starting again; nobody waits long at a prompt
         options: Any = {"experiment": experiment, "token": token, "verify": verify}
         with Client(url, attempts=2, **options) as client:
             try:
                 return ask(client)
             except RuntimeError as error:  # another server, or a store that fails
-                raise Mistake(str(error)[:500]) from None
+                raise UserError(str(error)[:500]) from None
 
 
-def _what_holds(status: dict[str, Any]) -> list[str]:
+def _describe_controls(status: dict[str, Any]) -> list[str]:
     """What is pinned and paused, and where that was said."""
     lines = []
     for whose, where in (("here", "at this agent"), ("network", "in the whole network")):

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from posse.cli.common import live, mistakes, say, told
+from posse.cli.common import catch_user_errors, listen_for_stop, print_line, require_live_extra
 
 EXAMPLES = """Examples:
 
@@ -27,13 +27,13 @@ def router(
 
     It keeps nothing: while it is away agents go on alone, and catch up when it is back.
     """
-    with mistakes(), live(), told() as stopped:
+    with catch_user_errors(), require_live_extra(), listen_for_stop() as wait_for_stop:
         from posse.live.messaging.transport.zenoh import Router
         from posse.live.security.certificates import Files
 
         files = Files.of(certificates, name)
         running = Router(name, agent, listen=listen, files=files, network=network)
-        say(f"{name} listens on {listen}")
-        stopped()
+        print_line(f"{name} listens on {listen}")
+        wait_for_stop()
         running.close()
-    say(f"{name} stopped")
+    print_line(f"{name} stopped")

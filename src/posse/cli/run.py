@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from posse.cli.common import Cluster, Mistake, Workers, executing, goes_on, mistakes
+from posse.cli.common import (
+    Cluster,
+    UserError,
+    Workers,
+    announce_resume,
+    catch_user_errors,
+    open_executor,
+)
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -59,10 +66,10 @@ def run(
     from posse.lab.report import writer as writing
 
     options: dict[str, Any] = {"runs": runs, "horizon": horizon, "seed": seed}
-    given = {key: value for key, value in options.items() if value is not None}
+    overrides = {key: value for key, value in options.items() if value is not None}
     data, figure, page = (output / f"{file.stem}.{kind}" for kind in ("nc", "png", "report"))
-    with mistakes():
-        experiment = dataclasses.replace(read_experiment(file), **given)
+    with catch_user_errors():
+        experiment = dataclasses.replace(read_experiment(file), **overrides)
         # before the hours of work, not after them
         output.mkdir(parents=True, exist_ok=True)
         for target in (data, figure):
@@ -75,14 +82,14 @@ def run(
     _refuse_too_large(experiment)
     title = experiment.title or file.stem
     store = PartStore(output / f"{file.stem}.parts")
-    with executing(workers, cluster) as executor, goes_on(), mistakes():
+    with open_executor(workers, cluster) as executor, announce_resume(), catch_user_errors():
         # a family, for instance, cannot learn from the bandit's rewards
-        comparison = _compare(title, experiment, store, executor, progress=not quiet)
+        comparison = _run_experiment(title, experiment, store, executor, progress=not quiet)
     for note in store.notes:
         typer.echo(f"posse: {note}", err=True)
     if not quiet:
-        Console().print(_table(title, comparison, experiment.seed))
-    with mistakes():
+        Console().print(_build_table(title, comparison, experiment.seed))
+    with catch_user_errors():
         comparison.save(data)
         typer.echo(data)
         if plot:
@@ -92,7 +99,7 @@ def run(
             typer.echo(writing.write(comparison, page, title, saved=data))
 
 
-def _compare(
+def _run_experiment(
     title: str,
     experiment: Experiment,
     store: PartStore,
@@ -122,12 +129,12 @@ def _refuse_too_large(experiment: Experiment) -> None:
     # counted without listing them, which alone could take all memory
     rounds = len(e.record) if isinstance(e.record, tuple) else min(e.record or e.horizon, e.horizon)
     if 8 * rows * rounds > LARGEST_ARRAY:
-        raise Mistake(
+        raise UserError(
             f"the curves of {rows} runs at {rounds} rounds do not fit into a result file of 2 GB: "
             "keep fewer rounds, such as record = 1000, or fewer runs"
         )
     if 4 * rows * e.network.n_agents * e.bandit.n_arms > LARGEST_ARRAY:
-        raise Mistake(
+        raise UserError(
             f"the pulls of {rows} runs, {e.network.n_agents} agents and {e.bandit.n_arms} arms do "
             "not fit into a result file of 2 GB: take fewer runs"
         )
@@ -135,13 +142,13 @@ def _refuse_too_large(experiment: Experiment) -> None:
     for name in e.keep:
         sizes = [axes(e.bandit, e.network, rounds, model) for model in models]
         if 8 * rows * max(numbers_a_run(name, each, e.bandit) for each in sizes) > LARGEST_ARRAY:
-            raise Mistake(
+            raise UserError(
                 f"keep: {name!r} of {rows} runs at {rounds} rounds does not fit into a result file "
                 "of 2 GB: keep fewer rounds, such as record = 100, or fewer runs"
             )
 
 
-def _table(title: str, comparison: Comparison, seed: int) -> Table:
+def _build_table(title: str, comparison: Comparison, seed: int) -> Table:
     """Lay out the regret of each algorithm at the horizon, in the order of the file."""
     from rich.table import Table
     from rich.text import Text
@@ -165,6 +172,6 @@ def _table(title: str, comparison: Comparison, seed: int) -> Table:
         numbers = [f"{number:.{decimals}f}" for number in (s.mean, s.standard_error, s.low, s.high)]
         error = numbers[1]
         interval = f"{numbers[2]} to {numbers[3]}"
-        known = (error, interval) if s.runs > 1 else ("", "")
-        table.add_row(Text(name), numbers[0], *known, *where.get(name, ()))
+        uncertainty = (error, interval) if s.runs > 1 else ("", "")
+        table.add_row(Text(name), numbers[0], *uncertainty, *where.get(name, ()))
     return table

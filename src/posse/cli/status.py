@@ -12,10 +12,10 @@ from typing import Annotated, Any
 
 import typer
 
-from posse.cli.common import Mistake, live, mistakes, token_in
+from posse.cli.common import UserError, catch_user_errors, read_token, require_live_extra
 from posse.cli.operators import Verify
-from posse.cli.status_queries import Inquiry
-from posse.cli.status_tables import Overview, printable
+from posse.cli.status_queries import StatusQuery
+from posse.cli.status_tables import StatusTables, make_printable
 
 EXAMPLES = """Examples:
 
@@ -53,90 +53,93 @@ def status(
 
     With --json an agent that does not answer is an entry with an error, and the exit code is 1.
     """
-    with mistakes(), live(), ExitStack() as open_:
+    with catch_user_errors(), require_live_extra(), ExitStack() as open_:
         if watch and as_json:
-            raise Mistake("--json is one document: leave --watch out, and ask again")
-        token = None if token_file is None else token_in(token_file)
+            raise UserError("--json is one document: leave --watch out, and ask again")
+        token = None if token_file is None else read_token(token_file)
         # one more attempt, for an agent that is just starting again
         options = {"timeout": 3.0, "attempts": 2, "token": token, "verify": verify}
-        at = dict(map(_pair, context or []))
-        agents = [Inquiry(url, experiment, options, open_, past=watch, at=at) for url in urls]
+        at = dict(map(_parse_context_value, context or []))
+        agents = [
+            StatusQuery(url, experiment, options, open_, with_history=watch, context=at)
+            for url in urls
+        ]
         if as_json:
             print_json(agents)
             return
         if hasattr(sys.stdout, "reconfigure"):  # names of others may not fit its encoding
             sys.stdout.reconfigure(errors="replace")
         if watch:
-            watched(agents)
+            watch_tables(agents)
         else:
             print_tables(agents)
 
 
-def _pair(text: str) -> tuple[str, str]:
+def _parse_context_value(text: str) -> tuple[str, str]:
     """Of NAME=VALUE both."""
     name, equals, value = text.partition("=")
     if not (name and equals):
-        raise Mistake(f"--context must be NAME=VALUE, such as country=de, got {text}")
+        raise UserError(f"--context must be NAME=VALUE, such as country=de, got {text}")
     return name, value
 
 
-def print_json(agents: Sequence[Inquiry]) -> None:
+def print_json(queries: Sequence[StatusQuery]) -> None:
     """One document of all agents; exit code 1 if one of them does not answer."""
-    found = []
+    documents = []
     failed = False
-    for each in agents:
+    for query in queries:
         try:
-            found.append(each.ask().plain())
-        except Mistake as error:
-            found.append({"url": each.url, "error": str(error)})
+            documents.append(query.fetch_status().as_dict())
+        except UserError as error:
+            documents.append({"url": query.url, "error": str(error)})
             failed = True
-    print(json.dumps({"agents": found}, indent=2))
+    print(json.dumps({"agents": documents}, indent=2))
     if failed:
         raise typer.Exit(1)
 
 
-def print_tables(agents: Sequence[Inquiry]) -> None:
+def print_tables(queries: Sequence[StatusQuery]) -> None:
     """The tables of all that answer; of the others, one line each why there are none."""
     from rich.console import Console
 
-    errors: list[Mistake] = []
-    for each in agents:
+    errors: list[UserError] = []
+    for query in queries:
         try:
-            Console().print(shown(each))
-        except Mistake as error:
+            Console().print(render_agent(query))
+        except UserError as error:
             errors.append(error)
-    for told in errors[:-1]:
-        print("posse:", " ".join(str(told).split()), file=sys.stderr)
+    for problem in errors[:-1]:
+        print("posse:", " ".join(str(problem).split()), file=sys.stderr)
     if errors:
         raise errors[-1]
 
 
-def watched(agents: Sequence[Inquiry]) -> None:
+def watch_tables(queries: Sequence[StatusQuery]) -> None:
     """The tables of all again and again; who does not answer may be starting again."""
     from rich.console import Console, Group
     from rich.live import Live
     from rich.text import Text
 
-    def look() -> tuple[list[Any], list[Mistake]]:
+    def collect_tables() -> tuple[list[Any], list[UserError]]:
         tables: list[Any] = []
-        errors: list[Mistake] = []
-        for each in agents:
+        errors: list[UserError] = []
+        for query in queries:
             try:
-                tables.append(shown(each))
-            except Mistake as error:
+                tables.append(render_agent(query))
+            except UserError as error:
                 errors.append(error)
-                tables.append(Text(printable(str(error))))
+                tables.append(Text(make_printable(str(error))))
         return tables, errors
 
-    begun, errors = look()
-    if len(errors) == len(agents):
+    first_tables, errors = collect_tables()
+    if len(errors) == len(queries):
         raise errors[0]
-    with Live(Group(*begun), console=Console(), auto_refresh=False) as screen:
+    with Live(Group(*first_tables), console=Console(), auto_refresh=False) as screen:
         while True:
             time.sleep(1)
-            screen.update(Group(*look()[0]), refresh=True)
+            screen.update(Group(*collect_tables()[0]), refresh=True)
 
 
-def shown(agent: Inquiry) -> Any:
+def render_agent(query: StatusQuery) -> Any:
     """The tables of an agent now."""
-    return Overview().of(agent.ask())
+    return StatusTables().render_agent(query.fetch_status())

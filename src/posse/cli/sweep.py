@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from posse.cli.common import Cluster, Workers, executing, goes_on, mistakes
+from posse.cli.common import Cluster, Workers, announce_resume, catch_user_errors, open_executor
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,28 +47,28 @@ def sweep(
     from rich.console import Console
 
     folder = Path("results") / file.stem if output is None else output
-    with mistakes():
+    with catch_user_errors():
         from posse.lab.sweeps.files import read_sweep
         from posse.lab.sweeps.sweep import planned
 
-        made = planned(*read_sweep(file), folder=folder, runs=runs)
-    with executing(workers, cluster) as executor, goes_on(), mistakes():
-        made.complete(executor=executor, progress=not quiet)
-    for note in made.store.notes:
+        planned_sweep = planned(*read_sweep(file), folder=folder, runs=runs)
+    with open_executor(workers, cluster) as executor, announce_resume(), catch_user_errors():
+        planned_sweep.complete(executor=executor, progress=not quiet)
+    for note in planned_sweep.store.notes:
         typer.echo(f"posse: {note}", err=True)
-    with mistakes():
+    with catch_user_errors():
         if not quiet:
             console = Console()
-            frame = made.table()
-            console.print(_table(made, frame))
-            console.print(_caption(frame), highlight=False)
-        for path in made.save():
+            frame = planned_sweep.table()
+            console.print(_build_table(planned_sweep, frame))
+            console.print(_build_caption(frame), highlight=False)
+        for path in planned_sweep.save():
             typer.echo(path)
         if report:
-            typer.echo(made.report())
+            typer.echo(planned_sweep.report())
 
 
-def _table(made: Sweep, frame: pd.DataFrame) -> Table:
+def _build_table(planned_sweep: Sweep, frame: pd.DataFrame) -> Table:
     """Lay out the regret of each cell and algorithm, at most so many of them."""
     from rich.table import Table
     from rich.text import Text
@@ -76,12 +76,12 @@ def _table(made: Sweep, frame: pd.DataFrame) -> Table:
     from posse.lab.results import Summary
 
     table = Table(
-        title=Text(made.title, style="bold"),
+        title=Text(planned_sweep.title, style="bold"),
         title_justify="left",
         box=None,  # or the values of four keys would not fit into 80 columns
         padding=(0, 2, 0, 0),
     )
-    names = {**made.grid.short_names(), "algorithm": "algorithm"}
+    names = {**planned_sweep.grid.short_names(), "algorithm": "algorithm"}
     for name in names.values():
         table.add_column(Text(name), overflow="fold")
     table.add_column("regret", justify="right", no_wrap=True)
@@ -91,7 +91,7 @@ def _table(made: Sweep, frame: pd.DataFrame) -> Table:
     return table
 
 
-def _caption(frame: pd.DataFrame) -> str:
+def _build_caption(frame: pd.DataFrame) -> str:
     runs = " or ".join(map(str, sorted(set(frame["runs"]))))
     text = f"regret per agent at the horizon ± standard error; {runs} runs"
     if len(frame) > MOST_ROWS:
