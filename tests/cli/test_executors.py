@@ -104,9 +104,9 @@ def test_nothing_asked_for_is_our_own_threads():
 
 
 SLEEPER = """
-from posse.cli.common import executing
+from posse.cli.common import open_executor
 import signal
-with executing(None, None):
+with open_executor(None, None):
     print("ready", flush=True)
     signal.pause()
 """

@@ -138,7 +138,7 @@ def test_status_shows_pins_and_pauses(monkeypatch, capsys):
     assert "green (pinned)" in shown
     assert "blue (" not in shown
     assert "verdict: red wins; posse pin red" in shown
-    assert shown.count("arms, as http://127.0.0.1:8700 knows them") == 1
+    assert shown.count("arms, as seen by http://127.0.0.1:8700") == 1
 
 
 def test_status_of_several_experiments_or_of_one(monkeypatch, capsys):

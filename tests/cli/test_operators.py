@@ -84,7 +84,7 @@ def test_what_now_holds_is_printed(agent, capsys):
     agent.answer = (200, {"changed": "arms of default: green added"})
     assert said(capsys, "reload", agent.url) == (0, "arms of default: green added\n", "")
     agent.answer = (200, {"changed": ""})
-    assert said(capsys, "reload", agent.url) == (0, "nothing has changed\n", "")
+    assert said(capsys, "reload", agent.url) == (0, "no setting has changed\n", "")
 
 
 @pytest.mark.parametrize(
@@ -95,8 +95,8 @@ def test_what_now_holds_is_printed(agent, capsys):
         ((404, {"error": "there is no experiment x"}), "no experiment x"),
         ((503, {"error": "the store fails"}), "the store fails"),
         ((200, b"<html>"), "is this the address of an agent"),
-        ((200, {"hello": 1}), "but something else"),
-        ((200, []), "but something else"),
+        ((200, {"hello": 1}), "is not a Posse agent"),
+        ((200, []), "is not a Posse agent"),
     ],
 )
 def test_errors_are_one_line(agent, answer, words, capsys):

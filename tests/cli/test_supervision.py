@@ -69,7 +69,7 @@ def test_one_that_dies_is_started_again_and_the_others_go_on(caplog):
     first, other = world.started
     first.code = -signal.SIGKILL
     assert world.supervisor.check_children()
-    assert "a.toml died (killed by SIGKILL): it is started again in 1 s" in caplog.text
+    assert "agent a was killed (SIGKILL); restarting in 1 s" in caplog.text
     assert world.running() == ["b.toml"]
     assert world.pause_before_the_next() == 1
     assert world.running() == ["b.toml", "a.toml"]
@@ -85,7 +85,7 @@ def test_the_pause_grows_up_to_a_limit_and_is_forgotten_after_a_sound_time(caplo
         world.supervisor.check_children()
         pauses.append(world.pause_before_the_next())
     assert pauses == [1, 2, 4, 8, 16, 32, LONGEST_DELAY, LONGEST_DELAY, LONGEST_DELAY]
-    assert "b.toml died (exit code 3)" in caplog.text
+    assert "agent b ended (exit code 3)" in caplog.text
     world.now += STEADY_SECONDS
     world.started[-1].code = 3
     world.supervisor.check_children()
@@ -96,7 +96,7 @@ def test_one_that_cannot_be_started_is_tried_again(caplog):
     world = World("a.toml", "b.toml", refuse=1)
     assert world.supervisor.check_children()
     assert world.running() == ["b.toml"]
-    assert "a.toml could not be started (no more processes)" in caplog.text
+    assert "agent a could not be started (no more processes)" in caplog.text
     world.pause_before_the_next()
     assert world.running() == ["b.toml", "a.toml"]
 
@@ -106,7 +106,7 @@ def test_one_that_was_stopped_stays_so(caplog):
     world.supervisor.check_children()
     world.started[0].code = 0
     assert world.supervisor.check_children()
-    assert "a.toml was stopped, and is not started again" in caplog.text
+    assert "agent a was stopped; it is not restarted" in caplog.text
     world.now += 1000
     assert world.supervisor.check_children()
     world.started[1].code = 0
@@ -155,8 +155,7 @@ def test_real_agents_killed_reloaded_and_ended(start, tmp_path):
     os.kill(children(process)["berlin.toml"], signal.SIGKILL)
     line = process.stderr.readline()
     assert re.fullmatch(
-        r"\S+Z ERROR posse agent: berlin.toml died \(killed by SIGKILL\): "
-        r"it is started again in 1 s\n",
+        r"\S+Z ERROR posse agent: agent berlin was killed \(SIGKILL\); restarting in 1 s\n",
         line,
     )
     assert httpx.get(f"{urls['paris']}/readyz", trust_env=False).status_code == 200
@@ -189,7 +188,7 @@ def test_a_bad_file_changes_nothing_and_the_log_says_why(start, tmp_path):
     url = process.stdout.readline().split()[-1]
     file.write_text(file.read_text().replace("berlin", "paris"))
     process.send_signal(signal.SIGHUP)
-    said = "ERROR berlin: agent.toml is not taken in, nothing has changed: name cannot"
+    said = "ERROR berlin: agent.toml rejected, still running with the old settings: name cannot"
     assert said in process.stderr.readline()
     order = {"url": f"{url}/v1/reload", "json": {}, "trust_env": False}
     answer = httpx.post(**order, headers={"Authorization": "Bearer 0123456789abcdef"})

@@ -150,7 +150,10 @@ def test_killed_stopped_and_cut_off(exchange, scale, swarm_of, around, until, ch
     swarm = swarm_of(scale.agents, exchange, route=around.route)
     assert len(around.proxies) == 4  # two neighbours, dialled and dialling
     for site in swarm.sites:
-        until(lambda site=site: site.take_sample() and site.sample.connected == 2, f"links of {site.name}")
+        until(
+            lambda site=site: site.take_sample() and site.sample.connected == 2,
+            f"links of {site.name}",
+        )
     start = time.monotonic()
     swarm.send_visitors()
     faults = Faults(swarm, around, scale, until)

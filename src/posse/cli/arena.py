@@ -141,14 +141,14 @@ class _Bar(_Silent):
         for job, runs in missing:
             found[id(job)] = seconds_a_run(job)
             total += found[id(job)] * runs / hands
-            self._bars.advance_time(task)
+            self._bars.advance(task)
         self._say(f"this will take about {_duration(total)}; interrupted, it goes on where it was")
         return found
 
     def playing(self, arena: Arena, seconds: dict[int, float]) -> Callable[[Job, int], None]:
         total = sum(seconds[id(job)] * len(job.runs) for job in arena.jobs.values())
         task = self._bars.add_task("playing", total=total)
-        return lambda job, runs: self._bars.advance_time(task, seconds[id(job)] * runs)
+        return lambda job, runs: self._bars.advance(task, seconds[id(job)] * runs)
 
     def _say(self, line: str) -> None:
         self._bars.console.print(line, markup=False, highlight=False)

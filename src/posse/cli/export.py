@@ -1,4 +1,4 @@
-"""`posse export`: the decisions and rewards of an agent, as JSON lines."""
+"""`posse export`: write the decisions and rewards of an agent as JSON lines."""
 
 from __future__ import annotations
 
@@ -24,16 +24,17 @@ posse export berlin.db | jq -s 'map(select(.reward == 1)) | length'"""
 def export(
     store: Annotated[Path, typer.Argument(metavar="STORE", help="The agent's store.")],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="A file, replaced when all is written.")
+        Path | None,
+        typer.Option("--output", "-o", help="Output file, replaced once everything is written."),
     ] = None,
     experiment: Annotated[
-        str | None, typer.Option(help="The decisions of this experiment only.")
+        str | None, typer.Option(help="Only the decisions of this experiment.")
     ] = None,
 ) -> None:
-    """Write every decision of an agent, with its probabilities and reward, as a line of JSON.
+    """Write every decision of an agent, with its propensities and reward, as a line of JSON.
 
-    One experiment after the other, each in the order of its decisions' times. The agent may be
-    running: what is written is one moment of its store, and nothing is changed.
+    Experiments follow one another, each in the order of its decisions. The agent may be running:
+    the export is a consistent snapshot of its store, and nothing is changed.
     """
     with catch_user_errors(), require_live_extra():
         if output is None:
@@ -53,7 +54,7 @@ def _print_decisions(store: Path, experiment: str | None) -> None:
     try:
         _write_decisions(store, sys.stdout, experiment)
         sys.stdout.flush()
-    except BrokenPipeError:  # the reader has seen enough, such as head
+    except BrokenPipeError:  # the reader has closed the pipe, as head does
         discard_output()
 
 

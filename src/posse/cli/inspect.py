@@ -1,4 +1,4 @@
-"""`posse inspect`: what a network is like, and what the theory says about it."""
+"""`posse inspect`: print the properties of a network and what the theory says about it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ posse inspect grid --rows 10 --columns 10 --weights metropolis --failing 0.3
 
 posse inspect regular_ring --agents 64 --k 3 --means 0.5,0.1,0.1"""
 
-# The registry itself would import NumPy, for which --help need not wait; a test compares the two.
+# A copy of the registry's names: importing the registry would import NumPy, and --help should not
+# wait for it. A test compares the two.
 NAMES = (
     "complete",
     "cycle",
@@ -37,7 +38,7 @@ NAMES = (
     "random_geometric",
 )
 
-# for an option that an argument of a builder has under another name
+# options whose name differs from the builder's argument
 OPTIONS = {"seed": "graph-seed"}
 
 
@@ -48,16 +49,18 @@ def inspect(
     columns: Annotated[int | None, typer.Option(help="Columns of a grid or torus.")] = None,
     k: Annotated[int | None, typer.Option(help="Neighbours in a ring.")] = None,
     p: Annotated[float | None, typer.Option(help="Probability of a random link.")] = None,
-    m: Annotated[int | None, typer.Option(help="Links of an agent that joins.")] = None,
+    m: Annotated[
+        int | None, typer.Option(help="Links of every new agent (barabasi_albert).")
+    ] = None,
     degree: Annotated[int | None, typer.Option(help="Links of every agent.")] = None,
     radius: Annotated[float | None, typer.Option(help="Reach in a geometric graph.")] = None,
     dimension: Annotated[int | None, typer.Option(help="Dimension of a hypercube.")] = None,
     graph_seed: Annotated[int | None, typer.Option(help="Seed of a random graph.")] = None,
     weights: Annotated[str, typer.Option(help="Weight rule.")] = "max-degree",
-    gossip: Annotated[bool, typer.Option("--gossip", help="One random link a round.")] = False,
+    gossip: Annotated[bool, typer.Option("--gossip", help="One random link per round.")] = False,
     failing: Annotated[float | None, typer.Option(help="Probability that a link fails.")] = None,
     means: Annotated[
-        str | None, typer.Option(help="Bernoulli means for the theory, such as 0.5,0.1,0.1.")
+        str | None, typer.Option(help="Bernoulli means for the theory, for example 0.5,0.1,0.1.")
     ] = None,
     horizon: Annotated[int, typer.Option(help="Rounds, with --means.")] = 1000,
     epsilon: Annotated[float, typer.Option(help="Theorem 1's epsilon, with --means.")] = 0.5,
@@ -90,7 +93,7 @@ def inspect(
 
 
 def build_network(name: str, arguments: Mapping[str, Any]) -> Network:
-    """Build a network of a registered graph from the options given; those left out are None."""
+    """Build a network of a registered graph from options, of which None are left out."""
     from inspect import signature
 
     from posse import networks
@@ -101,7 +104,7 @@ def build_network(name: str, arguments: Mapping[str, Any]) -> Network:
     parameters_by_graph = {
         graph: signature(builder).parameters for graph, builder in GRAPHS.items()
     }
-    # the others take arrays, which no option holds
+    # the other builders take arrays, which cannot be given as options
     graph_names = [
         graph
         for graph, parameters in parameters_by_graph.items()
@@ -114,7 +117,7 @@ def build_network(name: str, arguments: Mapping[str, Any]) -> Network:
         raise UserError(f"{name} needs {_join_options(missing)}")
     if extra := [key for key in settings if key not in parameters]:
         raise UserError(
-            f"{name} has no use for {_join_options(extra)}: it takes {_join_options(parameters)}"
+            f"{name} does not take {_join_options(extra)}: it takes {_join_options(parameters)}"
         )
     return networks.Network(name, tuple(settings.items()))
 
@@ -128,13 +131,13 @@ def _parse_means(text: str) -> list[float]:
     try:
         return [float(part) for part in text.split(",")]
     except ValueError:
-        raise UserError(f"--means must be numbers with commas between them, got {text!r}") from None
+        raise UserError(f"--means must be numbers separated by commas, got {text!r}") from None
 
 
 def _describe_theory(
     network: Network, means: list[float], horizon: int, epsilon: float
 ) -> tuple[str, str]:
-    """Put in words the Lai-Robbins constant, and Theorem 1 with its warning."""
+    """Describe the Lai-Robbins constant, and Theorem 1 with its warning."""
     from posse.theory import lai_robbins_constant, theorem_1
 
     terms = theorem_1(means, network.n_agents, network.spectral_gap, horizon, epsilon)

@@ -1,4 +1,4 @@
-"""`posse new`: what some agents on one machine need, to begin with."""
+"""`posse new`: write settings and certificates for agents on one machine."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ posse new north south --arms short,long --rate 0.03 --folder trial
 
 posse new berlin paris --experiments checkout,banner"""
 
-# ports of the first agent; the others have the next ones
+# ports of the first agent; the other agents use the next ones
 HTTP = 8700
 LISTEN = 7447
-# rewards that a prior of a rate is worth: of one success, so that the data soon outweigh it, and a
-# 95% interval still reaches from a fortieth of the rate to 3.7 times it
+# Weight of the prior of --rate, in successes: one, so that the data soon outweigh it; its 95%
+# interval still reaches from a fortieth of the rate to 3.7 times the rate.
 SUCCESSES = 1.0
 
 
 def new(
     names: Annotated[list[str], typer.Argument(metavar="NAME", help="The agents' names.")],
     arms: Annotated[
-        str, typer.Option(help="Options to choose from, with commas between them.")
+        str, typer.Option(help="Options to choose from, separated by commas.")
     ] = "red,green,blue",
     experiments: Annotated[
-        str, typer.Option(help="Names of experiments, with commas: one table for each.")
+        str, typer.Option(help="Names of experiments, separated by commas; one table for each.")
     ] = "",
     rate: Annotated[
         float | None,
-        typer.Option(help="How often rewards are 1, roughly, as 0.03: a prior that suits it."),
+        typer.Option(help="Rough share of rewards that are 1, for example 0.03: sets the prior."),
     ] = None,
     folder: Annotated[Path, typer.Option(help="Where to write.")] = Path(),
 ) -> None:
-    """Write an agent.toml and a certificate for each of some neighbours on this machine.
+    """Write an agent.toml and a certificate for every agent; all are neighbours on this machine.
 
     Then start them with posse agent; for agents on several machines, change the addresses
-    (docs/live-three-machines.md). Where visitors differ, add what is known of them to each file, as
-    a table named context, such as country = ["de", "fr"], and family = {name = "logistic", rate =
-    0.03} (docs/contexts-live.md).
+    (docs/live-three-machines.md). If visitors differ, add their attributes to each file as a table
+    named context, for example country = ["de", "fr"], and family = {name = "logistic", rate = 0.03}
+    (docs/contexts-live.md).
     """
     with catch_user_errors(), require_live_extra():
         from posse.live.config.agent_settings import read_settings
@@ -54,15 +54,15 @@ def new(
         for name in (*names, *tables):
             certificates.checked_name(name)
         if len(set(names)) < len(names):
-            raise UserError(f"every agent needs a name of its own, got {' '.join(names)}")
+            raise UserError(f"the names of agents must differ, got {' '.join(names)}")
         if len(set(tables)) < len(tables):
-            raise UserError(f"every experiment needs a name of its own, got {experiments}")
+            raise UserError(f"the names of experiments must differ, got {experiments}")
         if rate is not None and not 0.0001 <= rate <= 0.5:
             raise UserError(f"--rate must be 0.0001 to 0.5, got {rate}")
         files = {name: folder / f"{name}.toml" for name in names}
         certs = folder / "certs"
         if existing := [path for path in (*files.values(), certs) if path.exists()]:
-            raise UserError(f"{existing[0]} exists: name another with --folder")
+            raise UserError(f"{existing[0]} exists already: choose another --folder")
         folder.mkdir(parents=True, exist_ok=True)
         for name, file in files.items():
             file.write_text(
@@ -86,8 +86,8 @@ def _print_next_steps(files: list[Path], tables: list[str]) -> None:
     url = f"http://127.0.0.1:{HTTP}"
     request = f"curl {url}/v1{route}/decisions -H 'Content-Type: application/json' -d '{{}}'"
     typer.echo(f"Start:  posse agent {' '.join(map(str, files))}", err=True)
-    typer.echo(f"Ask:    {request}", err=True)
-    typer.echo(f"Look:   posse status {url}    (and read docs/live.md)", err=True)
+    typer.echo(f"Try:    {request}", err=True)
+    typer.echo(f"Watch:  posse status {url}    (and read docs/live.md)", err=True)
 
 
 def _split_names(text: str) -> list[str]:
@@ -95,7 +95,7 @@ def _split_names(text: str) -> list[str]:
 
 
 def _render_family(rate: float | None) -> str:
-    """The family of rewards 0 or 1, as TOML, with a prior of the weight of one success."""
+    """Render the family of rewards 0 or 1 as TOML, with a prior that weighs one success."""
     if rate is None:
         return """family = "bernoulli"            # rewards are 0 or 1"""
     beta = round(SUCCESSES * (1 - rate) / rate, 3)
@@ -106,7 +106,7 @@ family = {{name = "bernoulli", alpha = {SUCCESSES:g}, beta = {beta:g}}}"""
 def _render_settings(
     name: str, names: list[str], arms: list[str], tables: list[str], rate: float | None
 ) -> str:
-    """The settings of one of some agents, all of them neighbours."""
+    """Render the agent.toml of one agent; all other agents are its neighbours."""
     import json
 
     place = names.index(name)
@@ -116,23 +116,23 @@ def _render_settings(
         if neighbour != name
     )
     options = f"arms = {json.dumps(arms, ensure_ascii=False)}"
-    above = f"{options}\n" if not tables else "# what follows holds for every experiment below\n"
+    above = f"{options}\n" if not tables else "# these settings hold for every experiment below\n"
     below = "".join(
         f"\n[experiments.{table}]    # at /v1/experiments/{table}/decisions\n{options}\n"
         for table in tables
     )
     return f"""name = "{name}"
 {above}{_render_family(rate)}
-http = "127.0.0.1:{HTTP + place}"         # where the application asks
-listen = "127.0.0.1:{LISTEN + place}"       # where neighbours call
+http = "127.0.0.1:{HTTP + place}"         # where the application connects
+listen = "127.0.0.1:{LISTEN + place}"       # where neighbours connect
 store = "{name}.db"
 certificates = "certs"
-reward_window = 3600            # seconds: longer than nearly every reward takes ...
-default_reward = 0              # ... and what silence means: right if only successes are reported
-remember = 7776000              # seconds for which decisions are kept: 90 days
-# min_share = 0.02              # least share of every arm: logs by which to evaluate other policies
-# new_arm_share = 0.1           # most for arms that are new, together; an equal share if not set
-# visitors differ? family = {{name = "logistic", rate = 0.03}}, and below a table such as
+reward_window = 3600            # seconds: longer than nearly all rewards take ...
+default_reward = 0              # ... and the reward if none comes: 0 if only successes are reported
+remember = 7776000              # seconds for which decisions are stored: 90 days
+# min_share = 0.02              # least share of every arm: propensities for off-policy evaluation
+# new_arm_share = 0.1           # largest share of all new arms together; an equal share if not set
+# visitors differ? family = {{name = "logistic", rate = 0.03}}, and below a table like
 # [context]
 # country = ["de", "fr", "it"]  # see docs/contexts-live.md
 

@@ -133,8 +133,8 @@ class _PaperBars:
 
         def advance(done: int) -> None:
             steps = total * done / (runs * curves)
-            self._bars.advance_time(task, steps)
-            self._bars.advance_time(self._whole, steps)
+            self._bars.advance(task, steps)
+            self._bars.advance(self._whole, steps)
 
         yield advance
 

@@ -1,4 +1,4 @@
-"""`posse status`: what live agents know, and how their neighbours are."""
+"""`posse status`: print what live agents know and how their neighbours are."""
 
 from __future__ import annotations
 
@@ -31,33 +31,42 @@ posse status http://127.0.0.1:8700 --json | jq '.agents[0].experiments'"""
 
 
 def status(
-    urls: Annotated[list[str], typer.Argument(metavar="URL", help="Where an agent answers.")],
+    urls: Annotated[list[str], typer.Argument(metavar="URL", help="Address of an agent.")],
     watch: Annotated[
         bool,
-        typer.Option("--watch", help="Every second, with the last hours drawn, until Ctrl-C."),
+        typer.Option(
+            "--watch", help="Refresh every second until Ctrl-C, with sparklines of the last hours."
+        ),
     ] = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="One JSON document, for programs.")
+        bool, typer.Option("--json", help="Print one JSON document for programs.")
     ] = False,
-    experiment: Annotated[str | None, typer.Option(help="This one alone, of several.")] = None,
+    experiment: Annotated[str | None, typer.Option(help="Only this experiment.")] = None,
     context: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="For visitors of whom this is known."),
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="Show the arms for visitors with this attribute; may be repeated.",
+        ),
     ] = None,
     token_file: Annotated[
-        Path | None, typer.Option("--token-file", help="The file that agent.toml calls http_token.")
+        Path | None,
+        typer.Option(
+            "--token-file", help="File with the token; agent.toml names it as http_token."
+        ),
     ] = None,
     verify: Verify = None,
 ) -> None:
-    """Show agents' arms, experiment by experiment, and neighbours as tables.
+    """Print tables of agents' arms, one per experiment, and of their neighbours.
 
-    With --json an agent that does not answer is an entry with an error, and the exit code is 1.
+    With --json an agent that does not answer becomes an entry with an error, and the exit code
+    is 1.
     """
     with catch_user_errors(), require_live_extra(), ExitStack() as open_:
         if watch and as_json:
-            raise UserError("--json is one document: leave --watch out, and ask again")
+            raise UserError("--json prints one document: leave out --watch")
         token = None if token_file is None else read_token(token_file)
-        # one more attempt, for an agent that is just starting again
+        # a second attempt covers an agent that is restarting
         options = {"timeout": 3.0, "attempts": 2, "token": token, "verify": verify}
         at = dict(map(_parse_context_value, context or []))
         agents = [
@@ -67,7 +76,7 @@ def status(
         if as_json:
             print_json(agents)
             return
-        if hasattr(sys.stdout, "reconfigure"):  # names of others may not fit its encoding
+        if hasattr(sys.stdout, "reconfigure"):  # a name from the network may not fit its encoding
             sys.stdout.reconfigure(errors="replace")
         if watch:
             watch_tables(agents)
@@ -76,15 +85,15 @@ def status(
 
 
 def _parse_context_value(text: str) -> tuple[str, str]:
-    """Of NAME=VALUE both."""
+    """Split NAME=VALUE."""
     name, equals, value = text.partition("=")
     if not (name and equals):
-        raise UserError(f"--context must be NAME=VALUE, such as country=de, got {text}")
+        raise UserError(f"--context must be NAME=VALUE, for example country=de, got {text}")
     return name, value
 
 
 def print_json(queries: Sequence[StatusQuery]) -> None:
-    """One document of all agents; exit code 1 if one of them does not answer."""
+    """Print one JSON document of all agents; exit code 1 if one of them does not answer."""
     documents = []
     failed = False
     for query in queries:
@@ -99,7 +108,7 @@ def print_json(queries: Sequence[StatusQuery]) -> None:
 
 
 def print_tables(queries: Sequence[StatusQuery]) -> None:
-    """The tables of all that answer; of the others, one line each why there are none."""
+    """Print the tables of all agents that answer, and one line for each that does not."""
     from rich.console import Console
 
     errors: list[UserError] = []
@@ -115,7 +124,7 @@ def print_tables(queries: Sequence[StatusQuery]) -> None:
 
 
 def watch_tables(queries: Sequence[StatusQuery]) -> None:
-    """The tables of all again and again; who does not answer may be starting again."""
+    """Refresh the tables every second; an agent that does not answer may be restarting."""
     from rich.console import Console, Group
     from rich.live import Live
     from rich.text import Text
@@ -141,5 +150,5 @@ def watch_tables(queries: Sequence[StatusQuery]) -> None:
 
 
 def render_agent(query: StatusQuery) -> Any:
-    """The tables of an agent now."""
+    """Fetch the status of an agent and render its tables."""
     return StatusTables().render_agent(query.fetch_status())

@@ -1,4 +1,4 @@
-"""What `posse status` asks of an agent, and the answers."""
+"""The requests of `posse status` to an agent, and the answers."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Any
 
 from posse.cli.common import UserError
 
-HISTORY_SECONDS = 60.0  # seconds for which a history is: it has a point a minute
+HISTORY_SECONDS = 60.0  # a history has one point per minute: no need to fetch it more often
 
 
 @dataclass(frozen=True)
 class ExperimentStatus:
-    """One experiment: its settings and counts, what is pinned, what is known of arms, and what was.
+    """One experiment of an agent: settings and counts, controls, arms, verdict, audit, history.
 
-    verdict, books, history: None where the agent has none. at: what is known of the visitors that
-    the arms are of, where visitors differ.
+    verdict, audit, history: None if the agent has none. context: the visitors that the arms are
+    shown for, if visitors differ.
     """
 
     about: dict[str, Any]
@@ -30,20 +30,20 @@ class ExperimentStatus:
     context: dict[str, Any] | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """For machines, without the past."""
+        """Return the status for programs, without the history."""
         return {
             **self.about,
             "at": self.context,
             "arms": self.arms,
             "controls": self.controls,
             "verdict": self.verdict,
-            "books": self.audit,
+            "audit": self.audit,
         }
 
 
 @dataclass(frozen=True)
 class AgentStatus:
-    """What one agent answered; several: whether its experiments must be told apart."""
+    """The answers of one agent; several: whether experiments need their names in titles."""
 
     url: str
     network: dict[str, Any]
@@ -51,15 +51,15 @@ class AgentStatus:
     several: bool
 
     def as_dict(self) -> dict[str, Any]:
-        """For machines."""
+        """Return the status for programs."""
         experiments = {name: experiment.as_dict() for name, experiment in self.experiments.items()}
         return {"url": self.url, "experiments": experiments, "network": self.network}
 
 
 class StatusQuery:
-    """Asks an agent, of one of its experiments or of all.
+    """Fetches the status of an agent, of one of its experiments or of all.
 
-    past: whether for the history, too; at: what is known of visitors, as text by name.
+    with_history: fetch the history, too; context: attributes of visitors, as text by name.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class StatusQuery:
         self.url = self._client_for(None).url
 
     def fetch_status(self) -> AgentStatus:
-        """All that it knows now; a Mistake if nobody answers, or somebody else does."""
+        """Fetch the present status; a UserError if no agent answers."""
         try:
             network = dict(self._client_for(None).network())
             experiments = self._fetch_experiments()
@@ -90,7 +90,7 @@ class StatusQuery:
             raise UserError(str(error)) from None
         except UserError:
             raise
-        except ValueError as error:  # it answers, and refuses: such as without a token
+        except ValueError as error:  # a refusal, for example without a token
             raise UserError(f"{self.url}: {str(error)[:200]}") from None
         except Exception as error:
             reason = str(error) or type(error).__name__
@@ -99,7 +99,7 @@ class StatusQuery:
         return AgentStatus(self.url, network, experiments, several)
 
     def _client_for(self, experiment: str | None) -> Any:
-        """A client of an experiment, or of the only one."""
+        """Return a client of an experiment; None for the only one."""
         from posse.live.client import Client
 
         if experiment not in self._clients:
@@ -112,7 +112,9 @@ class StatusQuery:
         if self._experiment is not None:
             if self._experiment not in infos:
                 names = ", ".join(map(str, infos))
-                raise UserError(f"{self.url} has no experiment {self._experiment}, but {names}")
+                raise UserError(
+                    f"{self.url} has no experiment {self._experiment}: choose one of {names}"
+                )
             return {
                 self._experiment: self._fetch_experiment(self._experiment, infos[self._experiment])
             }
@@ -148,7 +150,7 @@ class StatusQuery:
 
 
 def _parse_value(text: str, field: Any) -> Any:
-    """A value of the command line as the field of a schema needs it; the agent checks it."""
+    """Convert a value of the command line to the type of its field; the agent validates it."""
     table = field if isinstance(field, dict) else {}
     if "low" in table:
         try:
@@ -160,7 +162,7 @@ def _parse_value(text: str, field: Any) -> Any:
 
 
 def _call_optional(ask: Callable[[], Any]) -> dict[str, Any] | None:
-    """An answer that an experiment need not have, such as a verdict where there is no `stop`."""
+    """Return an answer that an experiment may lack, for example a verdict without `stop`."""
     from posse.live.store import Unknown
 
     try:

@@ -1,4 +1,4 @@
-"""Sparklines: shares of visits and the rate of rewards over the last hours, a character a cell."""
+"""Tables and sparklines of `posse status`, for terminals of 80 columns or more."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ BLOCKS, ASCII = "▁▂▃▄▅▆▇█", "_.-:=+*#"
 HOURS = 4
 MINUTE = 60
 
-Cells = list[float | None]  # None: nothing happened, or nobody was there to see it
+Cells = list[float | None]  # None: no decision in this cell, or the agent was down
 
 
 @dataclass(frozen=True)
 class Trends:
-    """What the last hours were like at one agent, in cells of equal length, the last one last."""
+    """The last hours at one agent, in time cells of equal length, newest last."""
 
-    seconds: float  # from the first to the last
-    shares: dict[str, Cells]  # of the arms in the visits
-    rates: Cells  # rewards a closed visit
+    seconds: float  # from the first cell to the last
+    shares: dict[str, Cells]  # share of each arm in the decisions
+    rates: Cells  # mean reward of closed decisions
 
 
 def draw_sparkline(cells: Cells, low: float, high: float, unicode: bool = True) -> str:
-    """A line of characters, as high as the numbers between low and high; a blank for none.
+    """Draw numbers between low and high as one character each; a blank for None.
 
     >>> drawn([0.0, 0.5, None, 1.0], 0.0, 1.0)
     '▁▅ █'
@@ -45,9 +45,10 @@ def draw_sparkline(cells: Cells, low: float, high: float, unicode: bool = True) 
 
 
 def compute_trends(history: dict[str, Any], most: int) -> Trends | None:
-    """The last hours of a history of minutes in at most so many cells; None if there is too little.
+    """Divide the last hours of a history of minutes into `most` cells; None if it is too short.
 
-    Numbers of a history are cumulative, and a cell is what came in it; what fades is as it was.
+    Numbers of a history are cumulative, so a cell is their difference; discounted evidence is not
+    cumulative and is taken as it is.
     """
     times = history["times"]
     arms = {n: arm["here"] for n, arm in history["arms"].items()}
@@ -57,7 +58,7 @@ def compute_trends(history: dict[str, Any], most: int) -> Trends | None:
     length = max(1, -(-span // (most * MINUTE))) * MINUTE  # whole minutes
     edges = [times[-1] - n * length for n in range(-(-span // length), -1, -1)]
     places = [bisect_right(times, edge) - 1 for edge in edges]
-    # before the first point nothing is known, and where no point is in a cell nobody was there
+    # None for a cell without a point: the agent was down
     pairs = [(max(a, 0), b) if b > max(a, 0) else None for a, b in pairwise(places)]
     fading = bool(history["fading"])
 
@@ -89,7 +90,7 @@ def _cell_changes(series: Sequence[float | None], pairs: Sequence[Any], fading: 
 
 
 def _sum_cells(columns: Any, length: int) -> Cells:
-    """The sum of what is known, cell by cell."""
+    """Add up the known values, cell by cell."""
     rows = zip(*columns, strict=True) if columns else [()] * length
     values = [[value for value in row if value is not None] for row in rows]
     return [sum(row) if row else None for row in values]
@@ -101,25 +102,25 @@ def _divide_cells(cells: Cells, total: Cells) -> Cells:
     ]
 
 
-# An agent's answers as tables for a terminal of 80 columns or more, whatever names it has.
+# Tables.
 
-FIGURES = 58  # columns that all but the names of arms may take, without what is between them
-OF_NEIGHBOURS = 40  # and all but the names of neighbours
-WIDE = 100  # columns from which on there is more between them
-# arms with a sparkline; columns of its name, and of its number
+FIGURES = 58  # columns of the arms' table without names and padding
+OF_NEIGHBOURS = 40  # columns of the neighbours' table without names
+WIDE = 100  # terminals from this width on get more padding
+# number of arms with a sparkline; columns for the name, and for the number beside it
 DRAWN = 8
 LONGEST = 24
 BESIDE = 9
-# a longer reward window is advised from here on; the alert and the page use the same share
+# a longer reward window is advised from this share on; the alert and the page use the same
 LATE_SHARE = 0.03  # of all rewards
 FEWEST_LATE = 10
-# around a name from right to left, so that it turns no line
+# Unicode isolates around right-to-left names, so that they do not reorder the line
 ISOLATE = "\u2068"
 END = "\u2069"
 
 
 class StatusTables:
-    """Makes the tables of one moment, as wide as the terminal is now."""
+    """Renders the tables of one moment, as wide as the terminal is now."""
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -129,19 +130,19 @@ class StatusTables:
         self.unicode = _can_encode(console.encoding, "▁█…" + ISOLATE)
 
     def render_agent(self, answers: AgentStatus) -> Any:
-        """All tables of an agent; a Mistake if these are no answers of one."""
+        """Render all tables of an agent; a UserError if these are not the answers of an agent."""
         from rich.console import Group
 
         try:
             tables: list[Any] = []
             for name, experiment in answers.experiments.items():
-                title = f"arms, as {answers.url} knows them{describe_visitors(experiment.context)}"
+                title = f"arms, as seen by {answers.url}{describe_visitors(experiment.context)}"
                 tables += self._render_arms(
                     experiment, f"{name}: {title}" if answers.several else title
                 )
             return Group(*tables, *self._render_network(answers.network))
         except (LookupError, TypeError, ValueError, AttributeError):
-            raise UserError(f"no agent answers at {answers.url}, but something else") from None
+            raise UserError(f"the server at {answers.url} is not a Posse agent") from None
 
     def _render_arms(self, experiment: ExperimentStatus, title: str) -> list[Any]:
         from rich.text import Text
@@ -150,7 +151,7 @@ class StatusTables:
         controls = experiment.controls
         about = experiment.about
         table = self._new_table(["arm", "mean", "95% interval", "best?", "expected\nloss",
-                             "pulls\nhere", "in\nnetwork"])  # fmt: skip
+                             "decided\nhere", "in\nnetwork"])  # fmt: skip
         room = max(8, self.width - FIGURES - (12 if self.width >= WIDE else 6))
         for name, arm in arms.items():
             pinned = name == controls["pinned"]
@@ -179,7 +180,7 @@ class StatusTables:
         return [Text(make_printable(title), "italic"), table, *lines, *past, Text("")]
 
     def _render_trends(self, history: dict[str, Any]) -> list[Any]:
-        """Sparklines: how visits were shared between arms, and what they brought."""
+        """Render sparklines of each arm's share of the decisions, and of the reward rate."""
         from rich.text import Text
 
         names = min(LONGEST, max(11, *map(len, history["arms"])))  # no shorter than "reward rate"
@@ -198,17 +199,15 @@ class StatusTables:
         line = draw_sparkline(recent.rates, low, high, self.unicode)
         table.add_row("reward rate", line, _format_number(_last_value(recent.rates), ".3g"))
         table.show_header = False
-        title = (
-            f"share of visits here, and rewards a visit, over {_format_duration(recent.seconds)}"
-        )
+        hours = _format_duration(recent.seconds)
+        title = f"share of decisions here, and mean reward, over the last {hours}"
         return [Text(title, "italic"), table]
 
     def _render_network(self, network: dict[str, Any]) -> list[Any]:
         from rich.text import Text
 
-        known = network["agents_known"]
-        title = f"neighbours, and evidence of {known} agent{'' if known == 1 else 's'}"
-        table = self._new_table(["neighbour", "connected", "last heard", "lag"], left_columns=4)
+        title = describe_neighbours(network)
+        table = self._new_table(["neighbour", "connected", "last message", "lag"], left_columns=4)
         for name, neighbour in network["neighbours"].items():
             last_heard = neighbour["last_heard"]
             ago = "never" if last_heard is None else _format_age(max(0.0, time.time() - last_heard))
@@ -225,7 +224,7 @@ class StatusTables:
         return [Text(title, "italic"), table, *refused, Text("")]
 
     def _new_table(self, columns: list[str], left_columns: int = 1) -> Any:
-        """A table without lines that no terminal of 80 columns need fold."""
+        """Create a table without lines, so that it fits into 80 columns."""
         from rich.table import Table
 
         between = 2 if self.width >= WIDE else 1
@@ -237,7 +236,7 @@ class StatusTables:
         return table
 
     def _fit_name(self, name: str, room: int) -> Any:
-        """A name in so many columns; Text, for in a str Rich takes [brackets] for its markup."""
+        """Shorten a name to `room` columns; Rich would read [brackets] in a str as markup."""
         from rich.text import Text
 
         text = Text(make_printable(name))
@@ -248,41 +247,42 @@ class StatusTables:
 
 
 def describe_windows(arms: dict[str, dict[str, Any]], about: dict[str, Any]) -> Iterator[str]:
-    """What is not in the table yet, or never will be."""
+    """Describe decisions and rewards that are not in the table: open, late or void."""
     open_counts = {
         name: (a.get("open_here", 0), a.get("open_in_network", 0)) for name, a in arms.items()
     }
-    # flows mix to fractions of a quantum, and what fades is never quite 0
+    # flows mix to fractions of a quantum, and discounted counts are never exactly 0
     if any(round(number) for both in open_counts.values() for number in both):
         numbers = ", ".join(
             f"{name} {_format_count(here)} here, {_format_count(all_)} in network"
             for name, (here, all_) in open_counts.items()
         )
-        yield f"open, so not shown above: {numbers}"
+        yield f"open, so not in the table: {numbers}"
     elif about.get("silence") == "wait" and about["open_decisions"]:
-        yield f"open, so not shown above: {_format_count(about['open_decisions'])} here"
+        yield f"open, so not in the table: {_format_count(about['open_decisions'])} here"
     if half_life := about.get("half_life"):
-        yield f"pulls are counted for what they are worth: half after {_format_duration(half_life)}"
+        yield f"evidence is discounted: half its weight after {_format_duration(half_life)}"
     if late := about.get("late_rewards"):
         rewards = about["rewards"] + late
         too_many = late >= FEWEST_LATE and late > LATE_SHARE * rewards
         yield (
-            f"late: {_format_count(late)} of {_format_count(rewards)} reward{'s' if rewards > 1 else ''} came up "
-            f"to {about['longest_lateness']:,.0f} s after the window had closed, and did not count"
+            f"late: {_format_count(late)} of {_format_count(rewards)} "
+            f"reward{'s' if rewards > 1 else ''} came up to {about['longest_lateness']:,.0f} s "
+            "after the window had closed, and did not count"
             f"{': lengthen reward_window' if too_many else ''}"
         )
     if void := about.get("void_rewards"):
-        yield f"void: {_format_count(void)} of decisions that were open when the disk was set back"
+        yield f"void: {_format_count(void)} of decisions that were open in a restored store"
 
 
 def describe_verdict(verdict: dict[str, Any] | None) -> Iterator[str]:
-    """Whether it may stop; None for an experiment without `stop`."""
+    """Describe the verdict; None for an experiment without `stop`."""
     if verdict is not None:
         yield f"verdict: {verdict['sentence']}"
 
 
 def describe_visitors(context: dict[str, Any] | None) -> str:
-    """Of which visitors, where these differ."""
+    """Name the visitors that the arms are shown for, if visitors differ."""
     if context is None:
         return ""
     pairs = ", ".join(f"{name}={value}" for name, value in context.items())
@@ -290,7 +290,7 @@ def describe_visitors(context: dict[str, Any] | None) -> str:
 
 
 def describe_odd_contexts(context: dict[str, Any] | None) -> Iterator[str]:
-    """Of contexts what the schema does not quite know, since the start."""
+    """Describe values of contexts outside the schema, since the start."""
     if context is None:
         return
     odd = [f"{name} {_format_count(n)} unknown" for name, n in context["unknown"].items() if n]
@@ -302,7 +302,7 @@ def describe_odd_contexts(context: dict[str, Any] | None) -> Iterator[str]:
 
 
 def describe_sites(sites: dict[str, Any] | None) -> Iterator[str]:
-    """Whether sites differ, and what their sharing gained."""
+    """Describe whether sites differ, and what sharing evidence gained."""
     if sites is None:
         return
     if sites["differ"]:
@@ -310,24 +310,41 @@ def describe_sites(sites: dict[str, Any] | None) -> Iterator[str]:
     alone = sites["loss_alone"]
     shared = sites["loss_shared"]
     if alone is not None and shared is not None and sites["alike"] is not None:
-        yield f"sharing: to settle now would give up {shared:.2g}, by this site alone {alone:.2g}"
+        yield f"sharing: expected loss of choosing now {shared:.2g}, by this site alone {alone:.2g}"
 
 
 def describe_audit(audit: dict[str, Any] | None) -> Iterator[str]:
-    """Whether what was counted is what the evidence counts."""
-    if audit is not None:
-        counted = audit["counted"]
-        own = audit["own"]
-        network = audit["network"]
-        equal = "=" if counted == own else "IS NOT"
-        yield (
-            f"books: {counted:,} decisions counted here {equal} {own:,.0f} pulls in its own "
-            f"evidence; {network:,.0f} in network"
-        )
+    """Compare the counted decisions with those in the agent's own evidence."""
+    if audit is None:
+        return
+    counted = audit["counted"]
+    in_evidence = audit["own"]
+    sentence = f"audit: {counted:,} decisions counted, {in_evidence:,.0f} in the evidence"
+    if counted == in_evidence:
+        yield f"{sentence}; {audit['network']:,.0f} in the network"
+    elif counted < in_evidence:
+        # neighbours returned entries that the disk had forgotten
+        yield f"{sentence} (the store was restored from a copy; nothing is missing)"
+    else:
+        missing = counted - in_evidence
+        yield f"{sentence}: {missing:,.0f} ARE MISSING, see the log of this agent"
+
+
+def describe_neighbours(network: dict[str, Any]) -> str:
+    """Summarize connections and evidence, for example while an agent joins."""
+    neighbours = network["neighbours"]
+    connected = sum(bool(neighbour["connected"]) for neighbour in neighbours.values())
+    known = network["agents_known"]
+    counts = f"{connected} of {len(neighbours)}" if connected < len(neighbours) else f"{connected}"
+    agents = f"{known} agent{'' if known == 1 else 's'}"
+    # with its neighbours' evidence an agent knows at least one more agent than it has neighbours
+    so_far = " so far" if known <= len(neighbours) else ""
+    plural = "" if len(neighbours) == 1 else "s"
+    return f"{counts} neighbour{plural} connected; evidence from {agents}{so_far}"
 
 
 def make_printable(text: str) -> str:
-    """Text on one line that steers no terminal: what cannot be printed is marked."""
+    """Replace control characters, so that a name cannot steer the terminal."""
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
@@ -344,12 +361,12 @@ def _last_value(cells: list[float | None]) -> float | None:
 
 
 def _format_number(value: float | None, spelling: str) -> str:
-    """A number, or a dash for one that JSON cannot hold."""
+    """Format a number; a dash for None, which stands for a number that JSON cannot hold."""
     return "-" if value is None else format(value, spelling)
 
 
 def _format_count(value: float) -> str:
-    """A count in seven characters at most."""
+    """Format a count in at most seven characters."""
     for unit, size in (("G", 1e9), ("M", 1e6)):
         if value >= size:
             return f"{value / size:.2f}{unit}"[-7:]
@@ -357,12 +374,12 @@ def _format_count(value: float) -> str:
 
 
 def _format_age(seconds: float) -> str:
-    """How long ago: to a tenth of a second, or in few characters."""
+    """Format an age: to a tenth of a second, or in few characters."""
     return f"{seconds:.1f} s ago" if seconds < 100 else f"{_format_duration(seconds)} ago"
 
 
 def _format_duration(seconds: float) -> str:
-    """Seconds in the largest unit of which there is at least one."""
+    """Format seconds in the largest unit of which there is at least one."""
     units = (("days", 86400.0), ("hours", 3600.0), ("minutes", 60.0), ("seconds", 1.0))
     name, size = next((unit for unit in units if seconds >= unit[1]), units[-1])
     number = f"{seconds / size:.3g}"

@@ -1,4 +1,4 @@
-"""How a swarm ended: whether what was acknowledged is what was counted."""
+"""`posse swarm`: a demonstration of many agents on this machine, with visitors and kills."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def print_counts(running: Swarm, counts: list[Count], near: int) -> bool:
-    """Say how it ended; whether it ended well."""
+    """Print whether every acknowledged reward was counted once; return whether all is well."""
     from posse.live.demo import count_pulls, largest_gap
 
     in_stores = sum(count_pulls(c.own) for c in counts)
@@ -43,7 +43,7 @@ def print_counts(running: Swarm, counts: list[Count], near: int) -> bool:
         typer.echo(mistake)
     together = largest_gap(counts) <= near
     typer.echo(
-        "every agent holds the evidence of all of them"
+        "every agent holds the evidence of all agents"
         if together
         else f"the agents do not agree: they hold {min(in_network)} to {max(in_network)}"
     )
@@ -55,24 +55,24 @@ def _describe_difference(count: Count) -> str:
         return f"{count.lost} acknowledged rewards are lost"
     if count.lost < 0:
         return f"{-count.lost} rewards were never acknowledged, or are counted twice"
-    return "as many rewards as were acknowledged, but others"
+    return "the number of rewards is right, but they are not the acknowledged ones"
 
 
-# `posse swarm --page`: the swarm in a browser, until Ctrl-C.
+# The option --page: the demonstration in a browser.
 
-CHECK_SECONDS = 0.2  # seconds between two looks at whether it is over
+CHECK_SECONDS = 0.2  # seconds between two checks of whether it is over
 
 
 def run_page(show: Demonstration, folder: Path, port: int, seconds: float | None) -> bool:
-    """Serve the page until Ctrl-C, or for some seconds; then count. Whether it ended well."""
+    """Serve the page until Ctrl-C or for some seconds, then count; return whether all is well."""
     from posse.live.demo.page.app import serve_page
 
     with _log_to(folder / "swarm.log"), serve_page(show, port) as server:
         try:
-            print_line(f"the swarm is shown at {server.url}/ (Ctrl-C ends it and counts)")
+            print_line(f"open {server.url}/ in a browser (Ctrl-C ends the swarm and counts)")
             show.start()
             _wait_for_end(show, seconds)
-            print_line("settling: the last rewards, and evidence on its way")
+            print_line("waiting for the last rewards and messages")
             counts = show.finish_and_count()
         finally:
             show.stop()
@@ -88,7 +88,7 @@ def run_page(show: Demonstration, folder: Path, port: int, seconds: float | None
 
 @contextmanager
 def _log_to(file: Path) -> Iterator[None]:
-    """Let agents in this process say there, and not in between, what they have to say."""
+    """Write the logs of agents in this process to a file, not between the lines of output."""
     from posse.live import logs
 
     with file.open("w") as stream:
@@ -107,10 +107,10 @@ def _wait_for_end(show: Demonstration, seconds: float | None) -> None:
                 raise RuntimeError("the swarm's loop ended") from show.failure
             time.sleep(CHECK_SECONDS)
     except KeyboardInterrupt:
-        print_line("")  # after the ^C that a terminal shows
+        print_line("")  # a new line after the ^C of the terminal
 
 
-# `posse swarm`: many agents on this machine, visitors, kills, and a count at the end.
+# The command.
 
 EXAMPLES = """Examples:
 
@@ -127,46 +127,53 @@ posse swarm --page
 posse swarm --page --in-memory --port 8800"""
 
 SHOWN_ARMS = 5
-WIDE = 100  # columns of the whole table
+WIDE = 100  # columns of the full table
 LOSS = 0.2
-MEMORY = "/dev/shm"  # where the system has one
-LATE_KILLS = 60.0  # seconds, for agents that take long to come back from the last one
+MEMORY = "/dev/shm"  # a file system in memory, if there is one
+LATE_KILLS = 60.0  # extra seconds for agents that restart slowly
 
 
 def swarm(
-    agents: Annotated[int, typer.Option(help="How many agents.")] = 8,
+    agents: Annotated[int, typer.Option(help="Number of agents.")] = 8,
     graph: Annotated[
         str | None,
-        typer.Option(help="cycle (with --page, one with chords), complete, path or star."),
+        typer.Option(help="cycle (with --page: with chords), complete, path or star."),
     ] = None,
     arms: Annotated[
-        int | None, typer.Option(help="How many options to choose from: 5, with --page 4.")
+        int | None, typer.Option(help="Number of arms (default: 5, with --page 4).")
     ] = None,
     seconds: Annotated[
-        float | None, typer.Option(help="How long visitors come: 30, with --page until Ctrl-C.")
+        float | None,
+        typer.Option(help="Seconds with visitors (default: 30, with --page until Ctrl-C)."),
     ] = None,
     exchange: Annotated[str, typer.Option(help="origins or flows.")] = "origins",
-    kill: Annotated[int, typer.Option(help="Agents to kill and restart meanwhile.")] = 0,
+    kill: Annotated[int, typer.Option(help="Number of kills and restarts meanwhile.")] = 0,
     in_memory: Annotated[
-        bool, typer.Option("--in-memory", help="All in this process, on a network with faults.")
+        bool,
+        typer.Option(
+            "--in-memory", help="All agents in this process, on a simulated network with faults."
+        ),
     ] = False,
     loss: Annotated[
         float | None,
-        typer.Option(help=f"Share of messages lost: with --in-memory {LOSS}, with --page 0."),
+        typer.Option(
+            help=f"Share of lost messages (default: {LOSS} with --in-memory, 0 with --page)."
+        ),
     ] = None,
     page: Annotated[
-        bool, typer.Option("--page", help="Show it in a browser, with buttons to break it.")
+        bool,
+        typer.Option("--page", help="Show the agents in a browser, with buttons to break things."),
     ] = False,
-    port: Annotated[int, typer.Option(help="Of the page; 0: one that is free.")] = 0,
+    port: Annotated[int, typer.Option(help="Port of the page; 0 for a free one.")] = 0,
     folder: Annotated[
-        Path | None, typer.Option(help="A new folder for stores and logs, which is kept.")
+        Path | None, typer.Option(help="New folder for stores and logs (default: a temporary one).")
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of visitors and kills.")] = 0,
 ) -> None:
-    """Run real agents with mTLS on loopback, and check that every reward is counted once.
+    """Run real agents with mutual TLS on loopback, and check that every reward is counted once.
 
-    With --page you kill agents, cut links and add arms in a browser, and see what becomes of it;
-    Ctrl-C then mends all and counts. Exit code 1 if what was acknowledged is not what was counted.
+    With --page you kill agents, cut links and add arms in a browser; Ctrl-C then repairs everything
+    and counts. The exit code is 1 if the acknowledged rewards are not the counted ones.
     """
     with catch_user_errors(), require_live_extra():
         from posse import networks
@@ -175,9 +182,9 @@ def swarm(
 
         checks.choice("--exchange", exchange, ("origins", "flows"))
         if page and (kill or exchange != "origins"):
-            raise ValueError("--page has a button in place of --kill, and needs --exchange origins")
+            raise ValueError("--page needs --exchange origins, and has a button in place of --kill")
         if port and not page:
-            raise ValueError("--port is that of --page, which is not given")
+            raise ValueError("--port needs --page")
         if loss is not None and not (in_memory or page):
             raise ValueError("--loss needs --in-memory or --page: processes have a real network")
         most_agents, most_arms, usual = (12, 6, 4) if page else (64, 20, 5)
@@ -222,16 +229,16 @@ def swarm(
 
 @contextmanager
 def _open_folder(folder: Path | None, in_memory: bool = False) -> Iterator[Path]:
-    """The user's folder, made; or one that is removed at the end, unless that is a bad one.
+    """Create the user's folder, or a temporary one that is removed unless the swarm fails.
 
-    in_memory: rather not on a disk, which may be too slow for time that goes fast.
+    in_memory: prefer a file system in memory; a disk may be too slow for accelerated time.
     """
     keep = folder is not None
     if folder is None:
         memory = MEMORY if in_memory and os.access(MEMORY, os.W_OK) else None
         place = Path(tempfile.mkdtemp(prefix="posse-swarm-", dir=memory))
     elif folder.exists():
-        raise ValueError(f"{folder} is there already: name a new folder")
+        raise ValueError(f"{folder} exists already: choose another --folder")
     else:
         folder.mkdir(parents=True)
         place = folder
@@ -247,7 +254,7 @@ def _open_folder(folder: Path | None, in_memory: bool = False) -> Iterator[Path]
 
 
 def _run_swarm(running: Swarm, seconds: float, kills: int, near: int) -> list[Count]:
-    """Start, let visitors come, settle and count; whatever happens, everything ends."""
+    """Start the agents, send visitors and count; stop all agents whatever happens."""
     from rich.console import Console
 
     console = Console(stderr=True)
@@ -255,16 +262,16 @@ def _run_swarm(running: Swarm, seconds: float, kills: int, near: int) -> list[Co
         with console.status(f"starting {len(running.sites)} agents"):
             running.start()
         _show_visits(running, seconds, kills, console)
-        with console.status("settling: the last rewards, and evidence on its way"):
+        with console.status("waiting for the last rewards and messages"):
             running.end_visits()
             return running.wait_for_agreement(near)
     finally:
-        with console.status("ending the agents"):
+        with console.status("stopping the agents"):
             running.stop()
 
 
 def _show_visits(running: Swarm, seconds: float, kills: int, console: Any) -> None:
-    """Visitors for some seconds, agents killed at even intervals, and a table of it all."""
+    """Show a table while visitors come for some seconds and agents are killed at even intervals."""
     from rich.live import Live
 
     running.send_visitors()
@@ -283,7 +290,7 @@ def _show_visits(running: Swarm, seconds: float, kills: int, console: Any) -> No
 
 
 def _build_table(running: Swarm, width: int) -> Any:
-    """All that is known of the agents, or on a narrow screen the most important of it."""
+    """Build a table of all agents; on a narrow screen, of the most important columns."""
     from rich.table import Table
 
     narrow = width < WIDE
@@ -295,8 +302,8 @@ def _build_table(running: Swarm, width: int) -> Any:
     headings = [
         f"% of visits\nby arm, {order}",
         "\nregret",
-        "pulls\nhere",
-        "pulls\nheld",
+        "visits\nhere",
+        "visits\nknown",
         "neigh-\nbours",
         "re-\nstarts",
         *([] if narrow else ["messages\nsent", "\nreceived", "\nrefused"]),
@@ -327,7 +334,7 @@ def _build_row(site: AgentSite, arms: list[str]) -> list[str]:
 
 
 def _print_regret(running: Swarm) -> None:
-    """What an agent lost, beside what one loses that is alone."""
+    """Print the mean regret of an agent beside that of isolated agents."""
     import posse
 
     rounds = max(1, running.acknowledged // len(running.sites))

@@ -1,4 +1,4 @@
-"""`posse sweep`: an experiment over a grid of its settings; tables and figures out."""
+"""`posse sweep`: run an experiment over a grid of its settings; write tables and figures."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ MOST_ROWS = 40
 
 def sweep(
     file: Annotated[Path, typer.Argument(metavar="FILE.toml", help="Experiment with a \\[sweep].")],
-    runs: Annotated[int | None, typer.Option(help="Runs, in place of the file's.")] = None,
+    runs: Annotated[int | None, typer.Option(help="Number of runs (overrides the file).")] = None,
     output: Annotated[
-        Path | None, typer.Option(help="Folder of parts and tables; results/FILE by default.")
+        Path | None, typer.Option(help="Folder for parts and tables (default: results/FILE).")
     ] = None,
     report: Annotated[
-        bool, typer.Option("--report", help="Write a page of figures, too: index.html.")
+        bool, typer.Option("--report", help="Also write a report with figures: index.html.")
     ] = False,
     workers: Workers = None,
     cluster: Cluster = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print only the paths.")] = False,
 ) -> None:
-    r"""Run an experiment over a grid of its settings, as its table \[sweep] says.
+    r"""Run an experiment over the grid of settings in its table \[sweep].
 
-    What was computed before is not computed again: an interrupted sweep goes on where it was, and
-    one with more runs or more cells computes these.
+    Results are stored: an interrupted sweep resumes where it stopped, and a sweep with more runs or
+    more cells computes only the new ones.
     """
     from rich.console import Console
 
@@ -69,7 +69,7 @@ def sweep(
 
 
 def _build_table(planned_sweep: Sweep, frame: pd.DataFrame) -> Table:
-    """Lay out the regret of each cell and algorithm, at most so many of them."""
+    """Build a table of the regret of each cell and algorithm, MOST_ROWS rows at most."""
     from rich.table import Table
     from rich.text import Text
 
@@ -78,7 +78,7 @@ def _build_table(planned_sweep: Sweep, frame: pd.DataFrame) -> Table:
     table = Table(
         title=Text(planned_sweep.title, style="bold"),
         title_justify="left",
-        box=None,  # or the values of four keys would not fit into 80 columns
+        box=None,  # with lines, the values of four keys would not fit into 80 columns
         padding=(0, 2, 0, 0),
     )
     names = {**planned_sweep.grid.short_names(), "algorithm": "algorithm"}

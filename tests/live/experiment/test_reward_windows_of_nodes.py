@@ -157,7 +157,7 @@ def test_open_and_late_ones_are_shown(make):
     late = {"late_rewards": 2, "rewards": 98, "longest_lateness": 1234.5}
     shown = list(overview.describe_windows(arms, late))
     assert shown == [
-        "open, so not shown above: red 0 here, 0 in network, green 1 here, 1 in network",
+        "open, so not in the table: red 0 here, 0 in network, green 1 here, 1 in network",
         "late: 2 of 100 rewards came up to 1,234 s after the window had closed, and did not count",
     ]
     faded = {name: {"open_here": 0.0, "open_in_network": 3e-6} for name in arms}  # of flows

@@ -157,7 +157,7 @@ def test_twenty_watch_and_others_ask(http, monkeypatch):
 
 def test_a_slow_reader_is_dropped(server, show, monkeypatch):
     monkeypatch.setattr(streams, "PATIENCE", 0.2)
-    show.ring.add({"large": "x" * 20_000_000})
+    show.ring.append_view({"large": "x" * 20_000_000})
     with socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2]))) as slow:
         slow.settimeout(SOON)
         head = "GET /v1/views HTTP/1.1", "Host: localhost", "Accept: text/event-stream"
