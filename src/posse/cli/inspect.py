@@ -96,8 +96,7 @@ def build_network(name: str, arguments: Mapping[str, Any]) -> Network:
     """Build a network of a registered graph from options, of which None are left out."""
     from inspect import signature
 
-    from posse import networks
-    from posse import validation as checks
+    from posse import networks, validation
     from posse.networks import GRAPHS
 
     name = name.replace("-", "_")
@@ -110,7 +109,7 @@ def build_network(name: str, arguments: Mapping[str, Any]) -> Network:
         for graph, parameters in parameters_by_graph.items()
         if set(parameters) <= set(arguments)
     ]
-    parameters = parameters_by_graph[checks.choice("graph", name, graph_names)]
+    parameters = parameters_by_graph[validation.validate_choice("graph", name, graph_names)]
     settings = {key: value for key, value in arguments.items() if value is not None}
     missing = [k for k, p in parameters.items() if p.default is p.empty and k not in settings]
     if missing:
