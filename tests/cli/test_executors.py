@@ -92,7 +92,7 @@ def test_people_are_told_that_a_cluster_has_no_workers_yet(monkeypatch, capsys):
     cluster = nullcontext(SimpleNamespace(_client=client))
     monkeypatch.setattr(executors, "dask_cluster", lambda address: cluster)
     with open_executor(None, "tcp://host:8786"):
-        assert "no worker has joined the cluster yet" in capsys.readouterr().err
+        assert "waiting for a worker to join the cluster" in capsys.readouterr().err
     client.nthreads = lambda: {"tcp://other:9000": 1}
     with open_executor(None, "tcp://host:8786"):
         assert capsys.readouterr().err == ""

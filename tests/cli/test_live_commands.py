@@ -182,7 +182,7 @@ def test_status_of_an_experiment_that_is_not_there(monkeypatch, capsys):
     monkeypatch.setattr("posse.live.client.Client", Told)
     monkeypatch.setattr(Told, "names", ("checkout", "banner"))
     assert posse("status", Told.url, "--experiment", "cart") == 2
-    assert "has no experiment cart, but checkout, banner" in capsys.readouterr().err
+    assert "has no experiment cart: choose one of checkout, banner" in capsys.readouterr().err
 
 
 def test_status_of_an_agent_that_wants_a_token(monkeypatch, capsys):

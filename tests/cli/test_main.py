@@ -209,6 +209,6 @@ def test_interrupting_exits_130_and_says_how_to_go_on(tmp_path):
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     said = [line for line in err.splitlines() if "compiling kernels (once" not in line]
-    kept = "posse: what is done is kept; the same command goes on from here"
+    kept = "posse: results so far are stored; run the same command to resume"
     assert (process.returncode, out, said) == (130, "", [kept, "posse: interrupted"])
     assert [path.name for path in (tmp_path / "results").iterdir()] == ["long.parts"]

@@ -78,7 +78,7 @@ def test_mistakes_leave_nothing_behind(capsys, tmp_path, arguments, sentence):
 def test_nothing_is_replaced(capsys, tmp_path):
     (tmp_path / "b.toml").write_text("mine")
     code, _, err = run(capsys, "a", "b")
-    assert (code, err) == (2, "posse: b.toml exists: name another with --folder\n")
+    assert (code, err) == (2, "posse: b.toml exists already: choose another --folder\n")
     assert [path.name for path in tmp_path.iterdir()] == ["b.toml"]
     assert run(capsys, "a", "b", "--folder", "x/y")[0] == 0
     assert run(capsys, "c", "--folder", "x/y")[2].startswith("posse: x/y/certs exists")

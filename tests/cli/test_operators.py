@@ -79,7 +79,7 @@ def test_what_now_holds_is_printed(agent, capsys):
         "red is paused at this agent",
         "green is pinned in the whole network (version 3, by berlin)",
         "blue is paused in the whole network (version 3, by berlin)",
-        "unknown to this agent, where it does nothing: blue",
+        "unknown at this agent, without effect here: blue",
     ]
     agent.answer = (200, {"changed": "arms of default: green added"})
     assert said(capsys, "reload", agent.url) == (0, "arms of default: green added\n", "")
@@ -130,4 +130,4 @@ def test_a_file_that_is_no_token(tmp_path, capsys):
     (tmp_path / "token").write_bytes(b"\xff\xfe")
     code, _, err = said(capsys, "reload", "http://127.0.0.1:9", "--token-file", tmp_path / "token")
     assert code == 2
-    assert "is not a token" in err
+    assert "is not a token file" in err

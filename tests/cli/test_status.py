@@ -169,7 +169,7 @@ def test_connections_and_evidence_are_different_things(connected, known, sentenc
 def test_the_last_hours_are_drawn(watch, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     out = watch(URL, "--experiment", "checkout")
-    assert "share of visits here, and rewards a visit, over 2 hours\n" in out
+    assert "share of decisions here, and mean reward, over the last 2 hours\n" in out
     lines = [line.split() for line in out.splitlines()]
     (red,) = [line for line in lines if line[:1] == ["red"] and len(line) == 3]
     assert set(red[1]) == {"▅"}  # half of the visits
@@ -239,7 +239,7 @@ def test_an_agent_that_does_not_answer_is_an_entry_with_an_error(capsys):
 def test_one_document_is_not_watched(capsys):
     code, out, err = said(capsys, "status", URL, "--json", "--watch")
     assert (code, out) == (2, "")
-    assert "leave --watch out" in err
+    assert "leave out --watch" in err
 
 
 def test_others_are_shown_beside_one_that_does_not_answer(capsys, watch):
@@ -315,4 +315,4 @@ def test_arms_are_asked_for_at_a_context(capsys, shop):
 def test_a_context_that_is_no_pair_is_refused(capsys, wrong):
     code, _, err = said(capsys, "status", URL, "--context", wrong)
     assert code == 2
-    assert "--context must be NAME=VALUE, such as country=de" in err
+    assert "--context must be NAME=VALUE, for example country=de" in err
