@@ -38,7 +38,7 @@ class Agent:
         self.asked.append(what)
         if self.url == DOWN:
             raise ConnectionError(f"no agent answers at {DOWN}: is it running?")
-        if self.url == BARE and what in ("verdict", "books"):
+        if self.url == BARE and what in ("verdict", "audit"):
             raise Unknown(f"there is no GET /v1/{what}")
         return answer
 
@@ -67,8 +67,10 @@ class Agent:
     def verdict(self):
         return self._answer("verdict", {"verdict": "winner", "sentence": f"{LONG} wins"})
 
-    def books(self):
-        return self._answer("books", {"counted": 41_322, "own": 41_322.0, "network": 123_456.0})
+    def audit(self):
+        return self._answer(
+            "audit", {"counted": 41_322, "in_evidence": 41_322.0, "in_network": 123_456.0}
+        )
 
     def history(self, scale="day"):
         steps = range(120)
@@ -134,16 +136,17 @@ def test_whatever_names_there_are_it_fits(capsys, monkeypatch, watch, width, wat
     assert all(line.startswith("\u2068") and "\u2069" in line for line in isolated)
 
 
-def test_the_books_are_there_and_say_if_they_do_not_balance(capsys, monkeypatch):
+def test_the_audit_is_shown_and_says_if_it_does_not_balance(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     _, out, _ = said(capsys, "status", URL, "--experiment", "checkout")
     assert (
-        "books: 41,322 decisions counted here = 41,322 pulls in its own evidence; "
-        "123,456 in network\n" in out
+        "audit: 41,322 decisions counted, 41,322 in the evidence; 123,456 in the network\n" in out
     )
-    unequal = {"counted": 4, "own": 7.0, "network": 7.0}
-    assert next(overview.books(unequal)).startswith("books: 4 decisions counted here IS NOT 7")
-    assert not [*overview.books(None)]
+    unequal = {"counted": 4, "in_evidence": 7.0, "in_network": 7.0}
+    assert next(overview.audit_lines(unequal)).startswith(
+        "audit: 4 decisions counted, 7 in the evidence ("
+    )
+    assert not [*overview.audit_lines(None)]
 
 
 def test_the_last_hours_are_drawn(watch, monkeypatch):
@@ -199,7 +202,7 @@ def test_one_document_for_programs(capsys):
     assert odd["arms"] == dict.fromkeys(ODD, NUMBERS)
     assert odd["controls"]["pinned"] == ODD[0]
     assert odd["verdict"]["verdict"] == "winner"
-    assert odd["books"] == {"counted": 41_322, "own": 41_322.0, "network": 123_456.0}
+    assert odd["audit"] == {"counted": 41_322, "in_evidence": 41_322.0, "in_network": 123_456.0}
     assert odd["late_rewards"] == 10**7
     code, out, _ = said(capsys, "status", URL, "--json", "--experiment", "checkout")
     assert list(json.loads(out)["agents"][0]["experiments"]) == ["checkout"]
@@ -233,15 +236,15 @@ def test_others_are_shown_beside_one_that_does_not_answer(capsys, watch):
     assert posse("status", DOWN, "--watch") == 2
 
 
-def test_an_experiment_without_verdict_and_books_is_shown_without_them(capsys):
+def test_an_experiment_without_verdict_and_audit_is_shown_without_them(capsys):
     """It has no `stop`, and a half-life."""
     code, out, _ = said(capsys, "status", BARE)
     assert code == 0
-    assert not {"books", "verdict"} & set(out.replace(":", " ").split())
+    assert not {"audit", "verdict"} & set(out.replace(":", " ").split())
     code, out, _ = said(capsys, "status", BARE, "--json")
     assert code == 0
     for only in json.loads(out)["agents"][0]["experiments"].values():
-        assert (only["verdict"], only["books"]) == (None, None)
+        assert (only["verdict"], only["audit"]) == (None, None)
 
 
 @pytest.mark.parametrize(

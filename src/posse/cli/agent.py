@@ -87,10 +87,10 @@ def _run(file: Path) -> None:
 def _serve(node: Node, settings: Settings, file: Path, open_: ExitStack) -> str:
     """Open the addresses that the settings name; the one where the application asks."""
     from posse.live.config.http_settings import door
-    from posse.live.http import serve, serve_probe
+    from posse.live.http import serve_node, serve_probe
 
     front = door(settings, file.resolve().parent)
-    server = serve(
+    server = serve_node(
         node,
         front.address,
         front.hosts,

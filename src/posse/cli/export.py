@@ -58,6 +58,6 @@ def _print(store: Path, experiment: str | None) -> None:
 
 
 def _write(store: Path, file: TextIO, experiment: str | None) -> int:
-    from posse.live.store import export as write
+    from posse.live.store import export_decisions as write
 
     return write(store, file, experiment)

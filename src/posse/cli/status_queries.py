@@ -17,7 +17,7 @@ FRESH = 60.0  # seconds for which a history is: it has a point a minute
 class Experiment:
     """One experiment: its settings and counts, what is pinned, what is known of arms, and what was.
 
-    verdict, books, history: None where the agent has none. at: what is known of the visitors that
+    verdict, audit, history: None where the agent has none. at: what is known of the visitors that
     the arms are of, where visitors differ.
     """
 
@@ -25,7 +25,7 @@ class Experiment:
     controls: dict[str, Any]
     arms: dict[str, dict[str, Any]]
     verdict: dict[str, Any] | None
-    books: dict[str, Any] | None
+    audit: dict[str, Any] | None
     history: dict[str, Any] | None
     at: dict[str, Any] | None = None
 
@@ -37,7 +37,7 @@ class Experiment:
             "arms": self.arms,
             "controls": self.controls,
             "verdict": self.verdict,
-            "books": self.books,
+            "audit": self.audit,
         }
 
 

@@ -162,7 +162,7 @@ class Overview:
                 _count(arm["pulls_in_network"]),
             )
         said = [*windows(arms, about), *verdict(experiment.verdict), *sites(about.get("sites"))]
-        said += [*contexts(about.get("context")), *books(experiment.books)]
+        said += [*contexts(about.get("context")), *audit_lines(experiment.audit)]
         past = self._trends(experiment.history) if experiment.history is not None else []
         lines = [Text(printable(line)) for line in said]
         return [Text(printable(title), "italic"), table, *lines, *past, Text("")]
@@ -294,16 +294,21 @@ def sites(sites: dict[str, Any] | None) -> Iterator[str]:
         yield f"sharing: to settle now would give up {shared:.2g}, by this site alone {alone:.2g}"
 
 
-def books(books: dict[str, Any] | None) -> Iterator[str]:
-    """Whether what was counted is what the evidence counts."""
-    if books is not None:
-        counted = books["counted"]
-        own = books["own"]
-        network = books["network"]
-        equal = "=" if counted == own else "IS NOT"
+def audit_lines(audit: dict[str, Any] | None) -> Iterator[str]:
+    """Compare the decisions counted by the agent with those in its evidence."""
+    if audit is not None:
+        counted = audit["counted"]
+        in_evidence = audit["in_evidence"]
+        in_network = audit["in_network"]
+        if counted == in_evidence:
+            explanation = ""
+        elif counted < in_evidence:
+            explanation = " (the store was restored from a copy or is new; nothing is missing)"
+        else:
+            explanation = " (evidence is MISSING: see the agent's log)"
         yield (
-            f"books: {counted:,} decisions counted here {equal} {own:,.0f} pulls in its own "
-            f"evidence; {network:,.0f} in network"
+            f"audit: {counted:,} decisions counted, {in_evidence:,.0f} in the evidence"
+            f"{explanation}; {in_network:,.0f} in the network"
         )
 
 

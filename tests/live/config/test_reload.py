@@ -136,7 +136,7 @@ def test_a_store_that_fails_changes_nothing(pair, monkeypatch):
     def full(*_):
         raise ValueError("the disk is full")
 
-    monkeypatch.setattr(type(node.store), "beside", full)
+    monkeypatch.setattr(type(node.store), "open_experiment", full)
     with pytest.raises(ValueError, match="the disk is full"):
         change(pair, experiments=["checkout", "banner", "prices"], neighbours={})
     assert node.experiments is before

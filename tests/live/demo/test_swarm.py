@@ -7,7 +7,7 @@ import pytest
 
 from posse.live.demo import Count, Swarm, agent_settings, apart, in_memory, in_processes
 from posse.live.demo.site import Sample
-from posse.live.http.metrics import metrics
+from posse.live.http.metrics import render_metrics
 
 PULL = 2**20
 MEANS = {"red": 0.7, "green": 0.3}
@@ -25,7 +25,7 @@ def test_a_sample_reads_the_metrics_of_a_node(node):
     node.reward(node.decide().id, 1.0)
     node.receive("b", b"no message")
     node.counts.add("sent", 3)
-    assert Sample.read(metrics(node)) == Sample(
+    assert Sample.read(render_metrics(node)) == Sample(
         here=1.0, held=1.0, sent=3, received=1, refused=1, connected=0, neighbours=1
     )
 

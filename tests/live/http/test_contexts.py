@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from posse.live import Client, Conflict
-from posse.live.http import serve
-from posse.live.store import export
+from posse.live.http import serve_node
+from posse.live.store import export_decisions
 from tests.live.asking import JSON, ask, refused
 from tests.live.client.test_client import Awaited
 from tests.live.several import Several, table
@@ -41,7 +41,7 @@ def shop(world):
 
 @pytest.fixture
 def server(world):
-    with serve(world.nodes["a"], "127.0.0.1:0") as made:
+    with serve_node(world.nodes["a"], "127.0.0.1:0") as made:
         yield made
 
 
@@ -194,7 +194,7 @@ def test_the_site_map_has_counts_and_means_and_no_marks(http, shop):
         wanted = rewards[arm] / cell["pulls"] if cell["pulls"] else None
         assert cell["mean"] == (None if wanted is None else pytest.approx(wanted, abs=1e-5))
     refused(http.get("verdict"), 404, "no stop")
-    assert http.get("books").json()["counted"] == http.get("books").json()["own"] == 40
+    assert http.get("audit").json()["counted"] == http.get("audit").json()["in_evidence"] == 40
 
 
 @pytest.mark.parametrize("kind", [Client, Awaited])
@@ -259,7 +259,7 @@ def test_export_has_the_context(world, shop, tmp_path):
     shop.decide("one", context={**DE, "hour": None})
     world.nodes["a"].experiment("plain").decide("two")
     file = io.StringIO()
-    export(tmp_path / "a.db", file)
+    export_decisions(tmp_path / "a.db", file)
     lines = {line["id"]: line for line in map(json.loads, file.getvalue().splitlines())}
     assert lines["one"]["context"] == DE
     assert lines["two"]["context"] is None

@@ -135,7 +135,7 @@ class Leash:
 def main(file: Path) -> None:
     """Run the agent of a file until stdin ends."""
     from posse.live import logs
-    from posse.live.http import serve
+    from posse.live.http import serve_node
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the swarm, which then counts
     signal.signal(signal.SIGTERM, lambda *_: sys.exit())
@@ -148,7 +148,7 @@ def main(file: Path) -> None:
     node = make_node(settings, file.resolve().parent, interference.around)
     try:
         node.start()
-        with serve(node, settings.http):
+        with serve_node(node, settings.http):
             for line in sys.stdin.buffer:
                 answer = _obey(node, file, interference, msgspec.json.decode(line, type=Word))
                 _answer(says, answer)

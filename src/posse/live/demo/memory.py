@@ -15,12 +15,12 @@ from posse.live.config.agent_settings import Settings, from_data
 from posse.live.demo.site import Site, Visitor
 from posse.live.exchange.ledger import Ledger
 from posse.live.experiment.experiment import DEFAULT
-from posse.live.http.metrics import metrics
+from posse.live.http.metrics import render_metrics
 from posse.live.messaging.transport.memory import MemoryNetwork
 from posse.live.node import Node
 from posse.live.node_factory import Outside
 from posse.live.process import assemble
-from posse.live.store import Outcome
+from posse.live.store import RewardOutcome
 
 T = TypeVar("T")
 
@@ -115,7 +115,7 @@ class MemorySite(Site):
         """Say how it went."""
         node = self._alive()
         outcome = node.experiment(experiment).reward(decision.id, reward)
-        return self._answered(node, outcome is Outcome.NEW)
+        return self._answered(node, outcome is RewardOutcome.NEW)
 
     def evidence(self, experiment: str = DEFAULT) -> dict[str, Ledger]:
         """As the node has it."""
@@ -123,7 +123,7 @@ class MemorySite(Site):
 
     def metrics(self) -> str:
         """As the node counts."""
-        return metrics(self._alive())
+        return render_metrics(self._alive())
 
     def _now(self) -> Settings:
         near = dict.fromkeys(self._network.neighbours(self.name), "")

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from posse.live.store import schema
-from posse.live.store.clock import Ages
-from posse.live.store.file_lock import Claim, Place
+from posse.live.store.clock import DecisionAges
+from posse.live.store.file_lock import FileLock, StoreClaim
 from posse.live.store.group_commit import FLUSH, Disk, StoreError, Writer
-from posse.live.store.transactions import Keeper, Keepers
+from posse.live.store.transactions import ParticipantState, ParticipantStates
 
 T = TypeVar("T")
 
@@ -22,19 +22,21 @@ T = TypeVar("T")
 class StoreFile:
     """What the views on the experiments of one file share."""
 
-    def __init__(self, place: Place, connection: sqlite3.Connection, disk: Disk) -> None:
+    def __init__(self, place: FileLock, connection: sqlite3.Connection, disk: Disk) -> None:
         self.path = place.path
         self.connection = connection
-        self.keepers = Keepers()
-        self.ages: dict[int, Ages] = {}
-        self.writer = Writer(connection, str(place.path), self.keepers, disk, place.check)
+        self.participants = ParticipantStates()
+        self.ages: dict[int, DecisionAges] = {}
+        self.writer = Writer(
+            connection, str(place.path), self.participants, disk, place.check_location
+        )
         self._place = place
         self._process = os.getpid()
         self._reading = threading.Lock()
-        self._reader = schema.connect(place.path, readonly=True)
+        self._reader = schema.open_connection(place.path, readonly=True)
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str], claim: Claim, disk: Disk) -> StoreFile:
+    def open(cls, path: str | os.PathLike[str], claim: StoreClaim, disk: Disk) -> StoreFile:
         """Hold a file that fits the claim, made if it is not there."""
         target = Path(path).resolve()
         if not target.parent.is_dir():
@@ -42,15 +44,15 @@ class StoreFile:
         if target.is_dir():
             raise ValueError(f"{path} is a folder: name a file in it")
         try:
-            place = Place(target)
+            place = FileLock(target)
         except OSError as error:
             raise ValueError(f"{path} cannot be opened: {error.strerror}") from error
         try:
             if not target.exists():
-                schema.create(target)
-            place.hold()
-            schema.check(target, claim)
-            connection = schema.connect(target)
+                schema.create_file(target)
+            place.lock_database()
+            schema.check_file(target, claim)
+            connection = schema.open_connection(target)
             try:
                 return cls(place, connection, disk)
             except BaseException:
@@ -63,26 +65,30 @@ class StoreFile:
             place.release()
             raise
 
-    def enter(self, claim: Claim) -> tuple[int, str]:
+    def enter_experiment(self, claim: StoreClaim) -> tuple[int, str]:
         """The number and fingerprint of an experiment, new in the file or known and equal."""
 
         def work() -> tuple[int, str]:
-            claim.check(self.connection, str(self.path))
-            return claim.enter(self.connection)
+            claim.check_file(self.connection, str(self.path))
+            return claim.register_experiment(self.connection)
 
-        number, fingerprint = self.run(work)
-        self.keepers.each.setdefault(number, Keeper(self.connection, number))
+        number, fingerprint = self.run_in_commit(work)
+        self.participants.by_experiment.setdefault(
+            number, ParticipantState(self.connection, number)
+        )
         return number, fingerprint
 
-    def run(self, work: Callable[[], T], durable: bool = True) -> T:
+    def run_in_commit(self, work: Callable[[], T], durable: bool = True) -> T:
         """Do some work in a commit, shared with those who write at the same time."""
         self.check_process()
-        return self.writer.run(work, durable)
+        return self.writer.run_in_commit(work, durable)
 
-    def read(self, query: str, values: tuple[Any, ...] = ()) -> list[Any]:
+    def read_rows(self, query: str, values: tuple[Any, ...] = ()) -> list[Any]:
         """Read what is on disk, or what this thread's transaction wrote."""
-        if self.writer.mine:
-            return self.run(lambda: self.connection.execute(query, values).fetchall(), False)
+        if self.writer.in_transaction:
+            return self.run_in_commit(
+                lambda: self.connection.execute(query, values).fetchall(), False
+            )
         self.check_process()
         with self._reading:
             try:
@@ -92,8 +98,8 @@ class StoreFile:
 
     def flush(self) -> None:
         """Wait until all that was committed is on disk."""
-        if self.writer.ahead:
-            self.run(lambda: self.connection.execute(FLUSH))
+        if self.writer.ahead_of_disk:
+            self.run_in_commit(lambda: self.connection.execute(FLUSH))
 
     def close(self) -> None:
         """Wait for those who write, and let go of the file."""
@@ -102,15 +108,15 @@ class StoreFile:
             self.writer.close(self._close_reader)
         self._place.release()
 
-    def give_numbers_again(self) -> None:
+    def forget_numbers(self) -> None:
         """Note that the newest decision is deleted: the next of any experiment has its number."""
         for ages in self.ages.values():
-            ages.begin_again()
+            ages.forget_numbers()
 
-    def check_place(self) -> None:
+    def check_location(self) -> None:
         """Raise if the file is not any more where it was opened."""
         self.check_process()
-        self.writer.check_place()
+        self.writer.check_location()
 
     def check_process(self) -> None:
         """Refuse a store that a forked child inherited: SQLite would damage it."""

@@ -10,13 +10,13 @@ import weakref
 from dataclasses import dataclass
 from pathlib import Path
 
-from posse.live.store.records import text
+from posse.live.store.records import validate_text
 
 DEFAULT = "default"  # the experiment of files without tables of experiments
 
 
 @dataclass(frozen=True)
-class Claim:
+class StoreClaim:
     """An experiment and its fingerprint, and the name of the agent if it has one.
 
     equal: further fingerprints that a file may hold in its place; it keeps the one that it holds.
@@ -25,41 +25,41 @@ class Claim:
 
     experiment: str
     fingerprint: str
-    equal: tuple[str, ...] = ()
+    accepted_fingerprints: tuple[str, ...] = ()
     owner: str | None = None
 
     def __post_init__(self) -> None:
         """Names that a file can hold."""
-        text("experiment", self.experiment)
+        validate_text("experiment", self.experiment)
         if self.owner is not None:
-            text("owner", self.owner)
+            validate_text("owner", self.owner)
 
-    def check(self, connection: sqlite3.Connection, path: str) -> None:
+    def check_file(self, connection: sqlite3.Connection, path: str) -> None:
         """Refuse a file of another agent, or of other evidence under the experiment's name."""
-        owner = owner_of(connection)
+        owner = read_owner(connection)
         if self.owner is not None and owner not in (None, self.owner):
             raise ValueError(
                 f"{path} is the store of {owner}: set name back to it, or give {self.owner} a "
                 "new store"
             )
-        stored = _fingerprint(connection, self.experiment)
-        if stored is not None and stored not in (self.fingerprint, *self.equal):
-            wanted = _version_of(self.fingerprint)
-            if _version_of(stored) != wanted:
+        stored = _read_fingerprint(connection, self.experiment)
+        if stored is not None and stored not in (self.fingerprint, *self.accepted_fingerprints):
+            version = _fingerprint_version(self.fingerprint)
+            if _fingerprint_version(stored) != version:
                 raise ValueError(
-                    f"{path} has fingerprints of version {_version_of(stored)} and this Posse "
-                    f"reads version {wanted}: start the agent with the Posse that wrote it, or "
+                    f"{path} has fingerprints of version {_fingerprint_version(stored)} and this "
+                    f"Posse reads version {version}: start the agent with the Posse that wrote it, or "
                     "give it a new store"
                 )
-            which = "" if self.experiment == DEFAULT else f" in the experiment {self.experiment}"
+            where = "" if self.experiment == DEFAULT else f" in the experiment {self.experiment}"
             raise ValueError(
                 f"{path} holds evidence of another exchange, family, prior, reward_range, "
-                f"half_life or stop (and with stop reward_window){which} ({stored!r}, and this "
+                f"half_life or stop (and with stop reward_window){where} ({stored!r}, and this "
                 f"agent is {self.fingerprint!r}): set them back in agent.toml, make another "
                 "experiment, or give it a new store"
             )
 
-    def enter(self, connection: sqlite3.Connection) -> tuple[int, str]:
+    def register_experiment(self, connection: sqlite3.Connection) -> tuple[int, str]:
         """The experiment's number and fingerprint, written if new; within a transaction."""
         if self.owner is not None:
             connection.execute("UPDATE agent SET owner = ? WHERE owner IS NULL", (self.owner,))
@@ -72,19 +72,19 @@ class Claim:
         return int(number), str(fingerprint)
 
 
-def _version_of(fingerprint: str) -> str:
+def _fingerprint_version(fingerprint: str) -> str:
     """The version at the head of a fingerprint, such as 1 of '1-9f86'."""
     version, dash, _ = fingerprint.partition("-")
     return version if dash else "none"
 
 
-def owner_of(connection: sqlite3.Connection) -> str | None:
+def read_owner(connection: sqlite3.Connection) -> str | None:
     """The name of the agent that first opened the file, if it had one."""
     (owner,) = connection.execute("SELECT owner FROM agent").fetchone()
     return None if owner is None else str(owner)
 
 
-def _fingerprint(connection: sqlite3.Connection, experiment: str) -> str | None:
+def _read_fingerprint(connection: sqlite3.Connection, experiment: str) -> str | None:
     query = "SELECT fingerprint FROM experiment WHERE name = ?"
     row = connection.execute(query, (experiment,)).fetchone()
     return None if row is None else str(row[0])
@@ -103,15 +103,15 @@ else:
     import fcntl
 
 
-class Held(ValueError):
+class StoreLocked(ValueError):
     """Another one holds the file."""
 
 
-class Displaced(RuntimeError):
+class StoreMoved(RuntimeError):
     """The file, or its lock, is not any more where it was opened."""
 
 
-class Place:
+class FileLock:
     """An exclusive hold on the database at `path` until `release` or the end of the process."""
 
     def __init__(self, path: Path) -> None:
@@ -122,28 +122,30 @@ class Place:
         self._handles: list[int] = []
         self._inodes: dict[Path, tuple[int, int]] = {}
         self._lost = ""
-        self._take(self._lock_path, os.open(self._lock_path, os.O_RDWR | os.O_CREAT, 0o600))
-        _held.add(self)
+        self._lock_descriptor(
+            self._lock_path, os.open(self._lock_path, os.O_RDWR | os.O_CREAT, 0o600)
+        )
+        _open_locks.add(self)
 
-    def hold(self) -> None:
+    def lock_database(self) -> None:
         """Hold the database file itself, which is there now and has no second name."""
-        seen = self.path.stat()
-        inode = seen.st_dev, seen.st_ino
+        status = self.path.stat()
+        inode = status.st_dev, status.st_ino
         with _registry:
             # a descriptor more of a file that SQLite has open here may not even be closed: with
             # it, the locks of SQLite on that file would go
-            if any(inode == each._inodes.get(each.path) for each in _held):
-                raise self._refusal()
+            if any(inode == lock._inodes.get(lock.path) for lock in _open_locks):
+                raise self._locked_error()
             if sys.platform == "linux":
-                self._take(self.path, os.open(self.path, os.O_RDWR))
-            self._inodes[self.path] = _inode(self.path)
-        if seen.st_nlink > 1:
+                self._lock_descriptor(self.path, os.open(self.path, os.O_RDWR))
+            self._inodes[self.path] = _read_inode(self.path)
+        if status.st_nlink > 1:
             raise ValueError(
-                f"{self.path} has {seen.st_nlink} names (hard links), and an agent could be "
+                f"{self.path} has {status.st_nlink} names (hard links), and an agent could be "
                 "started on each: remove the others, or make them copies"
             )
 
-    def check(self) -> None:
+    def check_location(self) -> None:
         """Raise if the database or its lock was moved, removed, replaced or given a second name."""
         if not self._lost:
             try:
@@ -158,7 +160,7 @@ class Place:
                 elif database.st_nlink > 1:
                     self._lost = f"{self.path} was given a second name (a hard link)"
         if self._lost:
-            raise Displaced(
+            raise StoreMoved(
                 f"{self._lost} while the agent was running, and nothing more is kept: stop the "
                 "agent, put the files in order, start it again"
             )
@@ -175,7 +177,7 @@ class Place:
             for handle in handles:
                 os.close(handle)
 
-    def _take(self, path: Path, handle: int) -> None:
+    def _lock_descriptor(self, path: Path, handle: int) -> None:
         try:
             if sys.platform == "win32":
                 msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
@@ -184,30 +186,32 @@ class Place:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:  # each system has its own kind
             os.close(handle)
-            raise self._refusal() from error
+            raise self._locked_error() from error
         self._handles.append(handle)
-        self._inodes[path] = _inode(path)
+        self._inodes[path] = _read_inode(path)
 
-    def _refusal(self) -> Held:
-        return Held(f"{self.path} is held by a running agent: stop it first or name another store")
-
-
-def _inode(path: Path) -> tuple[int, int]:
-    seen = path.stat()
-    return seen.st_dev, seen.st_ino
+    def _locked_error(self) -> StoreLocked:
+        return StoreLocked(
+            f"{self.path} is held by a running agent: stop it first or name another store"
+        )
 
 
-_held: weakref.WeakSet[Place] = weakref.WeakSet()
+def _read_inode(path: Path) -> tuple[int, int]:
+    status = path.stat()
+    return status.st_dev, status.st_ino
+
+
+_open_locks: weakref.WeakSet[FileLock] = weakref.WeakSet()
 _registry = threading.RLock()
 
 
-def _let_go() -> None:
+def _release_after_fork() -> None:
     """Close what a forked child inherits, or the locks would outlive their process in it."""
     global _registry
     _registry = threading.RLock()  # a thread that is not in the child may have held it
-    for place in list(_held):
+    for place in list(_open_locks):
         place.release()
 
 
 if sys.platform != "win32":
-    os.register_at_fork(after_in_child=_let_go)
+    os.register_at_fork(after_in_child=_release_after_fork)

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar, cast
 
-from posse.live.store.file_lock import Displaced
-from posse.live.store.transactions import Keepers
+from posse.live.store.file_lock import StoreMoved
+from posse.live.store.transactions import ParticipantStates
 
 
 class Disk:
@@ -65,7 +65,7 @@ class Writer:
         self,
         connection: sqlite3.Connection,
         name: str,
-        hooks: Keepers,
+        hooks: ParticipantStates,
         disk: Disk,
         place: Callable[[], None],  # raises Displaced if the file is not any more where it was
     ) -> None:
@@ -73,146 +73,146 @@ class Writer:
         self.commits = 0
         # of the disk: whether a power failure would undo the last commit. At first it may be so:
         # a process that was killed while it waited for the disk left what it had not acknowledged
-        self.ahead = True
+        self.ahead_of_disk = True
         self._durable = True  # how the connection commits now
         self._suspect = False  # whether the disk failed, and may have dropped what was before
         self._name = name
-        self._hooks = hooks
+        self.participants = hooks
         self._disk = disk
-        self._place = place
+        self._check_file_location = place
         self._turn = threading.Condition()
         self._busy = False
         self._closed = False
         self._owner: int | None = None  # the thread that is inside `transaction`
         self._failed: Exception | None = None  # why that transaction can only be rolled back
-        self._waits = False  # whether some work in it must be on disk when it ends
-        self._queue: list[_Job] = []
-        self._line: deque[_Job] = deque()  # who waits for the turn: of the queue, or to be alone
+        self._must_reach_disk = False  # whether some work in it must be on disk when it ends
+        self.queue: list[_Job] = []
+        self.waiting: deque[_Job] = deque()  # who waits for the turn: of the queue, or to be alone
 
     @property
-    def mine(self) -> bool:
+    def in_transaction(self) -> bool:
         """Whether this thread is inside `transaction`."""
         return self._owner == threading.get_ident()
 
-    def run(self, work: Callable[[], T], durable: bool = True) -> T:
+    def run_in_commit(self, work: Callable[[], T], durable: bool = True) -> T:
         """Do `work` in this thread's transaction, or in a shared one that is then on disk.
 
         Work raises before it writes, or fails as SQLite does: then the whole commit fails. What
         need not be `durable` survives the process at once, and a power failure when a later
         commit is on disk.
         """
-        if self.mine:
-            self._waits |= durable
-            return self._joined(work)
+        if self.in_transaction:
+            self._must_reach_disk |= durable
+            return self._run_joined(work)
         job = _Job(work, durable)
         with self._turn:
-            self._check()
-            self._queue.append(job)
-            self._wait(job)
+            self._check_open()
+            self.queue.append(job)
+            self._wait_for_turn(job)
             if not job.done:
-                self._check()
+                self._check_open()
                 self._busy = True
-                batch = self._queue
-                self._queue = []
+                batch = self.queue
+                self.queue = []
         if not job.done:
             try:
-                self._commit(batch)
+                self._commit_batch(batch)
             finally:
-                self._next(batch)
+                self._pass_turn(batch)
         if job.error is not None:
             raise job.error
         return cast(T, job.result)
 
     @contextmanager
-    def transaction(self, durable: bool = True, look: bool = True) -> Iterator[None]:
+    def transaction(self, durable: bool = True, mark_dirty: bool = True) -> Iterator[None]:
         """Commit what this thread writes within as one, or nothing of it.
 
         If it is not `durable` but some work in it is, a second commit waits for the disk. look:
         whether every participant is asked for changes, also one that had no reward.
         """
         with self._turn:
-            self._wait(_Job())
-            self._check()
+            self._wait_for_turn(_Job())
+            self._check_open()
             self._busy = True
         try:
-            with self._attempt(durable):
-                if look:
-                    self._hooks.look()
+            with self._attempt_commit(durable):
+                if mark_dirty:
+                    self.participants.mark_all_dirty()
                 self._owner = threading.get_ident()
                 self._failed = None
-                self._waits = False
+                self._must_reach_disk = False
                 try:
                     yield
                     if self._failed is not None:
                         raise self._failed
-                    self._hooks.before_commit()
+                    self.participants.before_commit()
                 finally:
                     self._owner = None
-            if self._waits and self.ahead:
-                with self._attempt(durable=True):
+            if self._must_reach_disk and self.ahead_of_disk:
+                with self._attempt_commit(durable=True):
                     self.connection.execute(FLUSH)
-        except (sqlite3.Error, Displaced) as error:
-            raise self._explain(error) from error
+        except (sqlite3.Error, StoreMoved) as error:
+            raise self._explain_error(error) from error
         finally:
-            self._next([])
+            self._pass_turn([])
 
-    def check_place(self) -> None:
+    def check_location(self) -> None:
         """Raise if the file is not any more where it was opened."""
         try:
-            self._place()
-        except Displaced as error:
-            raise self._explain(error) from error
+            self._check_file_location()
+        except StoreMoved as error:
+            raise self._explain_error(error) from error
 
     def close(self, last: Callable[[], None]) -> None:
         """Wait for one's turn, do `last`, and refuse all that comes later."""
         with self._turn:
-            self._wait(_Job())
+            self._wait_for_turn(_Job())
             if self._closed:
                 return
             self._closed = True
             try:
-                self._sync(True)
+                self._set_durability(True)
                 last()
             finally:
                 self.connection.close()
                 self._turn.notify_all()
 
-    def _wait(self, job: _Job) -> None:
+    def _wait_for_turn(self, job: _Job) -> None:
         """Wait in line for one's turn, or until another has done the job or closed the store."""
-        if self.mine:  # it would wait for itself
+        if self.in_transaction:  # it would wait for itself
             raise StoreError(f"{self._name} is in a transaction of this thread: end it first")
-        if not (self._busy or self._line):
+        if not (self._busy or self.waiting):
             return
-        self._line.append(job)
+        self.waiting.append(job)
         try:
-            while not (job.done or self._closed) and (self._busy or self._line[0] is not job):
+            while not (job.done or self._closed) and (self._busy or self.waiting[0] is not job):
                 self._turn.wait()
         except BaseException:
             self._turn.notify_all()  # the next in line may have been woken in vain
             raise
         finally:
             if not job.done:
-                self._line.remove(job)
+                self.waiting.remove(job)
 
-    def _check(self) -> None:
+    def _check_open(self) -> None:
         """Refuse to work on a closed store."""
         if self._closed:
             raise StoreError(f"{self._name} is closed: open it again")
 
-    def _joined(self, work: Callable[[], T]) -> T:
+    def _run_joined(self, work: Callable[[], T]) -> T:
         """Do `work` in the open transaction, which an error of SQLite spoils."""
         if self._failed is not None:  # SQLite may have ended it: a write would now commit alone
             raise self._failed
         try:
             return work()
         except sqlite3.Error as error:
-            self._failed = self._explain(error)
+            self._failed = self._explain_error(error)
             raise self._failed from error
 
-    def _commit(self, batch: list[_Job]) -> None:
+    def _commit_batch(self, batch: list[_Job]) -> None:
         """Do a batch in one transaction; if that fails, every one of them fails."""
         try:
-            with self._attempt(any(job.durable for job in batch)):
+            with self._attempt_commit(any(job.durable for job in batch)):
                 for job in batch:
                     try:
                         job.result = job.work()
@@ -220,47 +220,47 @@ class Writer:
                         raise
                     except Exception as error:  # raised before it wrote: its caller's alone
                         job.error = error
-                self._hooks.before_commit()
+                self.participants.before_commit()
         except BaseException as error:
             for job in batch:
                 if job.error is None:
-                    job.error = self._explain(error)
+                    job.error = self._explain_error(error)
                     job.error.__cause__ = error
             if not isinstance(error, Exception):
                 raise
 
     @contextmanager
-    def _attempt(self, durable: bool) -> Iterator[None]:
+    def _attempt_commit(self, durable: bool) -> Iterator[None]:
         """Begin, and end with a commit or with everything as it was, in memory too."""
         committed = False
         before = self.connection.total_changes
         try:
-            self._sync(durable)
-            self._mend()
+            self._set_durability(durable)
+            self._rewrite_suspect_log()
             self._disk.begin(self.connection)
             yield
-            self._place()
+            self._check_file_location()
             self._disk.commit(self.connection, durable)
             committed = True
             if self.connection.total_changes != before:  # else nothing was synced, either
-                self.ahead = not durable
+                self.ahead_of_disk = not durable
             self.commits += 1
         except sqlite3.Error as error:
-            self._suspect |= _code(error) == sqlite3.SQLITE_IOERR
+            self._suspect |= _error_code(error) == sqlite3.SQLITE_IOERR
             raise
         finally:
             if not committed:
                 with suppress(sqlite3.Error):  # SQLite may have rolled back by itself
                     self.connection.execute("ROLLBACK")
-            self._hooks.after(committed)
+            self.participants.after_commit(committed)
 
-    def _sync(self, durable: bool) -> None:
+    def _set_durability(self, durable: bool) -> None:
         """Let commits wait for the disk or not; one that does waits for all before it, too."""
         if durable != self._durable:
             self.connection.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
             self._durable = durable
 
-    def _mend(self) -> None:
+    def _rewrite_suspect_log(self) -> None:
         """After a failed write or sync, write everything again before anything is added.
 
         A system may drop what it could not write, and report no error the next time: then what
@@ -272,26 +272,26 @@ class Writer:
                 raise sqlite3.OperationalError("the disk failed, and somebody still reads")
             self._suspect = False
 
-    def _next(self, batch: list[_Job]) -> None:
+    def _pass_turn(self, batch: list[_Job]) -> None:
         """Give the turn to those who wait, and their answers to those of the batch."""
         with self._turn:
             self._busy = False
             for job in batch:
                 job.done = True
-            if self._line:
-                self._line = deque(job for job in self._line if not job.done)
+            if self.waiting:
+                self.waiting = deque(job for job in self.waiting if not job.done)
                 self._turn.notify_all()
 
-    def _explain(self, error: BaseException) -> StoreError:
+    def _explain_error(self, error: BaseException) -> StoreError:
         """Say in one line what went wrong and what to do."""
-        if isinstance(error, Displaced):
+        if isinstance(error, StoreMoved):
             return StoreError(str(error))
-        full = _code(error) == sqlite3.SQLITE_FULL
+        full = _error_code(error) == sqlite3.SQLITE_FULL
         advice = "free some space and ask again" if full else "see to it and ask again"
         return StoreError(f"{self._name} could not be written ({error}): {advice}")
 
 
-def _code(error: BaseException) -> int | None:
+def _error_code(error: BaseException) -> int | None:
     """The kind of an error of SQLite."""
     code = getattr(error, "sqlite_errorcode", None)
     return None if code is None else int(code) & 0xFF

@@ -14,7 +14,7 @@ class Conflict(ValueError):
     """A reward for a decision that is settled otherwise."""
 
 
-class Late(Conflict):
+class LateReward(Conflict):
     """A reward that came after the window of its decision had closed, by so many seconds."""
 
     def __init__(self, sentence: str, lateness: float = 0.0) -> None:
@@ -22,7 +22,7 @@ class Late(Conflict):
         self.lateness = lateness
 
 
-class Void(Conflict):
+class VoidReward(Conflict):
     """A reward for a decision that was open in a copy of the disk which was put back."""
 
 
@@ -30,7 +30,7 @@ class Unknown(ValueError):
     """A reward for a decision that the store does not hold."""
 
 
-class Outcome(Enum):
+class RewardOutcome(Enum):
     """What a reward was: the first of its decision, or the same again."""
 
     NEW = "new"
@@ -68,7 +68,7 @@ class DecisionRecord:
     features: Features | None = field(default=None, compare=False, repr=False)
 
 
-def text(name: str, value: Any) -> str:
+def validate_text(name: str, value: Any) -> str:
     """Check a name that a file can hold."""
     if not isinstance(value, str) or not value:
         raise ValueError(f"{name} must be a text that is not empty, got {value!r}")
@@ -79,7 +79,7 @@ def text(name: str, value: Any) -> str:
     return value
 
 
-def number(name: str, value: Any) -> float:
+def validate_number(name: str, value: Any) -> float:
     """Check a finite number, of any type that is one."""
     if type(value) is float and math.isfinite(value):
         return value

@@ -7,7 +7,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from posse.live.store.file_lock import Claim
+from posse.live.store.file_lock import StoreClaim
 
 APPLICATION = 0x706F7373  # "poss", in the header of the file
 
@@ -43,7 +43,7 @@ SCHEMA = (
 )
 
 
-def connect(path: Path, *, readonly: bool = False) -> sqlite3.Connection:
+def open_connection(path: Path, *, readonly: bool = False) -> sqlite3.Connection:
     """Connect to a file that is there, with commits that wait for the disk."""
     mode = "ro" if readonly else "rw"
     connection = sqlite3.connect(
@@ -58,16 +58,16 @@ def connect(path: Path, *, readonly: bool = False) -> sqlite3.Connection:
     return connection
 
 
-def create(path: Path) -> None:
+def create_file(path: Path) -> None:
     """Make a new file under another name, so that a crash leaves it whole or not there."""
-    left = path.with_name(path.name + "-wal")
-    if left.exists() and left.stat().st_size:  # SQLite would replay it into the new file
-        raise ValueError(f"{path} is gone but {left} is there: bring it back or move that away")
-    fresh = path.with_name(path.name + ".new")
-    for name in (fresh, fresh.with_name(fresh.name + "-journal")):
+    leftover = path.with_name(path.name + "-wal")
+    if leftover.exists() and leftover.stat().st_size:  # SQLite would replay it into the new file
+        raise ValueError(f"{path} is gone but {leftover} is there: bring it back or move that away")
+    new_path = path.with_name(path.name + ".new")
+    for name in (new_path, new_path.with_name(new_path.name + "-journal")):
         name.unlink(missing_ok=True)
-    fresh.touch(0o600)  # it tells what every visitor was shown
-    with closing(connect(fresh)) as connection:
+    new_path.touch(0o600)  # it tells what every visitor was shown
+    with closing(open_connection(new_path)) as connection:
         connection.execute(f"PRAGMA application_id={APPLICATION}")
         connection.execute("BEGIN IMMEDIATE")
         for statement in SCHEMA:
@@ -75,7 +75,7 @@ def create(path: Path) -> None:
         connection.execute(f"PRAGMA user_version={VERSION}")
         connection.execute("COMMIT")
         connection.execute("PRAGMA journal_mode=WAL")
-    fresh.replace(path)
+    new_path.replace(path)
     if os.name == "posix":  # elsewhere folders cannot be flushed
         handle = os.open(path.parent, os.O_RDONLY)
         try:
@@ -84,15 +84,15 @@ def create(path: Path) -> None:
             os.close(handle)
 
 
-def check(path: Path, claim: Claim | None = None) -> None:
+def check_file(path: Path, claim: StoreClaim | None = None) -> None:
     """Refuse a file that is damaged, foreign, or of another version or agent, unchanged."""
     damaged = f"{path} is damaged or no store ({{}}): move it away or name another"
     try:
         size = path.stat().st_size
-        with closing(connect(path, readonly=True)) as connection:
-            found = [str(row[0]) for row in connection.execute("PRAGMA quick_check(1)")]
-            if found != ["ok"]:
-                raise ValueError(damaged.format(" ".join(found[0].split())))
+        with closing(open_connection(path, readonly=True)) as connection:
+            problems = [str(row[0]) for row in connection.execute("PRAGMA quick_check(1)")]
+            if problems != ["ok"]:
+                raise ValueError(damaged.format(" ".join(problems[0].split())))
             page, application, version = (
                 connection.execute(f"PRAGMA {name}").fetchone()[0]
                 for name in ("page_size", "application_id", "user_version")
@@ -109,7 +109,7 @@ def check(path: Path, claim: Claim | None = None) -> None:
                     "the agent with the Posse that wrote it, or give it a new store"
                 )
             if claim is not None:
-                claim.check(connection, str(path))
+                claim.check_file(connection, str(path))
     except (sqlite3.DatabaseError, TypeError) as error:
         # a file that cannot be read now, on a full disk for one, is not a damaged one
         if isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode & 0xFF in (

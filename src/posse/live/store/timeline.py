@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from posse.live.store.file import StoreFile
 
-MOST = 500  # events of an experiment
-LONGEST = 1000  # characters of a sentence
-NAMED = 5  # arms in one
+MAX_EVENTS = 500  # events of an experiment
+MAX_TEXT_LENGTH = 1000  # characters of a sentence
+MAX_LISTED_NAMES = 5  # arms in one
 
 INSERT = "INSERT INTO event (experiment, time, kind, text) VALUES (?, ?, ?, ?)"
 OLDEST = (
@@ -33,48 +33,50 @@ class Event:
     text: str
 
 
-class Events:
+class EventLog:
     """The events of one experiment in a file, in the order in which they came."""
 
     def __init__(self, file: StoreFile, experiment: int) -> None:
         self._file = file
         self._experiment = experiment
 
-    def add(self, events: Sequence[Event]) -> None:
+    def add_events(self, events: Sequence[Event]) -> None:
         """Keep some more; in this thread's transaction, or in a commit that need not be durable."""
         if not events:
             return
-        rows = [(self._experiment, e.time, e.kind, _kept(e.text)) for e in events]
+        rows = [(self._experiment, e.time, e.kind, _shorten_text(e.text)) for e in events]
 
         def work() -> None:
             self._file.connection.executemany(INSERT, rows)
-            self._file.connection.execute(OLDEST, (self._experiment, self._experiment, MOST))
+            self._file.connection.execute(OLDEST, (self._experiment, self._experiment, MAX_EVENTS))
 
-        self._file.run(work, durable=False)
+        self._file.run_in_commit(work, durable=False)
 
-    def newest(self) -> int:
+    def newest_number(self) -> int:
         """The number of the last one, which rises with each; 0 before the first."""
-        return int(self._file.read(NEWEST, (self._experiment,))[0][0])
+        return int(self._file.read_rows(NEWEST, (self._experiment,))[0][0])
 
-    def between(self, after: float, until: float) -> list[Event]:
+    def read_between(self, after: float, until: float) -> list[Event]:
         """The events later than one time, up to another, oldest first."""
-        return [Event(*row) for row in self._file.read(BETWEEN, (self._experiment, after, until))]
+        return [
+            Event(*row) for row in self._file.read_rows(BETWEEN, (self._experiment, after, until))
+        ]
 
-    def of(self, kind: str) -> list[Event]:
+    def read_kind(self, kind: str) -> list[Event]:
         """The events of a kind, in the order in which they came."""
-        return [Event(*row) for row in self._file.read(LAST, (self._experiment, kind))]
+        return [Event(*row) for row in self._file.read_rows(LAST, (self._experiment, kind))]
 
 
-def _kept(text: str) -> str:
+def _shorten_text(text: str) -> str:
     """A sentence that a file can hold."""
     whole = text.encode(errors="replace").decode()
-    return whole if len(whole) <= LONGEST else whole[: LONGEST - 1] + "…"
+    return whole if len(whole) <= MAX_TEXT_LENGTH else whole[: MAX_TEXT_LENGTH - 1] + "…"
 
 
-def listed(names: Sequence[str]) -> str:
+def list_names(names: Sequence[str]) -> str:
     """Some names in a sentence, as they are."""
-    more = len(names) - NAMED
-    return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")
+    n_more = len(names) - MAX_LISTED_NAMES
+    return ", ".join(names[:MAX_LISTED_NAMES]) + (f" and {n_more} more" if n_more > 0 else "")
 
 
 # The past of one experiment as points in time (a time series), of several scales, each bounded.
@@ -98,7 +100,7 @@ POINTS_BETWEEN = (
 
 
 @dataclass(frozen=True)
-class Point:
+class HistoryPoint:
     """What was known at a time, in Unix seconds; arms: the number of the list of arms it is of."""
 
     time: int
@@ -106,14 +108,14 @@ class Point:
     data: bytes
 
 
-class Points:
+class HistoryPoints:
     """The points of one experiment in a file."""
 
     def __init__(self, file: StoreFile, experiment: int) -> None:
         self._file = file
         self._experiment = experiment
 
-    def add(self, point: Point, scales: Sequence[tuple[int, int]]) -> None:
+    def add_point(self, point: HistoryPoint, scales: Sequence[tuple[int, int]]) -> None:
         """Keep a point in each scale (its step, its most points) that has none of this step yet.
 
         Points that are later than this one are of a clock that was ahead, and are dropped. It
@@ -131,18 +133,20 @@ class Points:
                     statement = INSERT_POINT if count < most else REPLACE
                     execute(statement, (point.time, point.arms, point.data, *place))
 
-        self._file.run(work, durable=False)
+        self._file.run_in_commit(work, durable=False)
 
-    def between(self, step: int, after: float, until: float, every: int = 1) -> list[Point]:
+    def read_between(
+        self, step: int, after: float, until: float, every: int = 1
+    ) -> list[HistoryPoint]:
         """The points of a scale later than one time, up to another, in order of time.
 
         every: of so many steps that of one, always the same.
         """
-        rows = self._file.read(POINTS_BETWEEN, (self._experiment, step, after, until, every))
-        return [Point(*row) for row in rows]
+        rows = self._file.read_rows(POINTS_BETWEEN, (self._experiment, step, after, until, every))
+        return [HistoryPoint(*row) for row in rows]
 
-    def newest(self, step: int) -> Point | None:
+    def newest_point(self, step: int) -> HistoryPoint | None:
         """The last point of a scale."""
         query = "SELECT time, arms, point FROM history WHERE experiment = ? AND scale = ? "
-        rows = self._file.read(query + "ORDER BY time DESC LIMIT 1", (self._experiment, step))
-        return Point(*rows[0]) if rows else None
+        rows = self._file.read_rows(query + "ORDER BY time DESC LIMIT 1", (self._experiment, step))
+        return HistoryPoint(*rows[0]) if rows else None
