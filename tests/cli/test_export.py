@@ -27,9 +27,9 @@ def path(tmp_path):
 
 def fill(store):
     for time, id_ in enumerate(("first", "second", "third")):
-        store.decide(DecisionRecord(id_, "rød", 0.25, float(time)))
-    store.reward("first", 1, 10.0)
-    store.expire(12.0, 11.0, None)  # the second
+        store.add_decision(DecisionRecord(id_, "rød", 0.25, float(time)))
+    store.add_reward("first", 1, 10.0)
+    store.expire_decisions(12.0, 11.0, None)  # the second
     return store
 
 
@@ -117,7 +117,7 @@ def newer(path):
         (lambda path: None, "there is no store"),
         (lambda path: path.mkdir(), "there is no store"),
         (lambda path: path.write_text("not a database at all, really"), "is damaged"),
-        (foreign, "no store of Posse"),
+        (foreign, "not a store of Posse"),
         (newer, "has schema 99 and this Posse reads schema 1"),
     ],
 )

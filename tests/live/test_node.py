@@ -155,9 +155,9 @@ def test_old_decisions_are_forgotten_and_their_evidence_is_not(world):
     rewarded, silent = node.decide(), node.decide()
     node.reward(rewarded.id, 1.0)
     w.tick(19)
-    assert node.store.decision(rewarded.id) is not None
+    assert node.store.find_decision(rewarded.id) is not None
     w.tick(2)
-    assert node.store.decision(rewarded.id) is node.store.decision(silent.id) is None
+    assert node.store.find_decision(rewarded.id) is node.store.find_decision(silent.id) is None
     assert sum(arm["pulls_here"] for arm in node.arms().values()) == 2
     with pytest.raises(Unknown):
         node.reward(rewarded.id, 1.0)

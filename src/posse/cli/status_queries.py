@@ -128,7 +128,7 @@ class Inquiry:
             dict(client.controls()),
             client.arms(at) if at else client.arms(),
             _if_any(client.verdict),
-            _if_any(client.books),
+            _if_any(client.audit),
             self._history(name) if self._past else None,
             at if about.get("context") else None,
         )

@@ -90,7 +90,7 @@ def test_windows_limits_and_operators(pair):
     assert node.experiment("banner").controls.operators == {"b"}
     decision = node.experiment("banner").decide()
     pair.tick(6)
-    assert node.experiment("banner").store.decision(decision.id).silent
+    assert node.experiment("banner").store.find_decision(decision.id).silent
 
 
 def test_neighbours_come_and_go(pair):

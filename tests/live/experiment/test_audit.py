@@ -124,7 +124,7 @@ def test_it_is_one_statement_of_a_commit(make):
     one, statements = make(), []
     decisions = [one.only.decide().id for _ in range(50)]
     one.node.store.file.connection.set_trace_callback(statements.append)
-    one.only.store.reward_many([(each, 1.0) for each in decisions], one.now)
+    one.only.store.add_rewards([(each, 1.0) for each in decisions], one.now)
     assert one.only.counted == 50
     assert len([each for each in statements if "'counted'" in each]) == 1
 

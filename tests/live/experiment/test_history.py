@@ -145,7 +145,7 @@ def test_of_many_arms_there_are_fewer_points(tmp_path, arms, every):
     made.start(a=table("a", ["x"], arms=names), b=table("b", ["x"], arms=names))
     try:
         points, data = only(made).store.points, bytes(8 * (1 + EACH * arms))
-        with only(made).store.answering(durable=False):
+        with only(made).store.reward_transaction(durable=False):
             for n in range(100):
                 points.add(HistoryPoint(int(START) + n * 60, 0, data), [(60, 1440)])
         made.now += 99 * 60
@@ -271,7 +271,7 @@ def test_a_day_of_ten_arms_is_less_than_500_kb(tmp_path):
     try:
         share = np.linspace(0.01, 0.19, 10)
         points = only(made).store.points
-        with only(made).store.answering(durable=False):
+        with only(made).store.reward_transaction(durable=False):
             for n in range(1440):
                 pulls = np.floor(share * 60 * n)
                 both = np.stack([pulls, pulls, pulls // 2, 2 * pulls, 2 * pulls, pulls], axis=1)

@@ -43,7 +43,7 @@ def test_every_line_says_what_was_allowed_then(one, tmp_path):
 
     def decide(allowed, asked=None):
         made = [shop.decide(allowed=asked)]
-        made += node.store.decide_many(shop.choose_many([Wish(None, asked)] * 3))
+        made += node.store.add_decisions(shop.choose_many([Wish(None, asked)] * 3))
         expected.extend((each, allowed) for each in made)
 
     decide(["red", "green"])

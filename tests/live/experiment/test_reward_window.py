@@ -110,14 +110,14 @@ def test_a_decision_counts_from_the_start_and_its_reward_corrects_it(make):
     with pytest.raises(Conflict, match="has the reward 1"):
         world.reward("a", 0.0)
     assert world.sums == (1, 2, 0, 0)
-    assert world.store.open_decisions() == 2
+    assert world.store.count_open_decisions() == 2
     world.wait(1)
     assert world.sums == (1, 2, 1, 2)
-    assert world.store.open_decisions() == 0
+    assert world.store.count_open_decisions() == 0
     shown = world.experiment.arms().values()
     assert sum(arm["pulls_here"] for arm in shown) == 2
     assert sum(arm["open_here"] for arm in shown) == 0
-    with pytest.raises(LateReward, match="by default, when its window closed") as late:
+    with pytest.raises(LateReward, match="got the default reward") as late:
         world.reward("b", 1.0)
     assert not isinstance(late.value, VoidReward)
     assert world.reward("b", 0.0) is RewardOutcome.REPEATED
@@ -136,7 +136,7 @@ def test_a_reward_that_was_assumed_corrects_by_nothing_and_is_one(make):
         world.reward("a", 1.0)
     world.wait(10)
     assert world.sums == (0, 1, 0, 1)
-    assert not world.store.decision("a").silent
+    assert not world.store.find_decision("a").silent
 
 
 def test_what_is_no_reward_changes_nothing(make):
@@ -202,7 +202,7 @@ def test_what_was_counted_stays_with_a_decision_whatever_is_set_later(make, last
     closing = last.default_reward or 0.0
     total = 2 + (1 if last.default_reward is None else closing)  # c
     assert world.sums == (total, 4, total, 4)
-    assert world.store.open_decisions() == 0
+    assert world.store.count_open_decisions() == 0
 
 
 def test_a_restart_between_decision_reward_and_closing(make):
@@ -239,7 +239,7 @@ def test_a_commit_that_fails_leaves_memory_and_disk_alike(make, silence):
     before = world.sums
     with failing(world):
         world.decide("b", "green")
-    assert world.store.decision("b") is None
+    assert world.store.find_decision("b") is None
     assert world.sums == before
     with failing(world):
         world.reward("a", 1.0)
@@ -249,11 +249,11 @@ def test_a_commit_that_fails_leaves_memory_and_disk_alike(make, silence):
         assert each.reward("a", 1.0) is RewardOutcome.NEW
     with failing(world):
         world.wait(10)
-    assert world.store.open_decisions() > 0
+    assert world.store.count_open_decisions() > 0
     world.wait(0)
     calm.wait(10)
     assert world.sums == calm.sums
-    assert world.store.open_decisions() == 0
+    assert world.store.count_open_decisions() == 0
 
 
 def test_decisions_of_a_disk_set_back_are_void(make, caplog):
@@ -272,14 +272,14 @@ def test_decisions_of_a_disk_set_back_are_void(make, caplog):
     assert [r.levelname for r in caplog.records if "was set back" in r.message] == ["WARNING"]
     world.decide("d")
     before = world.sums
-    with pytest.raises(VoidReward, match="open when the disk was set back") as refused:
+    with pytest.raises(VoidReward, match="open when the store was restored") as refused:
         world.reward("b", 1.0)
     assert isinstance(refused.value, Conflict)
     assert world.reward("a", 1.0) is RewardOutcome.REPEATED
     assert world.reward("d", 1.0) is RewardOutcome.NEW
     world.wait(10)
-    assert world.store.open_decisions() == 0
-    assert [world.store.decision(id_).void for id_ in "abcd"] == [True, True, True, False]
+    assert world.store.count_open_decisions() == 0
+    assert [world.store.find_decision(id_).void for id_ in "abcd"] == [True, True, True, False]
     assert world.sums == (before[0] + 1, before[1], before[2] + 1, before[3] + 1)
     for id_ in "bc":
         with pytest.raises(VoidReward):
@@ -341,8 +341,8 @@ def test_nothing_that_is_open_is_forgotten(make):
     with closing(sqlite3.connect(world.path)) as connection:
         (columns,) = connection.execute("SELECT count(*) FROM decision WHERE closed IS NULL")
     assert columns == (2,)
-    assert world.store.forget(1e9, 10.0) == 0
-    assert world.store.decision("a") is not None
+    assert world.store.delete_old_decisions(1e9, 10.0) == 0
+    assert world.store.find_decision("a") is not None
 
 
 # new arms, in simulated time: two settled ones, and a third that comes later and is the worst

@@ -116,7 +116,7 @@ def test_a_reload_takes_effect_decision_by_decision(make):
     only.decide("c")
     assert only.reward("a", 1.0) is RewardOutcome.NEW
     several.tick(5)
-    rewards = {id_: only.store.decision(id_).reward for id_ in "abc"}
+    rewards = {id_: only.store.find_decision(id_).reward for id_ in "abc"}
     assert rewards == {"a": 1.0, "b": 0.0, "c": 1.0}
     own = only.evidence()["own"].values()
     assert [sum(values[k] for values in own) / 2**20 for k in (0, 1, 2, -1)] == [2, 2, 3, 3]

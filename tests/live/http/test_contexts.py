@@ -57,7 +57,7 @@ def test_a_decision_at_a_context(http, shop):
     assert ask(http, "decisions", {"decision": "one", "context": {**DE, "hour": None}}) == first
     other = http.post("decisions", json={"decision": "one", "context": {**DE, "basket": 30}})
     refused(other, 409, "'one' was made at another context: use a new id")
-    kept = shop.store.decision("one")
+    kept = shop.store.find_decision("one")
     assert json.loads(kept.context) == DE
     assert kept.probability == first["probability"]
     assert ask(http, "decisions/one/reward", {"reward": 1})["repeated"] is False
@@ -120,7 +120,7 @@ def test_bad_contexts_get_one_sentence_and_nothing_is_lost(http, shop):
     ask(http, "decisions", {"decision": "before", "context": DE})
     for body, words in BAD:
         refused(http.post("decisions", content=body, headers=JSON), 422, words)
-    assert shop.store.open_decisions() == 1
+    assert shop.store.count_open_decisions() == 1
     assert shop.counts["decisions"] == 1
     assert ask(http, "decisions/before/reward", {"reward": 1})["repeated"] is False
 
@@ -221,7 +221,7 @@ def test_clients_tell_contexts(kind, server, shop):
         more, told = client.step_all([(many[1], 1.0)], 7, ["red"], contexts)
         assert [each.arm for each in more] == ["red"] * 7
         assert made.arm in ARMS
-        kept = [json.loads(shop.store.decision(each.id).context) for each in many]
+        kept = [json.loads(shop.store.find_decision(each.id).context) for each in many]
         assert kept == contexts
         assert client.arms(DE)["red"] != client.arms()["red"]
 

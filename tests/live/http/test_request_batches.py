@@ -107,7 +107,7 @@ def test_an_id_asked_twice_in_one_turn_is_one_decision(node):
 
 def test_only_rewards_wait_for_the_disk(node, monkeypatch):
     asked = []
-    answering = node.store.answering
+    answering = node.store.reward_transaction
     monkeypatch.setattr(
         node.store,
         "reward_transaction",
@@ -131,7 +131,7 @@ def test_a_failed_commit_fails_all_of_its_turn(node, monkeypatch):
     assert [type(error) for error in errors] == [StoreError] * 3
     monkeypatch.undo()
     assert (node.counts["decisions"], node.counts["rewards"]) == (1, 0)
-    assert node.store.decision("y") is None
+    assert node.store.find_decision("y") is None
     assert sum(arm["pulls_here"] for arm in node.arms().values()) == 0
     again = reward(node, "x")
     assert ask(node, again) == [None]
@@ -141,7 +141,7 @@ def test_a_failed_commit_fails_all_of_its_turn(node, monkeypatch):
 def test_a_bug_spoils_only_the_request_that_meets_it(node, monkeypatch):
     ask(node, wish(node, "a", "b", "c"))
     learn = node.agent.learn
-    arm = node.store.decision("b").arm
+    arm = node.store.find_decision("b").arm
     met = []
 
     def broken(name, value, *made):
@@ -156,7 +156,7 @@ def test_a_bug_spoils_only_the_request_that_meets_it(node, monkeypatch):
     assert met == [arm, arm]
     assert node.counts["rewards"] == 2
     assert sum(arm["pulls_here"] for arm in node.arms().values()) == 2
-    assert node.store.decision("b").settled is None
+    assert node.store.find_decision("b").settled is None
 
 
 def test_a_client_that_left_is_no_harm(node):
@@ -180,7 +180,7 @@ def test_late_and_conflicting_rewards_are_counted(node):
     """They got a 409 that nothing counted."""
     ask(node, wish(node, "late", "gone", "other"))
     ask(node, reward(node, "other"))
-    node.store.expire(node.clock() + 10, 1.0, None)
+    node.store.expire_decisions(node.clock() + 10, 1.0, None)
     answers = [reward(node, "late"), reward(node, "other", 0.0), reward(node, "gone", 0.0)]
     ask(node, *answers)
     assert all(isinstance(one.outcomes[0], Conflict) for one in answers)

@@ -44,13 +44,13 @@ class Total:
         self.total, self.count = state["total"], state["count"]
 
 store = Store.open(sys.argv[1], fingerprint=sys.argv[2])
-store.attach(Total())
+store.attach_participant(Total())
 
 def work(number):
     while True:
         name = secrets.token_hex(8)
-        store.decide(DecisionRecord(name, "A", 0.5, 1))
-        store.reward(name, number, 2)
+        store.add_decision(DecisionRecord(name, "A", 0.5, 1))
+        store.add_reward(name, number, 2)
         os.write(1, f"{name} {number}\\n".encode())
 
 for number in range(4):
@@ -117,11 +117,11 @@ def test_one_process_holds_a_store(path: Path, reopen: Callable[[], Store]) -> N
     with start(path) as agent:
         assert agent.stdout is not None
         agent.stdout.readline()
-        with pytest.raises(ValueError, match=r"agent\.db is held by a running agent: stop it"):
+        with pytest.raises(ValueError, match=r"agent\.db is locked by a running agent: stop it"):
             reopen()
         agent.kill()
     with reopen() as store:
-        with pytest.raises(ValueError, match="is held by a running agent"):
+        with pytest.raises(ValueError, match="is locked by a running agent"):
             reopen()
         store.add_decision(DecisionRecord("d", "A", 0.5, 1))  # the refused opener took nothing away
     reopen().close()
@@ -238,7 +238,7 @@ def test_damage_is_refused_and_left_alone(
 def test_what_is_no_store_is_refused(path: Path, reopen: Callable[[], Store]) -> None:
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE other (a)")
-    with pytest.raises(ValueError, match="is a SQLite file but no store of Posse"):
+    with pytest.raises(ValueError, match="is a SQLite file but not a store of Posse"):
         reopen()
     path.unlink()
     path.with_name("agent.db-wal").write_bytes(b"commits")

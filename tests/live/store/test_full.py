@@ -66,7 +66,7 @@ def test_a_full_disk_fails_the_whole_batch_and_passes(full: Store) -> None:
 
     with ThreadPoolExecutor(4) as pool:
         for future in batch(pool):
-            with pytest.raises(StoreError, match=r"is full\): free some space and ask again"):
+            with pytest.raises(StoreError, match=r"is full\): free some space and retry"):
                 future.result()
         assert full.load_exchange() == {"total": 0, "count": 0}
         assert full.find_decision("d0") == DecisionRecord("d0", "A" * 50, 0.5, 0.0)
@@ -140,7 +140,7 @@ def test_a_failed_sync_is_mended_before_anything_is_added(tmp_path: Path) -> Non
             reader.execute("BEGIN")
             reader.execute("SELECT count(*) FROM decision").fetchone()
             store.file.connection.execute("PRAGMA busy_timeout=0")
-            with pytest.raises(StoreError, match="somebody still reads"):
+            with pytest.raises(StoreError, match="a reader is still active"):
                 store.add_reward("d", 1, 1)
         assert "COMMIT" not in ran
         ran.clear()

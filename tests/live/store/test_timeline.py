@@ -128,11 +128,11 @@ from posse.live.store.timeline import Event
 from posse.live.store.timeline import Point
 store = Store.open(sys.argv[1], fingerprint=sys.argv[2])
 for minute in range(3):
-    store.points.add(Point(60 * minute, 0, b"kept"), [(60, 9)])
-    store.events.add([Event(60.0 * minute, "pin", "kept")])
+    store.points.add_point(HistoryPoint(60 * minute, 0, b"kept"), [(60, 9)])
+    store.events.add_events([Event(60.0 * minute, "pin", "kept")])
 with store.transaction():
-    store.points.add(Point(180, 0, b"not yet"), [(60, 9)])
-    store.events.add([Event(180.0, "pin", "not yet")])
+    store.points.add_point(HistoryPoint(180, 0, b"not yet"), [(60, 9)])
+    store.events.add_events([Event(180.0, "pin", "not yet")])
     os.kill(os.getpid(), signal.SIGKILL)
 """
 

@@ -1,4 +1,4 @@
-"""The door of the HTTP interface: allowed hosts, tokens, JSON only, a limit on bodies."""
+"""Access control of the HTTP interface: allowed hosts, tokens, JSON only, a limit on bodies."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ _HOST = re.compile(r"(\[[^]]*\]|[^:]*)(:[0-9]*)?", re.ASCII)
 
 
 class AccessControl:
-    """Refuses requests by their heads.
+    """Refuses requests by their headers, before their bodies are read.
 
-    hosts: names under which it may be asked, besides those of this machine itself; None: any.
+    hosts: names allowed in the Host header besides those of this machine; None: any.
     """
 
     def __init__(
@@ -64,10 +64,10 @@ class AccessControl:
     async def read_admitted_body(
         self, scope: Scope, receive: Receive, public: bool = False, json_only: bool = True
     ) -> bytes | None:
-        """The body of a request that is let in; None if the client has left.
+        """Read the body of an admitted request; None if the client has disconnected.
 
-        public: what is asked for is everybody's, and needs no token. json_only: False where no
-        body is read, as there is no such route, and the caller refuses the request for that.
+        public: the resource needs no token. json_only: False where the path has no such route,
+        which the caller then refuses.
         """
         host = length = kind = None
         n_hosts = 0
@@ -113,7 +113,7 @@ class AccessControl:
         return b"".join(parts)
 
     def has_valid_token(self, scope: Scope) -> bool:
-        """Whether a request brings what others are refused for not bringing."""
+        """Return whether a request has a token that is accepted here."""
         try:
             if self._token is not None:
                 self._check_token(scope)
@@ -122,21 +122,21 @@ class AccessControl:
         return True
 
     def is_operator(self, scope: Scope) -> bool:
-        """Whether a request brings the operators' token; the application's does not suffice."""
+        """Return whether a request has the operators' token; the application's does not suffice."""
         token = self._operator_token
         return token is not None and _tokens_equal(_read_bearer_token(scope), token)
 
     def require_operator(self, scope: Scope) -> None:
-        """Refuse who is no operator."""
+        """Refuse a request without the operators' token."""
         if self._operator_token is None:
             raise RequestRefused(403, "operators only", OPERATORS_DISABLED)
         if not self.is_operator(scope):
             raise RequestRefused(401, "operators only", OPERATOR_TOKEN_NEEDED, _AUTHENTICATE)
 
     def check_host(self, scope: Scope, host: bytes | None) -> None:
-        """Against DNS rebinding: whether the Host header is one of ours.
+        """Refuse a Host header that is not one of ours, against DNS rebinding.
 
-        Unix sockets need none, nor does an address for other machines where a token is asked for.
+        Unix sockets need none, nor does an address for other machines where a token is required.
         """
         server = scope.get("server")
         if self._hosts is None or (server is not None and server[1] is None):
@@ -150,7 +150,7 @@ class AccessControl:
             self._accepted_hosts.add(host)
 
     def _check_token(self, scope: Scope) -> None:
-        """Refuse who has neither the application's token nor the operators'."""
+        """Refuse a request with neither the application's token nor the operators'."""
         assert self._token is not None
         bearer = _read_bearer_token(scope)
         is_valid = _tokens_equal(bearer, self._token)
@@ -170,7 +170,7 @@ def _read_bearer_token(scope: Scope) -> bytes:
 
 
 def _tokens_equal(presented: bytes, token: bytes) -> bool:
-    """In constant time, so that nobody finds it letter by letter."""
+    """Compare in constant time, so that nobody finds a token letter by letter."""
     return hmac.compare_digest(presented, token)
 
 
@@ -181,7 +181,7 @@ def _is_loopback(server: Any) -> bool:
 async def send_response(
     send: Send, response: Response, more_follows: bool = False, head_only: bool = False
 ) -> None:
-    """Send it; head_only: without its body, as HEAD asks, but with the length of it."""
+    """Send a response; head_only: without its body but with its length, as HEAD asks."""
     body = response.body
     headers = [(b"content-type", response.content_type), (b"content-length", b"%d" % len(body))]
     if response.headers:
@@ -192,7 +192,7 @@ async def send_response(
 
 
 async def refuse_request(receive: Receive, send: Send, refusal: RequestRefused) -> None:
-    """Answer at once, then linger: who is cut off while it sends would not see the answer."""
+    """Answer at once, then drain: a client that is cut off while sending would miss the answer."""
     headers = ((b"connection", b"close"), *refusal.headers)
     await send_response(
         send, error_response(refusal.status, str(refusal), headers), more_follows=True

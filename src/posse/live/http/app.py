@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 
 
 class AgentApp:
-    """An ASGI app: checks, reads, dispatches, answers; whatever goes wrong with one sentence."""
+    """An ASGI app that checks, reads, dispatches and answers; every error is one sentence."""
 
     def __init__(
         self,
@@ -102,7 +102,7 @@ class AgentApp:
     def _find_unlisted_route(
         self, path: str, method: str, methods: Mapping[str, Route], page: bool
     ) -> Route:
-        """The route of this document, which is not in the table; any other request is refused."""
+        """Find the route of /openapi.json, which is not in the table; refuse any other request."""
         allowed = ("GET", "HEAD") if page else tuple(methods)
         if path == "/openapi.json" and self._table.routes is ROUTES:
             if method == "GET":
@@ -155,7 +155,7 @@ class AgentApp:
         return await self._run_in_thread(pool, route.view, subject, *arguments)
 
     async def _read_body(self, kind: type, body: bytes) -> Any:
-        """What a body says; what is wrong with a large one takes long to find, elsewhere."""
+        """Decode a body; errors of a large one take long to find, and are found in a thread."""
         request: Any = bodies.decode_body(kind, body)
         if request is not None:
             return request
@@ -167,7 +167,7 @@ class AgentApp:
     async def _run_in_thread(
         self, pool: ThreadPoolExecutor, work: Callable[..., Any], *arguments: Any
     ) -> Response:
-        """Do what may take long where it holds up no decision, the writing of its JSON too."""
+        """Run slow work and the encoding of its answer in a thread, where it delays no decision."""
 
         def job() -> Response:
             answer = work(*arguments)
@@ -176,7 +176,7 @@ class AgentApp:
         return await asyncio.get_running_loop().run_in_executor(pool, job)
 
     def _explain_error(self, scope: Scope, error: Exception) -> Response:
-        """What went wrong, in one sentence."""
+        """Turn an exception into a response with one sentence."""
         if isinstance(error, RequestRefused):
             self._traffic.refusals.add(error.reason)
             return answers.error_response(error.status, str(error), error.headers)
@@ -193,7 +193,7 @@ class AgentApp:
 
 
 def _render_page(sections: PageSections) -> Response:
-    """All that the page shows, for who cannot have a stream."""
+    """Render all sections of the page, for clients that cannot use a stream."""
     sections.refresh()
     return Response(200, sections.changes_since(0)[1])
 
@@ -211,16 +211,16 @@ def create_app(
     operator_token: str | None = None,
     reload: Callable[[], Any] | None = None,
 ) -> AgentApp:
-    """The interface of a node; see its /openapi.json.
+    """Create the HTTP interface of a node; see its /openapi.json.
 
-    hosts: names it has besides localhost; token: what requests must bring; operator_token: what
-    orders must bring; reload: what POST /v1/reload does.
+    hosts: names in the Host header besides localhost; token: required of every request;
+    operator_token: required of operators' commands; reload: the function behind POST /v1/reload.
     """
     return AgentApp(node, AccessControl(hosts, token, operator_token), RouteTable(), reload)
 
 
 def create_probe_app(node: Node) -> AgentApp:
-    """Only /healthz, /readyz and /metrics, whatever the Host."""
+    """Create an app with /healthz, /readyz and /metrics only, for any Host."""
     return AgentApp(node, AccessControl(None), RouteTable(PROBES))
 
 
@@ -229,7 +229,7 @@ def _replace_unprintable(text: str) -> str:
 
 
 async def _handle_lifespan(scope: Scope, receive: Receive, send: Send) -> None:
-    """Nothing is to be done at the start and the end of somebody else's server."""
+    """Complete the lifespan events of another server; there is nothing to start or stop."""
     if scope["type"] != "lifespan":
         raise RuntimeError(f"a posse agent speaks HTTP only, not {scope['type']}")
     while True:

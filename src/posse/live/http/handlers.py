@@ -1,4 +1,4 @@
-"""The routes for operators: pin, pause, resume, reload."""
+"""Handlers of the routes: decisions and rewards, views, and operators' commands."""
 
 from __future__ import annotations
 
@@ -41,25 +41,25 @@ NO_RELOAD = "this agent was not started from a file, and cannot read it anew"
 
 
 def pin_arm(experiment: Experiment, body: ArmRequest) -> Any:
-    """Play this arm only."""
+    """Play only this arm."""
     experiment.pin(body.arm)
     return experiment.controlled()
 
 
 def pause_arm(experiment: Experiment, body: ArmRequest) -> Any:
-    """Do not play this arm."""
+    """Stop playing an arm."""
     experiment.pause(body.arm)
     return experiment.controlled()
 
 
 def resume_arms(experiment: Experiment, body: ResumeRequest) -> Any:
-    """Lift what holds for an arm, or for all."""
+    """Undo pins and pauses of an arm, or of all arms."""
     experiment.resume(body.arm)
     return experiment.controlled()
 
 
 def reload_settings(read_settings: Callable[[], Any] | None, _: EmptyRequest) -> Any:
-    """Read the settings anew; a bad file changes nothing."""
+    """Read the settings again; a bad file changes nothing."""
     if read_settings is None:
         raise ValueError(NO_RELOAD)
     changed = read_settings()
@@ -72,7 +72,7 @@ def reload_settings(read_settings: Callable[[], Any] | None, _: EmptyRequest) ->
 async def make_decision(
     turns: RequestBatcher, experiment: Experiment, _: str, body: DecisionRequest
 ) -> Any:
-    """Which arm to play."""
+    """Choose an arm."""
     question = BatchRequest(experiment, decision_requests=_wishes([body]))
     await turns.submit(question)
     (decision,) = question.decisions
@@ -84,7 +84,7 @@ async def make_decision(
 async def make_decisions(
     turns: RequestBatcher, experiment: Experiment, _: str, body: DecisionsRequest
 ) -> Any:
-    """Many decisions, each with an answer or an error."""
+    """Make many decisions, each with an answer or an error."""
     question = BatchRequest(experiment, decision_requests=_wishes(body.decisions))
     await turns.submit(question)
     return DecisionsAnswer([answer_decision(each) for each in question.decisions])
@@ -93,7 +93,7 @@ async def make_decisions(
 async def record_reward(
     turns: RequestBatcher, experiment: Experiment, decision: str, body: RewardRequest
 ) -> Any:
-    """How a decision went."""
+    """Record the reward of a decision."""
     question = BatchRequest(experiment, rewards=((decision, body.reward),))
     await turns.submit(question)
     (outcome,) = question.outcomes
@@ -105,7 +105,7 @@ async def record_reward(
 async def record_rewards(
     turns: RequestBatcher, experiment: Experiment, _: str, body: RewardsRequest
 ) -> Any:
-    """How many decisions went, each with an answer or an error, in one commit."""
+    """Record many rewards in one commit, each with an answer or an error."""
     question = BatchRequest(experiment, rewards=_reward_pairs(body.rewards))
     await turns.submit(question)
     return RewardsAnswer(_answer_rewards(question))
@@ -114,7 +114,7 @@ async def record_rewards(
 async def record_and_decide(
     turns: RequestBatcher, experiment: Experiment, _: str, body: StepsRequest
 ) -> Any:
-    """How decisions went, and which arm to play next, in one commit."""
+    """Record rewards and make the next decisions in one commit."""
     requested = body.decide
     wishes = [] if requested is None else requested if isinstance(requested, list) else [requested]
     question = BatchRequest(experiment, _reward_pairs(body.rewards), _wishes(wishes))
@@ -146,32 +146,32 @@ def _answer_rewards(question: BatchRequest) -> list[Any]:
 
 
 def show_arms(experiment: Experiment) -> Any:
-    """What is known of every arm."""
+    """Show the estimate of every arm."""
     return experiment.arms()
 
 
 def show_arms_at_context(experiment: Experiment, body: ArmsRequest) -> Any:
-    """What is known of every arm at a context."""
+    """Show the estimate of every arm at a context."""
     return experiment.arms(body.context)
 
 
 def show_verdict(experiment: Experiment) -> Any:
-    """Whether the experiment may stop."""
+    """Show whether the experiment may stop."""
     return experiment.verdict()
 
 
 def show_evidence(experiment: Experiment) -> Any:
-    """In whole quanta: what this agent saw itself, and what it holds of all."""
+    """Show own evidence and that of all agents, in whole quanta."""
     return experiment.evidence()
 
 
 def show_sites(experiment: Experiment) -> Any:
-    """What each site saw of every arm."""
+    """Show the closed decisions of each site for every arm."""
     return experiment.site_map()
 
 
 def show_audit(experiment: Experiment) -> Any:
-    """Decisions counted here beside the pulls in the evidence."""
+    """Show the decisions counted here beside those in the evidence."""
     audit = experiment.audit()
     if audit is None:
         raise Unknown(
@@ -181,24 +181,24 @@ def show_audit(experiment: Experiment) -> Any:
 
 
 def show_history(experiment: Experiment, scale: str) -> Any:
-    """Pulls and rewards over time, and what happened."""
+    """Show decisions and rewards over time, and events."""
     return experiment.history(scale)
 
 
 def show_network(node: Node) -> Any:
-    """The neighbours, all agents and links that are known, and what was refused and why."""
+    """Show the neighbours, all known agents and links, and refusals by reason."""
     return node.network()
 
 
 def show_experiments(node: Node) -> Any:
-    """The experiments by name."""
+    """Show the experiments by name."""
     return ExperimentsAnswer(
         {name: describe_experiment(experiment) for name, experiment in node.experiments.items()}
     )
 
 
 def describe_experiment(experiment: Experiment) -> ExperimentAnswer:
-    """One experiment: its arms, its counts, and what operators set."""
+    """Describe one experiment: its arms, its counts, its controls."""
     counts = experiment.counts
     controls = experiment.controlled()
     return ExperimentAnswer(
@@ -228,22 +228,22 @@ def _describe_context(experiment: Experiment) -> ContextAnswer | None:
 
 
 def show_controls(experiment: Experiment) -> Any:
-    """What is pinned and paused, and by whom."""
+    """Show pinned and paused arms, and whose controls they are."""
     return experiment.controlled()
 
 
 def show_liveness(node: Node) -> Any:
-    """That the process lives."""
+    """Confirm that the process is alive."""
     return StatusAnswer("alive")
 
 
 def show_readiness(node: Node) -> Any:
-    """Whether the store can be written."""
+    """Confirm that the store can be written."""
     if not get_traffic(node).health.is_ready(node):
         raise RequestRefused(503, "not ready", "the store failed a moment ago: see the agent's log")
     return StatusAnswer("ready")
 
 
 def show_metrics(node: Node) -> Response:
-    """Counters in the text format of Prometheus."""
+    """Show all metrics in the text format of Prometheus."""
     return Response(200, numbers(node).encode(), CONTENT_TYPE.encode())

@@ -1,4 +1,4 @@
-"""Readiness of an agent, from recent failures of its store."""
+"""Readiness of an agent, and counters of its HTTP traffic: latencies, refusals, connections."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class StoreHealth:
         self._lock = threading.Lock()
 
     def record_failure(self, node: Node) -> bool:
-        """Note that the store failed a request; whether the log should have it."""
+        """Record that the store failed a request; return whether to log it."""
         with self._lock:
             node.failures.add("request")
             self._failed_at = now = time.monotonic()
@@ -43,7 +43,7 @@ class StoreHealth:
             return True
 
     def record_success(self) -> bool:
-        """Note that the store could be written; whether that ends a failure that the log has."""
+        """Record that the store was written; return whether that ends a logged failure."""
         if self._failed_at is None:
             return False
         with self._lock:
@@ -53,7 +53,7 @@ class StoreHealth:
             return was_logged
 
     def is_ready(self, node: Node) -> bool:
-        """Whether the store can be written, as far as one knows; raises if it fails now."""
+        """Return whether the store can be written, as far as is known; raise if it fails now."""
         with self._lock:
             count = _count_failures(node)
             if count > self._failures_seen:  # of ticks and messages
@@ -76,20 +76,20 @@ BUCKETS = 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.
 
 
 class LatencyHistogram:
-    """How long requests of one route took: a histogram; raised by one thread."""
+    """A histogram of the seconds that requests of one route took; written by one thread."""
 
     def __init__(self) -> None:
         self.counts = [0] * (len(BUCKETS) + 1)
         self.total = 0.0  # seconds
 
     def add(self, seconds: float) -> None:
-        """Note one."""
+        """Add one request."""
         self.counts[bisect_left(BUCKETS, seconds)] += 1
         self.total += seconds
 
 
 class Traffic:
-    """Of one node, whatever asks for its numbers."""
+    """HTTP counters of one node, shared by its server and its metrics."""
 
     def __init__(self, node: Node) -> None:
         self.health = StoreHealth(node)
@@ -109,7 +109,7 @@ _traffic_by_node: WeakKeyDictionary[Node, Traffic] = WeakKeyDictionary()
 
 
 def get_traffic(node: Node) -> Traffic:
-    """The one of a node: its server raises it, its metrics show it."""
+    """Return the counters of a node."""
     if node not in _traffic_by_node:
         _traffic_by_node[node] = Traffic(node)
     return _traffic_by_node[node]

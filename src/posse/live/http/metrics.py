@@ -1,4 +1,4 @@
-"""The counters and results of a node in the text format of Prometheus."""
+"""Counters and results of a node in the text format of Prometheus."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ COUNTER_METRICS = {
 
 
 def render_metrics(node: Node) -> str:
-    """All that is counted and believed, as text."""
+    """Render all metrics of a node as text."""
     traffic = get_traffic(node)
     return "".join(
         chain(
@@ -126,7 +126,7 @@ def render_metrics(node: Node) -> str:
 
 
 def _render_process(node: Node, traffic: Traffic) -> Iterator[str]:
-    """Of the agent as a whole."""
+    """Render the metrics of the agent as a whole."""
     network = node.network()
     counts = node.counts.copy()
     # from 0 on: of a series that begins with 1, Prometheus sees no increase
@@ -156,7 +156,7 @@ def _render_process(node: Node, traffic: Traffic) -> Iterator[str]:
 
 
 def _render_experiments(node: Node, traffic: Traffic) -> Iterator[str]:
-    """Of each experiment, and of each of its arms."""
+    """Render the metrics of each experiment and of each of its arms."""
     experiments = dict(node.experiments)
     for key, (name, help_) in COUNTER_METRICS.items():
         samples = [
@@ -200,7 +200,7 @@ def _render_experiments(node: Node, traffic: Traffic) -> Iterator[str]:
 
 
 def _render_verdicts(experiments: Mapping[str, Experiment]) -> Iterator[str]:
-    """Of experiments with `stop`: how far the evidence of the leading arm has come."""
+    """Render, for experiments with `stop`, the evidence for the leading arm."""
     verdicts = {e: each.verdict() for e, each in experiments.items() if each.agent.stop is not None}
     for name, help_ in (
         ("evidence", "Evidence that the leading arm is the best, in nats."),
@@ -212,7 +212,7 @@ def _render_verdicts(experiments: Mapping[str, Experiment]) -> Iterator[str]:
 
 
 def _render_context_counters(experiments: Mapping[str, Experiment]) -> Iterator[str]:
-    """Of contexts what the schema does not quite know."""
+    """Render counters of context values that the schema does not cover."""
     odd = {name: each.oddities for name, each in experiments.items()}
     for name, help_, counts in (
         ("context_unknown_total", "Decisions whose category has no column, by field.", "unknown"),
@@ -231,7 +231,7 @@ def _render_context_counters(experiments: Mapping[str, Experiment]) -> Iterator[
 
 
 def _render_lateness(experiments: Mapping[str, Experiment]) -> Iterator[str]:
-    """How late rewards came."""
+    """Render how late refused rewards came."""
     late = {name: each.late.copy() for name, each in experiments.items()}
     yield from _render_histogram(
         "reward_lateness_seconds",
@@ -242,7 +242,7 @@ def _render_lateness(experiments: Mapping[str, Experiment]) -> Iterator[str]:
 
 
 def _render_http(traffic: Traffic) -> Iterator[str]:
-    """Of the HTTP interface."""
+    """Render the metrics of the HTTP interface."""
     refused = dict.fromkeys(HTTP_REFUSAL_REASONS, 0) | traffic.refusals.copy()
     yield _render_metric(
         "http_connections", "Clients that are connected.", [({}, traffic.connections())]
@@ -285,7 +285,7 @@ def _label_samples(label: str, numbers: Mapping[str, float]) -> Samples:
 def _select_field(
     arms: Mapping[tuple[str, str], Mapping[str, Any]], field: str
 ) -> dict[tuple[str, str], float]:
-    """A field of each arm that has it."""
+    """Select a field of every arm that has it."""
     return {key: status[field] for key, status in arms.items() if status[field] is not None}
 
 
@@ -308,7 +308,7 @@ def _render_samples(name: str, samples: Samples) -> Iterator[str]:
 
 
 def _format_number(value: Any) -> str:
-    """As Prometheus writes it; whole numbers without a point."""
+    """Format a number as Prometheus does; whole numbers without a point."""
     if not isinstance(value, float):
         return str(int(value))
     if math.isfinite(value):
@@ -317,6 +317,6 @@ def _format_number(value: Any) -> str:
 
 
 def _escape_label(text: str) -> str:
-    """A label's value, on one line whatever it holds."""
+    """Escape the value of a label, on one line whatever it contains."""
     safe = text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n").replace("\r", " ")
     return safe.encode(errors="backslashreplace").decode()

@@ -1,4 +1,4 @@
-"""What the HTTP interface takes and gives: the shapes of JSON bodies and answers."""
+"""JSON bodies of requests, and answers that exist only over HTTP."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class DecisionRequest(Struct, forbid_unknown_fields=True):
 
 
 class RewardRequest(Struct, forbid_unknown_fields=True):
-    """Say how a decision went."""
+    """The reward of a decision."""
 
     reward: float
 
@@ -48,19 +48,19 @@ class RewardItem(Struct, forbid_unknown_fields=True):
 
 
 class DecisionsRequest(Struct, forbid_unknown_fields=True):
-    """Ask for many decisions."""
+    """Many requests for a decision."""
 
     decisions: Annotated[list[DecisionRequest], Meta(max_length=MAX_BATCH_ITEMS)]
 
 
 class RewardsRequest(Struct, forbid_unknown_fields=True):
-    """Say how many decisions went."""
+    """Many rewards."""
 
     rewards: Annotated[list[RewardItem], Meta(max_length=MAX_BATCH_ITEMS)]
 
 
 class StepsRequest(Struct, forbid_unknown_fields=True):
-    """Say how decisions went and ask for the next one, or for a list of them, in one commit."""
+    """Rewards, and a request for the next decision or a list of them, in one commit."""
 
     rewards: Annotated[list[RewardItem], Meta(max_length=MAX_BATCH_ITEMS)] = []
     decide: (
@@ -69,25 +69,25 @@ class StepsRequest(Struct, forbid_unknown_fields=True):
 
 
 class ArmsRequest(Struct, forbid_unknown_fields=True):
-    """Name what is known of the visitors that are asked about; the rest is as on average."""
+    """The context of the visitors in question; missing fields are as on average."""
 
     context: Context
 
 
 class ArmRequest(Struct, forbid_unknown_fields=True):
-    """Name an arm."""
+    """The name of an arm."""
 
     arm: Arm
 
 
 class ResumeRequest(Struct, forbid_unknown_fields=True):
-    """Name an arm that was paused, or none: then all are played again, and none is pinned."""
+    """A paused or pinned arm, or none: then all arms are played again."""
 
     arm: Arm | None = None
 
 
 class EmptyRequest(Struct, forbid_unknown_fields=True):
-    """Nothing to say."""
+    """An empty object."""
 
 
 class DecisionAnswer(Struct):

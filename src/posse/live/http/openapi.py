@@ -38,7 +38,7 @@ ITEMS = {
 
 
 def build_document(routes: tuple[Route, ...]) -> dict[str, Any]:
-    """What /openapi.json says."""
+    """Build the content of /openapi.json from the types of the routes."""
     kinds = [route.answer for route in routes] + [route.body for route in routes if route.body]
     kinds += [models.Error, models.ItemError]
     shapes, components = msgspec.json.schema_components(kinds, ref_template=REF)
@@ -77,10 +77,10 @@ def build_document(routes: tuple[Route, ...]) -> dict[str, Any]:
 
 
 def _simplify_schema(schema: Any) -> Any:
-    """A schema of which generators of clients make usable types.
+    """Simplify a schema so that client generators make usable types of it.
 
-    To them an object without properties is one that must be empty, and a field with a default is
-    one that is always there: required, if a client is to send it.
+    To them an object without properties must be empty, and a field with a default is always
+    present: required, if a client is to send it.
     """
     if isinstance(schema, list):
         return [_simplify_schema(item) for item in schema]

@@ -1,4 +1,4 @@
-"""The page at `/`: its files, what it shows section by section, and the streams that feed it."""
+"""The page at `/`: its files, its sections, and the streams that feed it."""
 
 from __future__ import annotations
 
@@ -62,12 +62,12 @@ _FILES_BY_PATH = {"/": PAGE} | {f"/assets/{name}": name for name in ASSETS}
 
 
 def is_asset(path: str) -> bool:
-    """Whether a path is that of the page or of one of its files."""
+    """Return whether a path is that of the page or of one of its files."""
     return path in _FILES_BY_PATH
 
 
 def read_asset(path: str) -> Response:
-    """The page or one of its files."""
+    """Read the page or one of its files."""
     name = _FILES_BY_PATH[path]
     return Response(200, web.read(name).encode(), CONTENT_TYPES[name.rpartition(".")[2]], HEADERS)
 
@@ -85,7 +85,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Section:
-    """One part of the page: how it is made, and as it last was."""
+    """One section of the page: its function, and its last value as JSON."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
         self.compute = make
@@ -95,7 +95,7 @@ class Section:
         self.encoded = b"null"
 
     def refresh(self, now: float, version: int) -> bool:
-        """Compute it if it is due; whether it is another, of this version then."""
+        """Compute the section if it is due; return whether it changed, to this version."""
         if now - self._refreshed_at < max(REFRESH_SECONDS / 2, self._cpu_seconds / MAX_CORE_SHARE):
             return False
         began = time.thread_time()
@@ -110,7 +110,7 @@ class Section:
 
 
 class PageSections:
-    """The sections of one experiment; any thread may look."""
+    """The sections of one experiment; any thread may refresh them."""
 
     def __init__(self, node: Node, experiment: Experiment) -> None:
         self._node = node
@@ -137,7 +137,7 @@ class PageSections:
         return self._version
 
     def refresh(self) -> None:
-        """Bring up to date what is due, unless another thread is at it."""
+        """Refresh the sections that are due, unless another thread does so now."""
         if not self.lock.acquire(blocking=False):
             return
         try:
@@ -154,7 +154,7 @@ class PageSections:
             self.lock.release()
 
     def changes_since(self, version: int) -> tuple[int, bytes]:
-        """Up to which version, and what changed since one (0: all) in JSON, encoded once."""
+        """Return the newest version, and the sections changed since one (0: all) as JSON."""
         change = self._changes.get(version)
         if change is None:
             # read first: what changes meanwhile is said again, and never left out
@@ -205,7 +205,7 @@ AGENT_STOPPING = "this agent is about to stop"
 
 
 class WatchedExperiment:
-    """One experiment that somebody watches: looked at once a second while there are viewers."""
+    """One experiment with viewers, refreshed once a second."""
 
     def __init__(self, sections: PageSections) -> None:
         self.sections = sections
@@ -227,7 +227,7 @@ class PageStreams:
         self._end = asyncio.Event()
 
     def get_sections(self, experiment: Experiment) -> PageSections:
-        """Those of an experiment, which a reload may replace under the same name."""
+        """Return the sections of an experiment, which a reload may replace under the same name."""
         entry = self._sections.get(experiment.name)
         if entry is None or entry[0] is not experiment:
             entry = self._sections[experiment.name] = (
@@ -237,13 +237,13 @@ class PageStreams:
         return entry[1]
 
     def end_streams(self) -> None:
-        """Let all viewers go, from any thread."""
+        """End all streams, from any thread."""
         if self._loop is not None:
             with suppress(RuntimeError):  # the loop has ended
                 self._loop.call_soon_threadsafe(self._end.set)
 
     async def stream_to_viewer(self, experiment: Experiment, receive: Receive, send: Send) -> None:
-        """Stream to one viewer until it leaves or is too slow, or the experiment or agent ends."""
+        """Stream to one viewer until it leaves, is too slow, or the experiment or agent ends."""
         self._loop = asyncio.get_running_loop()
         if self._end.is_set():
             raise RequestRefused(503, "not ready", AGENT_STOPPING)
@@ -290,7 +290,7 @@ class PageStreams:
             ended.cancel()
 
     def _is_running(self, experiment: Experiment) -> bool:
-        """Whether it is one of the agent's still: a reload may have removed or replaced it."""
+        """Return whether the experiment still runs: a reload may have removed or replaced it."""
         return self._node.experiments.get(experiment.name) is experiment
 
     def _watch_experiment(self, experiment: Experiment) -> WatchedExperiment:
@@ -303,7 +303,7 @@ class PageStreams:
         return watched
 
     async def _refresh_periodically(self, watched: WatchedExperiment) -> None:
-        """Look once a second while somebody watches."""
+        """Refresh once a second while there are viewers."""
         loop = asyncio.get_running_loop()
         await asyncio.sleep(0)  # the first viewer is counted after this began
         while watched.viewers and not self._end.is_set():
@@ -319,6 +319,6 @@ class PageStreams:
 
 
 async def _wait_for_disconnect(receive: Receive) -> None:
-    """Wait until a client has hung up."""
+    """Wait until a client has disconnected."""
     while (await receive())["type"] != "http.disconnect":
         pass

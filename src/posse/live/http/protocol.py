@@ -1,6 +1,6 @@
-"""The HTTP protocol class: limits on heads, bodies, times and connections; errors in JSON.
+"""The HTTP protocol class: limits on heads, bodies, times and connections (against slowloris).
 
-All that is taken from the inside of uvicorn is in this file; pyproject.toml bounds its versions.
+All uses of uvicorn's internals are in this file; pyproject.toml bounds its versions.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ CONTINUE = b"HTTP/1.1 100 "
 
 @dataclass
 class BodyMemory:
-    """Memory for the bodies that are not answered yet, of all connections together."""
+    """Memory for unanswered request bodies, of all connections together."""
 
     size: int = 32_000_000  # bytes
     taken: int = 0
@@ -47,7 +47,7 @@ class BodyMemory:
 
 @dataclass(frozen=True)
 class ServerLimits:
-    """What a server takes from its clients."""
+    """What a server accepts from its clients."""
 
     max_connections: int = 1000
     request_seconds: float = (
@@ -59,7 +59,7 @@ class ServerLimits:
 
 
 class CoalescingTransport:
-    """A transport that sends the head of an answer with its body.
+    """A transport that sends the head of an answer together with its body.
 
     uvicorn writes them one after the other, and uvloop sends each at once: two system calls, and a
     client that is woken twice.
@@ -71,7 +71,7 @@ class CoalescingTransport:
         self.is_closing = transport.is_closing
 
     def write(self, data: bytes) -> None:
-        """Send it, unless it is a head: there is a body to follow, be it empty."""
+        """Send data, but delay a head: a body follows it, be it empty."""
         if not self._head and data.startswith(b"HTTP/1.1 ") and not data.startswith(CONTINUE):
             self._head = data
         else:
@@ -79,14 +79,14 @@ class CoalescingTransport:
             self._head = b""
 
     def close(self) -> None:
-        """Close it after all that was written."""
+        """Close the transport after all that was written."""
         if self._head:
             self.write(b"")
         self._transport.close()
 
 
 class LimitedProtocol(HttpToolsProtocol):
-    """uvicorn's protocol with limits; its own has few."""
+    """uvicorn's HTTP protocol with limits; its own has few."""
 
     limits = ServerLimits()
 
@@ -104,7 +104,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._ignores_input = False  # refused: what still comes is not heard
 
     def connection_made(self, transport: Any) -> None:
-        """Let it in, in place of who keeps us waiting longest; refuse it if all are at work."""
+        """Accept a connection, in place of the longest idle one; refuse it if all are busy."""
         if len(self.connections) >= self.limits.max_connections and not self._drop_longest_idle():
             self.transport = transport
             self._send_refusal(
@@ -116,18 +116,18 @@ class LimitedProtocol(HttpToolsProtocol):
         self._waiting_since = self.loop.time()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It has ended."""
+        """Release what the connection used."""
         self._release_body_memory()
         super().connection_lost(exc)
 
     def on_message_begin(self) -> None:
-        """A head begins."""
+        """Start the clock of a request."""
         if self._waiting_since is None:
             self._waiting_since = self.loop.time()
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
-        """It has ended; one that came in few segments may still be too large."""
+        """Check the size of a head, which may be too large even if it came in few segments."""
         if max(self._segment_bytes, self._head_bytes) > MAX_HEAD_BYTES:
             size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
             if size > MAX_HEAD_BYTES:
@@ -142,24 +142,24 @@ class LimitedProtocol(HttpToolsProtocol):
         self.headers = []  # trailers are none of the request's headers
 
     def on_chunk_header(self) -> None:
-        """A chunk begins."""
+        """Subtract the framing of a chunk."""
         self._head_bytes -= CHUNK_OVERHEAD
 
     def on_body(self, body: bytes) -> None:
-        """Some of the body."""
+        """Count some bytes of a body."""
         self._head_bytes -= len(body)
         if self.cycle is not None and not self.cycle.response_complete:
             self._reserve_body_memory(len(body))
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """The request is here."""
+        """Stop the clock of a request."""
         self._waiting_since = None
         self._head_bytes = 0
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """An answer is out."""
+        """Release the memory of answered bodies."""
         self._idle_since = self.loop.time()
         if not self.pipeline:
             self._release_body_memory()
@@ -168,7 +168,7 @@ class LimitedProtocol(HttpToolsProtocol):
             self.flow.pause_reading()
 
     def data_received(self, data: bytes) -> None:
-        """Take in what came, up to the largest head."""
+        """Parse data, up to the largest head."""
         if self._ignores_input:
             return
         self._segment_bytes = len(data)
@@ -185,13 +185,13 @@ class LimitedProtocol(HttpToolsProtocol):
             self.send_400_response(TOO_MANY_HEADERS)
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse it in one sentence, and hang up; answers that are under way go out first."""
+        """Refuse the request in one sentence and close, after the answers under way."""
         self._ignores_input = True
         if not self._close_after_answer(self._refusal[2]):
             self._send_refusal(*self._refusal)
 
     def check_deadlines(self, now: float) -> None:
-        """Hang up on who takes too long, which the server asks for every second."""
+        """Close the connection if its client takes too long; the server calls this every second."""
         if self.transport.is_closing() or self.flow.write_paused:
             if self._write_blocked_since is None:
                 self._write_blocked_since = now
@@ -218,7 +218,7 @@ class LimitedProtocol(HttpToolsProtocol):
                 self.transport.close()
 
     def shutdown(self) -> None:
-        """End the connection: at once if a request is but half here, else after the answer."""
+        """Close the connection: at once if a request is incomplete, else after its answer."""
         if self.cycle is not None and not self.cycle.response_complete and self.cycle.more_body:
             self.transport.close()
         else:
@@ -226,7 +226,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     @property
     def idle_since(self) -> float | None:
-        """Since when it is the client we wait for; None: we are at work for it."""
+        """The time since which the client is waited for; None: a request is being answered."""
         if self._write_blocked_since is not None:
             return self._write_blocked_since
         if self.transport.is_closing() or self.pipeline:
@@ -236,9 +236,9 @@ class LimitedProtocol(HttpToolsProtocol):
         return self._waiting_since if self.cycle.more_body else None
 
     def _drop_longest_idle(self) -> bool:
-        """Hang up on the client that keeps us waiting longest, if there is one.
+        """Close the connection that has been idle longest, if there is one.
 
-        Else 1000 connections without a word, opened again when closed, would keep all others out.
+        Otherwise 1000 silent connections, reopened when closed, would keep all other clients out.
         """
         ours = cast("set[LimitedProtocol]", self.connections)
         waiting = ((connection.idle_since, connection) for connection in ours)
@@ -255,7 +255,7 @@ class LimitedProtocol(HttpToolsProtocol):
         return True
 
     def _reserve_body_memory(self, size: int) -> None:
-        """Count bytes of a body; beyond a few they need some of the room that all share."""
+        """Count bytes of a body; beyond a few they need some of the shared memory."""
         before = self._body_bytes
         self._body_bytes = min(self._body_bytes + size, MAX_BODY_BYTES + FREE_BODY_BYTES)
         if self._body_bytes <= FREE_BODY_BYTES:
@@ -272,12 +272,12 @@ class LimitedProtocol(HttpToolsProtocol):
         self._body_bytes = 0
 
     def _abort_parsing(self, status: bytes, sentence: str, reason: str) -> NoReturn:
-        """Stop the parser, and refuse what it was at."""
+        """Stop the parser and refuse the request."""
         self._refusal = status, sentence, reason
         raise ValueError(sentence)
 
     def _close_after_answer(self, reason: str) -> bool:
-        """Whether an answer is under way, after which the connection will be closed."""
+        """Return whether an answer is under way, after which the connection will be closed."""
         if self.cycle is None or self.cycle.response_complete:
             return False
         if not self.cycle.more_body:
@@ -299,9 +299,9 @@ class LimitedProtocol(HttpToolsProtocol):
 
 
 class LimitedServer(uvicorn.Server):
-    """uvicorn's server with a limit on the time of TLS handshakes; its own gives them a minute.
+    """uvicorn's server with a limit on the time of TLS handshakes; its own allows a minute.
 
-    It looks at its clients every second, and ends at once when it is told to.
+    It checks its clients every second, and exits at once on request.
     """
 
     def __init__(self, config: uvicorn.Config) -> None:
@@ -310,20 +310,20 @@ class LimitedServer(uvicorn.Server):
         self._exit_requested = asyncio.Event()
 
     def request_exit(self) -> None:
-        """Tell it to, from any thread."""
+        """Ask the server to exit, from any thread."""
         self.should_exit = True
         if self._loop is not None:
             with suppress(RuntimeError):  # it has ended
                 self._loop.call_soon_threadsafe(self._exit_requested.set)
 
     async def main_loop(self) -> None:
-        """Do what is to be done every second, until the end."""
+        """Run the periodic checks every second until the exit."""
         while not await self.on_tick(0):
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._exit_requested.wait(), 1.0)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen on the sockets given."""
+        """Listen on the given sockets."""
         self._loop = loop = asyncio.get_running_loop()
         config = self.config
         create_protocol = partial(
@@ -348,7 +348,7 @@ class LimitedServer(uvicorn.Server):
 
 
 def make_limited_protocol(given: ServerLimits) -> type[LimitedProtocol]:
-    """The protocol of a server with these limits."""
+    """Create the protocol class of a server with these limits."""
 
     class Limited(LimitedProtocol):
         limits = given

@@ -1,7 +1,7 @@
-"""Group commit on the event loop: what is asked in one turn of it goes into one commit.
+"""Group commit on the event loop: all requests of one turn of the loop share one commit.
 
-No thread, no lock, no timer: while the disk syncs, the next requests gather in the buffers of
-their sockets, so the busier the agent, the larger its commits.
+No thread, no lock, no timer: while the disk syncs, the next requests gather in the buffers of their
+sockets, so the busier the agent, the larger its commits.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ RewardPair = tuple[str, float]  # a decision and its reward
 
 @dataclass(eq=False, slots=True)
 class BatchRequest:
-    """Rewards to take in and decisions to make in one experiment; items may be errors already."""
+    """Rewards to store and decisions to make in one experiment; items may already be errors."""
 
     experiment: Experiment
     rewards: Sequence[RewardPair | ValueError] = ()
@@ -40,7 +40,7 @@ class BatchRequest:
 
 
 class RequestBatcher:
-    """Gathers questions and answers them together; for one event loop."""
+    """Collects requests and answers them together; for one event loop."""
 
     def __init__(self, node: Node, traffic: Traffic) -> None:
         self._node = node
@@ -52,7 +52,7 @@ class RequestBatcher:
         )
 
     async def submit(self, request: BatchRequest) -> None:
-        """Have it answered at the end of this turn; its rewards are then on disk."""
+        """Have a request answered at the end of this turn; its rewards are then on disk."""
         if not self._pending and self._traffic.connections() == 1:  # nobody to share a commit with
             self.commit_batch([request])
             return
@@ -64,10 +64,11 @@ class RequestBatcher:
         await request.answered
 
     def _run_turn(self) -> None:
-        """Answer what was asked; if that is very much, the first of it, then let others ask.
+        """Answer the pending requests; if very many, the first of them, then yield to others.
 
-        A request takes some turns until it is a question, a new connection more. Where each of
-        them has a commit of a slow disk in it, clients wait for many commits instead of one.
+        A request takes some turns of the loop until it is pending, a new connection more. If each
+        of these had a commit of a slow disk in it, clients would wait for many commits instead of
+        one.
         """
         if self._disk_is_slow and self._expects_more():
             asyncio.get_running_loop().call_soon(self._run_turn)
@@ -85,7 +86,7 @@ class RequestBatcher:
         self._answer_batch(batch)
 
     def _expects_more(self) -> bool:
-        """Whether there were new questions a moment ago, and so may be more."""
+        """Return whether new requests came a moment ago, so that more may follow."""
         self._quiet_turns = (
             0 if len(self._pending) > self._pending_before else self._quiet_turns + 1
         )
@@ -110,10 +111,10 @@ class RequestBatcher:
             _resolve_futures(batch, None)
 
     def commit_batch(self, batch: Sequence[BatchRequest]) -> None:
-        """Answer questions in one commit, or none of them.
+        """Answer requests in one commit, or none of them.
 
-        Rewards come first, so that all decisions of a turn are of one belief; then decisions;
-        then rewards of decisions that were made in this very turn.
+        Rewards come first, so that all decisions of a turn use one belief; then decisions; then
+        rewards of decisions made in this very turn.
         """
         now = self._node.clock()
         began = time.monotonic()
@@ -150,7 +151,7 @@ class RequestBatcher:
 
 
 def _store_rewards(batch: Sequence[BatchRequest], now: float) -> None:
-    """Take in all rewards, those of one experiment at once."""
+    """Store all rewards, those of one experiment at once."""
     for experiment, questions in _group_by_experiment(batch):
         pairs = [
             i for request in questions for i in request.rewards if not isinstance(i, ValueError)
@@ -164,7 +165,7 @@ def _store_rewards(batch: Sequence[BatchRequest], now: float) -> None:
 
 
 def _store_decisions(batch: Sequence[BatchRequest]) -> None:
-    """Make all decisions, those of one experiment at once."""
+    """Make and store all decisions, those of one experiment at once."""
     for experiment, questions in _group_by_experiment(batch):
         wishes = [
             w for each in questions for w in each.decision_requests if not isinstance(w, ValueError)
@@ -202,7 +203,7 @@ def _group_by_experiment(
 def _retry_unknown_rewards(
     question: BatchRequest, new_ids: set[tuple[Experiment, str]], now: float
 ) -> None:
-    """Try again what was unknown when its decision had not been made yet."""
+    """Retry rewards that were unknown because their decision was made later in this turn."""
     experiment = question.experiment
     for place, (item, outcome) in enumerate(zip(question.rewards, question.outcomes, strict=True)):
         if (
@@ -214,7 +215,7 @@ def _retry_unknown_rewards(
 
 
 def _check_repeat(decision: DecisionRecord, wish: Wish) -> DecisionRecord | Conflict:
-    """A decision of before, if its arm is one of those allowed, and its context the same."""
+    """Return an earlier decision if its arm is allowed and its context is the same."""
     if wish.allowed is not None and decision.arm not in wish.allowed:
         return Conflict(
             f"decision {decision.id!r} has the arm {decision.arm!r}, which is not allowed now: "

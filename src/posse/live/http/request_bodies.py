@@ -1,7 +1,7 @@
-"""Reading of request bodies: strict JSON of a given shape, or one sentence that names the field.
+"""Decoding of request bodies: strict JSON of a given type, or one sentence that names the field.
 
-Well-formed bodies are read by msgspec in one go. Only what it refuses is read once more, slowly:
-to say what is wrong, and so that one bad item does not spoil a batch.
+Well-formed bodies are decoded by msgspec in one go. Only those that it refuses are decoded again,
+slowly: to explain the error, and so that one bad item does not spoil a batch.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ TYPE_NAMES = {
 
 
 class _NoValue:
-    """In place of what strict JSON does not have: refused wherever it stands."""
+    """A placeholder for values that strict JSON does not have; refused everywhere."""
 
     def __repr__(self) -> str:
         return "no JSON value"
@@ -48,7 +48,7 @@ NO_VALUE = _NoValue()
 
 
 def decode_body(kind: type[T], content: bytes) -> T | None:
-    """A body of a shape; None if it is not well formed: `read_slowly` says why."""
+    """Decode a body; None if it is malformed: `decode_body_slowly` explains why."""
     shape: Any = kind
     try:
         body: T = _get_decoder(shape).decode(content)
@@ -63,7 +63,7 @@ def _get_decoder(kind: Any) -> msgspec.json.Decoder[Any]:
 
 
 def decode_body_slowly(kind: type[T], content: bytes) -> T:
-    """The same; items of a batch that are not well formed are errors in their places."""
+    """Decode a body; malformed items of a batch become errors in their places."""
     try:
         data = json.loads(content.decode(), parse_constant=_no_value, parse_float=_parse_finite)
         data = _drop_half_characters(data)
@@ -90,7 +90,7 @@ def decode_body_slowly(kind: type[T], content: bytes) -> T:
 
 
 def _convert_item(value: Any, kind: type[T]) -> T | MalformedBody:
-    """One bad item must not spoil the batch: its error takes its place."""
+    """Convert one item of a batch; an error takes its place and does not spoil the batch."""
     try:
         return _convert_value(value, kind)
     except MalformedBody as error:
@@ -114,7 +114,7 @@ def _parse_finite(text: str) -> Any:
 
 
 def _drop_half_characters(value: Any) -> Any:
-    """Without half characters, which no file could hold."""
+    """Replace texts with unpaired surrogates, which no file could store."""
     if isinstance(value, str):
         return value if _is_valid_unicode(value) else NO_VALUE
     if isinstance(value, list):
@@ -146,7 +146,7 @@ _KIND = re.compile(r"Expected `([a-z |]+)`")
 
 
 def explain_validation_error(message: str) -> str:
-    """What msgspec says, in one sentence that begins with the field."""
+    """Turn a message of msgspec into one sentence that begins with the field."""
     located = _AT.fullmatch(message)
     problem, place = (located[1], located[2]) if located else (message, "")
     path = [part[:50] for part in re.split(r"[.\[\]]+", place) if part]

@@ -1,4 +1,4 @@
-"""JSON answers: what was asked for, or an error in one sentence."""
+"""Responses in JSON: an answer, or an error in one sentence."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Headers = tuple[tuple[bytes, bytes], ...]
 
 
 class Response(NamedTuple):
-    """What is sent back."""
+    """A response before it is sent."""
 
     status: int
     body: bytes
@@ -27,7 +27,7 @@ class Response(NamedTuple):
 
 
 class RequestRefused(Exception):
-    """A request that is refused whatever is in its body, and the reason by which it is counted."""
+    """A request that is refused whatever its body, and the reason under which it is counted."""
 
     def __init__(self, status: int, reason: str, sentence: str, headers: Headers = ()) -> None:
         super().__init__(sentence)
@@ -37,7 +37,7 @@ class RequestRefused(Exception):
 
 
 def answer_decision(decision: DecisionRecord | ValueError) -> DecisionAnswer | ItemError:
-    """Which arm to play, or why that is refused."""
+    """Encode a decision, or the error in its place."""
     if isinstance(decision, ValueError):
         return _item_error(decision)
     return DecisionAnswer(decision.id, decision.arm, decision.probability)
@@ -46,7 +46,7 @@ def answer_decision(decision: DecisionRecord | ValueError) -> DecisionAnswer | I
 def answer_reward(
     item: tuple[str, float] | ValueError, outcome: RewardOutcome | ValueError
 ) -> RewardAnswer | ItemError:
-    """That the reward of a decision is on disk, or why it is refused."""
+    """Confirm that the reward of a decision is on disk, or give the error in its place."""
     if isinstance(item, ValueError):  # it was not well formed, and never tried
         return _item_error(item)
     if isinstance(outcome, ValueError):
@@ -58,7 +58,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def json_response(value: Any, status: int = 200, headers: Headers = ()) -> Response:
-    """An answer that holds any text; JSON knows no infinity, and has null in its place."""
+    """Encode any value; JSON has no infinity, and null takes its place."""
     try:
         return Response(status, _encode(value), JSON, headers)
     except UnicodeEncodeError:  # half a character: in ASCII it can be said
@@ -66,14 +66,14 @@ def json_response(value: Any, status: int = 200, headers: Headers = ()) -> Respo
 
 
 def error_response(status: int, sentence: str, headers: Headers = ()) -> Response:
-    """What is wrong, in one sentence."""
+    """Create the response of an error."""
     if status == 503:
         headers = ((b"retry-after", b"%d" % RETRY_AFTER), *headers)
     return json_response(Error(sentence[:MAX_ERROR_LENGTH]), status, headers)
 
 
 def http_status(error: ValueError) -> int:
-    """The status of what a client asked wrongly."""
+    """Return the status of an error of the client."""
     return 404 if isinstance(error, Unknown) else 409 if isinstance(error, Conflict) else 422
 
 

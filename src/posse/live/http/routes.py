@@ -1,4 +1,4 @@
-"""The table of routes, from which requests are dispatched and /openapi.json is written."""
+"""The table of routes, from which requests are dispatched and /openapi.json is built."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ EXPERIMENT_PREFIX = "/v1/experiments/"  # before the name of one, and then what 
 
 @dataclass(frozen=True)
 class Route:
-    """A method and a path, what it takes and gives, and who does the work.
+    """A method and a path, the types of body and answer, and the handler.
 
-    One of `question` (on the loop, in a turn), `view` (in a thread: it may take long; given the
-    part in braces, if the path has one, or the body), `order` (the same, for operators only) or
-    `stream` (until who asks hangs up), or the interface itself.
+    The handler is one of `question` (on the loop, in a turn), `view` (in a thread: it may take
+    long; called with the part in braces, if the path has one, or the body), `order` (the same, for
+    operators only) or `stream` (until the client disconnects), or the app itself.
     """
 
     method: str
@@ -140,7 +140,8 @@ ROUTES = (
     Route(
         "POST", "/v1/resume", "resume",
         "For operators: lift what holds for an arm, or for all of them.",
-        models.ControlsAnswer, models.ResumeRequest, WRITE_STATUSES, True, order=handlers.resume_arms,
+        models.ControlsAnswer, models.ResumeRequest, WRITE_STATUSES, True,
+        order=handlers.resume_arms,
     ),
     Route(
         "POST", "/v1/reload", "reload", "For operators: read the agent's settings anew.",
@@ -187,7 +188,7 @@ class RouteTable:
                 self._filled.append((before, after, {route.method: route}))
 
     def find_routes(self, path: str) -> tuple[dict[str, Route], str | None, str]:
-        """The routes at a path by method, the experiment that it names, and the part in braces."""
+        """Return the routes at a path by method, the experiment in it, and the part in braces."""
         methods, part = self._find_path(path)
         if methods or not path.startswith(EXPERIMENT_PREFIX):
             return methods, None, part

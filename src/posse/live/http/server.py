@@ -1,4 +1,4 @@
-"""The certificate under which the HTTP interface is served, which may be read anew."""
+"""The HTTP server (uvicorn) in a thread: on loopback, a Unix socket, or with a token for others."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PathLike = str | os.PathLike[str]
 
 
 class CertificateChain:
-    """A certificate's file and that of its private key, None if it is in the same file."""
+    """The files of a certificate and of its private key, None if it is in the same file."""
 
     def __init__(self, certificate: PathLike, key: PathLike | None = None) -> None:
         self.certificate = Path(certificate)
@@ -39,11 +39,11 @@ class CertificateChain:
         self._served = self._read_checked()
 
     def set_context(self, context: ssl.SSLContext | None) -> None:
-        """Note which server has it."""
+        """Set the TLS context that serves the certificate."""
         self._context = context
 
     def reload_files(self) -> bool:
-        """Take it from its files anew, for the connections to come; whether it is another one."""
+        """Read the files again, for later connections; return whether the certificate changed."""
         content = self._read_checked()
         if content == self._served or self._context is None:
             return False
@@ -52,7 +52,7 @@ class CertificateChain:
         return True
 
     def _read_checked(self) -> bytes:
-        """What the files hold, tried where a bad one does no harm."""
+        """Read the files after a trial in a separate context, where a bad one does no harm."""
         try:
             ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(self.certificate, self.key)
             parts = [path.read_bytes() for path in (self.certificate, self.key) if path]
@@ -91,7 +91,8 @@ def serve_node(
 ) -> Server:
     """Serve a node on 127.0.0.1:PORT, localhost:PORT, [::1]:PORT or unix:/PATH, in a thread.
 
-    Other addresses need a token, and a certificate (TLS) or `insecure`. For the rest see `app`.
+    Other addresses need a token, and a certificate (TLS) or `insecure`. For the rest see
+    `create_app`.
     """
     traffic = get_traffic(node)
     limits = replace(limits or ServerLimits(compute_max_connections()), refusals=traffic.refusals)
@@ -112,14 +113,14 @@ def serve_node(
 
 
 def serve_probe(node: Node, address: str) -> Server:
-    """Serve /healthz, /readyz and /metrics only, at any address and whatever the Host."""
+    """Serve /healthz, /readyz and /metrics only, at any address and for any Host."""
     return Server(
         create_probe_app(node), address, ServerLimits(compute_max_connections() // 4), anywhere=True
     )
 
 
 def compute_max_connections() -> int:
-    """How many clients a server takes, so that neighbours and the store have descriptors left."""
+    """Compute the maximal number of clients; neighbours and the store need descriptors too."""
     allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if allowed == resource.RLIM_INFINITY:
         return MAX_CONNECTIONS
@@ -127,10 +128,10 @@ def compute_max_connections() -> int:
 
 
 class EndableStreams(Protocol):
-    """What goes on until it is told to end, such as streams."""
+    """Streams that run until they are ended."""
 
     def end_streams(self) -> None:
-        """End it, from any thread."""
+        """End all streams, from any thread."""
 
 
 class StreamingApp(Protocol):
@@ -138,14 +139,14 @@ class StreamingApp(Protocol):
 
     @property
     def streams(self) -> EndableStreams:
-        """All of them."""
+        """The streams of the app."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
 
 
 class Server:
-    """An app at an address or a Unix socket, which listens once this is made."""
+    """An app at an address or a Unix socket, which listens from construction on."""
 
     def __init__(
         self,
@@ -197,11 +198,11 @@ class Server:
 
     @property
     def state(self) -> ServerState:
-        """What uvicorn knows of its connections."""
+        """uvicorn's state of the connections."""
         return self._server.server_state
 
     def stop(self) -> None:
-        """End it: finish what is asked, close, remove a Unix socket's file."""
+        """Finish the requests under way, close, and remove the file of a Unix socket."""
         self._streams.end_streams()
         self._server.request_exit()
         self._thread.join(STOP_SECONDS)
@@ -216,14 +217,14 @@ class Server:
         self.stop()
 
     async def _check_clients(self) -> None:
-        """Hang up on clients that take too long."""
+        """Close the connections of clients that take too long."""
         now = asyncio.get_running_loop().time()
         for connection in list(self.state.connections):
-            connection.look(now)  # type: ignore[union-attr]
+            connection.check_deadlines(now)  # type: ignore[union-attr]
 
 
 def _bind_address(address: str, anywhere: bool, secure: bool) -> tuple[socket.socket, str]:
-    """A bound socket and its URL, or an error that says what to do."""
+    """Return a bound socket and its URL, or raise an error that says what to do."""
     if address.startswith("unix:"):
         return _bind_unix(address.removeprefix("unix:")), address
     try:
@@ -259,7 +260,7 @@ def _bind_address(address: str, anywhere: bool, secure: bool) -> tuple[socket.so
 
 
 def _bind_unix(path: str) -> socket.socket:
-    """A Unix socket for this user alone, in place of one that a dead process left."""
+    """Bind a Unix socket for this user only, replacing one that a dead process left."""
     if not path.startswith("/"):
         raise ValueError(f"the HTTP address must be unix: and a full path, got {'unix:' + path!r}")
     bound = socket.socket(socket.AF_UNIX)
@@ -279,7 +280,7 @@ def _bind_unix(path: str) -> socket.socket:
 
 
 def _is_listening(path: str) -> bool:
-    """Whether a server listens there."""
+    """Return whether a server listens there."""
     with socket.socket(socket.AF_UNIX) as probe, suppress(ConnectionRefusedError):
         probe.settimeout(1)
         probe.connect(path)

@@ -1,4 +1,4 @@
-"""The durable state of one live agent: an SQLite file that survives crashes."""
+"""Durable state of one live agent: an SQLite file that survives crashes and power failures."""
 
 from posse.live.store.export import export_decisions as export_decisions
 from posse.live.store.group_commit import Disk as Disk

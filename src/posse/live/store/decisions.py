@@ -1,7 +1,8 @@
-"""Offers: between which arms a decision was made and with which probabilities, in few bytes.
+"""The decision table: new decisions, their propensities, rewards and closing, in a transaction.
 
-A row of a decision refers to a list of all arms, kept once for each that there was, and has four
-bytes a probability: seven digits, where that of the arm played is in the row in full.
+The allowed arms of a decision and their probabilities (propensities) are stored in few bytes: a row
+refers to a list of all arms, stored once, and has four bytes for each probability. The probability
+of the arm played is stored in full.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ from posse.live.store.records import (
 from posse.live.store.transactions import ParticipantState
 from posse.randomness import FloatArray
 
-ARMS = "arms"  # under which a store keeps the lists
-MAX_CACHED_TEXTS = 1000  # sets of arms that are remembered as text
+ARMS = "arms"  # the key of the lists in the store
+MAX_CACHED_TEXTS = 1000  # encoded sets of allowed arms
 
 
 class ArmLists:
-    """The lists of all arms that an experiment has had."""
+    """The lists of all arms that an experiment has had; decisions refer to them by number."""
 
     def __init__(self, data: bytes | None = None) -> None:
         self._lists: list[list[str]] = [] if data is None else json.loads(data)
@@ -41,14 +42,14 @@ class ArmLists:
         self._current = -1
 
     def encode_with(self, arms: Sequence[str]) -> bytes | None:
-        """What is to be kept before any decision between these arms is; None if it is already."""
+        """Encode all lists with this one, to be stored first; None if it is stored already."""
         names = list(arms)
         if names in self._lists:
             return None
         return json.dumps([*self._lists, names], ensure_ascii=False).encode()
 
     def use_arms(self, arms: Sequence[str]) -> None:
-        """All arms from now on."""
+        """Make these the arms of decisions from now on."""
         names = list(arms)
         if names not in self._lists:
             self._lists.append(names)
@@ -57,15 +58,15 @@ class ArmLists:
 
     @property
     def current_number(self) -> int:
-        """Of the list of all arms now."""
+        """The number of the current list of arms."""
         return self._current
 
     def arms_of(self, number: int) -> list[str]:
-        """The arms of a list by its number."""
+        """Return the arms of a list by its number."""
         return list(self._lists[number])
 
     def encode_allowed(self, allowed: tuple[str, ...]) -> str:
-        """The number of the list, followed by the places of those allowed if not all are."""
+        """Encode allowed arms: the number of the list, then places unless all are allowed."""
         encoded = self._texts.get(allowed)
         if encoded is None:
             arms = self._lists[self._current]
@@ -76,23 +77,23 @@ class ArmLists:
         return encoded
 
     def decode_allowed(self, text: str) -> list[str]:
-        """The arms of such a text."""
+        """Decode the allowed arms of `encode_allowed`."""
         number, *places = map(int, text.split())
         arms = self._lists[number]
         return [arms[place] for place in places] if places else list(arms)
 
 
 def pack_probabilities(probabilities: FloatArray) -> bytes:
-    """Probabilities in four bytes each."""
+    """Pack probabilities, (K,), in four bytes each."""
     return probabilities.astype("<f4").tobytes()
 
 
 def unpack_probabilities(data: bytes) -> list[float]:
-    """Probabilities as they were packed, each with as few digits as tell it from others."""
+    """Unpack probabilities, each with as few digits as distinguish it from others of four bytes."""
     return [float(str(probability)) for probability in np.frombuffer(data, "<f4")]
 
 
-# The decisions of one experiment in an open transaction: kept, settled, closed.
+# --- the table itself; all functions run within an open transaction
 
 COLUMNS = (
     "id, arm, probability, time, reward, settled, silent, "
@@ -107,38 +108,39 @@ SETTLE = "UPDATE decision SET reward = ?, settled = ?, closed = ? WHERE number =
 CLOSE = (
     "UPDATE decision SET reward = ?, settled = ?, silent = ?, closed = ?, void = ? WHERE number = ?"
 )
-# not yet final, of which those up to a time, or those that have a reward
+# open decisions: those up to a time, or those that have a reward
 OPEN = f"SELECT number, {COLUMNS} FROM decision WHERE experiment = ? AND closed IS NULL AND "
 OLDEST = "time <= ? ORDER BY time, number LIMIT ?"
 REWARDED = "settled IS NOT NULL ORDER BY time, number LIMIT ?"
-MAX_IDS_PER_QUERY = 512  # ids in a query
+MAX_IDS_PER_QUERY = 512
 
 
 class DecisionTable:
-    """The rows of an experiment; its participant hears of each that is new, settled or closed."""
+    """The decisions of one experiment; its participant follows every change of them."""
 
     def __init__(
-        self, connection: sqlite3.Connection, experiment: int, keeper: ParticipantState
+        self, connection: sqlite3.Connection, experiment: int, participant: ParticipantState
     ) -> None:
         self._connection = connection
         self._experiment = experiment
-        self._keeper = keeper
+        self._participant = participant
 
     def insert_decisions(
         self, decisions: Sequence[DecisionRecord]
     ) -> list[tuple[DecisionRecord, bool]]:
-        """Keep new ones; in the place of one whose id is taken that which has it, and False."""
+        """Insert decisions; where an id exists, return the stored decision and False."""
         execute = self._connection.execute
         stored = []
-        # what counts from the start must be known to be new before it is counted
-        counting = self._keeper.counting
+        # a decision that counts from the start must be new before it is counted: otherwise a
+        # repeated id (deduplication) would be counted twice
+        counting = self._participant.counting
         rows = self._find_decisions([d.id for d in decisions]) if counting else {}
         existing = {id: decision for id, (_, decision) in rows.items()}
         for requested in decisions:
             if requested.id in existing:
                 stored.append((existing[requested.id], False))
                 continue
-            d = self._keeper.begin_decision(requested)
+            d = self._participant.begin_decision(requested)
             row = (
                 *(self._experiment, d.id, d.arm, float(d.probability), float(d.time)),
                 *(d.assumed, d.made, d.allowed, d.probabilities, d.context, d.log_odds),
@@ -154,7 +156,7 @@ class DecisionTable:
     def settle_rewards(
         self, items: Sequence[tuple[str, float] | ValueError], time: float
     ) -> list[RewardOutcome | ValueError]:
-        """Settle what can be, within the open transaction."""
+        """Settle decisions with their rewards, within the open transaction."""
         rows = self._find_decisions([item[0] for item in items if not isinstance(item, ValueError)])
         outcomes: list[RewardOutcome | ValueError] = []
         settled: list[tuple[float, float, float | None, int]] = []
@@ -170,20 +172,20 @@ class DecisionTable:
                     outcomes.append(Unknown(error))
                 elif row_and_decision[1].settled is not None:
                     outcomes.append(_judge_repeated_reward(row_and_decision[1], reward, time))
-                elif self._keeper.is_void(row_and_decision[1]):
+                elif self._participant.is_void(row_and_decision[1]):
                     outcomes.append(_void_error(row_and_decision[1], reward))
                 else:
                     row, decision = row_and_decision
                     now = replace(decision, reward=reward, settled=time)
                     try:
-                        closed = time if self._keeper.settle_reward(now) else None
+                        closed = time if self._participant.settle_reward(now) else None
                     except ValueError as refused:
                         outcomes.append(refused)
                         continue
                     rows[id] = row, now
                     settled.append((reward, time, closed, row))
                     outcomes.append(RewardOutcome.NEW)
-        finally:  # whatever happens, what the participant took in is written
+        finally:  # rewards that the participant accepted are written, whatever happens
             if settled:
                 self._connection.executemany(SETTLE, settled)
         return outcomes
@@ -191,34 +193,34 @@ class DecisionTable:
     def close_decisions(
         self, last: float | None, default: float | None, now: float, limit: int
     ) -> int:
-        """Close the oldest of the open ones up to a time, whatever their reward.
+        """Close the oldest open decisions up to a time, with or without a reward.
 
-        Without one they have what was assumed for them, else the default, or nothing. last: None
-        for those that have a reward, whenever they were made.
+        Those without one get the reward that was assumed for them, else the default, or none. last:
+        None closes the decisions that have a reward, whenever they were made.
         """
-        which = (REWARDED, (limit,)) if last is None else (OLDEST, (last, limit))
-        rows = self._connection.execute(OPEN + which[0], (self._experiment, *which[1])).fetchall()
+        condition, values = (REWARDED, (limit,)) if last is None else (OLDEST, (last, limit))
+        rows = self._connection.execute(OPEN + condition, (self._experiment, *values)).fetchall()
         for row, *columns in rows:
             decision = decode_row(columns)
-            void = self._keeper.is_void(decision)
+            void = self._participant.is_void(decision)
             if decision.settled is None:
                 reward = default if decision.assumed is None else decision.assumed
                 decision = replace(
                     decision, reward=None if void else reward, settled=now, silent=True
                 )
             if not void:
-                self._keeper.close_decision(decision)
+                self._participant.close_decision(decision)
             d = decision
             self._connection.execute(CLOSE, (d.reward, d.settled, d.silent, now, void, row))
         return len(rows)
 
     def _find_decisions(self, ids: Sequence[str]) -> dict[str, tuple[int, DecisionRecord]]:
-        """Look up decisions and their rows within the open transaction."""
+        """Find decisions by id, with their row numbers, within the open transaction."""
         execute = self._connection.execute
         rows = {}
         for first in range(0, len(ids), MAX_IDS_PER_QUERY):
             chunk = ids[first : first + MAX_IDS_PER_QUERY]
-            places = 1 << (len(chunk) - 1).bit_length()  # few different queries are prepared
+            places = 1 << (len(chunk) - 1).bit_length()  # so few queries are prepared
             padded = (*chunk, *[chunk[0]] * (places - len(chunk)))
             for row, *columns in execute(_select_by_ids(places), (self._experiment, *padded)):
                 rows[columns[0]] = row, decode_row(columns)
@@ -226,7 +228,7 @@ class DecisionTable:
 
 
 def validate_decision(decision: DecisionRecord) -> None:
-    """Refuse a new decision that a file cannot hold."""
+    """Refuse a decision that a file cannot store."""
     validate_text("id", decision.id)
     validate_text("arm", decision.arm)
     validate_number("time", decision.time)
@@ -235,7 +237,7 @@ def validate_decision(decision: DecisionRecord) -> None:
 
 
 def decode_row(columns: Sequence[Any]) -> DecisionRecord:
-    """Make a decision of the COLUMNS."""
+    """Build a decision from the COLUMNS of a row."""
     id, arm, probability, time, reward, settled, silent, *more = columns
     assumed, closed, made, void, *rest = more  # as they are: allowed, probabilities, context ...
     d = id, arm, probability, time, reward, settled, bool(silent)
@@ -244,13 +246,13 @@ def decode_row(columns: Sequence[Any]) -> DecisionRecord:
 
 @cache
 def _select_by_ids(places: int) -> str:
-    """What looks for so many ids."""
+    """Return the query for so many ids."""
     marks = ", ".join("?" * places)
     return f"SELECT number, {COLUMNS} FROM decision WHERE experiment = ? AND id IN ({marks})"
 
 
 def validate_reward(id: str, reward: float) -> tuple[str, float] | ValueError:
-    """A reward, or why it is none."""
+    """Return a valid reward, or the error in its place."""
     try:
         return validate_text("decision_id", id), validate_number("reward", reward)
     except ValueError as error:
@@ -260,7 +262,7 @@ def validate_reward(id: str, reward: float) -> tuple[str, float] | ValueError:
 def _judge_repeated_reward(
     stored: DecisionRecord, reward: float, time: float
 ) -> RewardOutcome | Conflict:
-    """What another reward of a settled decision is."""
+    """Judge another reward of a settled decision: a repetition, a conflict, or too late."""
     if stored.reward == reward:
         return RewardOutcome.REPEATED
     if stored.void and stored.silent:
@@ -284,8 +286,8 @@ def _judge_repeated_reward(
 
 
 def _void_error(stored: DecisionRecord, reward: float) -> VoidReward:
-    """That nothing can come of a decision any more."""
+    """Return the error of a reward for a void decision."""
     return VoidReward(
-        f"decision {stored.id!r} is void, for it was open when the disk was set back and may have "
-        f"been counted since: the reward {reward} is refused"
+        f"decision {stored.id!r} is void: it was open when the store was restored from a copy, "
+        f"and may have been counted since; the reward {reward} is refused"
     )

@@ -1,4 +1,4 @@
-"""One SQLite file in the hands of one process: its writer, its reader, the experiments in it."""
+"""One SQLite file owned by one process: its writer, its reader and its experiments."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class StoreFile:
-    """What the views on the experiments of one file share."""
+    """The state shared by the stores of all experiments in one file."""
 
     def __init__(self, place: FileLock, connection: sqlite3.Connection, disk: Disk) -> None:
         self.path = place.path
@@ -37,7 +37,7 @@ class StoreFile:
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], claim: StoreClaim, disk: Disk) -> StoreFile:
-        """Hold a file that fits the claim, made if it is not there."""
+        """Open and lock a file that fits the claim, created if it does not exist."""
         target = Path(path).resolve()
         if not target.parent.is_dir():
             raise ValueError(f"{path} cannot be opened: there is no folder {target.parent}")
@@ -66,7 +66,7 @@ class StoreFile:
             raise
 
     def enter_experiment(self, claim: StoreClaim) -> tuple[int, str]:
-        """The number and fingerprint of an experiment, new in the file or known and equal."""
+        """Return number and fingerprint of an experiment, registered if it is new in the file."""
 
         def work() -> tuple[int, str]:
             claim.check_file(self.connection, str(self.path))
@@ -79,12 +79,12 @@ class StoreFile:
         return number, fingerprint
 
     def run_in_commit(self, work: Callable[[], T], durable: bool = True) -> T:
-        """Do some work in a commit, shared with those who write at the same time."""
+        """Run some work in a commit, shared with concurrent writers (group commit)."""
         self.check_process()
         return self.writer.run_in_commit(work, durable)
 
     def read_rows(self, query: str, values: tuple[Any, ...] = ()) -> list[Any]:
-        """Read what is on disk, or what this thread's transaction wrote."""
+        """Read the committed state, or within this thread's transaction its own writes."""
         if self.writer.in_transaction:
             return self.run_in_commit(
                 lambda: self.connection.execute(query, values).fetchall(), False
@@ -97,24 +97,24 @@ class StoreFile:
                 raise StoreError(f"{self.path} could not be read: {error}") from error
 
     def flush(self) -> None:
-        """Wait until all that was committed is on disk."""
+        """Wait until all commits have reached the disk."""
         if self.writer.ahead_of_disk:
             self.run_in_commit(lambda: self.connection.execute(FLUSH))
 
     def close(self) -> None:
-        """Wait for those who write, and let go of the file."""
+        """Wait for concurrent writers, close the database and release its lock."""
         self.check_process()
-        with suppress(sqlite3.Error):  # a full disk must not keep it open
+        with suppress(sqlite3.Error):  # a full disk must not prevent closing
             self.writer.close(self._close_reader)
         self._place.release()
 
     def forget_numbers(self) -> None:
-        """Note that the newest decision is deleted: the next of any experiment has its number."""
+        """Note that the newest decision was deleted: the next of any experiment gets its number."""
         for ages in self.ages.values():
             ages.forget_numbers()
 
     def check_location(self) -> None:
-        """Raise if the file is not any more where it was opened."""
+        """Raise if the file is no longer where it was opened."""
         self.check_process()
         self.writer.check_location()
 

@@ -1,4 +1,9 @@
-"""The disk as a commit sees it: the one place where a simulation lets it fail."""
+"""Group commit: concurrent writers share one commit and wait until it is on disk.
+
+There is no thread and no timer. The first writer commits at once; writers that arrive meanwhile
+queue, and the first of them commits for all. Turns follow the order of arrival: otherwise a writer
+that returns at once would always precede those that have to be woken.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +19,13 @@ from posse.live.store.transactions import ParticipantStates
 
 
 class Disk:
-    """A disk that works, as well as it does.
+    """The disk as a commit sees it: the one place where a simulation injects faults.
 
     For faults, override a method and raise `sqlite3.OperationalError` in it (a full disk before
     `begin`, a failed write or sync in `commit`): all of that commit is then rolled back. When
-    `commit` returns for `durable`, the files at the store's path and at path + "-wal" hold all
+    `commit` returns for `durable`, the files at the store's path and at path + "-wal" contain all
     that a power failure leaves; at any other time copies of both are what a kill leaves. A store
-    is opened at once from such copies, best in memory (/dev/shm).
+    opens from such copies at once, best in memory (/dev/shm).
     """
 
     def begin(self, connection: sqlite3.Connection) -> None:
@@ -32,23 +37,17 @@ class Disk:
         connection.execute("COMMIT")
 
 
-# Group commit: those who write at the same time share one commit and wait until it is on disk.
-#
-# There is no thread and no timer. Whoever comes first commits at once; those who come meanwhile
-# queue, and the first of them commits for all. The turn goes round in the order of arrival: else
-# one who comes back at once would always be there before those who have to be woken.
-
 T = TypeVar("T")
 
 FLUSH = "UPDATE agent SET flushed = flushed + 1"  # SQLite syncs no commit that changes no byte
 
 
 class StoreError(RuntimeError):
-    """The store could not write; nothing of what was asked was kept, and it may be asked again."""
+    """The store could not write; nothing of the request was stored, and it may be repeated."""
 
 
 class _Job:
-    """A piece of work in the queue, and what came of it."""
+    """A piece of work in the queue, and its result."""
 
     def __init__(self, work: Callable[[], Any] = lambda: None, durable: bool = True) -> None:
         self.work = work
@@ -59,7 +58,7 @@ class _Job:
 
 
 class Writer:
-    """The only one to write through `connection`, in one transaction at a time."""
+    """The only writer of `connection`, one transaction at a time."""
 
     def __init__(
         self,
@@ -67,15 +66,15 @@ class Writer:
         name: str,
         hooks: ParticipantStates,
         disk: Disk,
-        place: Callable[[], None],  # raises Displaced if the file is not any more where it was
+        place: Callable[[], None],  # raises StoreMoved
     ) -> None:
         self.connection = connection
         self.commits = 0
-        # of the disk: whether a power failure would undo the last commit. At first it may be so:
-        # a process that was killed while it waited for the disk left what it had not acknowledged
+        # Whether a power failure would undo the last commit. True at first: a process that was
+        # killed while it waited for the disk left commits that it had not acknowledged.
         self.ahead_of_disk = True
-        self._durable = True  # how the connection commits now
-        self._suspect = False  # whether the disk failed, and may have dropped what was before
+        self._durable = True  # the present mode of the connection
+        self._suspect = False  # the disk failed, and may have dropped earlier pages
         self._name = name
         self.participants = hooks
         self._disk = disk
@@ -83,11 +82,11 @@ class Writer:
         self._turn = threading.Condition()
         self._busy = False
         self._closed = False
-        self._owner: int | None = None  # the thread that is inside `transaction`
-        self._failed: Exception | None = None  # why that transaction can only be rolled back
-        self._must_reach_disk = False  # whether some work in it must be on disk when it ends
+        self._owner: int | None = None  # the thread inside `transaction`
+        self._failed: Exception | None = None  # why it can only be rolled back
+        self._must_reach_disk = False  # some work in it must be on disk when it ends
         self.queue: list[_Job] = []
-        self.waiting: deque[_Job] = deque()  # who waits for the turn: of the queue, or to be alone
+        self.waiting: deque[_Job] = deque()  # jobs in order of arrival: queued, or to run alone
 
     @property
     def in_transaction(self) -> bool:
@@ -95,10 +94,10 @@ class Writer:
         return self._owner == threading.get_ident()
 
     def run_in_commit(self, work: Callable[[], T], durable: bool = True) -> T:
-        """Do `work` in this thread's transaction, or in a shared one that is then on disk.
+        """Run `work` in this thread's transaction, or in a shared one that is then on disk.
 
-        Work raises before it writes, or fails as SQLite does: then the whole commit fails. What
-        need not be `durable` survives the process at once, and a power failure when a later
+        Work raises before it writes, or fails as SQLite does: then the whole commit fails. Work
+        that need not be `durable` survives the process at once, and a power failure when a later
         commit is on disk.
         """
         if self.in_transaction:
@@ -125,10 +124,10 @@ class Writer:
 
     @contextmanager
     def transaction(self, durable: bool = True, mark_dirty: bool = True) -> Iterator[None]:
-        """Commit what this thread writes within as one, or nothing of it.
+        """Commit all writes of this thread within, or none of them.
 
-        If it is not `durable` but some work in it is, a second commit waits for the disk. look:
-        whether every participant is asked for changes, also one that had no reward.
+        If it is not `durable` but some work in it is, a second commit waits for the disk.
+        mark_dirty: whether every participant is asked for changes, also one that had no reward.
         """
         with self._turn:
             self._wait_for_turn(_Job())
@@ -157,14 +156,14 @@ class Writer:
             self._pass_turn([])
 
     def check_location(self) -> None:
-        """Raise if the file is not any more where it was opened."""
+        """Raise if the file is no longer where it was opened."""
         try:
             self._check_file_location()
         except StoreMoved as error:
             raise self._explain_error(error) from error
 
     def close(self, last: Callable[[], None]) -> None:
-        """Wait for one's turn, do `last`, and refuse all that comes later."""
+        """Wait for the turn, run `last`, and refuse all later work."""
         with self._turn:
             self._wait_for_turn(_Job())
             if self._closed:
@@ -178,8 +177,8 @@ class Writer:
                 self._turn.notify_all()
 
     def _wait_for_turn(self, job: _Job) -> None:
-        """Wait in line for one's turn, or until another has done the job or closed the store."""
-        if self.in_transaction:  # it would wait for itself
+        """Wait for the turn, or until another thread did the job or closed the store."""
+        if self.in_transaction:  # it would wait for itself (deadlock)
             raise StoreError(f"{self._name} is in a transaction of this thread: end it first")
         if not (self._busy or self.waiting):
             return
@@ -188,7 +187,7 @@ class Writer:
             while not (job.done or self._closed) and (self._busy or self.waiting[0] is not job):
                 self._turn.wait()
         except BaseException:
-            self._turn.notify_all()  # the next in line may have been woken in vain
+            self._turn.notify_all()  # the next in line may have been woken for nothing
             raise
         finally:
             if not job.done:
@@ -200,8 +199,9 @@ class Writer:
             raise StoreError(f"{self._name} is closed: open it again")
 
     def _run_joined(self, work: Callable[[], T]) -> T:
-        """Do `work` in the open transaction, which an error of SQLite spoils."""
-        if self._failed is not None:  # SQLite may have ended it: a write would now commit alone
+        """Run `work` in the open transaction, which an error of SQLite spoils."""
+        # SQLite may have ended the transaction: a write would now commit alone
+        if self._failed is not None:
             raise self._failed
         try:
             return work()
@@ -210,7 +210,7 @@ class Writer:
             raise self._failed from error
 
     def _commit_batch(self, batch: list[_Job]) -> None:
-        """Do a batch in one transaction; if that fails, every one of them fails."""
+        """Run a batch in one transaction; if the commit fails, every job fails."""
         try:
             with self._attempt_commit(any(job.durable for job in batch)):
                 for job in batch:
@@ -218,7 +218,7 @@ class Writer:
                         job.result = job.work()
                     except sqlite3.Error:
                         raise
-                    except Exception as error:  # raised before it wrote: its caller's alone
+                    except Exception as error:  # raised before it wrote: concerns its caller only
                         job.error = error
                 self.participants.before_commit()
         except BaseException as error:
@@ -231,7 +231,7 @@ class Writer:
 
     @contextmanager
     def _attempt_commit(self, durable: bool) -> Iterator[None]:
-        """Begin, and end with a commit or with everything as it was, in memory too."""
+        """Begin, then commit, or restore everything as it was, in memory too."""
         committed = False
         before = self.connection.total_changes
         try:
@@ -242,7 +242,7 @@ class Writer:
             self._check_file_location()
             self._disk.commit(self.connection, durable)
             committed = True
-            if self.connection.total_changes != before:  # else nothing was synced, either
+            if self.connection.total_changes != before:  # else nothing was synced
                 self.ahead_of_disk = not durable
             self.commits += 1
         except sqlite3.Error as error:
@@ -255,25 +255,25 @@ class Writer:
             self.participants.after_commit(committed)
 
     def _set_durability(self, durable: bool) -> None:
-        """Let commits wait for the disk or not; one that does waits for all before it, too."""
+        """Set whether commits wait for the disk; one that does also waits for all earlier ones."""
         if durable != self._durable:
             self.connection.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
             self._durable = durable
 
     def _rewrite_suspect_log(self) -> None:
-        """After a failed write or sync, write everything again before anything is added.
+        """Write everything again after a failed write or sync, before anything is added.
 
-        A system may drop what it could not write, and report no error the next time: then what
-        follows in the log would be unreadable after a power failure.
+        A system may drop pages that it could not write and report no error the next time: then all
+        that follows in the log would be unreadable after a power failure.
         """
         if self._suspect:
             busy, _, _ = self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             if busy:
-                raise sqlite3.OperationalError("the disk failed, and somebody still reads")
+                raise sqlite3.OperationalError("the disk failed, and a reader is still active")
             self._suspect = False
 
     def _pass_turn(self, batch: list[_Job]) -> None:
-        """Give the turn to those who wait, and their answers to those of the batch."""
+        """Pass the turn to the next in line, and the results to the callers of the batch."""
         with self._turn:
             self._busy = False
             for job in batch:
@@ -283,15 +283,15 @@ class Writer:
                 self._turn.notify_all()
 
     def _explain_error(self, error: BaseException) -> StoreError:
-        """Say in one line what went wrong and what to do."""
+        """Explain in one line what went wrong and what to do."""
         if isinstance(error, StoreMoved):
             return StoreError(str(error))
         full = _error_code(error) == sqlite3.SQLITE_FULL
-        advice = "free some space and ask again" if full else "see to it and ask again"
+        advice = "free some space and retry" if full else "check the disk and retry"
         return StoreError(f"{self._name} could not be written ({error}): {advice}")
 
 
 def _error_code(error: BaseException) -> int | None:
-    """The kind of an error of SQLite."""
+    """Return the primary code of an SQLite error."""
     code = getattr(error, "sqlite_errorcode", None)
     return None if code is None else int(code) & 0xFF

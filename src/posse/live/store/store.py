@@ -28,15 +28,13 @@ from posse.live.store.timeline import EventLog, HistoryPoints
 from posse.live.store.transactions import Participant, encode_parts
 
 NEWEST = "SELECT coalesce(max(number), 0) FROM decision"
-CHUNK_DECISIONS = (
-    1000  # decisions that one commit expires or forgets, so that rewards need not wait long
-)
+CHUNK_DECISIONS = 1000  # that one commit expires or deletes, so that rewards need not wait long
 
 
 class Store:
-    """One experiment's durable state; any number of threads may use it, one process at a time.
+    """The durable state of one experiment, for any number of threads of one process at a time.
 
-    Several experiments share a file (`beside`), and then its commits, its lock and its `close`.
+    Several experiments share a file (`open_experiment`), and then its commits, lock and `close`.
     """
 
     def __init__(
@@ -47,10 +45,12 @@ class Store:
         self._number, self.fingerprint = file.enter_experiment(claim)
         self.participant_state = file.participants.by_experiment[self._number]
         self._decisions = DecisionTable(file.connection, self._number, self.participant_state)
-        self.points, self.events = HistoryPoints(file, self._number), EventLog(file, self._number)
+        self.points = HistoryPoints(file, self._number)
+        self.events = EventLog(file, self._number)
         self._monotonic = monotonic
         latest = "SELECT max(time) FROM decision WHERE experiment = ?"
-        (((newest,),), ((time,),)) = self.read_rows(NEWEST), self.read_rows(latest, (self._number,))
+        newest = self.read_rows(NEWEST)[0][0]
+        time = self.read_rows(latest, (self._number,))[0][0]
         self._ages = file.ages.setdefault(self._number, DecisionAges(newest, time, monotonic))
 
     @classmethod
@@ -65,17 +65,18 @@ class Store:
         disk: Disk | None = None,
         monotonic: Callable[[], float] = times.monotonic,
     ) -> Store:
-        """Open the store of an agent, made if it is not there, and hold it until `close`.
+        """Open and lock the store of an agent until `close`; it is created if it does not exist.
 
-        equal: fingerprints that a file may hold in place of the first, and then keeps. owner: the
-        name of the agent; the first that opens a file stays in it, and any other is refused. disk,
-        monotonic: a disk that fails and another clock, for simulations.
+        accepted_fingerprints: further fingerprints that the file may have, and then keeps. owner:
+        the name of the agent; the first that opens a file stays in it, and any other is refused.
+        disk, monotonic: a disk that fails and another clock, for simulations.
         """
         claim = StoreClaim(experiment, fingerprint, tuple(accepted_fingerprints), owner)
         file = StoreFile.open(path, claim, disk or Disk())
         try:
             store = cls(file, claim, monotonic)
-            store.flush()  # what is found there is acknowledged when somebody asks again
+            # repeated requests are acknowledged from the file, which must be on disk then
+            store.flush()
             return store
         except BaseException:
             file.close()
@@ -84,18 +85,18 @@ class Store:
     def open_experiment(
         self, experiment: str, fingerprint: str, accepted_fingerprints: Sequence[str] = ()
     ) -> Store:
-        """Another experiment in the same file, made if it is not in it."""
+        """Open another experiment in the same file, created if it is not in it."""
         claim = StoreClaim(experiment, fingerprint, tuple(accepted_fingerprints))
         return Store(self.file, claim, self._monotonic)
 
     def experiment_names(self) -> list[str]:
-        """The names of all experiments that the file holds, in the order in which they came."""
+        """The names of all experiments in the file, in the order of their creation."""
         return [
             str(row[0]) for row in self.read_rows("SELECT name FROM experiment ORDER BY number")
         ]
 
     def close(self) -> None:
-        """Wait for those who write and let go of the file, for all experiments in it."""
+        """Wait for concurrent writers and release the file, for all experiments in it."""
         self.file.close()
 
     def __enter__(self) -> Store:
@@ -105,23 +106,23 @@ class Store:
         self.close()
 
     def add_decision(self, decision: DecisionRecord) -> DecisionRecord:
-        """Keep a new decision; one that is kept already under its id is returned in its place.
+        """Store a new decision; if its id exists, the stored decision is returned instead.
 
         It survives this process at once, and a power failure with the next reward or `flush`.
         """
         return self.add_decisions([decision])[0]
 
     def add_decisions(self, decisions: Sequence[DecisionRecord]) -> list[DecisionRecord]:
-        """Keep new decisions, of which one may have the id of another; see `decide`."""
+        """Store new decisions, some of which may have the same id; see `add_decision`."""
         return [stored for stored, _ in self.insert_decisions(decisions)]
 
     def insert_decisions(
         self, decisions: Sequence[DecisionRecord]
     ) -> list[tuple[DecisionRecord, bool]]:
-        """As `decide_many`, each with whether it is new."""
+        """Store new decisions as `add_decisions`, each with whether it is new."""
         for decision in decisions:
             validate_decision(decision)
-        # who asks should not wait for the disk: its reward will, and then both are there
+        # a decision does not wait for the disk: its reward will, and then both are on disk
         return self.file.run_in_commit(
             lambda: self._decisions.insert_decisions(decisions), durable=False
         )
@@ -136,7 +137,7 @@ class Store:
     def add_rewards(
         self, rewards: Sequence[tuple[str, float]], time: float
     ) -> list[RewardOutcome | ValueError]:
-        """Settle decisions, each or not: what came of it, or why it is refused; see `reward`."""
+        """Settle decisions one by one: the outcome of each, or its error; see `add_reward`."""
         time = validate_number("time", time)
         items = [validate_reward(*pair) for pair in rewards]
         return self.file.run_in_commit(lambda: self._decisions.settle_rewards(items, time))
@@ -150,23 +151,24 @@ class Store:
         self.file.check_location()
 
     def find_decision(self, id: str) -> DecisionRecord | None:
-        """Look up a decision."""
+        """Find a decision by its id."""
         query = f"SELECT {COLUMNS} FROM decision WHERE experiment = ? AND id = ?"
         rows = self.read_rows(query, (self._number, validate_text("id", id)))
         return decode_row(rows[0]) if rows else None
 
     def count_open_decisions(self) -> int:
-        """How many decisions are not final: their window is open, or they have no reward yet."""
+        """Count decisions that are not final: window open, or no reward yet."""
         query = "SELECT count(*) FROM decision WHERE experiment = ? AND closed IS NULL"
         return int(self.read_rows(query, (self._number,))[0][0])
 
     def expire_decisions(
         self, now: float, window: float | None, default_reward: float | None
     ) -> int:
-        """Close the decisions whose window ended, in order of time, whatever their reward.
+        """Close the decisions whose reward window (attribution window) ended, in order of time.
 
-        Those without one are settled with what was assumed for them, else with the default reward;
-        if there is none, they are discarded. window: None closes those that have a reward.
+        Those without a reward are settled with the reward assumed for them, else with the default
+        reward; if there is none, they are discarded. window: None closes the decisions that have a
+        reward.
         """
         now = validate_number("now", now)
         last = None if window is None else now - validate_number("window", window)
@@ -180,7 +182,7 @@ class Store:
     def delete_old_decisions(self, now: float, remember: float) -> int:
         """Delete decisions that are final and older than `remember` seconds; their evidence stays.
 
-        `now` is the time of the clock. If it jumps, ahead or back, none is deleted early for it.
+        `now` is the wall clock. If it jumps, ahead or back, no decision is deleted early.
         """
         now = validate_number("now", now)
         remember = validate_number("remember", remember)
@@ -202,7 +204,7 @@ class Store:
         return self._repeat_chunks(work)
 
     def write_record(self, key: str, value: bytes | None) -> None:
-        """Keep a small record under a key, in place of the one that is there; None deletes it."""
+        """Write a small record under a key, replacing an earlier one; None deletes it."""
         place = self._number, validate_text("key", key)
         if value is None:
             self._execute("DELETE FROM kept WHERE experiment = ? AND key = ?", place)
@@ -211,13 +213,13 @@ class Store:
                         (*place, value))  # fmt: skip
 
     def read_record(self, key: str) -> bytes | None:
-        """The record under a key."""
+        """Read the record under a key."""
         query = "SELECT value FROM kept WHERE experiment = ? AND key = ?"
         rows = self.read_rows(query, (self._number, key))
         return bytes(rows[0][0]) if rows else None
 
     def save_exchange(self, state: Mapping[str, Any]) -> None:
-        """Keep the exchange state; within `transaction`, together with the rewards in it."""
+        """Write the exchange state; within `transaction`, together with the rewards in it."""
         encoded = encode_parts(state)
         self.file.run_in_commit(lambda: self.participant_state.write_parts(encoded))
 
@@ -228,9 +230,9 @@ class Store:
         return {part: json.loads(value) for part, value in rows} if rows else None
 
     def attach_participant(self, participant: Participant) -> None:
-        """Restore a participant, then feed it every reward and save its state in the same commit.
+        """Restore a participant, then pass it every reward and save its state in the same commit.
 
-        From here on, change it only within `transaction`; if a commit fails, it goes back.
+        From here on, change it only within `transaction`; if a commit fails, it is restored.
         """
         state = self.load_exchange()
         if state is not None:
@@ -239,10 +241,10 @@ class Store:
 
     @contextmanager
     def transaction(self, durable: bool = True) -> Iterator[None]:
-        """Put on disk as one what this thread does within (no `await` in it), or nothing of it.
+        """Commit all that this thread does within (no `await` in it), or nothing of it.
 
         All experiments of the file may be used within. If not `durable`, it survives this process
-        at once, and a power failure with a later commit that is, or `flush`.
+        at once, and a power failure with a later durable commit, or `flush`.
         """
         self.file.check_process()
         with self.file.writer.transaction(durable):
@@ -250,13 +252,13 @@ class Store:
             yield
 
     def reward_transaction(self, durable: bool = True) -> AbstractContextManager[None]:
-        """As `transaction`, in which participants change by rewards alone: no other is asked."""
+        """Open a `transaction` in which only rewards change participants: no other one is asked."""
         self.file.check_process()
         return self.file.writer.transaction(durable, mark_dirty=False)
 
     @property
     def commits(self) -> int:
-        """How many commits the rewards and all else took."""
+        """The number of commits of the file so far."""
         return self.file.writer.commits
 
     def _execute(self, statement: str, values: tuple[Any, ...]) -> None:
@@ -267,11 +269,11 @@ class Store:
         return self.file.read_rows(query, values)
 
     def _repeat_chunks(self, work: Callable[[], int]) -> int:
-        """Do chunks of work, each in a transaction of its own, until one is not full."""
+        """Run chunks of work, each in its own transaction, until one is not full."""
         total = 0
         count = CHUNK_DECISIONS
         while count == CHUNK_DECISIONS:
-            # not in a shared commit: if one decision is refused, all of a chunk stay open
+            # not in a shared commit: if one decision is refused, the whole chunk stays open
             with nullcontext() if self.file.writer.in_transaction else self.transaction():
                 count = self.file.run_in_commit(work)
             total += count

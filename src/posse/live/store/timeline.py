@@ -1,4 +1,8 @@
-"""What happened to one experiment, an event log in the store: the newest, and no more."""
+"""The past of one experiment: an event log and a time series of several scales, both bounded.
+
+A scale is its step in seconds; a step has at most one point. The past is bounded by the number of
+points, never by their age: a clock that jumps ahead for a moment makes nothing old.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,9 @@ from dataclasses import dataclass
 
 from posse.live.store.file import StoreFile
 
-MAX_EVENTS = 500  # events of an experiment
-MAX_TEXT_LENGTH = 1000  # characters of a sentence
-MAX_LISTED_NAMES = 5  # arms in one
+MAX_EVENTS = 500  # of one experiment; older ones are deleted
+MAX_TEXT_LENGTH = 1000  # characters
+MAX_LISTED_NAMES = 5  # names in one sentence
 
 INSERT = "INSERT INTO event (experiment, time, kind, text) VALUES (?, ?, ?, ?)"
 OLDEST = (
@@ -34,14 +38,14 @@ class Event:
 
 
 class EventLog:
-    """The events of one experiment in a file, in the order in which they came."""
+    """The newest events of one experiment in a file, in order of arrival."""
 
     def __init__(self, file: StoreFile, experiment: int) -> None:
         self._file = file
         self._experiment = experiment
 
     def add_events(self, events: Sequence[Event]) -> None:
-        """Keep some more; in this thread's transaction, or in a commit that need not be durable."""
+        """Append events, in this thread's transaction or in a commit that need not be durable."""
         if not events:
             return
         rows = [(self._experiment, e.time, e.kind, _shorten_text(e.text)) for e in events]
@@ -53,42 +57,39 @@ class EventLog:
         self._file.run_in_commit(work, durable=False)
 
     def newest_number(self) -> int:
-        """The number of the last one, which rises with each; 0 before the first."""
+        """Return the number of the last event, which rises with each; 0 before the first."""
         return int(self._file.read_rows(NEWEST, (self._experiment,))[0][0])
 
     def read_between(self, after: float, until: float) -> list[Event]:
-        """The events later than one time, up to another, oldest first."""
+        """Read the events later than one time, up to another, oldest first."""
         return [
             Event(*row) for row in self._file.read_rows(BETWEEN, (self._experiment, after, until))
         ]
 
     def read_kind(self, kind: str) -> list[Event]:
-        """The events of a kind, in the order in which they came."""
+        """Read the events of a kind, in order of arrival."""
         return [Event(*row) for row in self._file.read_rows(LAST, (self._experiment, kind))]
 
 
 def _shorten_text(text: str) -> str:
-    """A sentence that a file can hold."""
+    """Return a text that a file can store, cut to the maximal length."""
     whole = text.encode(errors="replace").decode()
     return whole if len(whole) <= MAX_TEXT_LENGTH else whole[: MAX_TEXT_LENGTH - 1] + "…"
 
 
 def list_names(names: Sequence[str]) -> str:
-    """Some names in a sentence, as they are."""
+    """List some names in a sentence."""
     n_more = len(names) - MAX_LISTED_NAMES
     return ", ".join(names[:MAX_LISTED_NAMES]) + (f" and {n_more} more" if n_more > 0 else "")
 
 
-# The past of one experiment as points in time (a time series), of several scales, each bounded.
-#
-# A scale is its step in seconds; a step has one point at most. The past is bounded by how many
-# points there are, never by their age: a clock that jumps ahead for a moment makes nothing old.
+# --- the time series
 
 LATER = "DELETE FROM history WHERE experiment = ? AND scale = ? AND time > ?"
 NEWEST_POINTS = "SELECT max(time) FROM history WHERE experiment = ? AND scale = ?"
 COUNT = "SELECT count(*) FROM history WHERE experiment = ? AND scale = ?"
 INSERT_POINT = "INSERT INTO history (time, arms, point, experiment, scale) VALUES (?, ?, ?, ?, ?)"
-# the oldest becomes the newest, in its place in the file: that stays as full as it is
+# the oldest row becomes the newest in its place, so that the file does not grow
 REPLACE = (
     "UPDATE history SET time = ?, arms = ?, point = ? WHERE number = (SELECT number FROM history "
     "WHERE experiment = ? AND scale = ? ORDER BY time LIMIT 1)"
@@ -101,7 +102,7 @@ POINTS_BETWEEN = (
 
 @dataclass(frozen=True)
 class HistoryPoint:
-    """What was known at a time, in Unix seconds; arms: the number of the list of arms it is of."""
+    """The state at a time, in Unix seconds; arms: the number of the list of arms it refers to."""
 
     time: int
     arms: int
@@ -109,17 +110,17 @@ class HistoryPoint:
 
 
 class HistoryPoints:
-    """The points of one experiment in a file."""
+    """The time series of one experiment in a file."""
 
     def __init__(self, file: StoreFile, experiment: int) -> None:
         self._file = file
         self._experiment = experiment
 
     def add_point(self, point: HistoryPoint, scales: Sequence[tuple[int, int]]) -> None:
-        """Keep a point in each scale (its step, its most points) that has none of this step yet.
+        """Add a point to each scale (its step, its maximal number) that has none in this step yet.
 
-        Points that are later than this one are of a clock that was ahead, and are dropped. It
-        survives this process at once, and a power failure with a later commit.
+        Later points come from a clock that was ahead, and are deleted. The point survives this
+        process at once, and a power failure with a later commit.
         """
 
         def work() -> None:
@@ -138,15 +139,15 @@ class HistoryPoints:
     def read_between(
         self, step: int, after: float, until: float, every: int = 1
     ) -> list[HistoryPoint]:
-        """The points of a scale later than one time, up to another, in order of time.
+        """Read the points of a scale later than one time, up to another, in order of time.
 
-        every: of so many steps that of one, always the same.
+        every: only one of so many steps, always the same.
         """
         rows = self._file.read_rows(POINTS_BETWEEN, (self._experiment, step, after, until, every))
         return [HistoryPoint(*row) for row in rows]
 
     def newest_point(self, step: int) -> HistoryPoint | None:
-        """The last point of a scale."""
+        """Return the last point of a scale."""
         query = "SELECT time, arms, point FROM history WHERE experiment = ? AND scale = ? "
         rows = self._file.read_rows(query + "ORDER BY time DESC LIMIT 1", (self._experiment, step))
         return HistoryPoint(*rows[0]) if rows else None
