@@ -125,7 +125,7 @@ KILLED = """
 import os, signal, sys
 from posse.live.store import Store
 from posse.live.store.timeline import Event
-from posse.live.store.timeline import Point
+from posse.live.store.timeline import HistoryPoint
 store = Store.open(sys.argv[1], fingerprint=sys.argv[2])
 for minute in range(3):
     store.points.add_point(HistoryPoint(60 * minute, 0, b"kept"), [(60, 9)])

@@ -84,7 +84,9 @@ def test_silence_means_the_default_reward(store: Store) -> None:
     made = DecisionRecord("d1", "A", 0.5, 1.0, 0.0, 12.0, silent=True, closed=12.0)
     assert store.find_decision("d1") == made
     assert store.add_reward("d1", 0, 13) is RewardOutcome.REPEATED
-    with pytest.raises(Conflict, match=r"got the default reward 0\.0 when its reward window closed"):
+    with pytest.raises(
+        Conflict, match=r"got the default reward 0\.0 when its reward window closed"
+    ):
         store.add_reward("d1", 1, 13)
 
 
