@@ -185,10 +185,10 @@ def test_counters_begin_at_zero(http):
     )
     assert len(reasons) > 10
     for name, pattern in {
-        "wire.py": r'WireError\(.*, "([A-Za-z ]+)"\)',
+        "messaging/wire.py": r'WireError\(.*, "([A-Za-z ]+)"\)',
         "controls/controls.py": r'(?:FORGED = |return )"(a [a-z ]*control[a-z ]*)"',
         "node.py": r'refusals.add\("([A-Za-z ]+)"|NEWER = "([A-Za-z ]+)"',
-        "inbox.py": r'MESSAGES, BYTES = "([a-z ]+)", "([a-z ]+)"',
+        "messaging/inbox.py": r'(?:MESSAGES|BYTES) = "([a-z_ ]+)"',
         "messaging/transport/zenoh.py": r'return "([a-z ]+)"',
     }.items():
         found = re.findall(pattern, (source / name).read_text())

@@ -80,7 +80,7 @@ def test_a_file_that_is_moved_under_a_running_agent(
         change(path)
         with pytest.raises(StoreError, match=r"while the agent was running; nothing more"):
             store.add_reward("e", 1, 2)
-        with pytest.raises(StoreError, match="put the files in order, start it again"):
+        with pytest.raises(StoreError, match="put the files back, start it again"):
             store.check_location()
         with pytest.raises(StoreError, match="while the agent was running"):
             store.add_decision(DecisionRecord("f", "A", 0.5, 1))

@@ -242,7 +242,7 @@ def test_what_is_no_store_is_refused(path: Path, reopen: Callable[[], Store]) ->
         reopen()
     path.unlink()
     path.with_name("agent.db-wal").write_bytes(b"commits")
-    with pytest.raises(ValueError, match=r"is gone but .*-wal is there"):
+    with pytest.raises(ValueError, match=r"is missing but .*-wal exists"):
         reopen()
     with pytest.raises(ValueError, match="is a folder"):
         Store.open(path.parent, fingerprint=FINGERPRINT)
