@@ -113,8 +113,7 @@ def _compare(
 
 def _refuse_too_large(experiment: Experiment) -> None:
     """Refuse at once what could not be saved at the end."""
-    from posse.lab.recording import axes
-    from posse.lab.simulation import model_of, numbers_a_run
+    from posse.lab.simulation import axes, model_of, numbers_a_run
     from posse.lab.storage import LARGEST_ARRAY
 
     e = experiment

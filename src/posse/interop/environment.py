@@ -17,7 +17,7 @@ from posse.interop.observations import Observation, Sight, arm_of, name_of
 from posse.interop.policy_adapter import Played
 from posse.lab.reference.environment import Rounds
 from posse.lab.simulation import Simulation
-from posse.lab.simulator import jobs_of
+from posse.lab.simulator import plan_jobs
 from posse.networks import Network
 from posse.randomness import FloatArray, IntArray, generator
 
@@ -152,7 +152,8 @@ def _checked(bandit: Any, network: Any, horizon: Any) -> Simulation:
             "one: leave out .delayed()"
         )
     players = {"agents": Played(_whoever_steps)}
-    return jobs_of(bandit, network, players, horizon=horizon, runs=1, record=1)["agents"].simulation
+    jobs = plan_jobs(bandit, network, players, horizon=horizon, runs=1, record=1)
+    return jobs["agents"].simulation
 
 
 def _slots(network: Network, slots: int | None) -> int:

@@ -24,10 +24,9 @@ from posse.lab import simulation as keeping
 from posse.lab.atomic_files import atomic_write
 from posse.lab.comparisons import Comparison
 from posse.lab.jobs.scheduler import try_out
-from posse.lab.recording import check_record
 from posse.lab.results import Result
-from posse.lab.simulation import Job
-from posse.lab.simulator import compare, engine_of_each, jobs_of
+from posse.lab.simulation import Job, check_record
+from posse.lab.simulator import compare, expand_engines, plan_jobs
 from posse.networks import Network
 from posse.serialization import toml
 from posse.serialization.decode import from_data
@@ -78,7 +77,7 @@ class Experiment:
             "runs": ranges.plain(runs),
             "seed": checks.whole("seed", self.seed, at_least=0),
             "record": _plain(self.record),
-            "engine": _engine(engine_of_each(self.engine, self.algorithms)),
+            "engine": _engine(expand_engines(self.engine, self.algorithms)),
             "keep": keeping.checked(self.keep),
         }
         for name, value in fields.items():
@@ -100,7 +99,7 @@ class Experiment:
 
     def jobs(self) -> dict[str, Job]:
         """What is to be played, by name: checked, and strangers' parts tried out."""
-        jobs = jobs_of(
+        jobs = plan_jobs(
             self.bandit,
             self.network,
             self.algorithms,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -15,11 +17,12 @@ from numpy.typing import NDArray
 from posse import validation as checks
 from posse.algorithms.algorithm import Algorithm, Problem
 from posse.bandits import AnyBandit, ContextualBandit, SiteMeans
+from posse.effective_samples import SIGNS
 from posse.families.family import Model, is_contextual
 from posse.lab import run_ranges as ranges
-from posse.lab.recording import axes
 from posse.networks.network import Network
 from posse.randomness import FloatArray, generator
+from posse.serialization import encode
 
 
 class Kept(NamedTuple):
@@ -74,6 +77,63 @@ def numbers_a_run(name: str, sizes: Mapping[str, int], bandit: AnyBandit) -> int
     return math.prod(sizes[dim] for dim in dims[1:])
 
 
+def axes(bandit: AnyBandit, network: Network, points: int, model: Model) -> dict[str, int]:
+    """The sizes of the axes of what may be kept of a run, for an algorithm with this model."""
+    return {
+        "time": points,
+        "agent": network.n_agents,
+        "arm": bandit.n_arms,
+        "coordinate": coordinates_of(model),
+        "sketch": 1 + SIGNS,
+    }
+
+
+# Recorded rounds.
+
+
+def points(record: Any, horizon: int) -> int:
+    """How many rounds are recorded at most, counted without listing them."""
+    count = horizon if record is None else record if np.ndim(record) == 0 else np.size(record)
+    return int(count) if isinstance(count, int | np.integer) and count < horizon else horizon
+
+
+def check_record(record: Any, horizon: int) -> None:
+    """Refuse what names no rounds; listing them is left to `recorded_rounds`."""
+    if record is None:
+        return
+    if np.ndim(record) == 0:
+        checks.whole("record", record, at_least=1)
+        return
+    rounds = np.asarray(record)
+    valid = rounds.ndim == 1 and rounds.size > 0 and np.issubdtype(rounds.dtype, np.integer)
+    if isinstance(record, list | tuple):  # among numbers NumPy takes True for 1
+        valid = valid and not any(isinstance(item, bool | np.bool_) for item in record)
+    if not valid or np.any(np.diff(rounds) <= 0) or rounds[0] < 1 or rounds[-1] > horizon:
+        raise ValueError(
+            f"record must be a number of points, or increasing whole rounds from 1 to {horizon}"
+        )
+
+
+def recorded_rounds(record: Any, horizon: int) -> NDArray[np.int64]:
+    """The rounds to record, ascending and ending at the horizon."""
+    check_record(record, horizon)
+    if record is None:
+        return np.arange(1, horizon + 1)
+    if np.ndim(record) == 0:
+        count = int(record)
+        if count >= horizon:
+            return np.arange(1, horizon + 1)
+        if count == 1:
+            return np.array([horizon])
+        spaced = np.round(np.geomspace(1, horizon, count)).astype(np.int64)
+        # early rounds coincide after rounding: push each past the one before it
+        steps = np.arange(count)
+        return np.maximum.accumulate(spaced - steps) + steps
+    rounds = np.asarray(record)
+    ends = rounds if rounds[-1] == horizon else np.append(rounds, horizon)
+    return ends.astype(np.int64)
+
+
 # Blocks of runs: what every engine plays, and what it gives back.
 #
 # An engine is a function `run(simulation, runs, threads, advance) -> Block`.
@@ -120,6 +180,11 @@ class Simulation:
             network=self.network,
             n_runs=n_runs,
         )
+
+    def with_graph_of(self, run: int) -> Simulation:
+        """The same simulation on the graph that one run draws, where graphs are random."""
+        network = self.network.of_run(self.seed, run)
+        return dataclasses.replace(self, network=network)
 
     def true_means(self, runs: Sequence[int]) -> FloatArray:
         """Each run's means before any drift: (R, M, K), M = 1 where all agents have the same."""
@@ -247,6 +312,29 @@ class Job:
     simulation: Simulation
     runs: range
     engine: str  # "compiled" or "reference"
+
+    @cached_property
+    def settings(self) -> dict[str, Any]:
+        """All that a rerun needs, as plain data. It is computed once, since it is compared often.
+
+        The store compares it with the settings of every file of the job.
+        """
+        s = self.simulation
+        return {
+            "bandit": encode.bandit(s.bandit),
+            "network": encode.network(s.network),
+            "algorithm": encode.algorithm(s.algorithm),
+            "horizon": s.horizon,
+            "runs": ranges.to_setting(self.runs),
+            "seed": s.seed,
+            "engine": self.engine,
+            **({"keep": list(s.keep)} if s.keep else {}),
+            "versions": encode.versions(),
+        }
+
+    def settings_of_runs(self, runs: range) -> dict[str, Any]:
+        """The settings of some of the job's runs."""
+        return self.settings | {"runs": ranges.to_setting(runs)}
 
     @property
     def steps(self) -> int:

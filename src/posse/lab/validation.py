@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
 import inspect
+import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,9 +26,10 @@ from posse.algorithms.bayesian import BayesianAlgorithm, Timed
 from posse.bandits import DELAYS, DRIFTS, AnyBandit, ContextualBandit, UniformMeans
 from posse.families import CONTEXTUAL as CONTEXTUAL_FAMILIES
 from posse.families import FAMILIES, Grid
-from posse.families.family import check_family, is_contextual, name_of
+from posse.families.family import Model, check_family, is_contextual, name_of
 from posse.lab.reference import engine as reference
-from posse.lab.simulation import Simulation, model_of
+from posse.lab.simulation import Job, Simulation, axes, coordinates_of, model_of, numbers_a_run
+from posse.memory import format_gigabytes, memory
 from posse.networks.dynamics import is_own
 from posse.networks.network import Network
 from posse.policies import POLICIES
@@ -36,14 +39,16 @@ from posse.serialization.encode import not_rerunnable
 ROUNDS = 2  # the second plays with a state that `learn` gave
 
 
-def rehearse(label: str, simulation: Simulation, runs: range) -> None:
-    """Play the first rounds of up to two runs, and forget them; for what is not all ours.
+def rehearse(label: str, job: Job) -> None:
+    """Play the first rounds of up to two runs as a dry run, where a part is user-defined.
 
-    What a part does wrong is then said before the first round of any algorithm. Runs draw from
-    streams of their own, so that nothing is used up.
+    A mistake in a part is then reported before the first round of any algorithm. Every run draws
+    from its own streams, so that the dry run changes no number.
     """
-    if not _has_own_parts(simulation):
+    if job.engine != "reference" or not _has_own_parts(job.simulation):
         return
+    runs = job.runs[: 1 if job.simulation.network.is_recipe else 2]
+    simulation = job.simulation.with_graph_of(runs[0])
     rounds = min(ROUNDS, simulation.horizon)
     short = dataclasses.replace(simulation, times=np.arange(1, rounds + 1))
     try:
@@ -273,3 +278,102 @@ def warn_of_what_cannot_be_rerun(settings: Sequence[Mapping[str, Any]], stacklev
             "module, as a function or a frozen dataclass of plain fields",
             stacklevel=stacklevel + 1,
         )
+
+
+# Memory: results and runs that would not fit are refused before the first round.
+
+
+def check_size(
+    bandit: AnyBandit,
+    network: Network,
+    runs: int,
+    points: int,
+    keep: tuple[str, ...] = (),
+    models: Sequence[Model] = (),
+) -> None:
+    """Refuse results that memory cannot hold, with the settings that would make them fit.
+
+    models: what each algorithm believes in; one that believes in the bandit's family if not given.
+    """
+    models = models or [bandit.family]
+
+    def count_bytes(runs: int, points: int, keep: tuple[str, ...]) -> float:
+        sizes_of_results = []
+        for model in models:
+            sizes = axes(bandit, network, points, model)
+            kept = sum(numbers_a_run(name, sizes, bandit) for name in keep)
+            pulls = sizes["agent"] * sizes["arm"] / 2  # a pull is half as long as a float
+            sizes_of_results.append(8.0 * runs * (points + pulls + kept))
+        # Runs are played in blocks, and joining those of one algorithm copies them.
+        joined = max(sizes_of_results) if runs > 1 else 0.0
+        return 8 * points + sum(sizes_of_results) + joined
+
+    room = memory() * 1e9
+    needed = count_bytes(runs, points, keep)
+    if needed <= room:
+        return
+    levers = []
+    if most_runs := _largest(runs, lambda value: count_bytes(value, points, keep) <= room):
+        levers.append(f"take at most {most_runs} runs")
+    if most_points := _largest(points, lambda value: count_bytes(runs, value, keep) <= room):
+        levers.append(f"keep fewer rounds with record={min(most_points, 1000)}")
+    if keep and count_bytes(runs, points, ()) <= room:
+        levers.append("keep less with keep=")
+    if not levers:
+        smallest = count_bytes(1, 1, ()) <= room
+        levers = [
+            "take fewer runs and keep fewer rounds with record="
+            if smallest
+            else f"take fewer than {bandit.n_arms} arms or {network.n_agents} agents"
+        ]
+    what = ", ".join(["curves", "pulls", *keep])
+    raise ValueError(
+        f"runs is {runs}, whose {what} take {format_gigabytes(needed / 1e9)} of "
+        f"{format_gigabytes(room / 1e9)} of memory: {', or '.join(levers)}"
+    )
+
+
+def check_run(
+    bandit: AnyBandit, network: Network, algorithm: Any = None, model: Any = None
+) -> None:
+    """Refuse a problem of which memory cannot hold one run while it is played.
+
+    Counts what every engine holds at the same time, and no more: the true means, their gaps and
+    the order of the arms; the contexts of a round; pulls; the beliefs (or ridge regressions) of one
+    of our algorithms.
+
+    algorithm, model: whose beliefs count, and what it believes in; None counts the problem alone.
+    """
+    n_agents = network.n_agents
+    n_arms = bandit.n_arms
+    n_features = 0
+    numbers = 3.0 * n_arms * (n_agents if bandit.per_agent else 1) + n_agents * n_arms / 2
+    if isinstance(bandit, ContextualBandit):
+        n_features = bandit.shape[-1]
+        numbers += n_agents * math.prod(bandit.shape)
+    bayesian = isinstance(algorithm, BayesianAlgorithm)
+    if type(algorithm) in CONTEXTUAL.values() or (
+        bayesian and type(algorithm) in ALGORITHMS.values()
+    ):
+        contextual = is_contextual(model)
+        n_beliefs = 1 if contextual and model.shared else n_arms
+        # The kernels of Centralized hold one belief for all agents; contexts have no kernels.
+        n_believers = 1 if isinstance(algorithm, Centralized) and not contextual else n_agents
+        # A merge reads the old beliefs while it writes the new ones.
+        copies = 2 if isinstance(algorithm, Decentralized) else 1
+        numbers += copies * coordinates_of(model) * float(n_believers) * n_beliefs
+    needed = 8 * numbers / 1e9
+    room = memory()
+    if needed > room:
+        sizes = {"agents": n_agents, "arms": n_arms, "features": n_features}
+        counted = {name: size for name, size in sizes.items() if size > 1}
+        shown = ", ".join(f"{size} {name}" for name, size in counted.items())
+        raise ValueError(
+            f"one run of {shown} takes {format_gigabytes(needed)} of {format_gigabytes(room)} of "
+            f"memory: take fewer {' or '.join(counted)}"
+        )
+
+
+def _largest(below: int, fits: Callable[[int], bool]) -> int:
+    """The largest whole number from 1 to below - 1 that fits, or 0; larger ones take more."""
+    return bisect.bisect_left(range(1, below), True, key=lambda value: not fits(value))

@@ -36,7 +36,7 @@ from pathlib import Path
 import posse
 from posse.lab.jobs import executors
 from posse.lab.jobs.results_cache import PartStore
-from posse.lab.simulator import jobs_of
+from posse.lab.simulator import plan_jobs
 from posse.lab.jobs.scheduler import complete
 
 if __name__ == "__main__":
@@ -44,7 +44,7 @@ if __name__ == "__main__":
     import mine
 
     algorithms = {"quick": posse.CoopUCB2(), "mine": mine.Patient(sys.argv[1])}
-    jobs = jobs_of(posse.Bandit.gaussian([0.5, 0.1]), posse.networks.cycle(4), algorithms,
+    jobs = plan_jobs(posse.Bandit.gaussian([0.5, 0.1]), posse.networks.cycle(4), algorithms,
         horizon=20, runs=4, engine="reference")
     store = PartStore(Path(sys.argv[1], "store"))
     complete([jobs["quick"]], store, threads=1)

@@ -20,7 +20,8 @@ from posse.lab.jobs import workers
 from posse.lab.jobs.results_cache import PartStore, digest
 from posse.lab.jobs.scheduler import complete
 from posse.lab.simulation import Job, Simulation
-from posse.lab.simulator import simulate_some
+from posse.lab.simulator import simulate_runs
+from posse.serialization import encode
 
 BANDIT, NETWORK = posse.Bandit.gaussian([0.5, 0.1]), posse.networks.cycle(4)
 DEC_TS = posse.Decentralized(posse.ThompsonSampling())
@@ -39,7 +40,7 @@ def whole(runs=20):
 
 
 def keep(store, some, runs):
-    store.keep(some, simulate_some(some.simulation, runs, 1, lambda steps: None))
+    store.keep(some, simulate_runs(some.simulation, runs, 1, lambda steps: None))
 
 
 @pytest.fixture(autouse=True)
@@ -125,7 +126,7 @@ class TestDamage:
             path.write_bytes((path.parent / "000000-000009.nc").read_bytes())
         elif damage == "other":  # these runs of a simulation with another seed
             runs = range(10, 20)
-            simulate_some(simulation(seed=4), runs, 1, lambda steps: None).save(path)
+            simulate_runs(simulation(seed=4), runs, 1, lambda steps: None).save(path)
         else:
             path.write_bytes({"cut": content[:middle], "flipped": flipped, "empty": b""}[damage])
         del computed[:]
@@ -243,7 +244,7 @@ class TestDigest:
     def test_so_have_other_versions(self, monkeypatch):
         """Parts that different versions made could not be joined."""
         before = digest(job())
-        monkeypatch.setattr(digests, "versions", lambda: {"numpy": "3.0"})
+        monkeypatch.setattr(encode, "versions", lambda: {"numpy": "3.0"})
         assert digest(job()) != before
 
     @pytest.mark.parametrize("changed", ["mine_x", "helper_x", "late_x"])
@@ -287,7 +288,7 @@ from posse.lab.jobs import jobs
 from posse.lab.jobs.scheduler import complete
 from posse.lab.jobs.results_cache import PartStore
 jobs._MOST_RUNS = 2
-made = simulation.jobs_of(
+made = simulation.plan_jobs(
     posse.Bandit.gaussian([0.5, 0.1]), posse.networks.cycle(4),
     {"dec-TS": posse.Decentralized(posse.ThompsonSampling())}, horizon=20, runs=16, seed=3,
     engine="reference",

@@ -17,7 +17,7 @@ from posse.lab.arena import report_data as data
 from posse.lab.arena.report_data import Entrant
 from posse.lab.arena.suite import CONTEXTS, PLAIN, Instance
 from posse.lab.simulation import Job
-from posse.lab.simulator import jobs_of
+from posse.lab.simulator import plan_jobs
 from posse.lab.validation import rehearse
 from posse.serialization import encode as described
 from posse.serialization.encode import not_rerunnable
@@ -119,7 +119,7 @@ def job_of(player: Player, instance: Instance, horizon: int, runs: int, seed: in
     algorithm = player.algorithm
     says = callable(getattr(algorithm, "numbers_sent", None))
     kept = KEEP_WITH_CONTEXTS if isinstance(instance.bandit, ContextualBandit) else KEEP
-    job = jobs_of(
+    job = plan_jobs(
         instance.bandit,
         instance.network,
         {player.name: algorithm},
@@ -130,7 +130,7 @@ def job_of(player: Player, instance: Instance, horizon: int, runs: int, seed: in
         keep=kept if says else tuple(name for name in kept if name != "messages"),
     )[player.name]
     if player.is_yours:  # in its first rounds too
-        rehearse(player.name, job.simulation, job.runs[:2])
+        rehearse(player.name, job)
     else:
         algorithm.init(job.simulation.problem(1))
     return job

@@ -21,7 +21,7 @@ from posse.lab.jobs.scheduler import complete
 from posse.lab.jobs.workers import WorkersDiffer
 from posse.lab.results import Result
 from posse.lab.simulation import Job
-from posse.lab.simulator import simulate_some
+from posse.lab.simulator import simulate_runs
 
 # The quick form, which takes minutes: runs, rounds of an instance, and agent-rounds of a run.
 QUICK_RUNS = 20
@@ -179,7 +179,7 @@ def seconds_a_run(job: Job) -> float:
     runs = job.runs[:_PILOT_RUNS]
     short = replace(job.simulation, horizon=rounds, times=np.array([rounds]), keep=())
     start = time.perf_counter()
-    simulate_some(short, runs, 1, lambda steps: None, engine=job.engine)
+    simulate_runs(short, runs, 1, lambda steps: None, engine=job.engine)
     return (time.perf_counter() - start) / len(runs) * job.simulation.horizon / rounds
 
 

@@ -28,14 +28,12 @@ from posse.lab.concatenation import concat, some_runs
 from posse.lab.results import Result
 from posse.lab.run_ranges import words
 from posse.lab.simulation import Job
-from posse.lab.simulator import settings_of
-from posse.serialization import encode as described
-from posse.serialization.encode import not_rerunnable, versions
+from posse.serialization.encode import not_rerunnable
 
 # What shows numbers or carries them about but does not make them.
 _SHOWING = (
-    *("live", "cli", "interop"),
-    *("lab/paper", "lab/pages", "lab/arena", "lab/sweeps", "lab/work"),
+    *("live", "cli", "interop", "web"),
+    *("lab/paper", "lab/report", "lab/arena", "lab/sweeps", "lab/jobs"),
     *("lab/plots.py", "lab/comparisons.py", "lab/progress.py"),
 )
 
@@ -84,24 +82,19 @@ def digest(job: Job) -> str:
 
 
 def _digest(job: Job) -> str:
-    s = job.simulation
+    parts = ("bandit", "network", "algorithm", "horizon", "seed", "engine")
     data: dict[str, Any] = {
         "version": VERSION,
-        "bandit": described.bandit(s.bandit),
-        "network": described.network(s.network),
-        "algorithm": described.algorithm(s.algorithm),
-        "horizon": s.horizon,
-        "seed": s.seed,
-        "times": s.times.tolist(),
-        "keep": list(s.keep),
-        "engine": job.engine,
+        **{name: job.settings[name] for name in parts},
+        "times": job.simulation.times.tolist(),
+        "keep": list(job.simulation.keep),
     }
     for path, part in not_rerunnable(data).items():
         raise ValueError(
             f"{path}: {part} has no name by which a file could tell it from others: define it in a "
             "module, as a function or a frozen dataclass of plain fields"
         )
-    data["versions"] = versions()
+    data["versions"] = job.settings["versions"]
     data["source"] = source_hash()
     data["other sources"] = other_sources(data)
     return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:20]
@@ -326,7 +319,7 @@ def _sound(job: Job, path: Path, runs: range) -> Result:
 def _is_of(job: Job, result: Result) -> bool:
     """Whether a result is of a job's simulation, which its settings tell."""
     told = json.dumps(result.settings, sort_keys=True)
-    expected = settings_of(job.simulation, result.run_numbers, job.engine)
+    expected = job.settings_of_runs(result.run_numbers)
     return told == json.dumps(expected, sort_keys=True) and np.array_equal(
         result.times, job.simulation.times
     )

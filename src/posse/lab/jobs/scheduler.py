@@ -24,16 +24,14 @@ from posse.lab.jobs.results_cache import PartStore, digest
 from posse.lab.jobs.workers import Part, PartFailed, WorkersDiffer, pack
 from posse.lab.progress import Bars, RichBars, new_bars
 from posse.lab.simulation import SECONDS, Block, Job, Simulation
-from posse.lab.simulator import of_run, result_of
+from posse.lab.simulator import build_result
 from posse.lab.validation import rehearse
 
 
 def try_out(jobs: Mapping[str, Job]) -> None:
     """Rehearse parts that are not ours, as `compare` does: what they do wrong is said at once."""
     for name, job in jobs.items():
-        if job.engine == "reference":
-            two = job.runs[: 1 if job.simulation.network.is_recipe else 2]
-            rehearse(f"algorithm {name!r}", of_run(job.simulation, two[0]), two)
+        rehearse(f"algorithm {name!r}", job)
 
 
 def prepare(jobs: Iterable[Job], announce: Callable[[int], None]) -> None:
@@ -41,7 +39,7 @@ def prepare(jobs: Iterable[Job], announce: Callable[[int], None]) -> None:
 
     announce: told about how many seconds, once, unless there is nothing to compile.
     """
-    simulations = [of_run(job.simulation, job.runs[0]) for job in jobs]
+    simulations = [job.simulation.with_graph_of(job.runs[0]) for job in jobs]
     if simulations:
         from posse.lab.compiled import engine as compiled
 
@@ -211,7 +209,7 @@ def complete(
         advance(job, len(job.runs) - sum(map(len, missing)))
 
     def keep(job: Job, runs: range, block: Block) -> None:
-        store.keep(job, result_of(job.simulation, runs, job.engine, block))
+        store.keep(job, build_result(job, runs, block))
 
     if executor is None:
         _here(gaps, threads or os.cpu_count() or 1, keep, advance)
@@ -241,7 +239,7 @@ def _here(gaps: _Gaps, threads: int, keep: _Keep, advance: Advance) -> None:
 def _elsewhere(gaps: _Gaps, executor: Executor, keep: _Keep, advance: Advance) -> None:
     """Have parts computed by workers, a bounded number in flight, and keep them as they come."""
     compiled = [
-        of_run(job.simulation, missing[0][0])
+        job.simulation.with_graph_of(missing[0][0])
         for job, missing in gaps
         if missing and job.engine == "compiled"
     ]

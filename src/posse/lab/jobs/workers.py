@@ -22,7 +22,7 @@ from typing import Any
 import posse
 from posse.lab.jobs.results_cache import source_hash
 from posse.lab.simulation import Block, Simulation
-from posse.lab.simulator import play_some
+from posse.lab.simulator import play_runs
 
 PROCESSOR = "processor (NUMBA_CPU_NAME=generic makes all alike)"
 _stopped: set[str] = set()  # the work that nobody waits for any more, for workers in this process
@@ -71,7 +71,7 @@ def _play(part: Part, simulation: Simulation) -> tuple[Block, float]:
 
     start = time.perf_counter()
     try:
-        block = play_some(simulation, part.runs, part.threads, go_on, part.engine)
+        block = play_runs(simulation, part.runs, part.threads, go_on, part.engine)
     except SystemExit as error:  # of a user's part, which would end us without a word
         raise PartFailed(f"SystemExit: {error}") from error
     return block, time.perf_counter() - start
