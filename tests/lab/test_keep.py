@@ -246,7 +246,7 @@ def test_what_memory_cannot_hold_is_refused_at_the_door(monkeypatch):
     curves = 8 * 100 + 2 * 10 * (8 * 100 + 4 * 4 * 3)
     monkeypatch.setattr(validation, "memory", lambda: (curves + 8) / 1e9)
     task = {"bandit": BANDIT, "network": NETWORK, "runs": 10}
-    validation.check_size(**task, points=simulation.points(100, 10**6), keep=())
+    validation.check_size(**task, points=simulation.count_recorded_rounds(100, 10**6), keep=())
     monkeypatch.setattr(validation, "memory", lambda: (curves - 8) / 1e9)
     with pytest.raises(ValueError, match="whose curves, pulls take"):
         validation.check_size(**task, points=100, keep=())
@@ -280,7 +280,7 @@ def test_memory_is_counted_for_every_algorithm_and_what_it_believes(monkeypatch)
 
 def test_the_rounds_recorded_are_counted_without_listing_them():
     for record, points in ((None, 10), (3, 3), (10, 10), (99, 10), ([1, 2], 2), ("all", 10)):
-        assert simulation.points(record, 10) == points
+        assert simulation.count_recorded_rounds(record, 10) == points
 
 
 # Made-up results -----------------------------------------------------------------------------

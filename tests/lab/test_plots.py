@@ -46,7 +46,9 @@ def test_plot_is_the_mean_in_its_95_percent_band():
     edges = band(filled)
     assert sorted(edges) == list(result.times)
     scale = stats.sem(result.regret)
-    low, high = stats.t.interval(0.95, result.runs - 1, loc=result.regret.mean(axis=0), scale=scale)
+    low, high = stats.t.format_interval(
+        0.95, result.runs - 1, loc=result.regret.mean(axis=0), scale=scale
+    )
     np.testing.assert_allclose([edges[t] for t in result.times], np.transpose([low, high]))
 
 
@@ -180,10 +182,11 @@ def test_spread_moves_as_little_as_need_be():
             bounds=[(0, 100)] * size,
             method="SLSQP",
         )
-        np.testing.assert_allclose(plots.spread(wanted, 10, 0, 100), solved.x, atol=1e-3)
+        np.testing.assert_allclose(plots.spread_labels(wanted, 10, 0, 100), solved.x, atol=1e-3)
         order = rng.permutation(size)
         np.testing.assert_allclose(
-            plots.spread(wanted[order], 10, 0, 100), plots.spread(wanted, 10, 0, 100)[order]
+            plots.spread_labels(wanted[order], 10, 0, 100),
+            plots.spread_labels(wanted, 10, 0, 100)[order],
         )
 
 

@@ -47,14 +47,14 @@ def test_repr_and_summary_are_readable():
     ],
 )
 def test_numbers_are_as_long_as_their_error_allows(mean, error, text):
-    assert Summary(mean, error, mean, mean, runs=9, horizon=5).pair() == text
+    assert Summary(mean, error, mean, mean, runs=9, horizon=5).format_mean() == text
 
 
 def test_summary_is_the_t_interval_at_the_horizon():
     result = make(runs=11)
     final = result.regret[:, -1]
     summary = result.summary()
-    expected = stats.t.interval(0.95, 10, loc=final.mean(), scale=stats.sem(final))
+    expected = stats.t.format_interval(0.95, 10, loc=final.mean(), scale=stats.sem(final))
     assert (summary.low, summary.high) == pytest.approx(expected)
     assert (summary.mean, summary.standard_error) == pytest.approx((final.mean(), stats.sem(final)))
     assert (summary.runs, summary.horizon) == (11, 20)

@@ -55,7 +55,7 @@ def test_values(more, expected):
     made = Decoder().value(Outer, GOOD | more)
     assert made == expected
     assert type(made.inner.sigma) is float
-    assert all(type(end) is float for end in made.pair)
+    assert all(type(end) is float for end in made.format_mean)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from posse import validation as checks
 from posse.bandits import Bandit, ContextualBandit
 from posse.interop.observations import Observation, Sight, arm_of, name_of
 from posse.interop.policy_adapter import Played
-from posse.lab.reference.environment import Rounds
+from posse.lab.reference.environment import BlockEnvironment
 from posse.lab.simulation import Simulation
 from posse.lab.simulator import plan_jobs
 from posse.networks import Network
@@ -75,7 +75,7 @@ class BanditEnv(ParallelEnv[str, Observation, int]):  # type: ignore[misc]
         bandit.check_runs(self.run + 1)
         network = self._simulation.network.of_run(self.seed, self.run)
         playing = dataclasses.replace(self._simulation, network=network, seed=self.seed)
-        self._rounds = Rounds(playing, [self.run])
+        self._rounds = BlockEnvironment(playing, [self.run])
         self._sight = Sight.of(network, self._slots)
         self._generator = generator(self.seed, self.run, "policy")
         self._regret = np.zeros(network.n_agents)
@@ -97,8 +97,8 @@ class BanditEnv(ParallelEnv[str, Observation, int]):  # type: ignore[misc]
         n_arms = self._simulation.bandit.n_arms
         arms = np.array([[arm_of(agent, actions[agent], n_arms) for agent in self.agents]])
         t = self._seen.t + 1
-        self._rounds.begin(t)
-        cells, rewards, weights = self._rounds.play(t, arms)
+        self._rounds.begin_round(t)
+        cells, rewards, weights = self._rounds.play_round(t, arms)
         gaps = self._rounds.world.gaps.take(cells)[0]
         self._regret = self._regret + gaps
         self._seen = self._sight.after(t, n_arms, arms, rewards, weights)

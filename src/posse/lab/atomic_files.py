@@ -24,15 +24,15 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
     temporary = target.parent / f"{TEMPORARY}{secrets.token_hex(8)}{target.suffix}"
     try:
         yield temporary
-        _flush(temporary)
+        _flush_to_disk(temporary)
         temporary.replace(target)
     finally:
         temporary.unlink(missing_ok=True)
     if os.name == "posix":  # elsewhere folders cannot be flushed
-        _flush(target.parent)
+        _flush_to_disk(target.parent)
 
 
-def _flush(path: Path) -> None:
+def _flush_to_disk(path: Path) -> None:
     """Wait until a file (or the names in a folder) is on the disk."""
     # Windows only flushes what was opened for writing, POSIX opens folders for reading only
     handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)

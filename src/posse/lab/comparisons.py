@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posse import notebook_tables as markup
-from posse.lab.results import Result, size_of
+from posse.lab.results import Result, describe_size
 from posse.lab.statistics import mean_interval
 
 if TYPE_CHECKING:
@@ -43,9 +43,9 @@ class Comparison(Mapping[str, Result]):
                 "runs": result.run_numbers == first.run_numbers,
                 "keep": list(result.kept) == list(first.kept),
             }
-            for what, same in shared.items():
+            for aspect, same in shared.items():
                 if not same:
-                    raise ValueError(f"{first_name!r} and {name!r} must have the same {what}")
+                    raise ValueError(f"{first_name!r} and {name!r} must have the same {aspect}")
         object.__setattr__(self, "results", MappingProxyType(results))
 
     def __getitem__(self, name: str) -> Result:
@@ -71,12 +71,14 @@ class Comparison(Mapping[str, Result]):
         lines = []
         for name, result in self.items():
             where = f" ({result.engine})" if self.is_mixed else ""
-            lines.append(f"  {name}: {result.summary().pair()}{where}")
-        return "\n".join([f"Comparison({size_of(self._first(), self.engine)}), regret:", *lines])
+            lines.append(f"  {name}: {result.summary().format_mean()}{where}")
+        return "\n".join(
+            [f"Comparison({describe_size(self._first_result(), self.engine)}), regret:", *lines]
+        )
 
     def _repr_html_(self) -> str:
 
-        return of_comparison(self)
+        return render_comparison(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Comparison, (dict(self.results),)
@@ -151,7 +153,7 @@ class Comparison(Mapping[str, Result]):
 
         return writing.write(self, Path(folder), title)
 
-    def _first(self) -> Result:
+    def _first_result(self) -> Result:
         return next(iter(self.results.values()))
 
 
@@ -160,30 +162,30 @@ class Comparison(Mapping[str, Result]):
 _HEADERS = ("regret", "standard error", "95% interval")
 
 
-def of_result(result: Result) -> str:
+def render_result(result: Result) -> str:
     """The final regret of one algorithm."""
-    return markup.table(_size(result, result.engine), _HEADERS, [_numbers(result)])
+    return markup.table(_write_caption(result, result.engine), _HEADERS, [_format_numbers(result)])
 
 
-def of_comparison(comparison: Comparison) -> str:
+def render_comparison(comparison: Comparison) -> str:
     """A row for each algorithm: its final regret, and its engine where they differ."""
     first = next(iter(comparison.values()))
     headers = ["algorithm", *_HEADERS, *(["engine"] if comparison.is_mixed else [])]
     rows = [
-        [name, *_numbers(result), *([result.engine] if comparison.is_mixed else [])]
+        [name, *_format_numbers(result), *([result.engine] if comparison.is_mixed else [])]
         for name, result in comparison.items()
     ]
-    return markup.table(_size(first, comparison.engine), headers, rows)
+    return markup.table(_write_caption(first, comparison.engine), headers, rows)
 
 
-def _numbers(result: Result) -> list[str]:
+def _format_numbers(result: Result) -> list[str]:
     """Mean, standard error and interval, in as many digits as the error allows."""
     summary = result.summary()
-    mean, *error = summary.pair().split(" ± ")
-    return [mean, error[0], summary.interval()] if error else [mean, "", ""]  # "" of one run
+    mean, *error = summary.format_mean().split(" ± ")
+    return [mean, error[0], summary.format_interval()] if error else [mean, "", ""]  # "" of one run
 
 
-def _size(result: Result, engine: str) -> str:
+def _write_caption(result: Result, engine: str) -> str:
     return (
         f"Regret per agent at round {result.horizon:,}: {result.runs:,} runs, "
         f"{result.n_agents:,} agents, {result.n_arms:,} arms, engine {engine}"

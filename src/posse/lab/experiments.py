@@ -23,7 +23,7 @@ from posse.lab import run_ranges as ranges
 from posse.lab import simulation as keeping
 from posse.lab.atomic_files import atomic_write
 from posse.lab.comparisons import Comparison
-from posse.lab.jobs.scheduler import try_out
+from posse.lab.jobs.scheduler import dry_run_jobs
 from posse.lab.results import Result
 from posse.lab.simulation import Job, check_record
 from posse.lab.simulator import compare, expand_engines, plan_jobs
@@ -68,34 +68,34 @@ class Experiment:
             )
         horizon = checks.whole("horizon", self.horizon, at_least=1)
         check_record(self.record, horizon)
-        runs = ranges.runs_of(self.runs)
+        runs = ranges.parse_runs(self.runs)
         self.bandit.check_runs(runs.stop)
         self.bandit.check_agents(self.network.n_agents)
         fields = {
             "algorithms": MappingProxyType(dict(self.algorithms)),
             "horizon": horizon,
-            "runs": ranges.plain(runs),
+            "runs": ranges.simplify_runs(runs),
             "seed": checks.whole("seed", self.seed, at_least=0),
-            "record": _plain(self.record),
-            "engine": _engine(expand_engines(self.engine, self.algorithms)),
-            "keep": keeping.checked(self.keep),
+            "record": _plain_record(self.record),
+            "engine": _merge_engines(expand_engines(self.engine, self.algorithms)),
+            "keep": keeping.validate_keep(self.keep),
         }
         for name, value in fields.items():
             object.__setattr__(self, name, value)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # a mapping proxy cannot be pickled
-        given = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         plain = {
             key: dict(value) if isinstance(value, MappingProxyType) else value
-            for key, value in given.items()
+            for key, value in values.items()
         }
         return Experiment, tuple(plain.values())
 
     @property
     def n_runs(self) -> int:
         """The number of runs."""
-        return len(ranges.runs_of(self.runs))
+        return len(ranges.parse_runs(self.runs))
 
     def jobs(self) -> dict[str, Job]:
         """What is to be played, by name: checked, and strangers' parts tried out."""
@@ -110,7 +110,7 @@ class Experiment:
             record=self.record,
             keep=self.keep,
         )
-        try_out(jobs)
+        dry_run_jobs(jobs)
         return jobs
 
     def run(
@@ -155,10 +155,10 @@ def read_experiment(path: str | os.PathLike[str]) -> Experiment:
 
     Modules of functions may be installed, or lie beside the file.
     """
-    return read_file(path, experiment_from_toml)
+    return build_from_file(path, experiment_from_toml)
 
 
-def read_file(path: str | os.PathLike[str], build: Callable[[str], T]) -> T:
+def build_from_file(path: str | os.PathLike[str], build: Callable[[str], T]) -> T:
     """What a file's text describes; modules beside it can be imported meanwhile."""
     try:
         text = Path(path).read_text(encoding="utf-8")
@@ -168,7 +168,7 @@ def read_file(path: str | os.PathLike[str], build: Callable[[str], T]) -> T:
         raise ValueError(f"{path} is not a text file (TOML is UTF-8)") from None
     except OSError as error:
         raise ValueError(f"{path} cannot be read: {error.strerror}") from None
-    with _importable(Path(path).parent):
+    with _import_from(Path(path).parent):
         try:
             return build(text)
         except ValueError as error:
@@ -189,7 +189,7 @@ def experiment_to_toml(experiment: Experiment) -> str:
     """Describe an experiment in TOML, from which `experiment_from_toml` makes an equal one."""
     e = experiment
     head: dict[str, Any] = {"title": e.title, "horizon": e.horizon}
-    head |= {"runs": ranges.to_setting(ranges.runs_of(e.runs)), "seed": e.seed}
+    head |= {"runs": ranges.encode_runs(ranges.parse_runs(e.runs)), "seed": e.seed}
     for name, default in {"record": None, "engine": "auto", "keep": (), "single": False}.items():
         if (value := getattr(e, name)) != default:
             head[name] = to_data(value)
@@ -200,7 +200,7 @@ def experiment_to_toml(experiment: Experiment) -> str:
         tables["algorithms", name] = to_data(algorithm)
     for path, table in tables.items():
         _refuse_repr_only(".".join(path), table)
-    sections = [toml.section(path, _short(table)) for path, table in tables.items()]
+    sections = [toml.section(path, _shorten_table(table)) for path, table in tables.items()]
     text = "\n\n".join([toml.section((), head), *sections]) + "\n"
     if experiment_from_toml(text) != experiment:
         raise ValueError("this experiment would not come back the same from a TOML file")
@@ -224,20 +224,24 @@ def experiment_of(result: Result | Comparison) -> Experiment:
     single = isinstance(result, Result)
     results = {"algorithm": result} if isinstance(result, Result) else dict(result)
     first = next(iter(results.values()))
-    made_by = ("bandit", "network", "horizon", "runs", "seed")
-    for name, each in results.items():
-        if lacking := [key for key in (*made_by, "algorithm") if key not in each.settings]:
+    shared_keys = ("bandit", "network", "horizon", "runs", "seed")
+    for name, own_result in results.items():
+        if lacking := [
+            key for key in (*shared_keys, "algorithm") if key not in own_result.settings
+        ]:
             raise ValueError(
                 f"{name!r} cannot be rerun: its settings do not tell {', '.join(lacking)}"
             )
-        if differ := [key for key in made_by if each.settings[key] != first.settings[key]]:
+        if differ := [
+            key for key in shared_keys if own_result.settings[key] != first.settings[key]
+        ]:
             raise ValueError(
                 f"{name!r} and {next(iter(results))!r} cannot be rerun as one experiment: they "
                 f"differ in {' and '.join(differ)}"
             )
     every_round = len(first.times) == first.horizon
-    shared = {key: first.settings[key] for key in made_by}
-    algorithms = {name: each.settings["algorithm"] for name, each in results.items()}
+    shared = {key: first.settings[key] for key in shared_keys}
+    algorithms = {name: own_result.settings["algorithm"] for name, own_result in results.items()}
     for path, part in not_rerunnable({**shared, "algorithms": algorithms}).items():
         raise ValueError(
             f"{path} cannot be rerun: the file only shows {part}; "
@@ -247,7 +251,7 @@ def experiment_of(result: Result | Comparison) -> Experiment:
         **shared,
         **({} if every_round else {"record": first.times.tolist()}),
         "algorithms": algorithms,
-        "engine": _engine({name: each.engine for name, each in results.items()}),
+        "engine": _merge_engines({name: own_result.engine for name, own_result in results.items()}),
         "keep": first.settings.get("keep", []),
         "single": single,
     }
@@ -255,7 +259,7 @@ def experiment_of(result: Result | Comparison) -> Experiment:
 
 
 @contextmanager
-def _importable(folder: Path) -> Iterator[None]:
+def _import_from(folder: Path) -> Iterator[None]:
     """Find modules in a folder too, after all others, so that none of its files hides a library."""
     place = str(folder.resolve())
     if place in sys.path:
@@ -268,26 +272,26 @@ def _importable(folder: Path) -> Iterator[None]:
         sys.path.remove(place)
 
 
-def _engine(engines: Mapping[str, str]) -> str | Mapping[str, str]:
+def _merge_engines(engines: Mapping[str, str]) -> str | Mapping[str, str]:
     """One engine where all have the same."""
     names = set(engines.values())
     return names.pop() if len(names) == 1 else MappingProxyType(dict(engines))
 
 
-def _plain(record: Any) -> Any:
+def _plain_record(record: Any) -> Any:
     """Rounds to record as plain numbers."""
     rounds = to_data(record)
     return tuple(rounds) if isinstance(rounds, list) else rounds
 
 
-def _short(table: Mapping[str, Any]) -> dict[str, Any]:
+def _shorten_table(table: Mapping[str, Any]) -> dict[str, Any]:
     """Write a value without fields by its name alone."""
-    short = {}
+    shortened = {}
     for key, item in table.items():
         if isinstance(item, Mapping):
-            item = item["name"] if list(item) == ["name"] else _short(item)
-        short[key] = item
-    return short
+            item = item["name"] if list(item) == ["name"] else _shorten_table(item)
+        shortened[key] = item
+    return shortened
 
 
 def _refuse_repr_only(path: str, data: Any) -> None:

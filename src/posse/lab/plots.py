@@ -56,7 +56,7 @@ def new_axes() -> Axes:
 
     with ignore_open_figures():
         axes = plt.figure(figsize=SIZE, dpi=150, layout="constrained").add_subplot()
-    dress(axes)
+    style_axes(axes)
     return axes
 
 
@@ -72,7 +72,7 @@ def ignore_open_figures() -> Iterator[None]:
         yield
 
 
-def dress(axes: Axes) -> None:
+def style_axes(axes: Axes) -> None:
     """Give axes the house look: no box, a faint grid, curves that start at the edge."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(color="0.9", linewidth=0.8)
@@ -98,13 +98,15 @@ def draw_result(
     from matplotlib.lines import Line2D
 
     checks.choice("bands", bands, BANDS)
-    drawn = shown(len(result.times))
-    times = result.times[drawn]
-    regret = result.regret[:, drawn]
+    indices = choose_points(len(result.times))
+    times = result.times[indices]
+    regret = result.regret[:, indices]
     mean, _, low, high = mean_interval(regret)
     if bands == "quantiles":
         low, high = np.quantile(regret, (0.05, 0.95), axis=0)
-    options = look(len(axes.lines), points=len(times)) | normalize_kwargs(line_options, Line2D)
+    options = line_style(len(axes.lines), points=len(times)) | normalize_kwargs(
+        line_options, Line2D
+    )
     (line,) = axes.plot(times, mean, label=label, **options)
     if result.runs > 1:
         axes.fill_between(
@@ -131,16 +133,16 @@ def draw_comparison(
     ]
     set_logarithmic(axes, log)
     if title is not None:
-        axes.set_title(_cut(title), parse_math=False)
+        axes.set_title(_truncate(title), parse_math=False)
     if not label_ends(axes, lines):
         # long handles: a short one does not show which line style it is
-        many = -(-len(lines) // _ROWS)  # columns
-        size = "medium" if many == 1 else "x-small"
-        legend = axes.legend(frameon=False, handlelength=3, ncols=many, fontsize=size)
+        columns = -(-len(lines) // _ROWS)  # columns
+        size = "medium" if columns == 1 else "x-small"
+        legend = axes.legend(frameon=False, handlelength=3, ncols=columns, fontsize=size)
         legend.set_in_layout(False)  # or one larger than the axes would leave them no room
         for text in legend.get_texts():
             text.set_parse_math(False)  # a name with dollar signs is no formula
-            text.set_text(_cut(text.get_text()))
+            text.set_text(_truncate(text.get_text()))
 
 
 def set_logarithmic(axes: Axes, log: bool | str) -> None:
@@ -160,18 +162,18 @@ def set_logarithmic(axes: Axes, log: bool | str) -> None:
 
 def log_bottom(heights: NDArray[np.float64]) -> float | None:
     """Where a logarithmic axis of these begins; None where all is zero, which has no logarithm."""
-    seen = heights[heights > 0]
-    return float(0.8 * max(seen.min(), seen.max() / 10**DECADES)) if seen.size else None
+    positive = heights[heights > 0]
+    return float(0.8 * max(positive.min(), positive.max() / 10**DECADES)) if positive.size else None
 
 
 def is_wide(results: ArrayLike) -> bool:
     """Whether final regrets are so far apart that a linear axis hides the smallest."""
     ends = np.asarray(results, float)
-    seen = ends[ends > 0]
-    return bool(seen.size and seen.max() > WIDE * seen.min())
+    positive = ends[ends > 0]
+    return bool(positive.size and positive.max() > WIDE * positive.min())
 
 
-def spread(wanted: ArrayLike, gap: float, low: float, high: float) -> NDArray[np.float64]:
+def spread_labels(heights: ArrayLike, gap: float, low: float, high: float) -> NDArray[np.float64]:
     """Move places as little as need be until they are a gap apart and inside low to high.
 
     The squares of all moves are least (isotonic regression of the places less their gaps). There
@@ -179,13 +181,13 @@ def spread(wanted: ArrayLike, gap: float, low: float, high: float) -> NDArray[np
     """
     from scipy.optimize import isotonic_regression
 
-    places = np.asarray(wanted, dtype=np.float64)
+    places = np.asarray(heights, dtype=np.float64)
     order = np.argsort(places, kind="stable")
     steps = gap * np.arange(len(places))
     moved = isotonic_regression(places[order] - steps).x
-    found = np.empty_like(places)
-    found[order] = np.clip(moved, low, max(low, high - gap * (len(places) - 1))) + steps
-    return found
+    spaced = np.empty_like(places)
+    spaced[order] = np.clip(moved, low, max(low, high - gap * (len(places) - 1))) + steps
+    return spaced
 
 
 def save_figure(figure: Figure, path: str | os.PathLike[str], dpi: float = 200) -> None:
@@ -205,7 +207,7 @@ def write_comparison(comparison: Comparison, title: str, paths: Sequence[Path]) 
     figure = Figure(figsize=SIZE, layout="constrained")  # which no window knows
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
-    dress(axes)
+    style_axes(axes)
     # on a linear axis the best algorithms would lie on the axis itself
     wide = is_wide([result.summary().mean for result in comparison.values()])
     with warnings.catch_warnings():
@@ -226,7 +228,9 @@ def label_ends(axes: Axes, lines: list[Line2D]) -> bool:
     points = 72 / figure.dpi  # of a pixel
     box = axes.get_window_extent()
     ends = [tuple(np.asarray(line.get_xydata())[-1]) for line in lines]
-    texts = [f"{line.get_label()}  {short(y)}" for line, (_, y) in zip(lines, ends, strict=True)]
+    texts = [
+        f"{line.get_label()}  {format_number(y)}" for line, (_, y) in zip(lines, ends, strict=True)
+    ]
     too_wide = max(map(len, texts)) * 0.55 * _LABEL > 0.4 * figure.get_figwidth() * 72
     if figure.get_layout_engine() is None or too_wide:
         return False
@@ -236,7 +240,7 @@ def label_ends(axes: Axes, lines: list[Line2D]) -> bool:
     axes.get_ylim()  # so that the limits are those of all curves
     heights = (axes.transData.transform(ends)[:, 1] - box.y0) * points
     heights = np.nan_to_num(heights, neginf=0.0)  # a regret of zero on a logarithmic axis
-    places = spread(heights, _LINE, 0, box.height * points)
+    places = spread_labels(heights, _LINE, 0, box.height * points)
     for line, text, end, place, height in zip(lines, texts, ends, places, heights, strict=True):
         axes.annotate(
             text,
@@ -260,12 +264,12 @@ def label_ends(axes: Axes, lines: list[Line2D]) -> bool:
     return True
 
 
-def short(value: float) -> str:
+def format_number(value: float) -> str:
     """A number of three digits, or all before its point."""
     return f"{value:.0f}" if abs(value) >= 100 else f"{value:#.3g}"
 
 
-def shown(length: int, points: int = POINTS) -> NDArray[np.intp]:
+def choose_points(length: int, points: int = POINTS) -> NDArray[np.intp]:
     """Choose the positions to draw: all of a short curve, else some evenly and in all decades."""
     if length <= points:
         return np.arange(length)
@@ -275,14 +279,14 @@ def shown(length: int, points: int = POINTS) -> NDArray[np.intp]:
     return np.unique(np.rint(np.concatenate([even, decades])).astype(np.intp))
 
 
-def _cut(text: str) -> str:
+def _truncate(text: str) -> str:
     """As much of a text as a figure is wide."""
     return text if len(text) <= _LETTERS else f"{text[: _LETTERS - 1]}…"
 
 
-def look(index: int, points: int) -> dict[str, Any]:
+def line_style(index: int, points: int) -> dict[str, Any]:
     """Give curve number `index` a colour and a line style, which tells it apart in grey too."""
     dash = DASHES[index % len(DASHES)]
-    look = {"color": COLOURS[index % len(COLOURS)], "linestyle": (0, dash) if dash else "-"}
+    style = {"color": COLOURS[index % len(COLOURS)], "linestyle": (0, dash) if dash else "-"}
     # a single point has no line to be seen by
-    return look | {"linewidth": 1.8, "marker": "o" if points == 1 else "None"}
+    return style | {"linewidth": 1.8, "marker": "o" if points == 1 else "None"}

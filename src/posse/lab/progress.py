@@ -17,13 +17,13 @@ Advance = Callable[[int], None]
 class Bars:
     """What a simulation tells of its progress; this one keeps it to itself."""
 
-    def advance_of(self, name: str) -> Advance:
+    def start_bar(self, name: str) -> Advance:
         """What advances the bar of a name, which starts now."""
         return lambda steps: None
 
-    def compiling(self, seconds: int) -> None:
+    def announce_compilation(self, seconds: int) -> None:
         """Kernels are compiled before the first round, which somebody waits for."""
-        print(_compiling(seconds), file=sys.stderr, flush=True)
+        print(_compilation_notice(seconds), file=sys.stderr, flush=True)
 
 
 class RichBars(Bars):
@@ -36,18 +36,18 @@ class RichBars(Bars):
             name: bars.add_task(name or "simulating", total=total, start=False) for name in names
         }
 
-    def advance_of(self, name: str) -> Advance:
+    def start_bar(self, name: str) -> Advance:
         """What advances the bar of a name, which starts now."""
         task = self._tasks[name]
         self._bars.start_task(task)
-        return _in_steps(lambda steps: self._bars.advance(task, steps), self._total)
+        return _throttle(lambda steps: self._bars.advance(task, steps), self._total)
 
-    def compiling(self, seconds: int) -> None:
+    def announce_compilation(self, seconds: int) -> None:
         """The same line, above the bars."""
-        self._bars.console.print(_compiling(seconds), markup=False, highlight=False)
+        self._bars.console.print(_compilation_notice(seconds), markup=False, highlight=False)
 
 
-def _compiling(seconds: int) -> str:
+def _compilation_notice(seconds: int) -> str:
     return f"compiling kernels (once, about {seconds} s)"
 
 
@@ -57,11 +57,11 @@ def progress_bar(names: Iterable[str], total: int, show: bool) -> Iterator[Bars]
     if not show:
         yield Bars()
         return
-    with new_bars() as bars:
+    with create_progress() as bars:
         yield RichBars(bars, names, total)
 
 
-def new_bars() -> Progress:
+def create_progress() -> Progress:
     """Bars on standard error, so that tables on standard output can be piped."""
     from rich.console import Console
     from rich.progress import (
@@ -81,17 +81,17 @@ def new_bars() -> Progress:
     return Progress(*columns, console=Console(stderr=True))
 
 
-def _in_steps(advance: Advance, total: int) -> Advance:
+def _throttle(advance: Advance, total: int) -> Advance:
     """Pass progress on in hundredths of the whole, so that the bar costs nothing measurable."""
     lock = threading.Lock()
-    pending = done = 0
+    pending = finished = 0
 
     def add(steps: int) -> None:
-        nonlocal pending, done
+        nonlocal pending, finished
         with lock:
             pending += steps
-            done += steps
-            if pending * 100 < total and done < total:
+            finished += steps
+            if pending * 100 < total and finished < total:
                 return
             flushed = pending
             pending = 0

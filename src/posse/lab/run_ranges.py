@@ -10,15 +10,15 @@ from posse import validation as checks
 LARGEST = 2**31 - 1  # the largest number of a run that the file format holds
 
 
-def runs_of(runs: Any) -> range:
+def parse_runs(runs: Any) -> range:
     """The runs that a number of runs, a range or a table of start and stop stands for."""
-    found = _runs_of(runs)
-    if found.stop > LARGEST:
+    parsed = _read_runs(runs)
+    if parsed.stop > LARGEST:
         raise ValueError(f"runs must end at {LARGEST} at most, got {runs!r}")
-    return found
+    return parsed
 
 
-def _runs_of(runs: Any) -> range:
+def _read_runs(runs: Any) -> range:
     if isinstance(runs, Mapping):
         if set(runs) != {"start", "stop"}:
             raise ValueError(f"runs must be a number or a table of start and stop, got {runs!r}")
@@ -33,25 +33,25 @@ def _runs_of(runs: Any) -> range:
     return runs
 
 
-def plain(runs: range) -> int | range:
+def simplify_runs(runs: range) -> int | range:
     """Runs from 0 on as their number: the same runs have one spelling."""
     return len(runs) if runs.start == 0 else runs
 
 
-def to_setting(runs: range) -> int | dict[str, int]:
+def encode_runs(runs: range) -> int | dict[str, int]:
     """The runs as plain data, which `runs_of` reads."""
     return len(runs) if runs.start == 0 else {"start": runs.start, "stop": runs.stop}
 
 
-def from_setting(told: Any, count: int) -> range:
+def decode_runs(setting: Any, count: int) -> range:
     """The runs that settings tell of, if they do; else that many from 0 on."""
     try:
-        runs = runs_of(told)
+        runs = parse_runs(setting)
     except ValueError:  # settings may hold anything
         return range(count)
     return runs if len(runs) == count else range(count)
 
 
-def words(runs: range) -> str:
+def describe_runs(runs: range) -> str:
     """The runs as a sentence names them."""
     return f"run {runs.start}" if len(runs) == 1 else f"runs {runs.start} to {runs.stop - 1}"

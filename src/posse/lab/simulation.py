@@ -25,24 +25,24 @@ from posse.randomness import FloatArray, generator
 from posse.serialization import encode
 
 
-class Kept(NamedTuple):
+class KeptArray(NamedTuple):
     """A kind of array that a result may hold: the property it is read by, and its axes."""
 
     attribute: str
     dims: tuple[str, ...]  # those of one simulation are told by their names, the others are free
 
 
-KEEP: dict[str, Kept] = {
-    "agents": Kept("agent_regret", ("run", "agent", "time")),
+KEEP: dict[str, KeptArray] = {
+    "agents": KeptArray("agent_regret", ("run", "agent", "time")),
     # without agents where all have the same, without time where nothing drifts
-    "means": Kept("means", ("run", "time", "agent", "arm")),
-    "messages": Kept("numbers_sent", ("run", "time")),
-    "beliefs": Kept("beliefs", ("run", "time", "coordinate", "agent", "arm")),
-    "signs": Kept("signs", ("run", "time", "sketch", "agent", "arm")),
+    "means": KeptArray("means", ("run", "time", "agent", "arm")),
+    "messages": KeptArray("numbers_sent", ("run", "time")),
+    "beliefs": KeptArray("beliefs", ("run", "time", "coordinate", "agent", "arm")),
+    "signs": KeptArray("signs", ("run", "time", "sketch", "agent", "arm")),
 }
 
 
-def checked(keep: Any) -> tuple[str, ...]:
+def validate_keep(keep: Any) -> tuple[str, ...]:
     """Names of KEEP, each once and in its order; one name may be given as plain text."""
     if isinstance(keep, str):
         keep = (keep,)
@@ -52,38 +52,38 @@ def checked(keep: Any) -> tuple[str, ...]:
     return tuple(name for name in KEEP if name in names)
 
 
-def coordinates_of(family: Any) -> int:
+def count_coordinates(family: Any) -> int:
     """The number of coordinates of a belief; 2, as most have, for a family without beliefs."""
     return len(family.prior()) if hasattr(family, "prior") else 2
 
 
-def dims_of(name: str, drifts: bool, per_agent: bool) -> tuple[str, ...]:
+def select_dims(name: str, drifts: bool, per_agent: bool) -> tuple[str, ...]:
     """The axes of what is kept, given whether the true means drift and differ by agent."""
     absent = {"time": not drifts, "agent": not per_agent} if name == "means" else {}
     return tuple(dim for dim in KEEP[name].dims if not absent.get(dim))
 
 
-def dims_in(name: str, n_axes: int, settings: Mapping[str, Any]) -> tuple[str, ...]:
+def infer_dims(name: str, n_axes: int, settings: Mapping[str, Any]) -> tuple[str, ...]:
     """The axes of an array of a result, told by its settings; three of means are of either kind."""
     bandit = settings.get("bandit")
     drifts = isinstance(bandit, Mapping) and ("drift" in bandit or "contexts" in bandit)
-    return dims_of(name, drifts, per_agent=n_axes > 2 + drifts)
+    return select_dims(name, drifts, per_agent=n_axes > 2 + drifts)
 
 
-def numbers_a_run(name: str, sizes: Mapping[str, int], bandit: AnyBandit) -> int:
+def count_numbers_per_run(name: str, sizes: Mapping[str, int], bandit: AnyBandit) -> int:
     """How many numbers one run keeps: sizes of the axes but that of runs, by name."""
     changes = bandit.drift is not None or isinstance(bandit, ContextualBandit)
-    dims = dims_of(name, changes, bandit.per_agent)
+    dims = select_dims(name, changes, bandit.per_agent)
     return math.prod(sizes[dim] for dim in dims[1:])
 
 
-def axes(bandit: AnyBandit, network: Network, points: int, model: Model) -> dict[str, int]:
+def axis_sizes(bandit: AnyBandit, network: Network, points: int, model: Model) -> dict[str, int]:
     """The sizes of the axes of what may be kept of a run, for an algorithm with this model."""
     return {
         "time": points,
         "agent": network.n_agents,
         "arm": bandit.n_arms,
-        "coordinate": coordinates_of(model),
+        "coordinate": count_coordinates(model),
         "sketch": 1 + SIGNS,
     }
 
@@ -91,7 +91,7 @@ def axes(bandit: AnyBandit, network: Network, points: int, model: Model) -> dict
 # Recorded rounds.
 
 
-def points(record: Any, horizon: int) -> int:
+def count_recorded_rounds(record: Any, horizon: int) -> int:
     """How many rounds are recorded at most, counted without listing them."""
     count = horizon if record is None else record if np.ndim(record) == 0 else np.size(record)
     return int(count) if isinstance(count, int | np.integer) and count < horizon else horizon
@@ -157,7 +157,7 @@ class Simulation:
     @property
     def model(self) -> Model:
         """The family that the algorithm believes in: its own, else the bandit's."""
-        return model_of(self.algorithm, self.bandit)
+        return resolve_model(self.algorithm, self.bandit)
 
     @property
     def reads_contexts(self) -> bool:
@@ -170,7 +170,7 @@ class Simulation:
         uncharged = getattr(self.algorithm, "uncharged_rounds", lambda n_arms: 0)
         return int(uncharged(self.bandit.n_arms))
 
-    def problem(self, n_runs: int) -> Problem:
+    def build_problem(self, n_runs: int) -> Problem:
         """What the algorithm is told, for a block of runs."""
         return Problem(
             n_agents=self.network.n_agents,
@@ -211,16 +211,16 @@ class Simulation:
 
         So position never matters, however ties are broken.
         """
-        orders = arm_orders(self.seed, runs, self.bandit.n_arms)
+        orders = draw_arm_orders(self.seed, runs, self.bandit.n_arms)
         return in_played_order(self.true_means(runs), orders), orders
 
 
-def model_of(algorithm: Any, bandit: AnyBandit) -> Model:
+def resolve_model(algorithm: Any, bandit: AnyBandit) -> Model:
     """The family that an algorithm believes in, for as many features as the bandit's contexts."""
-    own = getattr(algorithm, "family", None) or bandit.family
-    if is_contextual(own) and is_contextual(bandit.family):
-        return own.with_features(bandit.family.features)
-    model: Model = own
+    family = getattr(algorithm, "family", None) or bandit.family
+    if is_contextual(family) and is_contextual(bandit.family):
+        return family.with_features(bandit.family.features)
+    model: Model = family
     return model
 
 
@@ -233,7 +233,7 @@ class Block:
     kept: Mapping[str, NDArray[Any]] = field(default_factory=dict)  # by the names of `keep`
 
     @classmethod
-    def joined(cls, blocks: Sequence[Block]) -> Block:
+    def concatenate(cls, blocks: Sequence[Block]) -> Block:
         """The runs of all of them, in order; of one block without a copy."""
         if len(blocks) == 1:
             return blocks[0]
@@ -247,7 +247,7 @@ class Block:
         )
 
 
-def arm_orders(seed: int, runs: Sequence[int], n_arms: int) -> NDArray[np.intp]:
+def draw_arm_orders(seed: int, runs: Sequence[int], n_arms: int) -> NDArray[np.intp]:
     """The caller's arm that is arm 0, 1, ... to the algorithm, in each run: (R, K)."""
     return np.stack([generator(seed, run, "permutation").permutation(n_arms) for run in runs])
 
@@ -264,7 +264,7 @@ def in_callers_order(values: NDArray[T], order: NDArray[np.intp]) -> NDArray[T]:
     return np.take_along_axis(values, position.reshape(len(order), *between, -1), axis=-1)
 
 
-def in_parts(runs: range, size: int) -> list[range]:
+def split_runs(runs: range, size: int) -> list[range]:
     """Cut runs into parts of some size."""
     return [runs[first : first + size] for first in range(0, len(runs), size)]
 
@@ -292,17 +292,17 @@ def play_blocks(
             except BaseException:
                 stopped.set()
                 raise
-    return Block.joined(outcomes)
+    return Block.concatenate(outcomes)
 
 
 # Jobs: simulations as work that can be cut into parts, done anywhere and kept.
 
 # Agent-steps of one thread in a second, more or less, until somebody has measured.
-_STEPS_A_SECOND = {"compiled": 20e6, "reference": 1e6}
+_STEPS_PER_SECOND = {"compiled": 20e6, "reference": 1e6}
 # A part takes some seconds, so that handing it about costs nothing and losing it little.
-SECONDS = 5.0
-_MOST_RUNS = 250
-_MOST_BYTES = 64e6  # what comes back of a part
+PART_SECONDS = 5.0
+MAX_RUNS_PER_PART = 250
+_MAX_BYTES_PER_PART = 64e6  # what comes back of a part
 
 
 @dataclass(frozen=True, eq=False)  # arrays inside: a job is itself alone
@@ -325,7 +325,7 @@ class Job:
             "network": encode.network(s.network),
             "algorithm": encode.algorithm(s.algorithm),
             "horizon": s.horizon,
-            "runs": ranges.to_setting(self.runs),
+            "runs": ranges.encode_runs(self.runs),
             "seed": s.seed,
             "engine": self.engine,
             **({"keep": list(s.keep)} if s.keep else {}),
@@ -334,42 +334,42 @@ class Job:
 
     def settings_of_runs(self, runs: range) -> dict[str, Any]:
         """The settings of some of the job's runs."""
-        return self.settings | {"runs": ranges.to_setting(runs)}
+        return self.settings | {"runs": ranges.encode_runs(runs)}
 
     @property
     def steps(self) -> int:
         """The agent-steps of all its runs: what takes time."""
-        return len(self.runs) * self.steps_a_run
+        return len(self.runs) * self.steps_per_run
 
     @property
-    def steps_a_run(self) -> int:
+    def steps_per_run(self) -> int:
         """The agent-steps of one run."""
         return self.simulation.network.n_agents * self.simulation.horizon
 
     @property
-    def seconds_a_run(self) -> float:
+    def seconds_per_run(self) -> float:
         """A guess at what one run takes on one thread."""
-        return self.steps_a_run / _STEPS_A_SECOND[self.engine]
+        return self.steps_per_run / _STEPS_PER_SECOND[self.engine]
 
     @property
-    def bytes_a_run(self) -> int:
+    def bytes_per_run(self) -> int:
         """What one run leaves: curve, pulls, and what is kept besides."""
         s = self.simulation
-        sizes = axes(s.bandit, s.network, len(s.times), s.model)
-        kept = sum(numbers_a_run(name, sizes, s.bandit) for name in s.keep)
+        sizes = axis_sizes(s.bandit, s.network, len(s.times), s.model)
+        kept = sum(count_numbers_per_run(name, sizes, s.bandit) for name in s.keep)
         return 8 * (len(s.times) + kept) + 4 * sizes["agent"] * sizes["arm"]
 
     @property
     def part_size(self) -> int:
         """How many runs a part should hold."""
-        return self.runs_in(SECONDS, self.seconds_a_run)
+        return self.count_runs_within(PART_SECONDS, self.seconds_per_run)
 
-    def runs_in(self, seconds: float, seconds_a_run: float) -> int:
+    def count_runs_within(self, seconds: float, seconds_per_run: float) -> int:
         """How many runs fill some seconds, but not the memory of those who carry them."""
-        most = min(_MOST_RUNS, _MOST_BYTES / self.bytes_a_run, seconds / seconds_a_run)
+        most = min(MAX_RUNS_PER_PART, _MAX_BYTES_PER_PART / self.bytes_per_run, seconds / seconds_per_run)
         return max(1, int(most))
 
-    def called(self, runs: range) -> str:
+    def describe_runs(self, runs: range) -> str:
         """Some of its runs, as a sentence names them."""
         s = self.simulation
-        return f"{s.algorithm!r} on {s.network!r}, {ranges.words(runs)}"
+        return f"{s.algorithm!r} on {s.network!r}, {ranges.describe_runs(runs)}"

@@ -31,11 +31,11 @@ from posse.lab.simulation import (
     Block,
     Job,
     Simulation,
-    checked,
-    in_parts,
-    model_of,
+    validate_keep,
+    split_runs,
+    resolve_model,
     play_blocks,
-    points,
+    count_recorded_rounds,
     recorded_rounds,
 )
 from posse.networks.network import Network
@@ -79,7 +79,7 @@ def load_engine(engine: str, simulations: Iterable[Simulation], bars: Bars) -> E
     # Numba takes a second to import, which the reference engine does not need.
     from posse.lab.compiled import engine as compiled
 
-    compiled.prepare(simulations, bars.compiling)
+    compiled.prepare(simulations, bars.announce_compilation)
     return compiled.run
 
 
@@ -95,7 +95,7 @@ def play_on(
         return engine_run(simulation, runs, threads, advance)
     return play_blocks(
         lambda part, go_on: engine_run(simulation.with_graph_of(part[0]), part, 1, go_on),
-        in_parts(runs, 1),
+        split_runs(runs, 1),
         threads,
         advance,
     )
@@ -205,7 +205,7 @@ def plan_jobs(
     task = _Task.validate(bandit, network, horizon, runs, seed, 1, record, keep)
     entries = _build_entries(algorithms, engine)
     jobs = task.plan_jobs(entries)
-    task.warn_of_short_memory(jobs)
+    task.warn_short_half_life(jobs)
     return {entry.bar: job for entry, job in zip(entries, jobs, strict=True)}
 
 
@@ -276,11 +276,11 @@ class _Task:
         """Refuse arguments that cannot be simulated, in one sentence."""
         validation.check_problem(bandit, network)
         horizon = checks.whole("horizon", horizon, at_least=1, at_most=2**31 - 1)
-        runs = ranges.runs_of(runs)
-        keep = checked(keep)
+        runs = ranges.parse_runs(runs)
+        keep = validate_keep(keep)
         # Sizes come first: listing the rounds, or drawing the means, may itself need more memory
         # than there is.
-        validation.check_size(bandit, network, len(runs), points(record, horizon))
+        validation.check_size(bandit, network, len(runs), count_recorded_rounds(record, horizon))
         validation.check_run(bandit, network)
         seed = secrets.randbits(32) if seed is None else checks.whole("seed", seed, at_least=0)
         threads = os.cpu_count() or 1 if threads is None else threads
@@ -297,11 +297,11 @@ class _Task:
         does not cost the runs of the others
         """
         jobs = self.plan_jobs(entries)
-        validation.warn_of_what_cannot_be_rerun([job.settings for job in jobs], stacklevel=3)
-        self.warn_of_short_memory(jobs)
+        validation.warn_not_rerunnable([job.settings for job in jobs], stacklevel=3)
+        self.warn_short_half_life(jobs)
         if dry_run:
             for entry, job in zip(entries, jobs, strict=True):
-                validation.rehearse(entry.label, job)
+                validation.dry_run(entry.label, job)
         results = []
         total = len(self.runs) * self.horizon
         with progress_bar([entry.bar for entry in entries], total=total, show=progress) as bars:
@@ -320,23 +320,23 @@ class _Task:
             }
             for entry, job in zip(entries, jobs, strict=True):
                 engine_run = engine_runs[job.engine]
-                advance = bars.advance_of(entry.bar)
+                advance = bars.start_bar(entry.bar)
                 block = play_on(engine_run, job.simulation, self.runs, self.threads, advance)
                 results.append(build_result(job, self.runs, block))
         return results
 
-    def warn_of_short_memory(self, jobs: Iterable[Job]) -> None:
+    def warn_short_half_life(self, jobs: Iterable[Job]) -> None:
         """Warn where stored beliefs will be more certain than their evidence."""
         for job in jobs:
             network = job.simulation.with_graph_of(self.runs[0]).network
             algorithm = job.simulation.algorithm
-            validation.warn_of_short_memory(algorithm, network, self.keep, stacklevel=4)
+            validation.warn_short_half_life(algorithm, network, self.keep, stacklevel=4)
 
     def plan_jobs(self, entries: Sequence[_Entry]) -> list[Job]:
         """Validate every algorithm and choose its engine."""
         for entry in entries:
             validation.check_algorithm(entry.label, entry.algorithm, self.bandit, self.keep)
-        models = [model_of(entry.algorithm, self.bandit) for entry in entries]
+        models = [resolve_model(entry.algorithm, self.bandit) for entry in entries]
         validation.check_size(
             self.bandit, self.network, len(self.runs), len(self.times), self.keep, models
         )
@@ -359,7 +359,7 @@ class _Task:
             self.bandit, self.network, algorithm, self.horizon, self.seed, self.times, self.keep
         )
         if isinstance(algorithm, _CHECKING) and hasattr(algorithm, "check"):
-            algorithm.check(simulation.with_graph_of(self.runs[0]).problem(1))
+            algorithm.check(simulation.with_graph_of(self.runs[0]).build_problem(1))
         return simulation
 
 

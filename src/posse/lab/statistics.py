@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from posse import validation as checks
-from posse.lab.run_ranges import words
+from posse.lab.run_ranges import describe_runs
 from posse.randomness import FloatArray
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class Growth(NamedTuple):
         return not (rises and self.late.low > least)
 
 
-def growth(result: Result, start: int | None = None, level: float = 0.95) -> Growth:
+def fit_growth(result: Result, start: int | None = None, level: float = 0.95) -> Growth:
     """Fit regret = a + b ln t from round `start` on, run by run, with intervals over runs.
 
     `start` is a tenth of the horizon unless given. Logarithmic regret has the same slope in each
@@ -87,27 +87,27 @@ def growth(result: Result, start: int | None = None, level: float = 0.95) -> Gro
     """
     start = max(1, result.horizon // 10) if start is None else start
     start = checks.whole("start", start, at_least=1, at_most=result.horizon)
-    kept = result.times >= start
-    if kept.sum() < 4:
-        raise ValueError(f"growth needs 4 recorded rounds from {start} on, got {kept.sum()}")
-    x = np.log(result.times[kept])
-    regret = result.regret[:, kept]
+    fitted = result.times >= start
+    if fitted.sum() < 4:
+        raise ValueError(f"growth needs 4 recorded rounds from {start} on, got {fitted.sum()}")
+    x = np.log(result.times[fitted])
+    regret = result.regret[:, fitted]
     late = x >= (x[0] + x[-1]) / 2
     if min(late.sum(), (~late).sum()) < 2:
         raise ValueError(f"growth needs recorded rounds early and late from {start} on")
-    later = _slopes(x[late], regret[:, late])
-    change = later - _slopes(x[~late], regret[:, ~late])
+    later = _fit_slopes(x[late], regret[:, late])
+    change = later - _fit_slopes(x[~late], regret[:, ~late])
     slope, last, rise = (
         Estimate(*map(float, mean_interval(values, level=level)))
-        for values in (_slopes(x, regret), later, change)
+        for values in (_fit_slopes(x, regret), later, change)
     )
-    first = result.times[kept][0]
-    middle = result.times[kept][late][0]
+    first = result.times[fitted][0]
+    middle = result.times[fitted][late][0]
     end = result.horizon
     return Growth(slope, last, rise, (int(first), end), (int(middle), end))
 
 
-def _slopes(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
+def _fit_slopes(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
     """The least-squares slope of each run, weighted so that every stretch of x counts alike."""
     weights = np.gradient(x)
     centred = x - np.average(x, weights=weights)
@@ -133,7 +133,7 @@ def holm(p_values: ArrayLike) -> NDArray[np.float64]:
     return adjusted
 
 
-def paired(
+def compare_paired(
     a: FloatArray, b: FloatArray, level: float = 0.95
 ) -> tuple[Estimate[float], float | None]:
     """The mean of a - b over paired runs with its interval, and its p-value if runs allow one."""
@@ -141,15 +141,15 @@ def paired(
     return interval, p_value(interval, len(a)) if len(a) >= FEWEST_RUNS else None
 
 
-def adjusted(p_values: Sequence[float | None]) -> list[float | None]:
+def correct_p_values(p_values: Sequence[float | None]) -> list[float | None]:
     """Holm's correction over those that are known."""
-    known = [k for k, p in enumerate(p_values) if p is not None]
-    found: list[float | None] = [None] * len(p_values)
-    if known:
+    places = [k for k, p in enumerate(p_values) if p is not None]
+    corrected_values: list[float | None] = [None] * len(p_values)
+    if places:
         corrected = holm([p for p in p_values if p is not None])
-        for k, p in zip(known, corrected, strict=True):
-            found[k] = float(p)
-    return found
+        for k, p in zip(places, corrected, strict=True):
+            corrected_values[k] = float(p)
+    return corrected_values
 
 
 def paired_difference(a: Result, b: Result, level: float = 0.95) -> Estimate[float]:
@@ -161,8 +161,8 @@ def paired_difference(a: Result, b: Result, level: float = 0.95) -> Estimate[flo
     """
     if a.run_numbers != b.run_numbers or a.horizon != b.horizon:
         raise ValueError(
-            f"a and b must have the same runs and horizon, got {words(a.run_numbers)} of "
-            f"{a.horizon} rounds and {words(b.run_numbers)} of {b.horizon}"
+            f"a and b must have the same runs and horizon, got {describe_runs(a.run_numbers)} of "
+            f"{a.horizon} rounds and {describe_runs(b.run_numbers)} of {b.horizon}"
         )
     if a.engine != b.engine:
         warnings.warn(
@@ -171,37 +171,37 @@ def paired_difference(a: Result, b: Result, level: float = 0.95) -> Estimate[flo
             "both",
             stacklevel=2,
         )
-    return paired(a.regret[:, -1], b.regret[:, -1], level)[0]
+    return compare_paired(a.regret[:, -1], b.regret[:, -1], level)[0]
 
 
-def percentile(regrets: FloatArray, percent: int) -> float | None:
+def tail_percentile(regrets: FloatArray, percent: int) -> float | None:
     """A percentile of runs, where there are enough of them."""
     enough = len(regrets) >= RUNS_BEYOND[percent]
     return float(np.percentile(regrets, percent)) if enough else None
 
 
-def of_agents(pulls: NDArray[np.int32], gaps: FloatArray) -> FloatArray:
+def agent_regrets(pulls: NDArray[np.int32], gaps: FloatArray) -> FloatArray:
     """Every agent's regret by its pulls (R, N, K) of arms that cost gaps (R, K): (R, N)."""
     return np.asarray(np.einsum("rnk,rk->rn", pulls, gaps))
 
 
-def wrong_leader(pulls: NDArray[np.int32], gaps: FloatArray) -> float:
+def wrong_leader_share(pulls: NDArray[np.int32], gaps: FloatArray) -> float:
     """The share of runs in which the arm that was played most costs regret, by gaps (R, K)."""
     leader = pulls.sum(axis=1).argmax(axis=1)
     return float((gaps[np.arange(len(gaps)), leader] > 0).mean())
 
 
-def on_front(costs: ArrayLike) -> NDArray[np.bool_]:
+def find_pareto_front(costs: ArrayLike) -> NDArray[np.bool_]:
     """Which rows (n, 2) no other beats: none is as low in both columns and lower in one."""
     points = np.asarray(costs, dtype=np.float64)
-    found = np.zeros(len(points), dtype=bool)
+    is_on_front = np.zeros(len(points), dtype=bool)
     best = np.inf
-    at = np.inf
+    best_first = np.inf
     for k in np.lexsort((points[:, 1], points[:, 0])):
         first, second = points[k]
         # equal points are all on it
-        if second < best or (second == best and first == at):
-            found[k] = True
+        if second < best or (second == best and first == best_first):
+            is_on_front[k] = True
             best = second
-            at = first
-    return found
+            best_first = first
+    return is_on_front

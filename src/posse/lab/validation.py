@@ -28,7 +28,14 @@ from posse.families import CONTEXTUAL as CONTEXTUAL_FAMILIES
 from posse.families import FAMILIES, Grid
 from posse.families.family import Model, check_family, is_contextual, name_of
 from posse.lab.reference import engine as reference
-from posse.lab.simulation import Job, Simulation, axes, coordinates_of, model_of, numbers_a_run
+from posse.lab.simulation import (
+    Job,
+    Simulation,
+    axis_sizes,
+    count_coordinates,
+    resolve_model,
+    count_numbers_per_run,
+)
 from posse.memory import format_gigabytes, memory
 from posse.networks.dynamics import is_own
 from posse.networks.network import Network
@@ -36,20 +43,20 @@ from posse.policies import POLICIES
 from posse.randomness import generator
 from posse.serialization.encode import not_rerunnable
 
-ROUNDS = 2  # the second plays with a state that `learn` gave
+DRY_RUN_ROUNDS = 2  # the second plays with a state that `learn` gave
 
 
-def rehearse(label: str, job: Job) -> None:
+def dry_run(label: str, job: Job) -> None:
     """Play the first rounds of up to two runs as a dry run, where a part is user-defined.
 
     A mistake in a part is then reported before the first round of any algorithm. Every run draws
     from its own streams, so that the dry run changes no number.
     """
-    if job.engine != "reference" or not _has_own_parts(job.simulation):
+    if job.engine != "reference" or not _has_user_parts(job.simulation):
         return
     runs = job.runs[: 1 if job.simulation.network.is_recipe else 2]
     simulation = job.simulation.with_graph_of(runs[0])
-    rounds = min(ROUNDS, simulation.horizon)
+    rounds = min(DRY_RUN_ROUNDS, simulation.horizon)
     short = dataclasses.replace(simulation, times=np.arange(1, rounds + 1))
     try:
         reference.simulate_block(short, runs, lambda steps: None, rounds)
@@ -61,20 +68,20 @@ def rehearse(label: str, job: Job) -> None:
         ) from error
 
 
-def _has_own_parts(simulation: Simulation) -> bool:
+def _has_user_parts(simulation: Simulation) -> bool:
     s = simulation
     policy: Any = getattr(s.algorithm, "policy", None)
     ours = (
         type(s.algorithm) in (*ALGORITHMS.values(), *algorithms.CONTEXTUAL.values())
         and (policy is None or type(policy) in POLICIES.values())
-        and all(_is_our_family(family) for family in (s.bandit.family, s.model))
+        and all(_is_library_family(family) for family in (s.bandit.family, s.model))
     )
     own_delay = s.bandit.delay is not None and type(s.bandit.delay) not in DELAYS.values()
     own_drift = s.bandit.drift is not None and type(s.bandit.drift) not in DRIFTS.values()
     return not ours or own_delay or own_drift or is_own(s.network.dynamics)
 
 
-def _is_our_family(family: Any) -> bool:
+def _is_library_family(family: Any) -> bool:
     ours = (*FAMILIES.values(), *CONTEXTUAL_FAMILIES.values())
     return type(family) in ours and not isinstance(family, Grid)  # of functions
 
@@ -84,7 +91,7 @@ def _is_our_family(family: Any) -> bool:
 # Nothing need be registered: whatever has the methods will do.
 
 # What a policy reads beliefs by; one of the user's may read them by anything.
-_READS = {
+_POLICY_NEEDS = {
     policies.ThompsonSampling: ["sample_mean"],
     policies.BayesUCB: ["mean_quantile"],
     policies.Greedy: ["posterior_mean"],
@@ -113,18 +120,20 @@ def check_means(bandit: AnyBandit, seed: int, runs: range) -> None:
     function = bandit.means_of_arms
     if not callable(function) or isinstance(function, UniformMeans):
         return
-    once, again = (bandit.means_of_run(runs[0], generator(seed, runs[0], "means")) for _ in "12")
-    if not np.array_equal(once, again):
+    first_draw, second_draw = (
+        bandit.means_of_run(runs[0], generator(seed, runs[0], "means")) for _ in "12"
+    )
+    if not np.array_equal(first_draw, second_draw):
         raise ValueError(
             f"means: {checks.shown(function)} must draw from the generator it is given and "
             "nothing else: a run must have the same means whenever it is played"
         )
     for run in runs:
         drawn = bandit.means_of_run(run, generator(seed, run, "means"))
-        if drawn.shape != once.shape:
-            agents = f"{len(once)} agents and " if once.ndim == 2 else ""
+        if drawn.shape != first_draw.shape:
+            agents = f"{len(first_draw)} agents and " if first_draw.ndim == 2 else ""
             raise ValueError(
-                f"means: every run must have {agents}{once.shape[-1]} arms, as the first draw had"
+                f"means: every run must have {agents}{first_draw.shape[-1]} arms, as the first draw had"
             )
 
 
@@ -136,27 +145,33 @@ def check_algorithm(label: str, algorithm: Any, bandit: AnyBandit, keep: tuple[s
         ["init", "choose", "learn"],
         "posse.Decentralized(posse.ThompsonSampling())",
     )
-    own = getattr(algorithm, "family", None)
+    own_family = getattr(algorithm, "family", None)
     if type(algorithm) in CONTEXTUAL.values() and not isinstance(bandit, ContextualBandit):
         raise ValueError(
             f"{label} is {type(algorithm).__name__}, which needs contexts: give a "
             "posse.ContextualBandit"
         )
-    if own is not None and is_contextual(own) and not isinstance(bandit, ContextualBandit):
+    if (
+        own_family is not None
+        and is_contextual(own_family)
+        and not isinstance(bandit, ContextualBandit)
+    ):
         raise ValueError(
-            f"the family of {label} is {name_of(own)!r}, which needs contexts: give a "
+            f"the family of {label} is {name_of(own_family)!r}, which needs contexts: give a "
             "posse.ContextualBandit"
         )
-    model: Any = model_of(algorithm, bandit)
-    who = f"the family of {label}" if own else f"the bandit's family, the model of {label},"
+    model: Any = resolve_model(algorithm, bandit)
+    family_label = (
+        f"the family of {label}" if own_family else f"the bandit's family, the model of {label},"
+    )
     if isinstance(algorithm, BayesianAlgorithm):
-        reads = _READS.get(type(algorithm.policy), [])
+        reads = _POLICY_NEEDS.get(type(algorithm.policy), [])
         if is_contextual(model):
-            check_family(who, model.at_mean, reads)
+            check_family(family_label, model.at_mean, reads)
             reads = []
-        check_family(who, model, ["prior", "statistic", *reads], ["rewards"])
-    elif own:
-        check_family(who, model, [], ["rewards"])
+        check_family(family_label, model, ["prior", "statistic", *reads], ["rewards"])
+    elif own_family:
+        check_family(family_label, model, [], ["rewards"])
     if not model.rewards.covers(bandit.family.rewards):
         raise ValueError(
             f"family {name_of(model)!r} learns from rewards in {model.rewards}, but the bandit's "
@@ -165,7 +180,7 @@ def check_algorithm(label: str, algorithm: Any, bandit: AnyBandit, keep: tuple[s
     if is_contextual(model):
         _check_contexts(label, algorithm, model, bandit, keep)
     if bandit.delay is not None:
-        _check_late(label, algorithm, model, bandit, keep)
+        _check_delayed(label, algorithm, model, bandit, keep)
     if "messages" in keep and not callable(getattr(algorithm, "numbers_sent", None)):
         raise ValueError(
             f"keep: {label} does not say how many numbers it sends: give "
@@ -209,12 +224,12 @@ def _check_contexts(
         )
 
 
-def _definer(algorithm: Any, method: str) -> Any:
+def _find_definer(algorithm: Any, method: str) -> Any:
     """The class that a method comes from."""
     return next((cls for cls in type(algorithm).__mro__ if method in vars(cls)), object)
 
 
-def _check_late(
+def _check_delayed(
     label: str, algorithm: Any, model: Any, bandit: AnyBandit, keep: tuple[str, ...]
 ) -> None:
     """Refuse who cannot hear late rewards, and what is not known of those that are open."""
@@ -223,7 +238,7 @@ def _check_late(
             f"{label} is {type(algorithm).__name__}, which cannot hear late rewards: delayed "
             "bandits are for Decentralized, Isolated, Centralized and Flooding"
         )
-    if _definer(algorithm, "learn") not in _definer(algorithm, "hear").__mro__:
+    if _find_definer(algorithm, "learn") not in _find_definer(algorithm, "hear").__mro__:
         raise ValueError(
             f"{label} is {type(algorithm).__name__}, which has a learn of its own: give it hear "
             "too, which takes its place where rewards come late"
@@ -249,7 +264,7 @@ def _check_late(
         )
 
 
-def warn_of_short_memory(
+def warn_short_half_life(
     algorithm: Any, network: Network, keep: tuple[str, ...], stacklevel: int
 ) -> None:
     """Say that beliefs will be surer than their evidence: it fades before it has mixed.
@@ -268,13 +283,13 @@ def warn_of_short_memory(
         )
 
 
-def warn_of_what_cannot_be_rerun(settings: Sequence[Mapping[str, Any]], stacklevel: int) -> None:
+def warn_not_rerunnable(settings: Sequence[Mapping[str, Any]], stacklevel: int) -> None:
     """Say before the first round, not after the last, what a file will only show."""
-    shown = sorted(set(not_rerunnable(list(settings)).values()))
-    if shown:
-        it = "it" if len(shown) == 1 else "each"
+    part_names = sorted(set(not_rerunnable(list(settings)).values()))
+    if part_names:
+        pronoun = "it" if len(part_names) == 1 else "each"
         warnings.warn(
-            f"{', '.join(shown)} can be saved but not rerun from the file: define {it} in a "
+            f"{', '.join(part_names)} can be saved but not rerun from the file: define {pronoun} in a "
             "module, as a function or a frozen dataclass of plain fields",
             stacklevel=stacklevel + 1,
         )
@@ -300,10 +315,10 @@ def check_size(
     def count_bytes(runs: int, points: int, keep: tuple[str, ...]) -> float:
         sizes_of_results = []
         for model in models:
-            sizes = axes(bandit, network, points, model)
-            kept = sum(numbers_a_run(name, sizes, bandit) for name in keep)
+            sizes = axis_sizes(bandit, network, points, model)
+            extra = sum(count_numbers_per_run(name, sizes, bandit) for name in keep)
             pulls = sizes["agent"] * sizes["arm"] / 2  # a pull is half as long as a float
-            sizes_of_results.append(8.0 * runs * (points + pulls + kept))
+            sizes_of_results.append(8.0 * runs * (points + pulls + extra))
         # Runs are played in blocks, and joining those of one algorithm copies them.
         joined = max(sizes_of_results) if runs > 1 else 0.0
         return 8 * points + sum(sizes_of_results) + joined
@@ -313,9 +328,9 @@ def check_size(
     if needed <= room:
         return
     levers = []
-    if most_runs := _largest(runs, lambda value: count_bytes(value, points, keep) <= room):
+    if most_runs := _find_largest(runs, lambda value: count_bytes(value, points, keep) <= room):
         levers.append(f"take at most {most_runs} runs")
-    if most_points := _largest(points, lambda value: count_bytes(runs, value, keep) <= room):
+    if most_points := _find_largest(points, lambda value: count_bytes(runs, value, keep) <= room):
         levers.append(f"keep fewer rounds with record={min(most_points, 1000)}")
     if keep and count_bytes(runs, points, ()) <= room:
         levers.append("keep less with keep=")
@@ -326,9 +341,9 @@ def check_size(
             if smallest
             else f"take fewer than {bandit.n_arms} arms or {network.n_agents} agents"
         ]
-    what = ", ".join(["curves", "pulls", *keep])
+    arrays = ", ".join(["curves", "pulls", *keep])
     raise ValueError(
-        f"runs is {runs}, whose {what} take {format_gigabytes(needed / 1e9)} of "
+        f"runs is {runs}, whose {arrays} take {format_gigabytes(needed / 1e9)} of "
         f"{format_gigabytes(room / 1e9)} of memory: {', or '.join(levers)}"
     )
 
@@ -361,19 +376,19 @@ def check_run(
         n_believers = 1 if isinstance(algorithm, Centralized) and not contextual else n_agents
         # A merge reads the old beliefs while it writes the new ones.
         copies = 2 if isinstance(algorithm, Decentralized) else 1
-        numbers += copies * coordinates_of(model) * float(n_believers) * n_beliefs
+        numbers += copies * count_coordinates(model) * float(n_believers) * n_beliefs
     needed = 8 * numbers / 1e9
     room = memory()
     if needed > room:
         sizes = {"agents": n_agents, "arms": n_arms, "features": n_features}
-        counted = {name: size for name, size in sizes.items() if size > 1}
-        shown = ", ".join(f"{size} {name}" for name, size in counted.items())
+        plural_sizes = {name: size for name, size in sizes.items() if size > 1}
+        listing = ", ".join(f"{size} {name}" for name, size in plural_sizes.items())
         raise ValueError(
-            f"one run of {shown} takes {format_gigabytes(needed)} of {format_gigabytes(room)} of "
-            f"memory: take fewer {' or '.join(counted)}"
+            f"one run of {listing} takes {format_gigabytes(needed)} of {format_gigabytes(room)} of "
+            f"memory: take fewer {' or '.join(plural_sizes)}"
         )
 
 
-def _largest(below: int, fits: Callable[[int], bool]) -> int:
+def _find_largest(below: int, fits: Callable[[int], bool]) -> int:
     """The largest whole number from 1 to below - 1 that fits, or 0; larger ones take more."""
     return bisect.bisect_left(range(1, below), True, key=lambda value: not fits(value))

@@ -18,7 +18,7 @@ from posse.lab.arena.report_data import Entrant
 from posse.lab.arena.suite import CONTEXTS, PLAIN, Instance
 from posse.lab.simulation import Job
 from posse.lab.simulator import plan_jobs
-from posse.lab.validation import rehearse
+from posse.lab.validation import dry_run
 from posse.serialization import encode as described
 from posse.serialization.encode import not_rerunnable
 
@@ -130,9 +130,9 @@ def job_of(player: Player, instance: Instance, horizon: int, runs: int, seed: in
         keep=kept if says else tuple(name for name in kept if name != "messages"),
     )[player.name]
     if player.is_yours:  # in its first rounds too
-        rehearse(player.name, job)
+        dry_run(player.name, job)
     else:
-        algorithm.init(job.simulation.problem(1))
+        algorithm.init(job.simulation.build_problem(1))
     return job
 
 

@@ -26,8 +26,8 @@ from posse.lab.jobs import workers
 
 # Spawned, as a fork of a process with threads may hang; and alike on every system.
 _SPAWN = multiprocessing.get_context("spawn")
-PATIENCE = 10  # seconds to reach a scheduler
-_UNKNOWN = 32  # workers that an executor may have that does not say
+CONNECT_SECONDS = 10  # seconds to reach a scheduler
+_ASSUMED_WORKERS = 32  # workers that an executor may have that does not say
 
 
 class WorkersLost(OSError):
@@ -46,7 +46,7 @@ class Processes(Executor):
 
     def __init__(self, count: int) -> None:
         self._max_workers = count
-        self._told, self._tell = _SPAWN.Pipe(duplex=False)
+        self._stop_receiver, self._stop_sender = _SPAWN.Pipe(duplex=False)
         self._pool = self._new_pool()
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
@@ -62,25 +62,27 @@ class Processes(Executor):
         """End the processes when they have done what was submitted, or at once."""
         if cancel_futures:  # nobody waits for what they are at
             with suppress(OSError):
-                self._tell.send_bytes(b"stop")
+                self._stop_sender.send_bytes(b"stop")
         self._pool.shutdown(wait, cancel_futures=cancel_futures)
         if wait or cancel_futures:  # else they are still at work, and the end of the pipe is theirs
-            self._tell.close()
-            self._told.close()
+            self._stop_sender.close()
+            self._stop_receiver.close()
 
     def _new_pool(self) -> ProcessPoolExecutor:
-        return ProcessPoolExecutor(self._max_workers, _SPAWN, _begin, (self._told,))
+        return ProcessPoolExecutor(
+            self._max_workers, _SPAWN, _start_process, (self._stop_receiver,)
+        )
 
 
-def _begin(told: Connection) -> None:
+def _start_process(stop_receiver: Connection) -> None:
     """Make a new process heed us alone: not Ctrl-C, but the end of a pipe, as when we die."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end, args=(told,), daemon=True).start()
+    threading.Thread(target=_exit_on_stop, args=(stop_receiver,), daemon=True).start()
 
 
-def _end(told: Connection) -> None:
+def _exit_on_stop(stop_receiver: Connection) -> None:
     # not read, so that the others are told by the same bytes
-    multiprocessing.connection.wait([told])
+    multiprocessing.connection.wait([stop_receiver])
     os._exit(1)
 
 
@@ -110,11 +112,11 @@ def dask_cluster(address: str) -> Iterator[Executor]:
             "a cluster needs Dask, which is not installed: pip install 'posse[cluster]'"
         ) from None
     try:
-        client = Client(address, timeout=PATIENCE, set_as_default=False)
+        client = Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
     except (OSError, ValueError) as error:  # a timeout is an OSError
         why = "" if "timed out" in str(error).lower() else f": {error}"
         raise ValueError(
-            f"no Dask scheduler answers at {checks.shown(address)} within {PATIENCE} s{why}"
+            f"no Dask scheduler answers at {checks.shown(address)} within {CONNECT_SECONDS} s{why}"
         ) from None
     executor = client.get_executor()
     try:
@@ -126,44 +128,46 @@ def dask_cluster(address: str) -> Iterator[Executor]:
         client.close()
 
 
-def capacity(executor: Executor) -> int:
+def count_slots(executor: Executor) -> int:
     """How many parts an executor computes at a time, as far as it says; Dask's come and go."""
-    client = _client_of(executor)
+    client = _get_client(executor)
     if client is not None:
         try:
             threads: int = sum(client.nthreads().values())
         except OSError as error:
             raise WorkersLost(f"the scheduler of the cluster went away: {error}") from error
         return max(1, threads)
-    known: int | None = getattr(executor, "_max_workers", None)
-    return known or _UNKNOWN
+    declared: int | None = getattr(executor, "_max_workers", None)
+    return declared or _ASSUMED_WORKERS
 
 
 def has_workers(executor: Executor) -> bool:
     """Whether there is anybody to compute; a Dask cluster may still wait for its workers."""
-    client = _client_of(executor)
+    client = _get_client(executor)
     return client is None or bool(client.nthreads())
 
 
-def agreed(executor: Executor, compiled: bool) -> dict[str, str]:
+def require_same_versions(executor: Executor, compiled: bool) -> dict[str, str]:
     """What each worker must have alike, which those of a Dask cluster are asked for at once.
 
     compiled: whether the processor matters too; the workers' is to be one, not ours.
     """
-    wanted = workers.versions()
-    client = _client_of(executor)
+    required = workers.list_versions()
+    client = _get_client(executor)
     if client is None:
-        return wanted
-    for worker, told in client.run(workers.about, compiled, on_error="return").items():
-        if isinstance(told, BaseException):
+        return required
+    for worker, reported in client.run(
+        workers.describe_worker, compiled, on_error="return"
+    ).items():
+        if isinstance(reported, BaseException):
             raise workers.WorkersDiffer(
-                f"worker {worker} cannot play: {type(told).__name__}: {told}; it needs the same "
+                f"worker {worker} cannot play: {type(reported).__name__}: {reported}; it needs the same "
                 "Posse as we have"
             )
-        wanted = {**told, **wanted}  # the first one's processor
-        if differing := workers.differences(wanted, told):
+        required = {**reported, **required}  # the first one's processor
+        if differing := workers.describe_differences(required, reported):
             raise workers.WorkersDiffer(f"worker {worker} would give other numbers: {differing}")
-    return wanted
+    return required
 
 
 def is_local(executor: Executor) -> bool:
@@ -171,6 +175,6 @@ def is_local(executor: Executor) -> bool:
     return isinstance(executor, Processes | ProcessPoolExecutor | ThreadPoolExecutor)
 
 
-def _client_of(executor: Executor) -> Any:
+def _get_client(executor: Executor) -> Any:
     """The client of a Dask executor, which has no public name for it."""
     return getattr(executor, "_client", None)

@@ -20,7 +20,7 @@ from types import ModuleType
 from typing import Any
 
 import posse
-from posse.lab.jobs.results_cache import source_hash
+from posse.lab.jobs.results_cache import hash_source
 from posse.lab.simulation import Block, Simulation
 from posse.lab.simulator import play_runs
 
@@ -48,23 +48,23 @@ class Part:
     versions: Mapping[str, str] = field(default_factory=dict)  # those that the worker must have
 
 
-def play(part: Part) -> tuple[Block, float]:
+def play_part(part: Part) -> tuple[Block, float]:
     """The numbers of the runs of a part, and the seconds they took."""
-    there = about(PROCESSOR in part.versions) if part.versions else {}
-    if differing := differences(part.versions, there):
+    own_versions = describe_worker(PROCESSOR in part.versions) if part.versions else {}
+    if differing := describe_differences(part.versions, own_versions):
         worker = f"{socket.gethostname()}, process {os.getpid()}"
         raise WorkersDiffer(f"worker {worker} would give other numbers: {differing}")
     if not isinstance(part.simulation, bytes):
-        return _play(part, part.simulation)
+        return _play_unpacked(part, part.simulation)
     try:
-        return _play(part, _unpacked(part.simulation))
+        return _play_unpacked(part, _unpack_simulation(part.simulation))
     except ValueError as error:
         raise ValueError(str(error)) from error
     except Exception as error:  # whatever a user's part may raise
         raise PartFailed(f"{type(error).__name__}: {error}") from error
 
 
-def _play(part: Part, simulation: Simulation) -> tuple[Block, float]:
+def _play_unpacked(part: Part, simulation: Simulation) -> tuple[Block, float]:
     def go_on(steps: int) -> None:
         if part.work in _stopped:
             raise KeyboardInterrupt
@@ -77,43 +77,43 @@ def _play(part: Part, simulation: Simulation) -> tuple[Block, float]:
     return block, time.perf_counter() - start
 
 
-def stop(work: str) -> None:
+def stop_work(work: str) -> None:
     """Let the threads of this process leave the parts of some work."""
     _stopped.add(work)
 
 
 @functools.lru_cache(maxsize=2)  # parts of one simulation come together
-def _unpacked(packed: bytes) -> Simulation:
+def _unpack_simulation(packed: bytes) -> Simulation:
     simulation: Simulation = pickle.loads(packed)
     return simulation
 
 
 @functools.cache
-def versions() -> dict[str, str]:
+def list_versions() -> dict[str, str]:
     """All that numbers depend on but the processor: what workers must have as we do."""
     return {
         "posse": posse.__version__,
-        "source of posse": source_hash()[:12],
+        "source of posse": hash_source()[:12],
         "python": ".".join(platform.python_version_tuple()[:2]),
         **{name: metadata.version(name) for name in ("numpy", "scipy", "numba")},
     }
 
 
-def about(compiled: bool) -> dict[str, str]:
+def describe_worker(compiled: bool) -> dict[str, str]:
     """What a worker tells of itself; its processor where kernels are to be compiled for it."""
     if not compiled:
-        return versions()
+        return list_versions()
     from posse.lab.compiled import cache
 
-    return versions() | {PROCESSOR: cache.target()}
+    return list_versions() | {PROCESSOR: cache.target()}
 
 
-def differences(here: Mapping[str, str], there: Mapping[str, str]) -> str:
+def describe_differences(required: Mapping[str, str], reported: Mapping[str, str]) -> str:
     """A phrase that names what a worker has otherwise; empty if nothing."""
     return ", ".join(
-        f"{name} is {there.get(name, 'unknown')}, not {wanted}"
-        for name, wanted in here.items()
-        if there.get(name) != wanted
+        f"{name} is {reported.get(name, 'unknown')}, not {version}"
+        for name, version in required.items()
+        if reported.get(name) != version
     )
 
 
@@ -124,7 +124,7 @@ def differences(here: Mapping[str, str], there: Mapping[str, str]) -> str:
 # which does for processes on this machine, as they look for modules where we do.
 
 
-def pack(simulation: Simulation) -> bytes:
+def pack_simulation(simulation: Simulation) -> bytes:
     """A simulation as bytes; refused in a sentence if one of its parts cannot be sent."""
     try:
         import cloudpickle
@@ -133,7 +133,7 @@ def pack(simulation: Simulation) -> bytes:
     else:
         dumps = cloudpickle.dumps
         try:
-            with _by_value(cloudpickle):
+            with _pickle_by_value(cloudpickle):
                 return bytes(dumps(simulation))
         except Exception:  # such as a module that holds a lock: perhaps the worker has the module
             pass
@@ -147,23 +147,23 @@ def pack(simulation: Simulation) -> bytes:
 
 
 @contextmanager
-def _by_value(cloudpickle: Any) -> Iterator[None]:
+def _pickle_by_value(cloudpickle: Any) -> Iterator[None]:
     """While modules of the user's own are pickled with all that they define."""
-    listed = cloudpickle.list_registry_pickle_by_value()
-    ours = [module for module in own_modules() if module.__name__ not in listed]
-    for module in ours:
+    registered = cloudpickle.list_registry_pickle_by_value()
+    modules = [module for module in find_user_modules() if module.__name__ not in registered]
+    for module in modules:
         cloudpickle.register_pickle_by_value(module)
     try:
         yield
     finally:
-        for module in ours:
+        for module in modules:
             cloudpickle.unregister_pickle_by_value(module)
 
 
-def own_modules() -> list[ModuleType]:
+def find_user_modules() -> list[ModuleType]:
     """The modules that are nobody's package: neither installed nor of Python itself nor ours."""
-    installed = _installed()
-    found = []
+    installed = _installed_folders()
+    user_modules = []
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
         if not isinstance(file, str) or name in ("__main__", "__mp_main__"):
@@ -172,11 +172,11 @@ def own_modules() -> list[ModuleType]:
             continue
         parents = Path(file).resolve().parents
         if not any(folder in parents for folder in installed):
-            found.append(module)
-    return found
+            user_modules.append(module)
+    return user_modules
 
 
-def _installed() -> set[Path]:
+def _installed_folders() -> set[Path]:
     """The folders of Python and of what is installed beside it."""
     folders = {*sysconfig.get_paths().values(), *site.getsitepackages(), site.getusersitepackages()}
     # the standard library of a virtual environment lies elsewhere; a whole prefix such as /usr

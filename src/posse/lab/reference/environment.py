@@ -14,12 +14,12 @@ from posse.bandits import delays
 from posse.families import FAMILIES, Grid
 from posse.families.family import is_contextual, name_of
 from posse.lab.reference.recorder import first_cells
-from posse.lab.reference.true_means import world_of
+from posse.lab.reference.true_means import create_world
 from posse.lab.simulation import Simulation
 from posse.randomness import FloatArray, Streams
 
 
-class LateRewards:
+class DelayedRewards:
     """The open pulls of a block of runs, by the round in which their rewards arrive.
 
     Delays have a stream of their own, so that all algorithms meet the same.
@@ -32,7 +32,7 @@ class LateRewards:
         # (4 + d, n) each: row run * N + agent, arm, reward and round of the pull; its features
         self._due: dict[int, list[FloatArray]] = {}
 
-    def heard(
+    def collect_arrivals(
         self,
         t: int,
         arms: NDArray[np.intp],
@@ -44,7 +44,7 @@ class LateRewards:
         rows = np.flatnonzero((wait != delays.NEVER) & (t + wait <= self._horizon))
         rows = rows[np.argsort(wait[rows], kind="stable")]
         pulls = np.ravel(arms)[rows], np.ravel(rewards)[rows], np.full(len(rows), t)
-        features = _features(arms, contexts)[:, rows]
+        features = _select_features(arms, contexts)[:, rows]
         sent = np.concatenate([np.stack([rows, *pulls]), features])
         cuts = [*np.flatnonzero(np.diff(wait[rows], prepend=-1)).tolist(), len(rows)]
         for first, last in pairwise(cuts):  # those that arrive together; np.split is slow
@@ -57,7 +57,7 @@ class LateRewards:
         return Heard(t, run, agent, arm, arrived[2], pulled, x)
 
 
-def _features(arms: NDArray[np.intp], contexts: FloatArray | None) -> FloatArray:
+def _select_features(arms: NDArray[np.intp], contexts: FloatArray | None) -> FloatArray:
     """The features of the arms pulled, (d, R N); none where there are no contexts."""
     if contexts is None:
         return np.empty((0, arms.size))
@@ -69,7 +69,7 @@ def _features(arms: NDArray[np.intp], contexts: FloatArray | None) -> FloatArray
 # What the rounds of some runs bring, as the reference engine draws it: rewards and W(t).
 
 
-class Rounds:
+class BlockEnvironment:
     """The world of a block of runs, played round by round.
 
     It draws from the streams of the runs alone, so whoever plays the same arms meets the same.
@@ -77,35 +77,37 @@ class Rounds:
 
     def __init__(self, simulation: Simulation, runs: Sequence[int]) -> None:
         s = simulation
-        self.world = world_of(s, runs)
+        self.world = create_world(s, runs)
         self._to_rewards = Streams.of(s.seed, runs, "rewards")
         self._to_network = Streams.of(s.seed, runs, "network")
         self._draw_weights = s.network.sampler(len(runs))
         family: Any = s.bandit.family
-        self._draw_rewards = _drawing(family.at_mean if is_contextual(family) else family)
+        self._draw_rewards = _build_sampler(family.at_mean if is_contextual(family) else family)
         self._first_cell = first_cells(self.world.means)
 
-    def begin(self, t: int) -> FloatArray | None:
+    def begin_round(self, t: int) -> FloatArray | None:
         """Round t begins: what agents see of its visits, (R, N, d) or (R, N, K, d), if anything."""
-        self.world.begin(t)
+        self.world.begin_round(t)
         return self.world.contexts
 
-    def play(self, t: int, arms: NDArray[np.intp]) -> tuple[NDArray[np.intp], FloatArray, Any]:
+    def play_round(
+        self, t: int, arms: NDArray[np.intp]
+    ) -> tuple[NDArray[np.intp], FloatArray, Any]:
         """Play the arms (R, N) of round t: their cells among all means, rewards (R, N), W(t)."""
         cells = self._first_cell + arms  # take_along_axis, which is slower, finds them twice
         rewards = self._draw_rewards(self.world.means.take(cells), self._to_rewards)
         return cells, rewards, self._draw_weights(self._to_network, t)
 
 
-def _drawing(family: Any) -> Callable[[FloatArray, Streams], FloatArray]:
+def _build_sampler(family: Any) -> Callable[[FloatArray, Streams], FloatArray]:
     """How a family draws rewards: one of the user's may draw anything, so it is looked at."""
     if type(family) in FAMILIES.values() and not isinstance(family, Grid):
-        drawn: Callable[[FloatArray, Streams], FloatArray] = family.draw_rewards
-        return drawn
+        draw: Callable[[FloatArray, Streams], FloatArray] = family.draw_rewards
+        return draw
     low = family.rewards.low
     high = family.rewards.high
 
-    def checked(means: FloatArray, generator: Streams) -> FloatArray:
+    def draw_validated(means: FloatArray, generator: Streams) -> FloatArray:
         rewards = np.asarray(family.draw_rewards(means, generator), dtype=np.float64)
         if rewards.shape != means.shape:
             raise ValueError(
@@ -120,4 +122,4 @@ def _drawing(family: Any) -> Callable[[FloatArray, Streams], FloatArray]:
             )
         return rewards
 
-    return checked
+    return draw_validated

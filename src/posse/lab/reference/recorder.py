@@ -43,7 +43,7 @@ class Sketches:
 # What the reference engine writes down of a block of runs, round by round.
 
 
-class Tally:
+class Recorder:
     """Cumulative pseudo-regret at the recorded rounds, pulls, and what else is to be kept."""
 
     def __init__(
@@ -67,32 +67,32 @@ class Tally:
         self._free_rounds = simulation.uncharged_rounds if world.changes else 0
         self._pulls = np.zeros((n_runs, n_agents, n_arms), dtype=np.int32)
         self._regret = np.zeros((n_runs, len(times)))
-        self._so_far = np.zeros(n_runs)
+        self._total_regret = np.zeros(n_runs)
         self._column = {int(t): column for column, t in enumerate(times)}
         self._first_cell = first_cells(world.means)
         of_agents = np.arange(0, self._pulls.size, n_arms).reshape(n_runs, n_agents)
         self._to_pulls = of_agents - self._first_cell  # from a cell to the agent's count of it
-        self._kept: dict[str, FloatArray] = {}
+        self._arrays: dict[str, FloatArray] = {}
         if "agents" in simulation.keep:
-            self._kept["agents"] = np.zeros((n_runs, n_agents, len(times)))
-            self._of_agents = np.zeros((n_runs, n_agents))
+            self._arrays["agents"] = np.zeros((n_runs, n_agents, len(times)))
+            self._agent_totals = np.zeros((n_runs, n_agents))
         if "means" in simulation.keep:
-            self._kept["means"] = self._means_now()
+            self._arrays["means"] = self._current_means()
             if world.changes:
-                between = self._kept["means"].shape[1:]
-                self._kept["means"] = np.zeros((n_runs, len(times), *between))
+                between = self._arrays["means"].shape[1:]
+                self._arrays["means"] = np.zeros((n_runs, len(times), *between))
         if "messages" in simulation.keep:
-            self._kept["messages"] = np.zeros((n_runs, len(times)))
-            self._sent = np.zeros(n_runs)
+            self._arrays["messages"] = np.zeros((n_runs, len(times)))
+            self._total_sent = np.zeros(n_runs)
         if "beliefs" in simulation.keep:
-            shape = belief_of(state, simulation.algorithm, problem).shape
-            self._kept["beliefs"] = np.zeros((n_runs, len(times), shape[0], n_agents, n_arms))
+            shape = extract_belief(state, simulation.algorithm, problem).shape
+            self._arrays["beliefs"] = np.zeros((n_runs, len(times), shape[0], n_agents, n_arms))
         if "signs" in simulation.keep:
             self._sketches = Sketches(simulation, problem, runs)
             shape = (n_runs, len(times), len(self._sketches.values), n_agents, n_arms)
-            self._kept["signs"] = np.zeros(shape)
+            self._arrays["signs"] = np.zeros(shape)
 
-    def add(
+    def record_round(
         self,
         t: int,
         cells: NDArray[np.intp],  # (R, N) where the arms played are among all means (R, M, K)
@@ -103,38 +103,40 @@ class Tally:
         gaps = self._world.gaps.take(cells)  # (R, N)
         if t <= self._free_rounds:
             gaps = np.zeros_like(gaps)
-        self._so_far += gaps.mean(axis=1)
+        self._total_regret += gaps.mean(axis=1)
         self._pulls.reshape(-1)[self._to_pulls + cells] += 1
-        if "agents" in self._kept:
-            self._of_agents += gaps
-        if "messages" in self._kept:
-            self._sent += self._numbers_sent(t, state, weights)
-        if "signs" in self._kept:
+        if "agents" in self._arrays:
+            self._agent_totals += gaps
+        if "messages" in self._arrays:
+            self._total_sent += self._count_numbers_sent(t, state, weights)
+        if "signs" in self._arrays:
             self._sketches.learn(cells - self._first_cell, weights)
         if t in self._column:
-            self._record(self._column[t], state)
+            self._record_column(self._column[t], state)
 
-    def _record(self, column: int, state: Any) -> None:
-        self._regret[:, column] = self._so_far
-        if "agents" in self._kept:
-            self._kept["agents"][:, :, column] = self._of_agents
-        if "means" in self._kept and self._world.changes:
-            self._kept["means"][:, column] = self._means_now()
-        if "messages" in self._kept:
-            self._kept["messages"][:, column] = self._sent
-        if "beliefs" in self._kept:
-            belief = np.swapaxes(belief_of(state, self._simulation.algorithm, self._problem), 0, 1)
-            self._kept["beliefs"][:, column] = in_callers_order(belief, self._order)
-        if "signs" in self._kept:
+    def _record_column(self, column: int, state: Any) -> None:
+        self._regret[:, column] = self._total_regret
+        if "agents" in self._arrays:
+            self._arrays["agents"][:, :, column] = self._agent_totals
+        if "means" in self._arrays and self._world.changes:
+            self._arrays["means"][:, column] = self._current_means()
+        if "messages" in self._arrays:
+            self._arrays["messages"][:, column] = self._total_sent
+        if "beliefs" in self._arrays:
+            belief = np.swapaxes(
+                extract_belief(state, self._simulation.algorithm, self._problem), 0, 1
+            )
+            self._arrays["beliefs"][:, column] = in_callers_order(belief, self._order)
+        if "signs" in self._arrays:
             sketches = np.swapaxes(self._sketches.values, 0, 1)
-            self._kept["signs"][:, column] = in_callers_order(sketches, self._order)
+            self._arrays["signs"][:, column] = in_callers_order(sketches, self._order)
 
-    def _means_now(self) -> FloatArray:
+    def _current_means(self) -> FloatArray:
         """The true means of the round in the caller's order: (R, K), or (R, N, K)."""
         means = in_callers_order(self._world.means, self._order)
         return means if self._per_agent else means[:, 0]
 
-    def _numbers_sent(self, t: int, state: Any, weights: Any) -> FloatArray:
+    def _count_numbers_sent(self, t: int, state: Any, weights: Any) -> FloatArray:
         """How many numbers an agent sends in round t, on average: (R,)."""
         p = self._problem
         algorithm: Any = self._simulation.algorithm  # which has the method, or was refused
@@ -147,21 +149,21 @@ class Tally:
             )
         return np.asarray(sent / p.n_agents)
 
-    def block(self) -> Block:
+    def to_block(self) -> Block:
         """The outcome, in the caller's order of arms."""
         s = self._simulation
         times = self._simulation.times
         free = 0 if self._world.changes else s.uncharged_rounds  # or they were not charged at all
         # (R, M, K)
         gaps = self._world.gaps
-        kept = dict(self._kept)
+        arrays = dict(self._arrays)
         regret = without_forced_pulls(self._regret, times, gaps.mean(axis=1), free)
-        if "agents" in kept:
+        if "agents" in arrays:
             of_agents = np.broadcast_to(gaps, self._pulls.shape).reshape(-1, gaps.shape[-1])
-            rows = kept["agents"].reshape(-1, len(times))
+            rows = arrays["agents"].reshape(-1, len(times))
             charged = without_forced_pulls(rows, times, of_agents, free)
-            kept["agents"] = charged.reshape(kept["agents"].shape)
-        return Block(regret, in_callers_order(self._pulls, self._order), kept)
+            arrays["agents"] = charged.reshape(arrays["agents"].shape)
+        return Block(regret, in_callers_order(self._pulls, self._order), arrays)
 
 
 def first_cells(means: FloatArray) -> NDArray[np.intp]:
@@ -170,7 +172,7 @@ def first_cells(means: FloatArray) -> NDArray[np.intp]:
     return np.arange(0, means.size, n_arms).reshape(n_runs, n_rows)
 
 
-def belief_of(state: Any, algorithm: Any, problem: Problem) -> FloatArray:
+def extract_belief(state: Any, algorithm: Any, problem: Problem) -> FloatArray:
     """The beliefs of a state, (D, R, N, K), refused where it has none."""
     belief: Any = getattr(state, "belief", None)
     if np.ndim(belief) == 4 and belief.shape[-1] == 1:  # one theta for all arms

@@ -11,7 +11,7 @@ from posse import validation as checks
 from posse.bandits import CONTEXTS, DRIFTS, ContextualBandit
 from posse.contexts import Contexts
 from posse.families.family import nearest_means
-from posse.lab.simulation import Simulation, arm_orders, in_played_order
+from posse.lab.simulation import Simulation, draw_arm_orders, in_played_order
 from posse.randomness import FloatArray, Streams, generator
 
 
@@ -35,31 +35,31 @@ class World:
         assert not isinstance(s.bandit, ContextualBandit)
         self.changes = s.bandit.drift is not None
         self._bandit = s.bandit
-        self._own = self._now = s.true_means(runs)  # in the caller's order
-        self._own.setflags(write=False)  # a drift of the user's is given them
-        self.order = arm_orders(s.seed, runs, s.bandit.n_arms)
-        self._show(self._own)
+        self._initial = self._current = s.true_means(runs)  # in the caller's order
+        self._initial.setflags(write=False)  # a drift of the user's is given them
+        self.order = draw_arm_orders(s.seed, runs, s.bandit.n_arms)
+        self._set_means(self._initial)
         if self.changes:
             self._stream = Streams.of(s.seed, runs, "drift")
 
-    def begin(self, t: int) -> None:
+    def begin_round(self, t: int) -> None:
         """Round t begins: the means are now its own."""
         if not self.changes:
             return
         drift = self._bandit.drift
-        now = np.asarray(drift.means_at(t, self._own, self._now, self._stream))
-        if now is self._now:  # as the round before
+        drifted = np.asarray(drift.means_at(t, self._initial, self._current, self._stream))
+        if drifted is self._current:  # as the round before
             return
-        if now.shape != self._own.shape or not np.isfinite(now).all():
+        if drifted.shape != self._initial.shape or not np.isfinite(drifted).all():
             raise ValueError(
-                f"drift {checks.shown(drift)} must give finite means in shape {self._own.shape} "
-                f"(runs, agents, arms), got {checks.shown(now)} in round {t}"
+                f"drift {checks.shown(drift)} must give finite means in shape {self._initial.shape} "
+                f"(runs, agents, arms), got {checks.shown(drifted)} in round {t}"
             )
-        now.setflags(write=False)
-        self._now = now
-        self._show(nearest_means(self._bandit.family, now))
+        drifted.setflags(write=False)
+        self._current = drifted
+        self._set_means(nearest_means(self._bandit.family, drifted))
 
-    def _show(self, means: FloatArray) -> None:
+    def _set_means(self, means: FloatArray) -> None:
         self.means = in_played_order(means, self.order)
         self.gaps = self.means.max(axis=-1, keepdims=True) - self.means
 
@@ -74,7 +74,7 @@ class ContextualWorld:
         self._bandit = s.bandit
         self._stream = Streams.of(s.seed, runs, "contexts")
         self._size = (len(runs), s.network.n_agents)
-        self.order = arm_orders(s.seed, runs, s.bandit.n_arms)
+        self.order = draw_arm_orders(s.seed, runs, s.bandit.n_arms)
         of_runs = [s.bandit.theta_of_run(run, generator(s.seed, run, "means")) for run in runs]
         self._theta = np.stack(of_runs)  # (R, K, d), or (R, 1, d)
         if not s.bandit.family.shared:
@@ -82,7 +82,7 @@ class ContextualWorld:
         self.contexts: FloatArray | None = None  # before round 1
         self.means = self.gaps = np.zeros((*self._size, s.bandit.n_arms))
 
-    def begin(self, t: int) -> None:
+    def begin_round(self, t: int) -> None:
         """Round t begins: every agent has a visit."""
         x = self._bandit.draw_contexts(self._stream, self._size)
         if x.ndim == 4:
@@ -93,7 +93,7 @@ class ContextualWorld:
         self.gaps = self.means.max(axis=-1, keepdims=True) - self.means
 
 
-def world_of(simulation: Simulation, runs: Sequence[int]) -> World | ContextualWorld:
+def create_world(simulation: Simulation, runs: Sequence[int]) -> World | ContextualWorld:
     """The world that some runs are played in."""
     contextual = isinstance(simulation.bandit, ContextualBandit)
     return ContextualWorld(simulation, runs) if contextual else World(simulation, runs)
@@ -103,27 +103,27 @@ def check_world(simulation: Simulation, run: int) -> None:
     """Refuse a drift or contexts of the user's that fail at once, or differ when played again."""
     bandit = simulation.bandit
     if isinstance(bandit, ContextualBandit):
-        what = "contexts"
+        part_name = "contexts"
         part = bandit.contexts
     else:
-        what = "drift"
+        part_name = "drift"
         part = bandit.drift
     if part is None or type(part) in (Contexts, *CONTEXTS.values(), *DRIFTS.values()):
         return
-    worlds = [world_of(simulation, [run]) for _ in range(2)]
+    worlds = [create_world(simulation, [run]) for _ in range(2)]
     for t in range(1, min(3, simulation.horizon) + 1):
         for world in worlds:
             try:
-                world.begin(t)
+                world.begin_round(t)
             except ValueError:
                 raise  # a sentence already
             except Exception as error:  # whatever a user's part may raise
                 raise ValueError(
-                    f"{what} {checks.shown(part)} failed in round {t}: "
+                    f"{part_name} {checks.shown(part)} failed in round {t}: "
                     f"{type(error).__name__}: {error}"
                 ) from error
         if not np.array_equal(worlds[0].means, worlds[1].means):
             raise ValueError(
-                f"{what} {checks.shown(part)} must draw from the generator it is given and keep "
+                f"{part_name} {checks.shown(part)} must draw from the generator it is given and keep "
                 "nothing: a run must have the same means whenever it is played"
             )

@@ -18,10 +18,17 @@ from posse import validation as checks
 from posse.lab.comparisons import Comparison
 from posse.lab.experiments import Experiment
 from posse.lab.jobs.results_cache import PartStore, digest
-from posse.lab.jobs.scheduler import complete, watched
+from posse.lab.jobs.scheduler import complete_jobs, track_progress
 from posse.lab.simulation import Job
 from posse.lab.sweeps import files
-from posse.lab.sweeps.grid import Grid, Label, data_of, put, short, words
+from posse.lab.sweeps.grid import (
+    SweepGrid,
+    Label,
+    experiment_to_data,
+    set_key,
+    shorten,
+    describe_cell,
+)
 from posse.serialization.decode import from_data
 
 if TYPE_CHECKING:
@@ -32,9 +39,9 @@ if TYPE_CHECKING:
 SUMMARIES = ("mean", "standard_error", "low", "high")
 
 
-def rows(sweep: Sweep) -> list[dict[str, Any]]:
+def build_rows(sweep: Sweep) -> list[dict[str, Any]]:
     """A row for each cell and algorithm."""
-    found = []
+    rows = []
     for labels, comparison in zip(sweep.cells, sweep, strict=True):
         for name, result in comparison.items():
             s = result.summary()
@@ -44,18 +51,18 @@ def rows(sweep: Sweep) -> list[dict[str, Any]]:
                 row["best_arm_share"] = share
             if "messages" in result.kept:
                 row["numbers_sent"] = float(result.numbers_sent[:, -1].mean())
-            found.append(row | {"engine": result.engine})
-    return found
+            rows.append(row | {"engine": result.engine})
+    return rows
 
 
-def frame(rows: Sequence[dict[str, Any]]) -> pd.DataFrame:
+def to_frame(rows: Sequence[dict[str, Any]]) -> pd.DataFrame:
     """Rows as a table."""
     import pandas as pd
 
     return pd.DataFrame(list(rows))
 
 
-def dataset(sweep: Sweep) -> xr.Dataset:
+def build_dataset(sweep: Sweep) -> xr.Dataset:
     """Labelled arrays over the grid."""
     import xarray as xr
 
@@ -82,7 +89,7 @@ def dataset(sweep: Sweep) -> xr.Dataset:
         for key, column in zip(axis.keys, zip(*axis.labels, strict=True), strict=True):
             coords[key] = (axis.name, list(column))
     times = next(iter(curves.values()))[0]
-    if all(np.array_equal(own, times) for own, _ in curves.values()):
+    if all(np.array_equal(cell_times, times) for cell_times, _ in curves.values()):
         curve = np.full((*outer, len(times)), np.nan)
         for place, (_, values) in curves.items():
             curve[place] = values
@@ -91,7 +98,7 @@ def dataset(sweep: Sweep) -> xr.Dataset:
     return xr.Dataset(arrays, coords)
 
 
-def for_netcdf(dataset: xr.Dataset) -> xr.Dataset:
+def adapt_for_netcdf(dataset: xr.Dataset) -> xr.Dataset:
     """The same under names, and with numbers, that the classic format of netCDF knows."""
     # it refuses slashes, and has whole numbers of 32 bits only: larger ones become text
     names = {str(n): str(n).replace("/", "|") for n in [*dataset.dims, *dataset.coords]}
@@ -130,14 +137,14 @@ def sweep(
 
     Every cell is checked before the first is computed.
     """
-    made = planned(experiment, grid, folder=folder, runs=runs)
-    made.complete(executor=executor, threads=threads, progress=progress)
-    return made
+    result = plan_sweep(experiment, grid, folder=folder, runs=runs)
+    result.complete(executor=executor, threads=threads, progress=progress)
+    return result
 
 
-def planned(
+def plan_sweep(
     experiment: Experiment,
-    grid: Mapping[Any, Any] | Grid,
+    grid: Mapping[Any, Any] | SweepGrid,
     *,
     folder: str | os.PathLike[str],
     runs: int | range | None = None,
@@ -152,14 +159,14 @@ def planned(
         raise ValueError(f"folder must be the path of a folder, got {checks.shown(folder)}")
     if runs is not None:
         experiment = dataclasses.replace(experiment, runs=runs)
-    made = grid if isinstance(grid, Grid) else Grid.checked(grid)
-    data = data_of(experiment)
-    cells = [_cell(data, made, point) for point in made.points()]
-    return Sweep(experiment, made, Path(folder), tuple(cells))
+    sweep_grid = grid if isinstance(grid, SweepGrid) else SweepGrid.from_mapping(grid)
+    data = experiment_to_data(experiment)
+    cells = [_build_cell(data, sweep_grid, point) for point in sweep_grid.points()]
+    return Sweep(experiment, sweep_grid, Path(folder), tuple(cells))
 
 
 @dataclass(frozen=True)
-class Cell:
+class SweepCell:
     """One cell: its place in the grid, what is set there, and what is to be played."""
 
     point: tuple[int, ...]
@@ -173,9 +180,9 @@ class Sweep:
     """The results of an experiment in every cell of a grid; they are read when asked for."""
 
     experiment: Experiment
-    grid: Grid
+    grid: SweepGrid
     folder: Path
-    plan: tuple[Cell, ...]
+    plan: tuple[SweepCell, ...]
     store: PartStore = field(init=False)
 
     def __post_init__(self) -> None:
@@ -214,16 +221,18 @@ class Sweep:
     ) -> None:
         """Compute what is missing."""
         jobs = self.jobs
-        with watched(self.title, jobs, self.store, show=progress, here=executor is None) as advance:
-            complete(jobs, self.store, executor=executor, threads=threads, advance=advance)
+        with track_progress(
+            self.title, jobs, self.store, show=progress, here=executor is None
+        ) as advance:
+            complete_jobs(jobs, self.store, executor=executor, threads=threads, advance=advance)
 
     def __len__(self) -> int:
         return len(self.plan)
 
     def __getitem__(self, cell: int | Mapping[str, Any]) -> Comparison:
         """The results of one cell: by its number, or by the values of keys that tell it."""
-        found = self.plan[cell] if isinstance(cell, int) else self._find(cell)
-        return Comparison({name: self.store.result(job) for name, job in found.jobs.items()})
+        planned = self.plan[cell] if isinstance(cell, int) else self._find_cell(cell)
+        return Comparison({name: self.store.load_result(job) for name, job in planned.jobs.items()})
 
     def __iter__(self) -> Iterator[Comparison]:
         return (self[number] for number in range(len(self)))
@@ -232,26 +241,24 @@ class Sweep:
         axes = " x ".join(f"{len(axis)} {axis.name}" for axis in self.grid.axes)
         return f"Sweep({len(self)} cells: {axes}; {', '.join(self.algorithms)})"
 
-    def _find(self, wanted: Any) -> Cell:
-        if not isinstance(wanted, Mapping):
-            raise KeyError(
-                f"a cell is its number or a dict of its keys, got {checks.shown(wanted)}"
-            )
-        for key in wanted:
+    def _find_cell(self, keys: Any) -> SweepCell:
+        if not isinstance(keys, Mapping):
+            raise KeyError(f"a cell is its number or a dict of its keys, got {checks.shown(keys)}")
+        for key in keys:
             checks.choice("key", key, self.grid.keys)
-        plain = {key: short(value) for key, value in wanted.items()}
-        found = []
+        plain = {key: shorten(value) for key, value in keys.items()}
+        matches = []
         for cell in self.plan:
             settings = self.grid.settings(cell.point)
             if all(v in (cell.labels[key], settings[key]) for key, v in plain.items()):
-                found.append(cell)
-        if len(found) != 1:
-            raise KeyError(f"{words(wanted)} is {len(found) or 'no'} cells of {self!r}")
-        return found[0]
+                matches.append(cell)
+        if len(matches) != 1:
+            raise KeyError(f"{describe_cell(keys)} is {len(matches) or 'no'} cells of {self!r}")
+        return matches[0]
 
     @cached_property
-    def _rows(self) -> list[dict[str, Any]]:
-        return rows(self)
+    def rows(self) -> list[dict[str, Any]]:
+        return build_rows(self)
 
     def table(self) -> pd.DataFrame:
         """One tidy table, a row for each cell and algorithm.
@@ -259,14 +266,14 @@ class Sweep:
         A column per key, then algorithm, runs, regret at the horizon, standard_error, low and high
         (its 95% interval), best_arm_share and engine.
         """
-        return frame(self._rows)
+        return to_frame(self.rows)
 
     def to_xarray(self) -> xr.Dataset:
         """The grid as dimensions, with algorithm and run: regret at the horizon, and its means.
 
         A paired list is one dimension with a coordinate for each of its keys.
         """
-        return dataset(self)
+        return build_dataset(self)
 
     @overload
     def plot(
@@ -308,8 +315,8 @@ class Sweep:
         """
         from posse.lab.sweeps import figures as views
 
-        drawn = views.plot(self, x, hue, row, where)
-        return drawn[0] if row is None else drawn
+        figure_axes = views.draw_plot(self, x, hue, row, where)
+        return figure_axes[0] if row is None else figure_axes
 
     def heat_map(
         self,
@@ -322,7 +329,7 @@ class Sweep:
         """Draw the regret of one algorithm at the horizon over two keys; `where` as in `plot`."""
         from posse.lab.sweeps import figures as views
 
-        return views.heat_map(self, x, y, algorithm, where)
+        return views.draw_heat_map(self, x, y, algorithm, where)
 
     def report(self, folder: str | os.PathLike[str] | None = None) -> Path:
         """Write a page with figures, the table and all settings: index.html, and files beside it.
@@ -338,18 +345,18 @@ class Sweep:
 
         sweep.toml is the sweep as a file, which `read_sweep` reads.
         """
-        return files.save(self, self.folder if folder is None else Path(folder))
+        return files.save_sweep(self, self.folder if folder is None else Path(folder))
 
 
-def _cell(data: dict[str, Any], grid: Grid, point: tuple[int, ...]) -> Cell:
+def _build_cell(data: dict[str, Any], grid: SweepGrid, point: tuple[int, ...]) -> SweepCell:
     """The experiment of a cell and its jobs; what is wrong with it is said with its name."""
     labels = grid.labels(point)
-    changed = copy.deepcopy(data)
+    settings = copy.deepcopy(data)
     try:
         for key, value in grid.settings(point).items():
-            put(changed, key, copy.deepcopy(value))
-        e = from_data(Experiment, changed)
+            set_key(settings, key, copy.deepcopy(value))
+        e = from_data(Experiment, settings)
         jobs = e.jobs()
     except ValueError as error:
-        raise ValueError(f"the cell {words(labels)}: {error}") from None
-    return Cell(point, labels, e, jobs)
+        raise ValueError(f"the cell {describe_cell(labels)}: {error}") from None
+    return SweepCell(point, labels, e, jobs)
