@@ -113,7 +113,7 @@ def _compare(
 
 def _refuse_too_large(experiment: Experiment) -> None:
     """Refuse at once what could not be saved at the end."""
-    from posse.lab.simulation import axis_sizes, resolve_model, count_numbers_per_run
+    from posse.lab.simulation import axis_sizes, count_numbers_per_run, resolve_model
     from posse.lab.storage import LARGEST_ARRAY
 
     e = experiment

@@ -102,7 +102,7 @@ def _check_same_simulation(first: Result, part: Result, prefix: str) -> None:
     if first.pulls.shape[1:] != part.pulls.shape[1:] and not differing:
         differing.append("numbers of agents or arms")
     if differing:
+        both = " and ".join(ranges.describe_runs(result.run_numbers) for result in (first, part))
         raise ValueError(
-            f"{prefix}{ranges.describe_runs(first.run_numbers)} and {ranges.describe_runs(part.run_numbers)} are of "
-            f"different simulations: they differ in {', '.join(differing)}"
+            f"{prefix}{both} are of different simulations: they differ in {', '.join(differing)}"
         )

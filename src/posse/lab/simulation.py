@@ -366,8 +366,9 @@ class Job:
 
     def count_runs_within(self, seconds: float, seconds_per_run: float) -> int:
         """How many runs fill some seconds, but not the memory of those who carry them."""
-        most = min(MAX_RUNS_PER_PART, _MAX_BYTES_PER_PART / self.bytes_per_run, seconds / seconds_per_run)
-        return max(1, int(most))
+        within_memory = _MAX_BYTES_PER_PART / self.bytes_per_run
+        within_time = seconds / seconds_per_run
+        return max(1, int(min(MAX_RUNS_PER_PART, within_memory, within_time)))
 
     def describe_runs(self, runs: range) -> str:
         """Some of its runs, as a sentence names them."""

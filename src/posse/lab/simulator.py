@@ -31,12 +31,12 @@ from posse.lab.simulation import (
     Block,
     Job,
     Simulation,
-    validate_keep,
-    split_runs,
-    resolve_model,
-    play_blocks,
     count_recorded_rounds,
+    play_blocks,
     recorded_rounds,
+    resolve_model,
+    split_runs,
+    validate_keep,
 )
 from posse.networks.network import Network
 

@@ -33,8 +33,8 @@ from posse.lab.simulation import (
     Simulation,
     axis_sizes,
     count_coordinates,
-    resolve_model,
     count_numbers_per_run,
+    resolve_model,
 )
 from posse.memory import format_gigabytes, memory
 from posse.networks.dynamics import is_own
@@ -133,7 +133,8 @@ def check_means(bandit: AnyBandit, seed: int, runs: range) -> None:
         if drawn.shape != first_draw.shape:
             agents = f"{len(first_draw)} agents and " if first_draw.ndim == 2 else ""
             raise ValueError(
-                f"means: every run must have {agents}{first_draw.shape[-1]} arms, as the first draw had"
+                f"means: every run must have {agents}{first_draw.shape[-1]} arms, as the first "
+                "draw had"
             )
 
 
@@ -289,8 +290,8 @@ def warn_not_rerunnable(settings: Sequence[Mapping[str, Any]], stacklevel: int) 
     if part_names:
         pronoun = "it" if len(part_names) == 1 else "each"
         warnings.warn(
-            f"{', '.join(part_names)} can be saved but not rerun from the file: define {pronoun} in a "
-            "module, as a function or a frozen dataclass of plain fields",
+            f"{', '.join(part_names)} can be saved but not rerun from the file: define {pronoun} "
+            "in a module, as a function or a frozen dataclass of plain fields",
             stacklevel=stacklevel + 1,
         )
 

@@ -16,7 +16,7 @@ from posse.lab.arena.players import REFERENCE, Player, job_of
 from posse.lab.arena.report_data import Refusal
 from posse.lab.arena.suite import Instance, suite
 from posse.lab.jobs.executors import WorkersLost
-from posse.lab.jobs.results_cache import StoreUnwritable, PartStore
+from posse.lab.jobs.results_cache import PartStore, StoreUnwritable
 from posse.lab.jobs.scheduler import complete_jobs
 from posse.lab.jobs.workers import WorkersDiffer
 from posse.lab.results import Result

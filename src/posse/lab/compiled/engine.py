@@ -25,8 +25,8 @@ from posse.lab.simulation import (
     Block,
     Simulation,
     in_callers_order,
-    split_runs,
     play_blocks,
+    split_runs,
 )
 from posse.randomness import FloatArray
 

@@ -161,8 +161,8 @@ def require_same_versions(executor: Executor, compiled: bool) -> dict[str, str]:
     ).items():
         if isinstance(reported, BaseException):
             raise workers.WorkersDiffer(
-                f"worker {worker} cannot play: {type(reported).__name__}: {reported}; it needs the same "
-                "Posse as we have"
+                f"worker {worker} cannot play: {type(reported).__name__}: {reported}; install the "
+                "same version of Posse there"
             )
         required = {**reported, **required}  # the first one's processor
         if differing := workers.describe_differences(required, reported):

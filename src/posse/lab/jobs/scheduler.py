@@ -129,7 +129,8 @@ class PartsInFlight:
                 self._retry(job, runs, error)
             except CancelledError as error:
                 raise WorkersLost(
-                    f"{job.describe_runs(runs)}: cancelled, as when the scheduler of a cluster went away"
+                    f"{job.describe_runs(runs)}: cancelled, perhaps because the scheduler of the "
+                    "cluster went away"
                 ) from error
             except WorkersDiffer:  # whatever the part
                 raise
@@ -168,9 +169,9 @@ class PartsInFlight:
         deaths = self._deaths[id(job), runs] = self._deaths.get((id(job), runs), 0) + 1
         if deaths > _MAX_DEATHS:
             raise WorkersLost(
-                f"{job.describe_runs(runs)}: workers died {deaths} times while this part or one beside it "
-                "was computed, as they do where memory runs out, or where a script starts "
-                'processes without `if __name__ == "__main__":`'
+                f"{job.describe_runs(runs)}: workers died {deaths} times while they computed this "
+                "part: check that memory suffices, and that the script starts processes under "
+                '`if __name__ == "__main__":`'
             ) from error
         self._to_retry.append((job, runs))
 

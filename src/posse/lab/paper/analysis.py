@@ -18,10 +18,10 @@ from posse.lab.results import Result
 from posse.lab.statistics import (
     SIGNIFICANT,
     Growth,
+    agent_regrets,
     fit_growth,
     holm,
     mean_interval,
-    agent_regrets,
     p_value,
     paired_difference,
     wrong_leader_share,

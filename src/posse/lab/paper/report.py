@@ -20,7 +20,7 @@ from posse.lab.paper import analysis, claims, panels
 from posse.lab.paper.analysis import lai_robbins
 from posse.lab.paper.panels import FULL, QUICK, Outcome, Panel, run_panel, simulation_of
 from posse.lab.paper.report_data import ClaimReport, Made, Report
-from posse.lab.plots import draw_result, style_axes, is_wide, save_figure, set_logarithmic
+from posse.lab.plots import draw_result, is_wide, save_figure, set_logarithmic, style_axes
 from posse.lab.report.curves import write_csv
 from posse.lab.report.pages import paper as page
 from posse.lab.report.text import write_json

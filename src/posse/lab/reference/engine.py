@@ -9,15 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posse.algorithms.algorithm import Problem
-from posse.lab.reference.environment import DelayedRewards, BlockEnvironment
+from posse.lab.reference.environment import BlockEnvironment, DelayedRewards
 from posse.lab.reference.recorder import Recorder
 from posse.lab.simulation import (
     Advance,
     Block,
     Simulation,
     count_coordinates,
-    split_runs,
     play_blocks,
+    split_runs,
 )
 from posse.randomness import Streams
 

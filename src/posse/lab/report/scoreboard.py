@@ -13,9 +13,9 @@ from posse.lab.results import Result, Summary
 from posse.lab.statistics import (
     SIGNIFICANT,
     Estimate,
+    compare_paired,
     correct_p_values,
     mean_interval,
-    compare_paired,
     tail_percentile,
     wrong_leader_share,
 )

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from posse import validation as checks
 from posse.lab.atomic_files import atomic_write
-from posse.lab.experiments import Experiment, experiment_to_toml, build_from_file
+from posse.lab.experiments import Experiment, build_from_file, experiment_to_toml
 from posse.lab.sweeps import sweep as tables
 from posse.lab.sweeps.grid import SweepGrid
 from posse.serialization import toml

@@ -22,12 +22,12 @@ from posse.lab.jobs.scheduler import complete_jobs, track_progress
 from posse.lab.simulation import Job
 from posse.lab.sweeps import files
 from posse.lab.sweeps.grid import (
-    SweepGrid,
     Label,
+    SweepGrid,
+    describe_cell,
     experiment_to_data,
     set_key,
     shorten,
-    describe_cell,
 )
 from posse.serialization.decode import from_data
 
@@ -258,6 +258,7 @@ class Sweep:
 
     @cached_property
     def rows(self) -> list[dict[str, Any]]:
+        """A row for every cell and algorithm, as the table has them."""
         return build_rows(self)
 
     def table(self) -> pd.DataFrame:
