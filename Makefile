@@ -29,11 +29,12 @@ paper: $(READY) ## every figure of the paper, its statistics and claims: report/
 demo: $(READY) ## 100 agents on a cycle: a table, and a plot in results/
 	$(BIN)/posse run experiments/demo.toml
 
-quick: $(READY) ## the core's laws and the lab's front door: a minute once kernels are compiled
+quick: $(READY) ## the core's laws and the lab's front door: 40 seconds once kernels are compiled
 	$(BIN)/python -m pytest -q -n auto $(QUICK)
 
+# No test waits for kernels that it does not need: workers compile them when a test first does, each
+# kernel in one of them.
 test: $(READY) ## what guards daily work, without a browser: 5 minutes on two cores, kernels included
-	@echo "compiling the kernels (once)"; $(BIN)/python -m posse.lab.compiled
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "not long"
 
 test-all: test ## and the rest: long statistics, real processes, a short soak, the pages in a browser, property tests on fresh examples
@@ -42,7 +43,6 @@ test-all: test ## and the rest: long statistics, real processes, a short soak, t
 	HYPOTHESIS_PROFILE=random $(BIN)/python -m pytest -n auto --dist worksteal -m "long or hypothesis"
 
 disguise: $(READY) ## what hangs on the processor, as on another one
-	NUMBA_CPU_NAME=generic $(BIN)/python -m posse.lab.compiled
 	NUMBA_CPU_NAME=generic OPENBLAS_CORETYPE=Nehalem $(BIN)/python -m pytest -q -n auto $(PORTABLE)
 
 study: $(READY) ## the long statistics behind the tables of docs/, which it writes: an hour

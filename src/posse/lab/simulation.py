@@ -14,15 +14,15 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from posse import validation as checks
 from posse.algorithms.algorithm import Algorithm, Problem
 from posse.bandits import AnyBandit, ContextualBandit, SiteMeans
 from posse.effective_samples import SIGNS
 from posse.families.family import Model, is_contextual
 from posse.lab import run_ranges as ranges
 from posse.networks.network import Network
-from posse.randomness import FloatArray, generator
+from posse.randomness import FloatArray, create_generator
 from posse.serialization import encode
+from posse.validation import validate_choice, validate_integer
 
 
 class KeptArray(NamedTuple):
@@ -48,7 +48,7 @@ def validate_keep(keep: Any) -> tuple[str, ...]:
         keep = (keep,)
     if not isinstance(keep, Iterable):
         raise ValueError(f'keep must be names such as ("agents", "means"), got {keep!r}')
-    names = {checks.choice("keep", name, KEEP) for name in keep}
+    names = {validate_choice("keep", name, KEEP) for name in keep}
     return tuple(name for name in KEEP if name in names)
 
 
@@ -102,7 +102,7 @@ def check_record(record: Any, horizon: int) -> None:
     if record is None:
         return
     if np.ndim(record) == 0:
-        checks.whole("record", record, at_least=1)
+        validate_integer("record", record, at_least=1)
         return
     rounds = np.asarray(record)
     valid = rounds.ndim == 1 and rounds.size > 0 and np.issubdtype(rounds.dtype, np.integer)
@@ -191,7 +191,9 @@ class Simulation:
         bandit = self.bandit
         n_arms = self.bandit.n_arms
         assert not isinstance(bandit, ContextualBandit)  # which has them round by round
-        means = [bandit.means_of_run(run, generator(self.seed, run, "means")) for run in runs]
+        means = [
+            bandit.means_of_run(run, create_generator(self.seed, run, "means")) for run in runs
+        ]
         if any(drawn.shape[-1] != n_arms for drawn in means):
             raise ValueError(f"means: every run must have {n_arms} arms, as the first draw had")
         if isinstance(bandit.means, SiteMeans):
@@ -200,7 +202,7 @@ class Simulation:
                     drawn,
                     self.network.n_agents,
                     bandit.family,
-                    generator(self.seed, run, "sites"),
+                    create_generator(self.seed, run, "sites"),
                 )
                 for run, drawn in zip(runs, means, strict=True)
             ]
@@ -249,7 +251,9 @@ class Block:
 
 def draw_arm_orders(seed: int, runs: Sequence[int], n_arms: int) -> NDArray[np.intp]:
     """The caller's arm that is arm 0, 1, ... to the algorithm, in each run: (R, K)."""
-    return np.stack([generator(seed, run, "permutation").permutation(n_arms) for run in runs])
+    return np.stack(
+        [create_generator(seed, run, "permutation").permutation(n_arms) for run in runs]
+    )
 
 
 def in_played_order(values: FloatArray, order: NDArray[np.intp]) -> FloatArray:
@@ -321,15 +325,15 @@ class Job:
         """
         s = self.simulation
         return {
-            "bandit": encode.bandit(s.bandit),
-            "network": encode.network(s.network),
-            "algorithm": encode.algorithm(s.algorithm),
+            "bandit": encode.encode_bandit(s.bandit),
+            "network": encode.encode_network(s.network),
+            "algorithm": encode.encode_algorithm(s.algorithm),
             "horizon": s.horizon,
             "runs": ranges.encode_runs(self.runs),
             "seed": s.seed,
             "engine": self.engine,
             **({"keep": list(s.keep)} if s.keep else {}),
-            "versions": encode.versions(),
+            "versions": encode.collect_versions(),
         }
 
     def settings_of_runs(self, runs: range) -> dict[str, Any]:

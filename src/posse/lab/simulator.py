@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from posse import validation as checks
 from posse.algorithms import ALGORITHMS
 from posse.algorithms.algorithm import Algorithm
 from posse.algorithms.rivals.initial_pulls import ForcedStart
@@ -39,6 +38,7 @@ from posse.lab.simulation import (
     validate_keep,
 )
 from posse.networks.network import Network
+from posse.validation import validate_choice, validate_integer
 
 # An engine's `run(simulation, runs, threads, advance)`.
 EngineRun = Callable[..., Block]
@@ -149,7 +149,7 @@ def simulate(
     ((10, 100), (10, 5, 3))
     """
     task = _Task.validate(bandit, network, horizon, runs, seed, threads, record, keep)
-    checks.choice("engine", engine, ENGINES)
+    validate_choice("engine", engine, ENGINES)
     entry = _Entry("simulating", "algorithm", "", algorithm, engine)
     (result,) = task.play([entry], progress, dry_run=False)
     return result
@@ -215,11 +215,11 @@ def expand_engines(engine: Any, algorithms: Iterable[str]) -> dict[str, str]:
     Algorithms that the table does not name get "auto".
     """
     if not isinstance(engine, Mapping):
-        return dict.fromkeys(algorithms, checks.choice("engine", engine, ENGINES))
+        return dict.fromkeys(algorithms, validate_choice("engine", engine, ENGINES))
     names = list(algorithms)
     for name, requested in engine.items():
-        checks.choice("engine: algorithm", name, names)
-        checks.choice(f"engine: {name}", requested, ENGINES)
+        validate_choice("engine: algorithm", name, names)
+        validate_choice(f"engine: {name}", requested, ENGINES)
     return {name: engine.get(name, "auto") for name in names}
 
 
@@ -275,16 +275,16 @@ class _Task:
     ) -> _Task:
         """Refuse arguments that cannot be simulated, in one sentence."""
         validation.check_problem(bandit, network)
-        horizon = checks.whole("horizon", horizon, at_least=1, at_most=2**31 - 1)
+        horizon = validate_integer("horizon", horizon, at_least=1, at_most=2**31 - 1)
         runs = ranges.parse_runs(runs)
         keep = validate_keep(keep)
         # Sizes come first: listing the rounds, or drawing the means, may itself need more memory
         # than there is.
         validation.check_size(bandit, network, len(runs), count_recorded_rounds(record, horizon))
         validation.check_run(bandit, network)
-        seed = secrets.randbits(32) if seed is None else checks.whole("seed", seed, at_least=0)
+        seed = secrets.randbits(32) if seed is None else validate_integer("seed", seed, at_least=0)
         threads = os.cpu_count() or 1 if threads is None else threads
-        threads = checks.whole("threads", threads, at_least=1)
+        threads = validate_integer("threads", threads, at_least=1)
         bandit.check_runs(runs.stop)
         validation.check_means(bandit, seed, runs)
         times = recorded_rounds(record, horizon)

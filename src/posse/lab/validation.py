@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from posse import algorithms, policies
-from posse import validation as checks
 from posse.algorithms import (
     ALGORITHMS,
     CONTEXTUAL,
@@ -36,12 +35,12 @@ from posse.lab.simulation import (
     count_numbers_per_run,
     resolve_model,
 )
-from posse.memory import format_gigabytes, memory
 from posse.networks.dynamics import is_own
 from posse.networks.network import Network
 from posse.policies import POLICIES
-from posse.randomness import generator
-from posse.serialization.encode import not_rerunnable
+from posse.randomness import create_generator
+from posse.serialization.encode import find_repr_only
+from posse.validation import detect_memory, format_gigabytes, format_value, validate_methods
 
 DRY_RUN_ROUNDS = 2  # the second plays with a state that `learn` gave
 
@@ -121,15 +120,15 @@ def check_means(bandit: AnyBandit, seed: int, runs: range) -> None:
     if not callable(function) or isinstance(function, UniformMeans):
         return
     first_draw, second_draw = (
-        bandit.means_of_run(runs[0], generator(seed, runs[0], "means")) for _ in "12"
+        bandit.means_of_run(runs[0], create_generator(seed, runs[0], "means")) for _ in "12"
     )
     if not np.array_equal(first_draw, second_draw):
         raise ValueError(
-            f"means: {checks.shown(function)} must draw from the generator it is given and "
+            f"means: {format_value(function)} must draw from the generator it is given and "
             "nothing else: a run must have the same means whenever it is played"
         )
     for run in runs:
-        drawn = bandit.means_of_run(run, generator(seed, run, "means"))
+        drawn = bandit.means_of_run(run, create_generator(seed, run, "means"))
         if drawn.shape != first_draw.shape:
             agents = f"{len(first_draw)} agents and " if first_draw.ndim == 2 else ""
             raise ValueError(
@@ -140,7 +139,7 @@ def check_means(bandit: AnyBandit, seed: int, runs: range) -> None:
 
 def check_algorithm(label: str, algorithm: Any, bandit: AnyBandit, keep: tuple[str, ...]) -> None:
     """Refuse what is no algorithm, a model that it cannot learn by, and what it cannot tell."""
-    checks.capable(
+    validate_methods(
         label,
         algorithm,
         ["init", "choose", "learn"],
@@ -286,7 +285,7 @@ def warn_short_half_life(
 
 def warn_not_rerunnable(settings: Sequence[Mapping[str, Any]], stacklevel: int) -> None:
     """Say before the first round, not after the last, what a file will only show."""
-    part_names = sorted(set(not_rerunnable(list(settings)).values()))
+    part_names = sorted(set(find_repr_only(list(settings)).values()))
     if part_names:
         pronoun = "it" if len(part_names) == 1 else "each"
         warnings.warn(
@@ -324,7 +323,7 @@ def check_size(
         joined = max(sizes_of_results) if runs > 1 else 0.0
         return 8 * points + sum(sizes_of_results) + joined
 
-    room = memory() * 1e9
+    room = detect_memory() * 1e9
     needed = count_bytes(runs, points, keep)
     if needed <= room:
         return
@@ -379,7 +378,7 @@ def check_run(
         copies = 2 if isinstance(algorithm, Decentralized) else 1
         numbers += copies * count_coordinates(model) * float(n_believers) * n_beliefs
     needed = 8 * numbers / 1e9
-    room = memory()
+    room = detect_memory()
     if needed > room:
         sizes = {"agents": n_agents, "arms": n_arms, "features": n_features}
         plural_sizes = {name: size for name, size in sizes.items() if size > 1}

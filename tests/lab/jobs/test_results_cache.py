@@ -244,7 +244,7 @@ class TestDigest:
     def test_so_have_other_versions(self, monkeypatch):
         """Parts that different versions made could not be joined."""
         before = digest(job())
-        monkeypatch.setattr(encode, "versions", lambda: {"numpy": "3.0"})
+        monkeypatch.setattr(encode, "collect_versions", lambda: {"numpy": "3.0"})
         assert digest(job()) != before
 
     @pytest.mark.parametrize("changed", ["mine_x", "helper_x", "late_x"])

@@ -14,9 +14,10 @@ from posse.lab.jobs import workers
 CHILD = """
 import sys
 import posse
-from posse.lab.jobs import jobs, workers
-jobs.MAX_RUNS_PER_PART = 4
-real, computed = workers.play, []
+from posse.lab import simulation
+from posse.lab.jobs import workers
+simulation.MAX_RUNS_PER_PART = 4
+real, computed = workers.play_part, []
 
 def play(part):
     if len(computed) == 4:
@@ -24,7 +25,7 @@ def play(part):
     computed.append(len(part.runs))
     return real(part)
 
-workers.play = play
+workers.play_part = play
 posse.sweep(*posse.read_sweep("s.toml"), folder="kept", threads=1)
 """
 EXPERIMENT = posse.Experiment(

@@ -36,7 +36,7 @@ from posse.lab.statistics import (
     find_pareto_front,
 )
 from posse.randomness import FloatArray
-from posse.serialization.encode import versions
+from posse.serialization.encode import collect_versions
 
 
 class Order(NamedTuple):
@@ -214,7 +214,7 @@ def report_of(arena: Arena, seconds: float, machine: str) -> ArenaReport:
             runs=arena.form.runs,
             seed=arena.form.seed,
             seconds=seconds,
-            versions=versions(),
+            versions=collect_versions(),
             machine=f"{platform.machine()}, {machine}",
             suite=kind,
         ),

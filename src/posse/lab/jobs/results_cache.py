@@ -28,7 +28,7 @@ from posse.lab.concatenation import concat, select_runs
 from posse.lab.results import Result
 from posse.lab.run_ranges import describe_runs
 from posse.lab.simulation import Job
-from posse.serialization.encode import not_rerunnable
+from posse.serialization.encode import find_repr_only
 
 # What shows numbers or carries them about but does not make them.
 _DISPLAY_ONLY = (
@@ -93,7 +93,7 @@ def _compute_digest(job: Job) -> str:
         "times": job.simulation.times.tolist(),
         "keep": list(job.simulation.keep),
     }
-    for path, part in not_rerunnable(data).items():
+    for path, part in find_repr_only(data).items():
         raise ValueError(
             f"{path}: {part} has no name by which a file could tell it from others: define it in a "
             "module, as a function or a frozen dataclass of plain fields"

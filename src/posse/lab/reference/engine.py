@@ -35,7 +35,7 @@ def simulate_block(
     s = simulation
     problem = s.build_problem(len(runs))
     environment = BlockEnvironment(s, runs)
-    to_policy = Streams.of(s.seed, runs, "policy")
+    to_policy = Streams.for_runs(s.seed, runs, "policy")
 
     state = s.algorithm.init(problem)
     recorder = Recorder(s, problem, runs, environment.world, state)

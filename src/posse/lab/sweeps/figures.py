@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posse import validation as checks
+from posse import validation
 from posse.lab import plots
 from posse.lab.sweeps.grid import Axis, Label, format_label
 from posse.randomness import FloatArray
@@ -138,14 +138,16 @@ def resolve_name(sweep: Sweep, name: Any) -> str:
     """The name of a dimension in short: keys may be written in full, too."""
     names = [label_name for dimension in list_dimensions(sweep) for label_name in dimension.labels]
     short = sweep.grid.short_names()
-    return short.get(name) or checks.choice("key", name, names)
+    return short.get(name) or validation.validate_choice("key", name, names)
 
 
 def select_points(sweep: Sweep, where: Mapping[str, Any] | None) -> list[Dimension]:
     """All dimensions with the points that `where` leaves of them."""
     selected = list_dimensions(sweep)
     if where is not None and not isinstance(where, Mapping):
-        raise ValueError(f"where must be a dict of key to value, got {checks.shown(where)}")
+        raise ValueError(
+            f"where must be a dict of key to value, got {validation.format_value(where)}"
+        )
     for full, value in (where or {}).items():
         key = resolve_name(sweep, full)
         number = _find_dimension(selected, key)
@@ -158,7 +160,8 @@ def select_points(sweep: Sweep, where: Mapping[str, Any] | None) -> list[Dimensi
             if item not in labels:
                 available = ", ".join(map(repr, dict.fromkeys(labels)))
                 raise ValueError(
-                    f"where: {key} = {checks.shown(item)} is not in the sweep: it has {available}"
+                    f"where: {key} = {validation.format_value(item)} "
+                    f"is not in the sweep: it has {available}"
                 )
         remaining = tuple(point for point in dimension.points if labels[point] in wanted_labels)
         if not remaining:
@@ -254,7 +257,7 @@ def draw_heat_map(
         algorithm = sweep.algorithms[0]
     if algorithm is None:
         raise ValueError(f"algorithm must be given, one of {', '.join(sweep.algorithms)}")
-    checks.choice("algorithm", algorithm, sweep.algorithms)
+    validation.validate_choice("algorithm", algorithm, sweep.algorithms)
     where = dict(where or {}) | {ALGORITHM: algorithm}
     x, y = _choose_two_keys(sweep, x, y, where)
     layout = lay_out(sweep, {"x": x, "y": y}, where)

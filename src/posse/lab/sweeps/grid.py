@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from posse import validation as checks
+from posse import validation
 from posse.bandits import SiteMeans
+from posse.import_strings import REPR_ONLY
 from posse.lab import run_ranges as ranges
 from posse.lab.experiments import Experiment
 from posse.networks import Network
-from posse.serialization import encode as described
-from posse.serialization.encode import not_rerunnable, to_data
-from posse.serialization.import_strings import REPR_ONLY
+from posse.serialization import encode
+from posse.serialization.encode import find_repr_only, to_data
 
 EVERY = "*"
 _PART = re.compile(r"""\s*(?:"([^"]*)"|'([^']*)'|([^."']+?))\s*(\.|$)""")
@@ -32,10 +32,10 @@ def experiment_to_data(experiment: Experiment) -> dict[str, Any]:
     """An experiment as data that build it again; refused where some part has no name in a file."""
     e = experiment
     data: dict[str, Any] = {
-        "bandit": described.bandit(e.bandit),
-        "network": described.network(e.network),
+        "bandit": encode.encode_bandit(e.bandit),
+        "network": encode.encode_network(e.network),
         "algorithms": {
-            name: described.algorithm(algorithm) for name, algorithm in e.algorithms.items()
+            name: encode.encode_algorithm(algorithm) for name, algorithm in e.algorithms.items()
         },
         "horizon": e.horizon,
         "runs": ranges.encode_runs(ranges.parse_runs(e.runs)),
@@ -45,7 +45,7 @@ def experiment_to_data(experiment: Experiment) -> dict[str, Any]:
     }
     if e.record is not None:
         data["record"] = to_data(e.record)
-    for path, part in not_rerunnable(data).items():
+    for path, part in find_repr_only(data).items():
         raise ValueError(
             f"{path}: {part} has no name by which a file could tell it from others: define it in "
             "a module, as a function or a frozen dataclass of plain fields"
@@ -65,7 +65,7 @@ def parse_key(key: Any) -> tuple[str, ...]:
                 return tuple(parts)
     raise ValueError(
         f"keys of a sweep are such as 'network.agents' (a name with a dot in quotes, as in "
-        f"'algorithms.\"TS 0.5\".policy'), got {checks.shown(key)}"
+        f"'algorithms.\"TS 0.5\".policy'), got {validation.format_value(key)}"
     )
 
 
@@ -81,7 +81,7 @@ def paths_overlap(first: tuple[str, ...], second: tuple[str, ...]) -> bool:
 def set_key(data: dict[str, Any], key: str, value: Any) -> None:
     """Set what a key stands for, in place; None leaves it to its default."""
     path = parse_key(key)
-    checks.choice("key", path[0], _TOP_KEYS)
+    validation.validate_choice("key", path[0], _TOP_KEYS)
     for target in _expand_star(data, key, path):
         _set_path(data, key, target, value)
 
@@ -93,20 +93,20 @@ def _expand_star(data: Mapping[str, Any], key: str, path: tuple[str, ...]) -> li
     names = list(data["algorithms"])
     if path[1] != EVERY:
         if len(path) > 2:  # a whole algorithm may be a new one
-            checks.choice(f"{key}: algorithm", path[1], names)
+            validation.validate_choice(f"{key}: algorithm", path[1], names)
         return [path]
     if len(path) == 2:
         return [("algorithms", name) for name in names]
     from posse.algorithms import ALGORITHMS, CONTEXTUAL
-    from posse.serialization.import_strings import find
+    from posse.import_strings import import_object
 
     kinds = {}
     for name in names:
         entry = data["algorithms"][name]
         kind = entry if isinstance(entry, str) else entry["name"]
-        kinds[name] = find(kind) if ":" in kind else (ALGORITHMS | CONTEXTUAL)[kind]
+        kinds[name] = import_object(kind) if ":" in kind else (ALGORITHMS | CONTEXTUAL)[kind]
     fields = {name: [f.name for f in dataclasses.fields(kind)] for name, kind in kinds.items()}
-    checks.choice(
+    validation.validate_choice(
         f"{key}: field",
         path[2],
         sorted({field_name for field_names in fields.values() for field_name in field_names}),
@@ -185,7 +185,7 @@ class SweepGrid:
         if not isinstance(mapping, Mapping) or not mapping:
             raise ValueError(
                 'grid must be a dict such as {"network.agents": [10, 30]}, '
-                f"got {checks.shown(mapping)}"
+                f"got {validation.format_value(mapping)}"
             )
         # paired lists last, as a file has them
         axes = tuple(
@@ -276,12 +276,16 @@ def _build_axis(keys: Any, values: Any) -> Axis:
     for name in names:
         parse_key(name)
     if not names or len(set(names)) < len(names):
-        raise ValueError(f"grid: a paired list needs keys, each once, got {checks.shown(keys)}")
+        raise ValueError(
+            f"grid: a paired list needs keys, each once, got {validation.format_value(keys)}"
+        )
     axis_name = " & ".join(names)
     if isinstance(values, np.ndarray | range):
         values = list(values)
     if not isinstance(values, list | tuple) or not values:
-        raise ValueError(f"grid: {axis_name} needs a list of values, got {checks.shown(values)}")
+        raise ValueError(
+            f"grid: {axis_name} needs a list of values, got {validation.format_value(values)}"
+        )
     rows: dict[str, tuple[Any, ...]] = {}
     texts: dict[str, list[Label]] = {}
     for point in values:
@@ -289,7 +293,7 @@ def _build_axis(keys: Any, values: Any) -> Axis:
         if not isinstance(row, list | tuple) or len(row) != len(names):
             raise ValueError(
                 f"grid: each value of ({axis_name}) must be a tuple of {len(names)}, "
-                f"got {checks.shown(point)}"
+                f"got {validation.format_value(point)}"
             )
         plain = tuple(_encode_value(name, value) for name, value in zip(names, row, strict=True))
         mark = json.dumps([_unify_numbers(plain_value) for plain_value in plain])
@@ -311,7 +315,7 @@ def _unify_numbers(value: Any) -> Any:
 def _encode_value(key: str, value: Any) -> Any:
     """A value as plain data, as short as somebody would write it in a file."""
     data = shorten(value)
-    for part in not_rerunnable(data).values():
+    for part in find_repr_only(data).values():
         raise ValueError(
             f"grid: {key}: {part} has no name by which a file could tell it from others: define "
             "it in a module, as a function or a frozen dataclass of plain fields"
@@ -353,7 +357,7 @@ def _format_data(value: Any) -> Label:
         )
         name = value.get("name", value.get("graph", ""))
         return f"{name}({arguments})" if arguments else str(name)
-    return checks.shown([_format_data(item) for item in value])
+    return validation.format_value([_format_data(item) for item in value])
 
 
 def _make_distinct(rows: list[list[Label]]) -> tuple[tuple[Label, ...], ...]:

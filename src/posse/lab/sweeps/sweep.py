@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from posse import validation as checks
+from posse import validation
 from posse.lab.comparisons import Comparison
 from posse.lab.experiments import Experiment
 from posse.lab.jobs.results_cache import PartStore, digest
@@ -153,10 +153,12 @@ def plan_sweep(
     if not isinstance(experiment, Experiment):
         raise ValueError(
             "experiment must be an experiment such as posse.read_experiment('file.toml'), "
-            f"got {checks.shown(experiment)}"
+            f"got {validation.format_value(experiment)}"
         )
     if not isinstance(folder, str | os.PathLike):
-        raise ValueError(f"folder must be the path of a folder, got {checks.shown(folder)}")
+        raise ValueError(
+            f"folder must be the path of a folder, got {validation.format_value(folder)}"
+        )
     if runs is not None:
         experiment = dataclasses.replace(experiment, runs=runs)
     sweep_grid = grid if isinstance(grid, SweepGrid) else SweepGrid.from_mapping(grid)
@@ -243,9 +245,11 @@ class Sweep:
 
     def _find_cell(self, keys: Any) -> SweepCell:
         if not isinstance(keys, Mapping):
-            raise KeyError(f"a cell is its number or a dict of its keys, got {checks.shown(keys)}")
+            raise KeyError(
+                f"a cell is its number or a dict of its keys, got {validation.format_value(keys)}"
+            )
         for key in keys:
-            checks.choice("key", key, self.grid.keys)
+            validation.validate_choice("key", key, self.grid.keys)
         plain = {key: shorten(value) for key, value in keys.items()}
         matches = []
         for cell in self.plan:
