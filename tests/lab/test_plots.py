@@ -46,9 +46,7 @@ def test_plot_is_the_mean_in_its_95_percent_band():
     edges = band(filled)
     assert sorted(edges) == list(result.times)
     scale = stats.sem(result.regret)
-    low, high = stats.t.format_interval(
-        0.95, result.runs - 1, loc=result.regret.mean(axis=0), scale=scale
-    )
+    low, high = stats.t.interval(0.95, result.runs - 1, loc=result.regret.mean(axis=0), scale=scale)
     np.testing.assert_allclose([edges[t] for t in result.times], np.transpose([low, high]))
 
 

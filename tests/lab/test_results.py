@@ -54,7 +54,7 @@ def test_summary_is_the_t_interval_at_the_horizon():
     result = make(runs=11)
     final = result.regret[:, -1]
     summary = result.summary()
-    expected = stats.t.format_interval(0.95, 10, loc=final.mean(), scale=stats.sem(final))
+    expected = stats.t.interval(0.95, 10, loc=final.mean(), scale=stats.sem(final))
     assert (summary.low, summary.high) == pytest.approx(expected)
     assert (summary.mean, summary.standard_error) == pytest.approx((final.mean(), stats.sem(final)))
     assert (summary.runs, summary.horizon) == (11, 20)

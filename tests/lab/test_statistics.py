@@ -41,9 +41,7 @@ def test_mean_interval_is_the_student_t_interval(level, runs):
     mean, error, low, high = mean_interval(values, level=level)
     assert mean == pytest.approx(sum(values) / runs, rel=1e-12)
     assert error == pytest.approx(stats.sem(values), rel=1e-12)
-    expected = stats.t.format_interval(
-        level, runs - 1, loc=np.mean(values), scale=stats.sem(values)
-    )
+    expected = stats.t.interval(level, runs - 1, loc=np.mean(values), scale=stats.sem(values))
     assert (low, high) == pytest.approx(expected, rel=1e-9)
 
 

@@ -55,7 +55,7 @@ def test_values(more, expected):
     made = Decoder().decode_value(Outer, GOOD | more)
     assert made == expected
     assert type(made.inner.sigma) is float
-    assert all(type(end) is float for end in made.format_mean)
+    assert all(type(end) is float for end in made.pair)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Parts of one simulation joined: `concat` of runs 0 to 49 and 50 to 99 is one call's 100 runs."""
+"""Concatenation: runs 0 to 49 and runs 50 to 99 of one simulation equal its 100 runs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ def concat(parts: Iterable[Comparison]) -> Comparison: ...
 def concat(parts: Any) -> Any:
     """Join results of one simulation that hold different runs, in any order, without a gap.
 
-    Equal to one call with all the runs, settings too. What is not of one simulation is refused.
+    Equal to one call with all the runs, settings included. Parts of different simulations are
+    refused.
 
     >>> bandit, network = posse.Bandit.bernoulli([0.7, 0.5, 0.3]), posse.networks.cycle(5)
     >>> task = bandit, network, posse.Decentralized(posse.ThompsonSampling())
@@ -51,7 +52,7 @@ def concat(parts: Any) -> Any:
 
 
 def select_runs(result: Result, runs: range) -> Result:
-    """Some of the runs of a result, by their numbers: equal to one call with those."""
+    """Select some runs of a result by their numbers: equal to one call with those runs."""
     if runs == result.run_numbers:
         return result
     first = result.run_numbers.start
@@ -67,11 +68,12 @@ def select_runs(result: Result, runs: range) -> Result:
 
 
 def _join_results(parts: Sequence[Result], prefix: str = "") -> Result:
-    """One result of the runs of all."""
+    """Join results of one simulation, in the order of their runs."""
     ordered = sorted(parts, key=lambda part: part.run_numbers.start)
     first = ordered[0]
     for part in ordered[1:]:
         _check_same_simulation(first, part, prefix)
+    # Run r is the same in every part, so that parts in order, without gap or overlap, are one call.
     for before, after in pairwise(part.run_numbers for part in ordered):
         if before.stop != after.start:
             both = f"{ranges.describe_runs(before)} and {ranges.describe_runs(after)}"

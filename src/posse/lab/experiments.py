@@ -1,7 +1,7 @@
 """Experiments as data: a bandit, a network, some algorithms and how long to run them.
 
-A TOML file holds one (`read_experiment`, `write_experiment`), and a saved result gives its own
-back (`experiment_of`). Functions in files are named 'module:function'.
+A TOML file holds one experiment (`read_experiment`, `write_experiment`); the settings of a result
+give back its experiment (`experiment_of`). Files name functions as 'module:function'.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Experiment:
-    """Algorithms by name on one bandit and network; the rest is as in `posse.compare`.
+    """The arguments of `posse.compare` as data: algorithms by name, one bandit and network.
 
-    single: whether it stands for `posse.simulate` of its one algorithm, so that it runs to a
-    Result and not to a Comparison of one.
+    single: whether it stands for `posse.simulate` of its one algorithm: `run` then returns a
+    Result instead of a Comparison of one.
     """
 
     bandit: AnyBandit
@@ -84,7 +84,7 @@ class Experiment:
             object.__setattr__(self, name, value)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # a mapping proxy cannot be pickled
+        # A mapping proxy cannot be pickled.
         values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         plain = {
             key: dict(value) if isinstance(value, MappingProxyType) else value
@@ -98,7 +98,7 @@ class Experiment:
         return len(ranges.parse_runs(self.runs))
 
     def jobs(self) -> dict[str, Job]:
-        """What is to be played, by name: checked, and strangers' parts tried out."""
+        """Validate the experiment, with a dry run of user-defined parts, and return its jobs."""
         jobs = plan_jobs(
             self.bandit,
             self.network,
@@ -122,7 +122,7 @@ class Experiment:
     ) -> Comparison | Result:
         """Compare the algorithms, or simulate the one algorithm of a single experiment.
 
-        engine: in place of the experiment's own.
+        engine: replaces the engine of the experiment
         """
         comparison = self.compare(engine=engine, threads=threads, progress=progress)
         return next(iter(comparison.values())) if self.single else comparison
@@ -134,7 +134,7 @@ class Experiment:
         threads: int | None = None,
         progress: bool = False,
     ) -> Comparison:
-        """Compare the algorithms, as `posse.compare` does; a single one too."""
+        """Run `posse.compare`, for a single algorithm too."""
         return compare(
             self.bandit,
             self.network,
@@ -151,15 +151,15 @@ class Experiment:
 
 
 def read_experiment(path: str | os.PathLike[str]) -> Experiment:
-    """Read a TOML file; what is wrong with it is said in one sentence that names the key.
+    """Read an experiment from a TOML file; an error names the key at fault.
 
-    Modules of functions may be installed, or lie beside the file.
+    Modules that the file names may be installed, or be in the folder of the file.
     """
     return build_from_file(path, experiment_from_toml)
 
 
 def build_from_file(path: str | os.PathLike[str], build: Callable[[str], T]) -> T:
-    """What a file's text describes; modules beside it can be imported meanwhile."""
+    """Read a text file and build a value of it; modules in its folder can be imported."""
     try:
         text = Path(path).read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -186,7 +186,7 @@ def experiment_from_toml(text: str) -> Experiment:
 
 
 def experiment_to_toml(experiment: Experiment) -> str:
-    """Describe an experiment in TOML, from which `experiment_from_toml` makes an equal one."""
+    """Write an experiment as TOML text; `experiment_from_toml` reads an equal one from it."""
     e = experiment
     head: dict[str, Any] = {"title": e.title, "horizon": e.horizon}
     head |= {"runs": ranges.encode_runs(ranges.parse_runs(e.runs)), "seed": e.seed}
@@ -202,22 +202,23 @@ def experiment_to_toml(experiment: Experiment) -> str:
         _refuse_repr_only(".".join(path), table)
     sections = [toml.format_section(path, _shorten_table(table)) for path, table in tables.items()]
     text = "\n\n".join([toml.format_section((), head), *sections]) + "\n"
+    # Read back at once: a file that gives another experiment would be found out years later.
     if experiment_from_toml(text) != experiment:
         raise ValueError("this experiment would not come back the same from a TOML file")
     return text
 
 
 def write_experiment(experiment: Experiment, path: str | os.PathLike[str]) -> None:
-    """Write a TOML file, wholly or not at all."""
+    """Write an experiment to a TOML file, atomically."""
     text = experiment_to_toml(experiment)
     with atomic_write(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
 def experiment_of(result: Result | Comparison) -> Experiment:
-    """Read back, from the settings of a result, the experiment that gave it (without its title).
+    """Rebuild the experiment of a result from its settings (without the title).
 
-    It runs on the engines that gave the result, to the same numbers.
+    It names the engines that the result ran on, so that a rerun gives the same numbers.
     """
     if not isinstance(result, Result | Comparison):
         raise ValueError(
@@ -231,9 +232,7 @@ def experiment_of(result: Result | Comparison) -> Experiment:
         if lacking := [
             key for key in (*shared_keys, "algorithm") if key not in own_result.settings
         ]:
-            raise ValueError(
-                f"{name!r} cannot be rerun: its settings do not tell {', '.join(lacking)}"
-            )
+            raise ValueError(f"{name!r} cannot be rerun: its settings lack {', '.join(lacking)}")
         if differ := [
             key for key in shared_keys if own_result.settings[key] != first.settings[key]
         ]:
@@ -241,6 +240,7 @@ def experiment_of(result: Result | Comparison) -> Experiment:
                 f"{name!r} and {next(iter(results))!r} cannot be rerun as one experiment: they "
                 f"differ in {' and '.join(differ)}"
             )
+    # record=None is shorter than the list of all rounds, and equal to it.
     every_round = len(first.times) == first.horizon
     shared = {key: first.settings[key] for key in shared_keys}
     algorithms = {name: own_result.settings["algorithm"] for name, own_result in results.items()}
@@ -262,7 +262,7 @@ def experiment_of(result: Result | Comparison) -> Experiment:
 
 @contextmanager
 def _import_from(folder: Path) -> Iterator[None]:
-    """Find modules in a folder too, after all others, so that none of its files hides a library."""
+    """Let modules of a folder be imported, after all others, so that none hides a library."""
     place = str(folder.resolve())
     if place in sys.path:
         yield
@@ -275,19 +275,19 @@ def _import_from(folder: Path) -> Iterator[None]:
 
 
 def _merge_engines(engines: Mapping[str, str]) -> str | Mapping[str, str]:
-    """One engine where all have the same."""
+    """Write one name where all algorithms have the same engine."""
     names = set(engines.values())
     return names.pop() if len(names) == 1 else MappingProxyType(dict(engines))
 
 
 def _plain_record(record: Any) -> Any:
-    """Rounds to record as plain numbers."""
+    """Encode `record=` as plain numbers."""
     rounds = to_data(record)
     return tuple(rounds) if isinstance(rounds, list) else rounds
 
 
 def _shorten_table(table: Mapping[str, Any]) -> dict[str, Any]:
-    """Write a value without fields by its name alone."""
+    """Replace tables that hold only a name by that name."""
     shortened = {}
     for key, item in table.items():
         if isinstance(item, Mapping):
@@ -297,7 +297,7 @@ def _shorten_table(table: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _refuse_repr_only(path: str, data: Any) -> None:
-    """Refuse functions and classes that a file could not name."""
+    """Refuse functions and classes that cannot be imported by name."""
     for part in find_repr_only(data).values():
         raise ValueError(
             f"{path}: {part} cannot be written to a file: define it in a module, as a function or "

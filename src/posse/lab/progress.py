@@ -1,4 +1,4 @@
-"""A progress bar for anything slow; silent and free when not asked for."""
+"""Progress bars on standard error, shown only on request."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ Advance = Callable[[int], None]
 
 
 class Bars:
-    """What a simulation tells of its progress; this one keeps it to itself."""
+    """Receiver of a simulation's progress; this base class shows nothing."""
 
     def start_bar(self, name: str) -> Advance:
-        """What advances the bar of a name, which starts now."""
+        """Start the clock of a bar and return the function that advances it."""
         return lambda steps: None
 
     def announce_compilation(self, seconds: int) -> None:
-        """Kernels are compiled before the first round, which somebody waits for."""
+        """Announce that kernels are compiled before the first round, and for how long."""
         print(_compilation_notice(seconds), file=sys.stderr, flush=True)
 
 
 class RichBars(Bars):
-    """One bar a name."""
+    """One bar of `rich` for every name."""
 
     def __init__(self, bars: Progress, names: Iterable[str], total: int) -> None:
         self._bars = bars
@@ -37,13 +37,13 @@ class RichBars(Bars):
         }
 
     def start_bar(self, name: str) -> Advance:
-        """What advances the bar of a name, which starts now."""
+        """Start the clock of a bar and return the function that advances it."""
         task = self._tasks[name]
         self._bars.start_task(task)
         return _throttle(lambda steps: self._bars.advance(task, steps), self._total)
 
     def announce_compilation(self, seconds: int) -> None:
-        """The same line, above the bars."""
+        """Print the same line above the bars."""
         self._bars.console.print(_compilation_notice(seconds), markup=False, highlight=False)
 
 
@@ -53,7 +53,7 @@ def _compilation_notice(seconds: int) -> str:
 
 @contextmanager
 def progress_bar(names: Iterable[str], total: int, show: bool) -> Iterator[Bars]:
-    """One bar per name, where they are to be shown."""
+    """Show one bar for every name, if requested."""
     if not show:
         yield Bars()
         return
@@ -62,7 +62,7 @@ def progress_bar(names: Iterable[str], total: int, show: bool) -> Iterator[Bars]
 
 
 def create_progress() -> Progress:
-    """Bars on standard error, so that tables on standard output can be piped."""
+    """Create bars on standard error, so that tables on standard output can be piped."""
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -82,7 +82,8 @@ def create_progress() -> Progress:
 
 
 def _throttle(advance: Advance, total: int) -> Advance:
-    """Pass progress on in hundredths of the whole, so that the bar costs nothing measurable."""
+    """Pass progress on in hundredths of the total, so that the bar costs no measurable time."""
+    # Threads advance one bar: counts are added under a lock, the bar is drawn outside it.
     lock = threading.Lock()
     pending = finished = 0
 

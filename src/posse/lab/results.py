@@ -1,4 +1,4 @@
-"""The mean regret of a result in a sentence."""
+"""Result: the regret and pulls of every run of one algorithm, with settings for a rerun."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ class Summary:
         return f"{where} (95% interval {self.format_interval()}, {self.runs} runs)"
 
     def format_interval(self) -> str:
-        """Write the ends of the 95% interval, in as many digits as the error allows."""
+        """Format the 95% interval, with as many digits as the error allows."""
         low, high = (_round_to_error(end, self.standard_error) for end in (self.low, self.high))
         return f"{low} to {high}"
 
     def format_mean(self) -> str:
-        """Write the mean ± the standard error, in as many digits as the error allows."""
+        """Format the mean ± the standard error, with as many digits as the error allows."""
         mean = _round_to_error(self.mean, self.standard_error)
         if self.runs == 1:
             return mean
@@ -55,22 +55,20 @@ class Summary:
 
 
 def _round_to_error(value: float, error: float) -> str:
-    """Write a number in as many decimals as give its error two digits."""
-    if not error > 0:  # none or unknown
+    """Format a number with so many decimals that its error has two digits."""
+    if not error > 0:  # zero, or nan of a single run
         return f"{value:.6g}"
     return f"{value:.{max(0, 1 - math.floor(math.log10(error)))}f}"
 
 
-# The arrays and settings of a result: checked, copied where they could be changed, read-only.
-
-# the largest count that the file format holds
+# The result file stores counts in 32 bits.
 LARGEST = np.iinfo(np.int32).max
 
 
 def validate_array(
     name: str, values: ArrayLike, ndim: int, dtype: DTypeLike, finite: bool = True
 ) -> NDArray[Any]:
-    """Check the axes and the range of an array and make it read-only."""
+    """Validate the axes and the range of an array; copy it unless it is read-only already."""
     array = np.asarray(values)
     kinds, kind_name = ("iuf", "numbers") if dtype is np.float64 else ("iu", "whole numbers")
     if array.ndim != ndim or array.size == 0 or array.dtype.kind not in kinds:
@@ -91,9 +89,9 @@ def validate_array(
 def validate_kept(
     kept: Mapping[str, ArrayLike], sizes: Mapping[str, int], settings: Mapping[str, Any]
 ) -> dict[str, NDArray[Any]]:
-    """What was kept, in the order of the table, if it has the axes that the table says.
+    """Validate the axes of kept arrays against KEEP, and return them in its order.
 
-    sizes: of the axes that are known; the others are free.
+    sizes: of the axes that regret and pulls determine; the others may have any size
     """
     for name in kept:
         validation.validate_choice("kept", name, KEEP)
@@ -111,7 +109,7 @@ def validate_kept(
 
 
 def to_json_types(value: Any) -> Any:
-    """Copy in JSON's own types, so that what is loaded equals what was saved."""
+    """Copy settings in JSON's types, so that loaded settings equal the saved ones."""
     if isinstance(value, Mapping):
         return {str(key): to_json_types(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -121,9 +119,6 @@ def to_json_types(value: Any) -> Any:
     return value
 
 
-# What a simulation returns: the regret and the pulls of every run, to look at and to keep.
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class Result:
     """The regret and the pulls of one algorithm, run by run.
@@ -131,12 +126,12 @@ class Result:
     times:    (len,) the rounds recorded, from 1 on, the last being the horizon
     regret:   (runs, len) cumulative pseudo-regret up to each time, averaged over agents
     pulls:    (runs, agents, arms) how often each agent played each arm
-    engine:   what ran it
-    settings: how to run it again, in plain JSON values
-    kept:     what else was kept of each run, by the names of `posse.simulate(..., keep=...)`
+    engine:   "compiled" or "reference"
+    settings: all that a rerun needs, in plain JSON values
+    kept:     further arrays, by the names of `posse.simulate(..., keep=...)`
 
-    Arms are in the order of the bandit's means. The arrays are read-only. They are copied unless
-    they are so already.
+    Arms are in the order of the bandit's means. The arrays are read-only: writeable ones are
+    copied.
     """
 
     times: NDArray[np.int64]
@@ -163,6 +158,7 @@ class Result:
             raise ValueError(f"settings must be a dict, got {self.settings!r}")
         fields: dict[str, Any] = {"times": times, "regret": regret, "pulls": pulls}
         fields |= {"settings": to_json_types(self.settings)}
+        # The dataclass is frozen, and its fields are normalised here, once.
         for name, value in fields.items():
             object.__setattr__(self, name, value)
         sizes = dict(zip(("run", "agent", "arm", "time"), (*pulls.shape, len(times)), strict=True))
@@ -185,14 +181,14 @@ class Result:
 
     @property
     def numbers_sent(self) -> NDArray[np.float64]:
-        """How many numbers an agent has sent up to each time, on average: (runs, len(times))."""
+        """The numbers that an agent has sent up to each time, on average: (runs, len(times))."""
         return self._get_kept("messages")
 
     @property
     def beliefs(self) -> NDArray[np.float64]:
         """Every agent's belief at each time: (runs, len(times), coordinates, agents, arms).
 
-        Coordinates are those of the family that the algorithm believes in.
+        Coordinates are those of the algorithm's reward model.
         """
         return self._get_kept("beliefs")
 
@@ -200,8 +196,8 @@ class Result:
     def signs(self) -> NDArray[np.float64]:
         """The sketch of every belief at each time: (runs, len(times), 1 + 16, agents, arms).
 
-        `posse.calibrated` makes a belief by it as sure as its evidence allows: first the sum of the
-        weights of all pulls in it, then sums of weight times random sign.
+        First the sum of the weights of all pulls in the belief, then sums of weight times random
+        sign. `posse.calibrated` estimates the effective sample size of a belief from them.
         """
         return self._get_kept("signs")
 
@@ -209,16 +205,16 @@ class Result:
     def arm_order(self) -> NDArray[np.intp]:
         """The arm here that was arm 0, 1, ... to the algorithm, in each run: (runs, arms).
 
-        Arms are played in a random order in every run, so that no position is favoured. Whoever
-        looks inside an algorithm of one's own finds here which arm it spoke of.
+        Arms are played in a random order in every run, so that no position is favoured. It serves
+        to debug a user-defined algorithm, which sees arms in that order.
         """
         if "seed" not in self.settings:
-            raise ValueError("the order of arms is not known: the settings tell no seed")
+            raise ValueError("the order of arms is unknown: the settings have no seed")
         return draw_arm_orders(self.settings["seed"], self.run_numbers, self.n_arms)
 
     def _get_kept(self, name: str) -> NDArray[Any]:
         if name not in self.kept:
-            # so that hasattr says no
+            # an AttributeError, so that hasattr returns False
             raise AttributeError(
                 f'{KEEP[name].attribute} was not kept: simulate(..., keep=("{name}",))'
             )
@@ -226,7 +222,7 @@ class Result:
 
     @property
     def run_numbers(self) -> range:
-        """Which runs these are, from 0 on unless the settings tell of others."""
+        """The numbers of these runs: from 0 on, unless the settings have a range."""
         return ranges.decode_runs(self.settings.get("runs"), self.runs)
 
     @property
@@ -258,7 +254,7 @@ class Result:
         return html.render_result(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # through the constructor, or a copy from another process could be written to
+        # Through the constructor, which makes the arrays of the copy read-only again.
         arrays = (self.times, self.regret, self.pulls)
         return Result, (*arrays, self.engine, self.settings, dict(self.kept))
 
@@ -268,7 +264,7 @@ class Result:
         return Summary(mean, error, low, high, runs=self.runs, horizon=self.horizon)
 
     def best_arm_share(self) -> float | None:
-        """Give the share of pulls that went to a best arm, if the settings tell the true means."""
+        """Give the share of pulls of a best arm, where the settings have the true means."""
         if (means := self._fixed_means()) is None:
             return None
         best = means == means.max()
@@ -276,10 +272,10 @@ class Result:
         return float(self.pulls[:, :, best].sum(dtype=np.int64) / total) if total else None
 
     def _fixed_means(self) -> NDArray[np.float64] | None:
-        """The true means (arms,), if the settings tell them and they hold always and everywhere."""
+        """The true means (arms,) in the settings, if all agents and rounds have the same."""
         bandit = self.settings.get("bandit")
         if not isinstance(bandit, dict) or "drift" in bandit or "site_sd" in bandit:
-            return None  # the best arm is not always or everywhere the same
+            return None  # the best arm differs by round or agent
         means = bandit.get("means")
         if not isinstance(means, list) or len(means) != self.n_arms:
             return None
@@ -294,7 +290,7 @@ class Result:
         return storage.to_dataset(self)
 
     def to_dataframe(self) -> pd.DataFrame:
-        """Make a long table, a row for each run and time, with columns run, time and regret."""
+        """Make a long table with columns run, time and regret, a row for each run and time."""
         import pandas as pd
 
         runs = np.repeat(np.array(self.run_numbers), len(self.times))
@@ -302,7 +298,7 @@ class Result:
         return pd.DataFrame({"run": runs, "time": times, "regret": self.regret.ravel()})
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a netCDF file, which `posse.load` gives back exactly."""
+        """Write a netCDF file, which `posse.load` reads back exactly."""
         from posse.lab import storage
 
         storage.save(self, path)
@@ -328,14 +324,14 @@ class Result:
         return axes
 
     def report(self, folder: str | os.PathLike[str], title: str | None = None) -> Path:
-        """Write a page of its curve, tails and settings, as `Comparison.report` does; its path."""
+        """Write a page of curve, tails and settings, as `Comparison.report`; return its path."""
         from posse.lab.report import writer as writing
 
         return writing.write(self, Path(folder), title)
 
 
 def describe_size(result: Result, engine: str) -> str:
-    """The numbers of runs, agents, arms and rounds, as a repr shows them."""
+    """Describe engine, runs, agents, arms and horizon, for a repr."""
     numbers = result.run_numbers
     runs = result.runs if numbers.start == 0 else numbers
     return (

@@ -1,4 +1,9 @@
-"""What `keep=` can keep of each run besides regret and pulls: the table of names."""
+"""Simulation, Block and Job: what engines play, what they return, and how work is cut.
+
+A `Simulation` is one algorithm on one bandit and network. An engine is a function
+`run(simulation, runs, threads, advance) -> Block`. A `Job` is a range of runs of a simulation on
+one engine. Also here: the arrays that `keep=` stores and the rounds that `record=` selects.
+"""
 
 from __future__ import annotations
 
@@ -26,15 +31,15 @@ from posse.validation import validate_choice, validate_integer
 
 
 class KeptArray(NamedTuple):
-    """A kind of array that a result may hold: the property it is read by, and its axes."""
+    """A kind of array that `keep=` stores: the property of Result that reads it, and its axes."""
 
     attribute: str
-    dims: tuple[str, ...]  # those of one simulation are told by their names, the others are free
+    dims: tuple[str, ...]  # a name that occurs in two arrays is one axis of one length
 
 
 KEEP: dict[str, KeptArray] = {
     "agents": KeptArray("agent_regret", ("run", "agent", "time")),
-    # without agents where all have the same, without time where nothing drifts
+    # without the agent axis where all agents have the same means, without time where none drifts
     "means": KeptArray("means", ("run", "time", "agent", "arm")),
     "messages": KeptArray("numbers_sent", ("run", "time")),
     "beliefs": KeptArray("beliefs", ("run", "time", "coordinate", "agent", "arm")),
@@ -43,7 +48,7 @@ KEEP: dict[str, KeptArray] = {
 
 
 def validate_keep(keep: Any) -> tuple[str, ...]:
-    """Names of KEEP, each once and in its order; one name may be given as plain text."""
+    """Validate names of KEEP: without repetition, in the order of KEEP; a str is one name."""
     if isinstance(keep, str):
         keep = (keep,)
     if not isinstance(keep, Iterable):
@@ -53,32 +58,39 @@ def validate_keep(keep: Any) -> tuple[str, ...]:
 
 
 def count_coordinates(family: Any) -> int:
-    """The number of coordinates of a belief; 2, as most have, for a family without beliefs."""
+    """Count the coordinates of a belief; a family without beliefs counts as 2, as most have."""
     return len(family.prior()) if hasattr(family, "prior") else 2
 
 
 def select_dims(name: str, drifts: bool, per_agent: bool) -> tuple[str, ...]:
-    """The axes of what is kept, given whether the true means drift and differ by agent."""
+    """Select the axes of a kept array: true means need time if they drift, and maybe agents."""
     absent = {"time": not drifts, "agent": not per_agent} if name == "means" else {}
     return tuple(dim for dim in KEEP[name].dims if not absent.get(dim))
 
 
 def infer_dims(name: str, n_axes: int, settings: Mapping[str, Any]) -> tuple[str, ...]:
-    """The axes of an array of a result, told by its settings; three of means are of either kind."""
+    """Infer the axes of a result's array from its settings and its number of axes.
+
+    Three axes of true means are ambiguous, (run, time, arm) or (run, agent, arm): the settings
+    tell whether means drift.
+    """
     bandit = settings.get("bandit")
     drifts = isinstance(bandit, Mapping) and ("drift" in bandit or "contexts" in bandit)
     return select_dims(name, drifts, per_agent=n_axes > 2 + drifts)
 
 
 def count_numbers_per_run(name: str, sizes: Mapping[str, int], bandit: AnyBandit) -> int:
-    """How many numbers one run keeps: sizes of the axes but that of runs, by name."""
+    """Count the numbers that one run stores under a name of KEEP.
+
+    sizes: of all axes except that of runs, by name
+    """
     changes = bandit.drift is not None or isinstance(bandit, ContextualBandit)
     dims = select_dims(name, changes, bandit.per_agent)
     return math.prod(sizes[dim] for dim in dims[1:])
 
 
 def axis_sizes(bandit: AnyBandit, network: Network, points: int, model: Model) -> dict[str, int]:
-    """The sizes of the axes of what may be kept of a run, for an algorithm with this model."""
+    """Give the size of every axis of a kept array, for an algorithm with this reward model."""
     return {
         "time": points,
         "agent": network.n_agents,
@@ -88,17 +100,20 @@ def axis_sizes(bandit: AnyBandit, network: Network, points: int, model: Model) -
     }
 
 
-# Recorded rounds.
+# Recorded rounds: `record=`.
 
 
 def count_recorded_rounds(record: Any, horizon: int) -> int:
-    """How many rounds are recorded at most, counted without listing them."""
+    """Count the rounds recorded, at most, without listing them.
+
+    The list itself may not fit into memory, so that its size is checked first.
+    """
     count = horizon if record is None else record if np.ndim(record) == 0 else np.size(record)
     return int(count) if isinstance(count, int | np.integer) and count < horizon else horizon
 
 
 def check_record(record: Any, horizon: int) -> None:
-    """Refuse what names no rounds; listing them is left to `recorded_rounds`."""
+    """Refuse a `record=` that is neither a number of rounds nor a list of rounds."""
     if record is None:
         return
     if np.ndim(record) == 0:
@@ -115,7 +130,7 @@ def check_record(record: Any, horizon: int) -> None:
 
 
 def recorded_rounds(record: Any, horizon: int) -> NDArray[np.int64]:
-    """The rounds to record, ascending and ending at the horizon."""
+    """List the rounds to record, in ascending order; the last is the horizon."""
     check_record(record, horizon)
     if record is None:
         return np.arange(1, horizon + 1)
@@ -126,7 +141,8 @@ def recorded_rounds(record: Any, horizon: int) -> NDArray[np.int64]:
         if count == 1:
             return np.array([horizon])
         spaced = np.round(np.geomspace(1, horizon, count)).astype(np.int64)
-        # early rounds coincide after rounding: push each past the one before it
+        # Early rounds coincide after rounding. The running maximum of x[i] - i pushes every round
+        # past the one before it, and moves no other.
         steps = np.arange(count)
         return np.maximum.accumulate(spaced - steps) + steps
     rounds = np.asarray(record)
@@ -134,9 +150,7 @@ def recorded_rounds(record: Any, horizon: int) -> NDArray[np.int64]:
     return ends.astype(np.int64)
 
 
-# Blocks of runs: what every engine plays, and what it gives back.
-#
-# An engine is a function `run(simulation, runs, threads, advance) -> Block`.
+# What every engine plays, and what it returns.
 
 Advance = Callable[[int], None]
 T = TypeVar("T", bound=np.generic)
@@ -144,7 +158,7 @@ T = TypeVar("T", bound=np.generic)
 
 @dataclass(frozen=True)
 class Simulation:
-    """One algorithm on one bandit and network, validated and ready to run."""
+    """One algorithm on one bandit and network, validated."""
 
     bandit: AnyBandit
     network: Network
@@ -152,26 +166,26 @@ class Simulation:
     horizon: int
     seed: int
     times: NDArray[np.int64]  # (len,) the rounds to record
-    keep: tuple[str, ...] = ()  # what to keep of each run besides regret and pulls
+    keep: tuple[str, ...] = ()  # names of KEEP
 
     @property
     def model(self) -> Model:
-        """The family that the algorithm believes in: its own, else the bandit's."""
+        """The reward model of the algorithm: its own family, else the bandit's."""
         return resolve_model(self.algorithm, self.bandit)
 
     @property
     def reads_contexts(self) -> bool:
-        """Whether the algorithm is to be told the contexts: there are some, and it knows them."""
+        """Whether `choose` and `learn` of the algorithm take contexts."""
         return is_contextual(self.model)
 
     @property
     def uncharged_rounds(self) -> int:
-        """How many rounds from the first on the algorithm does not want charged."""
+        """The number of initial rounds whose regret is not charged (`charge_initial=False`)."""
         uncharged = getattr(self.algorithm, "uncharged_rounds", lambda n_arms: 0)
         return int(uncharged(self.bandit.n_arms))
 
     def build_problem(self, n_runs: int) -> Problem:
-        """What the algorithm is told, for a block of runs."""
+        """Build the problem that `algorithm.init` is given, for a block of runs."""
         return Problem(
             n_agents=self.network.n_agents,
             n_arms=self.bandit.n_arms,
@@ -187,15 +201,17 @@ class Simulation:
         return dataclasses.replace(self, network=network)
 
     def true_means(self, runs: Sequence[int]) -> FloatArray:
-        """Each run's means before any drift: (R, M, K), M = 1 where all agents have the same."""
+        """Draw the initial means of some runs: (R, M, K), M = 1 where all agents share them."""
         bandit = self.bandit
         n_arms = self.bandit.n_arms
-        assert not isinstance(bandit, ContextualBandit)  # which has them round by round
+        assert not isinstance(bandit, ContextualBandit)  # whose means change from round to round
         means = [
             bandit.means_of_run(run, create_generator(self.seed, run, "means")) for run in runs
         ]
         if any(drawn.shape[-1] != n_arms for drawn in means):
             raise ValueError(f"means: every run must have {n_arms} arms, as the first draw had")
+        # Sites have a stream of their own, so that their heterogeneity does not change the means of
+        # the arms.
         if isinstance(bandit.means, SiteMeans):
             means = [
                 bandit.means.of_agents(
@@ -209,16 +225,17 @@ class Simulation:
         return np.stack([np.atleast_2d(drawn) for drawn in means])
 
     def true_arms(self, runs: Sequence[int]) -> tuple[FloatArray, NDArray[np.intp]]:
-        """Each run's means (R, M, K) in a random order of arms, and that order (R, K).
+        """Draw the means of some runs (R, M, K) in a random order of arms, and that order (R, K).
 
-        So position never matters, however ties are broken.
+        The order is random because in many instances arm 0 is the best: an algorithm that broke
+        ties by position would look better than it is.
         """
         orders = draw_arm_orders(self.seed, runs, self.bandit.n_arms)
         return in_played_order(self.true_means(runs), orders), orders
 
 
 def resolve_model(algorithm: Any, bandit: AnyBandit) -> Model:
-    """The family that an algorithm believes in, for as many features as the bandit's contexts."""
+    """Find an algorithm's reward model; a contextual one gets the features of the bandit."""
     family = getattr(algorithm, "family", None) or bandit.family
     if is_contextual(family) and is_contextual(bandit.family):
         return family.with_features(bandit.family.features)
@@ -228,15 +245,18 @@ def resolve_model(algorithm: Any, bandit: AnyBandit) -> Model:
 
 @dataclass(frozen=True)
 class Block:
-    """The outcome of some runs, arms in the caller's order; the first axis of every array is R."""
+    """The arrays of some runs (R of them), arms in the caller's order.
+
+    A run is the same in whatever block it is played, so that blocks can be concatenated.
+    """
 
     regret: FloatArray  # (R, len)
     pulls: NDArray[np.int32]  # (R, N, K)
-    kept: Mapping[str, NDArray[Any]] = field(default_factory=dict)  # by the names of `keep`
+    kept: Mapping[str, NDArray[Any]] = field(default_factory=dict)  # by names of KEEP
 
     @classmethod
     def concatenate(cls, blocks: Sequence[Block]) -> Block:
-        """The runs of all of them, in order; of one block without a copy."""
+        """Join blocks in the order given; a single block is not copied."""
         if len(blocks) == 1:
             return blocks[0]
         return cls(
@@ -250,26 +270,26 @@ class Block:
 
 
 def draw_arm_orders(seed: int, runs: Sequence[int], n_arms: int) -> NDArray[np.intp]:
-    """The caller's arm that is arm 0, 1, ... to the algorithm, in each run: (R, K)."""
+    """Draw the caller's arm that the algorithm sees as arm 0, 1, ... in every run: (R, K)."""
     return np.stack(
         [create_generator(seed, run, "permutation").permutation(n_arms) for run in runs]
     )
 
 
 def in_played_order(values: FloatArray, order: NDArray[np.intp]) -> FloatArray:
-    """Relabel the arms of an array (R, M, K) by their order (R, K) in each run."""
+    """Relabel the arms of an array (R, M, K) by the order (R, K) of every run."""
     return np.take_along_axis(values, order[:, None, :], axis=-1)
 
 
 def in_callers_order(values: NDArray[T], order: NDArray[np.intp]) -> NDArray[T]:
-    """Undo the relabelling of arms in an array (R, ..., K), by their order (R, K) in each run."""
-    position = np.argsort(order, axis=1)  # where each of the caller's arms was played
+    """Undo the relabelling of arms in an array (R, ..., K), by the order (R, K) of every run."""
+    position = np.argsort(order, axis=1)  # the inverse permutation
     between = [1] * (values.ndim - 2)
     return np.take_along_axis(values, position.reshape(len(order), *between, -1), axis=-1)
 
 
 def split_runs(runs: range, size: int) -> list[range]:
-    """Cut runs into parts of some size."""
+    """Split runs into parts of a given size; the last may be shorter."""
     return [runs[first : first + size] for first in range(0, len(runs), size)]
 
 
@@ -279,12 +299,15 @@ def play_blocks(
     threads: int,
     advance: Advance,
 ) -> Block:
-    """Blocks on a pool of threads; kernels let go of the interpreter where time is spent."""
+    """Play blocks on a pool of threads and join them.
+
+    Threads suffice: kernels, and NumPy's loops, release the interpreter lock.
+    """
     stopped = threading.Event()
 
     def go_on(steps: int) -> None:
         if stopped.is_set():
-            raise KeyboardInterrupt  # leave the block: nobody waits for it any more
+            raise KeyboardInterrupt  # another block failed: leave this one too
         advance(steps)
 
     if threads == 1 or len(parts) == 1:
@@ -299,19 +322,20 @@ def play_blocks(
     return Block.concatenate(outcomes)
 
 
-# Jobs: simulations as work that can be cut into parts, done anywhere and kept.
+# Jobs: simulations as work that is cut into parts, computed anywhere and stored.
 
-# Agent-steps of one thread in a second, more or less, until somebody has measured.
+# Agent-steps of one thread in a second: a rough guess, replaced by what the first part took.
 _STEPS_PER_SECOND = {"compiled": 20e6, "reference": 1e6}
-# A part takes some seconds, so that handing it about costs nothing and losing it little.
+# A part takes some seconds: long enough that sending it costs nothing, short enough that losing
+# it costs little.
 PART_SECONDS = 5.0
 MAX_RUNS_PER_PART = 250
-_MAX_BYTES_PER_PART = 64e6  # what comes back of a part
+_MAX_BYTES_PER_PART = 64e6  # of the arrays that a worker sends back
 
 
-@dataclass(frozen=True, eq=False)  # arrays inside: a job is itself alone
+@dataclass(frozen=True, eq=False)  # compared by identity, since it holds arrays
 class Job:
-    """Some runs of one simulation on one engine, checked and ready."""
+    """A range of runs of one simulation on one engine, validated."""
 
     simulation: Simulation
     runs: range
@@ -319,9 +343,9 @@ class Job:
 
     @cached_property
     def settings(self) -> dict[str, Any]:
-        """All that a rerun needs, as plain data. It is computed once, since it is compared often.
+        """All that a rerun needs, as plain data.
 
-        The store compares it with the settings of every file of the job.
+        Computed once a job: the digest is made of it, and every stored file is compared with it.
         """
         s = self.simulation
         return {
@@ -337,12 +361,12 @@ class Job:
         }
 
     def settings_of_runs(self, runs: range) -> dict[str, Any]:
-        """The settings of some of the job's runs."""
+        """Give the settings of some of the runs."""
         return self.settings | {"runs": ranges.encode_runs(runs)}
 
     @property
     def steps(self) -> int:
-        """The agent-steps of all its runs: what takes time."""
+        """The agent-steps of all runs, to which time is proportional."""
         return len(self.runs) * self.steps_per_run
 
     @property
@@ -352,12 +376,12 @@ class Job:
 
     @property
     def seconds_per_run(self) -> float:
-        """A guess at what one run takes on one thread."""
+        """The estimated seconds of one run on one thread."""
         return self.steps_per_run / _STEPS_PER_SECOND[self.engine]
 
     @property
     def bytes_per_run(self) -> int:
-        """What one run leaves: curve, pulls, and what is kept besides."""
+        """The bytes of one run: its curve, pulls and kept arrays."""
         s = self.simulation
         sizes = axis_sizes(s.bandit, s.network, len(s.times), s.model)
         kept = sum(count_numbers_per_run(name, sizes, s.bandit) for name in s.keep)
@@ -365,16 +389,16 @@ class Job:
 
     @property
     def part_size(self) -> int:
-        """How many runs a part should hold."""
+        """The number of runs in a part."""
         return self.count_runs_within(PART_SECONDS, self.seconds_per_run)
 
     def count_runs_within(self, seconds: float, seconds_per_run: float) -> int:
-        """How many runs fill some seconds, but not the memory of those who carry them."""
+        """Count the runs that fit into some seconds and into the memory of a worker."""
         within_memory = _MAX_BYTES_PER_PART / self.bytes_per_run
         within_time = seconds / seconds_per_run
         return max(1, int(min(MAX_RUNS_PER_PART, within_memory, within_time)))
 
     def describe_runs(self, runs: range) -> str:
-        """Some of its runs, as a sentence names them."""
+        """Describe some runs, for messages."""
         s = self.simulation
         return f"{s.algorithm!r} on {s.network!r}, {ranges.describe_runs(runs)}"

@@ -130,17 +130,17 @@ def simulate(
     keep: Iterable[str] = (),
     progress: bool = False,
 ) -> Result:
-    """Play one algorithm for some runs; the same seed gives the same numbers on any machine load.
+    """Play one algorithm for some runs; equal seeds give equal numbers, whatever the threads.
 
     runs:   a number of runs, or some of them such as range(100, 200), which `posse.concat` joins.
-    seed:   None draws a fresh one, which the result remembers.
+    seed:   None draws a random one, which the settings of the result contain.
     engine: "compiled", "reference", or "auto": compiled where every part has a kernel.
-    record: None keeps every round, n keeps n log-spaced rounds, an array keeps those rounds.
-    keep:   what to keep of each run besides regret and pulls: "agents" (agent_regret), "means",
+    record: None records every round, n records n log-spaced rounds, an array those rounds.
+    keep:   arrays to store besides regret and pulls: "agents" (agent_regret), "means",
             "messages" (numbers_sent), "beliefs", "signs" (for `posse.calibrated`).
 
-    With a half_life below the mixing time 1/gap of the network, beliefs of Algorithm 1 are surer
-    than their evidence: whoever keeps beliefs without signs is warned.
+    With a half_life below the mixing time 1/gap of the network, beliefs of Algorithm 1 are more
+    certain than their evidence: keep="beliefs" without "signs" then warns.
 
     >>> bandit, network = posse.Bandit.bernoulli([0.7, 0.5, 0.3]), posse.networks.cycle(5)
     >>> dec_ts = posse.Decentralized(posse.ThompsonSampling())
@@ -171,9 +171,9 @@ def compare(
 ) -> Comparison:
     """`simulate` once per algorithm with the same seed: common random numbers.
 
-    The engine is chosen for each algorithm, so nobody's numbers depend on who stands beside; a dict
-    gives each its own by name. Algorithms on different engines meet the same means and graphs but
-    other rewards; engine="reference" gives all of them the same.
+    The engine is chosen for every algorithm by itself, so that its numbers do not depend on the
+    other algorithms; a dict requests engines by name. Algorithms on different engines face the same
+    means and graphs but other rewards; engine="reference" gives all the same rewards.
 
     >>> algorithms = {
     ...     "dec-TS": posse.Decentralized(posse.ThompsonSampling()),

@@ -1,9 +1,9 @@
-"""Results in files: netCDF, which any scientific tool reads, and back without losing a bit.
+"""Result files: netCDF, which any scientific tool reads, and which loads without losing a bit.
 
-The classic format knows neither groups, None nor 64-bit integers. So the settings are one JSON
-attribute, counts are 32-bit, and a Comparison is an `algorithm` dimension, its engines a JSON
-attribute as well. What algorithms kept in different shapes is filled up with nan; the attribute
-`shapes` knows how much of it is theirs.
+The classic format has no groups, no None and no 64-bit integers. So the settings are one JSON
+attribute, counts are 32-bit, and a Comparison is an `algorithm` dimension, with its engines in a
+JSON attribute as well. Kept arrays of different shapes are padded with nan; the attribute `shapes`
+has the shape of every algorithm's array.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def to_dataset(value: Result | Comparison) -> xr.Dataset:
 
 
 def _stack_padded(arrays: list[NDArray[Any]]) -> NDArray[Any]:
-    """One array of all, those of smaller shape filled up with nan."""
+    """Stack arrays, the smaller ones padded with nan."""
     largest = tuple(np.max([array.shape for array in arrays], axis=0))
     if all(array.shape == largest for array in arrays):
         return np.stack(arrays)
@@ -86,12 +86,13 @@ def _stack_padded(arrays: list[NDArray[Any]]) -> NDArray[Any]:
 
 
 def save(value: Result | Comparison, path: str | os.PathLike[str]) -> None:
-    """Write a netCDF file, which has its name only once it is complete."""
+    """Write a netCDF file, atomically."""
     if Path(path).suffix not in (".nc", ""):
         raise ValueError(
             f"{path} must end in .nc: results are saved as netCDF; to_dataframe().to_csv(...) "
             "writes curves as text"
         )
+    # Settings that JSON cannot represent are refused before anything is written.
     settings = json.dumps(_collect_settings(value), default=_refuse_value)
     dataset = to_dataset(value)
     for name in dataset.data_vars:
@@ -109,14 +110,14 @@ def save(value: Result | Comparison, path: str | os.PathLike[str]) -> None:
 
 
 def load(path: str | os.PathLike[str]) -> Result | Comparison:
-    """Read what `save` wrote; anything else, and anything damaged, is refused."""
+    """Read a result or a comparison that `save` wrote; other and damaged files are refused."""
     if not isinstance(path, str | os.PathLike):
         raise ValueError(f"path must be that of a file such as 'r.nc', got {path!r}")
     attributes, variables = _read_netcdf(path)
     kind = attributes["kind"]
     version = attributes["format"]
     if kind not in (RESULT, COMPARISON):
-        raise ValueError(f"{path} is a netCDF file but holds no result of Posse")
+        raise ValueError(f"{path} is a netCDF file but not a result of Posse")
     if isinstance(version, int) and version != FORMAT:
         raise ValueError(
             f"{path} has format {version} and this Posse reads format {FORMAT}: read it with the "
@@ -141,6 +142,7 @@ def load(path: str | os.PathLike[str]) -> Result | Comparison:
     settings = json.loads(attributes["settings"])
     if kind == RESULT:
         return Result(times, regret, pulls, engine, settings, kept)
+    # A Comparison: cut the padding off the kept arrays of every algorithm.
     engines = json.loads(engine)
     results = {}
     for place, (name, own_settings) in enumerate(settings.items()):
@@ -154,21 +156,21 @@ def load(path: str | os.PathLike[str]) -> Result | Comparison:
 
 
 def _encode_engine(value: Result | Comparison) -> str:
-    """The engine of a result, or those of each algorithm by name as JSON."""
+    """Encode the engine of a result, or the engines of a comparison by name as JSON."""
     if isinstance(value, Result):
         return value.engine
     return json.dumps({name: result.engine for name, result in value.items()})
 
 
 def _collect_settings(value: Result | Comparison) -> dict[str, Any]:
-    """Find the settings of a result, or those of each algorithm by name."""
+    """Collect the settings of a result, or those of a comparison by name."""
     if isinstance(value, Result):
         return value.settings
     return {name: result.settings for name, result in value.items()}
 
 
 def _refuse_value(value: Any) -> Any:
-    """Say what JSON cannot hold."""
+    """Refuse a value that JSON cannot represent."""
     raise ValueError(
         f"settings must be plain values to be saved (functions named 'module:function'), "
         f"got {value!r}"
@@ -176,7 +178,8 @@ def _refuse_value(value: Any) -> Any:
 
 
 def _compute_checksum(attributes: Mapping[str, Any], arrays: Sequence[NDArray[Any]]) -> str:
-    """Hash all that is read back (SHA-256), alike on every machine."""
+    """Hash the arrays and attributes (SHA-256), in a byte order that no machine changes."""
+    # Shapes are hashed too: the same bytes in another shape are other numbers.
     digest = hashlib.sha256()
     head = [attributes[name] for name in ("kind", "engine", "settings", "shapes", "format")]
     shapes = [array.shape for array in arrays]
@@ -187,7 +190,7 @@ def _compute_checksum(attributes: Mapping[str, Any], arrays: Sequence[NDArray[An
 
 
 def _read_netcdf(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Read our attributes and all variables of a netCDF file."""
+    """Read the attributes that `save` writes, and all variables, of a netCDF file."""
     from scipy.io import netcdf_file
 
     try:
@@ -209,7 +212,7 @@ def _read_netcdf(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str
 
 
 def _decode_attribute(value: Any) -> str | int | None:
-    """Take text and whole numbers, which are all that we write."""
+    """Decode text and whole numbers, the only types that `save` writes."""
     if isinstance(value, bytes):
         return value.decode(errors="replace")
     return int(value) if isinstance(value, np.integer) else None

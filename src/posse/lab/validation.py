@@ -1,4 +1,9 @@
-"""Parts of the user's tried out before a comparison, so that nobody's runs are lost by them."""
+"""Validation before the first round: parts, user-defined code (by a dry run), and memory.
+
+User-defined parts need not be registered or subclass anything: whatever has the methods is
+accepted. A part without them, and a problem that would not fit into memory, is refused in one
+sentence.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +47,7 @@ from posse.randomness import create_generator
 from posse.serialization.encode import find_repr_only
 from posse.validation import detect_memory, format_gigabytes, format_value, validate_methods
 
-DRY_RUN_ROUNDS = 2  # the second plays with a state that `learn` gave
+DRY_RUN_ROUNDS = 2  # the second plays with a state that `learn` returned
 
 
 def dry_run(label: str, job: Job) -> None:
@@ -60,14 +65,15 @@ def dry_run(label: str, job: Job) -> None:
     try:
         reference.simulate_block(short, runs, lambda steps: None, rounds)
     except ValueError:
-        raise  # a sentence already
-    except (Exception, SystemExit) as error:  # whatever a user's part may raise
+        raise  # its message is for users already
+    except (Exception, SystemExit) as error:  # user-defined code may raise anything
         raise ValueError(
             f"{label} failed in its first {rounds} rounds: {type(error).__name__}: {error}"
         ) from error
 
 
 def _has_user_parts(simulation: Simulation) -> bool:
+    """Whether any part of a simulation is user-defined."""
     s = simulation
     policy: Any = getattr(s.algorithm, "policy", None)
     ours = (
@@ -81,15 +87,13 @@ def _has_user_parts(simulation: Simulation) -> bool:
 
 
 def _is_library_family(family: Any) -> bool:
+    """Whether all code of a family is the library's; a Grid calls functions of the user."""
     ours = (*FAMILIES.values(), *CONTEXTUAL_FAMILIES.values())
-    return type(family) in ours and not isinstance(family, Grid)  # of functions
+    return type(family) in ours and not isinstance(family, Grid)
 
 
-# The parts of a simulation at the door: accepted, or refused before the first round.
-#
-# Nothing need be registered: whatever has the methods will do.
-
-# What a policy reads beliefs by; one of the user's may read them by anything.
+# The methods of a family that the library's policies call. A user-defined policy may call any
+# method, so that nothing is required of its family here; the dry run finds what is missing.
 _POLICY_NEEDS = {
     policies.ThompsonSampling: ["sample_mean"],
     policies.BayesUCB: ["mean_quantile"],
@@ -100,7 +104,7 @@ _POLICY_NEEDS = {
 
 
 def check_problem(bandit: Any, network: Any) -> None:
-    """Refuse what is not a bandit or a network, and rewards that nobody can draw."""
+    """Refuse a bandit or network of a wrong type, and a family that cannot draw rewards."""
     if not isinstance(bandit, AnyBandit):
         raise ValueError(f"bandit must be a posse.Bandit, got {bandit!r}")
     if not isinstance(network, Network):
@@ -113,7 +117,10 @@ def check_problem(bandit: Any, network: Any) -> None:
 
 
 def check_means(bandit: AnyBandit, seed: int, runs: range) -> None:
-    """Draw the means of all runs by a function of the user's: it may fail, or change K, in any."""
+    """Draw the means of all runs by a user-defined function, which may fail in any of them.
+
+    It must be a function of its generator alone, and return as many arms in every run.
+    """
     if isinstance(bandit, ContextualBandit):
         return
     function = bandit.means_of_arms
@@ -138,7 +145,7 @@ def check_means(bandit: AnyBandit, seed: int, runs: range) -> None:
 
 
 def check_algorithm(label: str, algorithm: Any, bandit: AnyBandit, keep: tuple[str, ...]) -> None:
-    """Refuse what is no algorithm, a model that it cannot learn by, and what it cannot tell."""
+    """Refuse an algorithm without the methods, a wrong reward model, and unavailable `keep=`."""
     validate_methods(
         label,
         algorithm,
@@ -160,6 +167,8 @@ def check_algorithm(label: str, algorithm: Any, bandit: AnyBandit, keep: tuple[s
             f"the family of {label} is {name_of(own_family)!r}, which needs contexts: give a "
             "posse.ContextualBandit"
         )
+    # The model may be the bandit's family, or another one: misspecification is a valid experiment,
+    # as long as the model accepts all rewards of the bandit.
     model: Any = resolve_model(algorithm, bandit)
     family_label = (
         f"the family of {label}" if own_family else f"the bandit's family, the model of {label},"
@@ -183,7 +192,7 @@ def check_algorithm(label: str, algorithm: Any, bandit: AnyBandit, keep: tuple[s
         _check_delayed(label, algorithm, model, bandit, keep)
     if "messages" in keep and not callable(getattr(algorithm, "numbers_sent", None)):
         raise ValueError(
-            f"keep: {label} does not say how many numbers it sends: give "
+            f"keep: {label} does not count the numbers it sends: give "
             f"{type(algorithm).__name__} a method numbers_sent(state, t, links)"
         )
     ours = type(algorithm) in (*ALGORITHMS.values(), *CONTEXTUAL.values())
@@ -200,13 +209,14 @@ def check_algorithm(label: str, algorithm: Any, bandit: AnyBandit, keep: tuple[s
 def _check_contexts(
     label: str, algorithm: Any, model: Any, bandit: AnyBandit, keep: tuple[str, ...]
 ) -> None:
-    """Refuse who cannot see contexts, and what is not known of beliefs with them."""
+    """Refuse algorithms without contexts, and `keep=` that is undefined with contexts."""
     kind = type(algorithm).__name__
     if isinstance(algorithm, PartialPooling):
         raise ValueError(
             f"{label} is {kind}, which knows no contexts: make the site a category of the context "
             "instead, whose prior_sd says how much sites differ"
         )
+    # User-defined algorithms say by their signatures whether they take contexts.
     methods = [getattr(algorithm, name) for name in ("choose", "learn")]
     if not all("contexts" in inspect.signature(method).parameters for method in methods):
         raise ValueError(
@@ -220,34 +230,38 @@ def _check_contexts(
         )
     if "signs" in keep:
         raise ValueError(
-            "keep: signs are not kept with contexts: how sure evidence makes differs by context"
+            "keep: signs are not kept with contexts: the certainty of a belief differs by context"
         )
 
 
 def _find_definer(algorithm: Any, method: str) -> Any:
-    """The class that a method comes from."""
+    """Find the class that defines a method."""
     return next((cls for cls in type(algorithm).__mro__ if method in vars(cls)), object)
 
 
 def _check_delayed(
     label: str, algorithm: Any, model: Any, bandit: AnyBandit, keep: tuple[str, ...]
 ) -> None:
-    """Refuse who cannot hear late rewards, and what is not known of those that are open."""
+    """Refuse algorithms that cannot learn from delayed rewards, and undefined options.
+
+    A pull is open until its reward arrives.
+    """
     if not callable(getattr(algorithm, "hear", None)):
         raise ValueError(
-            f"{label} is {type(algorithm).__name__}, which cannot hear late rewards: delayed "
-            "bandits are for Decentralized, Isolated, Centralized and Flooding"
+            f"{label} is {type(algorithm).__name__}, which cannot learn from delayed rewards: "
+            "delayed bandits are for Decentralized, Isolated, Centralized and Flooding"
         )
+    # A subclass that overrides learn alone would inherit a hear that does not match it.
     if _find_definer(algorithm, "learn") not in _find_definer(algorithm, "hear").__mro__:
         raise ValueError(
-            f"{label} is {type(algorithm).__name__}, which has a learn of its own: give it hear "
-            "too, which takes its place where rewards come late"
+            f"{label} is {type(algorithm).__name__}, which overrides learn: override hear too, "
+            "which replaces it where rewards are delayed"
         )
     counts = isinstance(algorithm, Timed) and algorithm.open == "count"
     if counts and is_contextual(model):
         raise ValueError(
-            f"open='count' of {label} is not known with contexts, where what an open pull counts "
-            "as depends on its visit: use open='wait'"
+            f"open='count' of {label} is undefined with contexts, where the count of an open pull "
+            "depends on its context: use open='wait'"
         )
     if counts and algorithm.assumed(bandit.family.rewards.low, model) is None:
         raise ValueError(
@@ -260,16 +274,17 @@ def _check_delayed(
     if "messages" in keep and isinstance(algorithm, Centralized | Flooding):
         raise ValueError(
             f"keep: messages of {label} are not counted for a delayed bandit: "
-            f"{type(algorithm).__name__} tells of rewards when they come"
+            f"{type(algorithm).__name__} sends rewards when they arrive"
         )
 
 
 def warn_short_half_life(
     algorithm: Any, network: Network, keep: tuple[str, ...], stacklevel: int
 ) -> None:
-    """Say that beliefs will be surer than their evidence: it fades before it has mixed.
+    """Warn that beliefs will be more certain than their evidence, which fades before it has mixed.
 
-    Regret hardly suffers, so only who keeps beliefs is told, and not who calibrates them.
+    Regret hardly suffers, so that only keep="beliefs" warns, and not with "signs", by which
+    beliefs are calibrated.
     """
     half_life = algorithm.half_life if isinstance(algorithm, Decentralized) else None
     if half_life is None or "beliefs" not in keep or "signs" in keep or is_own(network.dynamics):
@@ -284,7 +299,7 @@ def warn_short_half_life(
 
 
 def warn_not_rerunnable(settings: Sequence[Mapping[str, Any]], stacklevel: int) -> None:
-    """Say before the first round, not after the last, what a file will only show."""
+    """Warn before the first round, not after the last, of parts that a file cannot rebuild."""
     part_names = sorted(set(find_repr_only(list(settings)).values()))
     if part_names:
         pronoun = "it" if len(part_names) == 1 else "each"
@@ -295,9 +310,6 @@ def warn_not_rerunnable(settings: Sequence[Mapping[str, Any]], stacklevel: int) 
         )
 
 
-# Memory: results and runs that would not fit are refused before the first round.
-
-
 def check_size(
     bandit: AnyBandit,
     network: Network,
@@ -306,9 +318,9 @@ def check_size(
     keep: tuple[str, ...] = (),
     models: Sequence[Model] = (),
 ) -> None:
-    """Refuse results that memory cannot hold, with the settings that would make them fit.
+    """Refuse results that do not fit into memory, and name settings with which they would.
 
-    models: what each algorithm believes in; one that believes in the bandit's family if not given.
+    models: the reward model of every algorithm; the bandit's family, once, if not given
     """
     models = models or [bandit.family]
 
@@ -317,9 +329,9 @@ def check_size(
         for model in models:
             sizes = axis_sizes(bandit, network, points, model)
             extra = sum(count_numbers_per_run(name, sizes, bandit) for name in keep)
-            pulls = sizes["agent"] * sizes["arm"] / 2  # a pull is half as long as a float
+            pulls = sizes["agent"] * sizes["arm"] / 2  # a count has 4 bytes, a float 8
             sizes_of_results.append(8.0 * runs * (points + pulls + extra))
-        # Runs are played in blocks, and joining those of one algorithm copies them.
+        # Runs are played in blocks, and joining the blocks of one algorithm copies them.
         joined = max(sizes_of_results) if runs > 1 else 0.0
         return 8 * points + sum(sizes_of_results) + joined
 
@@ -351,13 +363,13 @@ def check_size(
 def check_run(
     bandit: AnyBandit, network: Network, algorithm: Any = None, model: Any = None
 ) -> None:
-    """Refuse a problem of which memory cannot hold one run while it is played.
+    """Refuse a problem of which one run does not fit into memory.
 
-    Counts what every engine holds at the same time, and no more: the true means, their gaps and
-    the order of the arms; the contexts of a round; pulls; the beliefs (or ridge regressions) of one
-    of our algorithms.
+    This is a lower bound, of what every engine holds at the same time: the true means, their gaps
+    and the order of the arms; the contexts of a round; pulls; the beliefs (or ridge regressions)
+    of an algorithm of the library.
 
-    algorithm, model: whose beliefs count, and what it believes in; None counts the problem alone.
+    algorithm, model: whose beliefs count, and its reward model; None counts the problem alone
     """
     n_agents = network.n_agents
     n_arms = bandit.n_arms
@@ -372,7 +384,7 @@ def check_run(
     ):
         contextual = is_contextual(model)
         n_beliefs = 1 if contextual and model.shared else n_arms
-        # The kernels of Centralized hold one belief for all agents; contexts have no kernels.
+        # The kernels of Centralized store one belief for all agents; contexts have no kernels.
         n_believers = 1 if isinstance(algorithm, Centralized) and not contextual else n_agents
         # A merge reads the old beliefs while it writes the new ones.
         copies = 2 if isinstance(algorithm, Decentralized) else 1
@@ -390,5 +402,5 @@ def check_run(
 
 
 def _find_largest(below: int, fits: Callable[[int], bool]) -> int:
-    """The largest whole number from 1 to below - 1 that fits, or 0; larger ones take more."""
+    """Find the largest whole number from 1 to below - 1 that fits, or 0, by bisection."""
     return bisect.bisect_left(range(1, below), True, key=lambda value: not fits(value))

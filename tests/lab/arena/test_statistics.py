@@ -51,7 +51,7 @@ def test_log_ratios_of_instances_are_averaged_as_independent():
     ratios = [st.LogRatio(0.2, 0.01, 11), st.LogRatio(0.4, 0.03, 11)]
     estimate, p = st.mean_log_ratio(ratios)
     freedom = 0.04**2 / (0.01**2 / 10 + 0.03**2 / 10)  # Satterthwaite's
-    law = stats.t.format_interval(0.95, freedom, loc=0.3, scale=0.1)
+    law = stats.t.interval(0.95, freedom, loc=0.3, scale=0.1)
     assert estimate.mean == pytest.approx(0.3)
     assert estimate.standard_error == pytest.approx(0.1)
     assert (estimate.low, estimate.high) == pytest.approx(law)

@@ -1,4 +1,9 @@
-"""What is done with jobs before their first round: strangers' parts tried out, kernels compiled."""
+"""The scheduler: computes the missing runs of jobs, here or on the workers of an executor.
+
+Missing runs are cut into parts of some seconds. Parts are idempotent: a part that was lost with its
+worker is computed again, and finished parts are stored as they come, so that an interrupted call
+can be repeated.
+"""
 
 from __future__ import annotations
 
@@ -29,15 +34,15 @@ from posse.lab.validation import dry_run
 
 
 def dry_run_jobs(jobs: Mapping[str, Job]) -> None:
-    """Rehearse parts that are not ours, as `compare` does: what they do wrong is said at once."""
+    """Play a dry run of user-defined parts, as `compare` does, so that mistakes show at once."""
     for name, job in jobs.items():
         dry_run(f"algorithm {name!r}", job)
 
 
 def compile_kernels(jobs: Iterable[Job], announce: Callable[[int], None]) -> None:
-    """Compile the kernels that some jobs on the compiled engine need; say first how long it takes.
+    """Compile the kernels of some jobs on the compiled engine.
 
-    announce: told about how many seconds, once, unless there is nothing to compile.
+    announce: called once with the estimated seconds, unless there is nothing to compile
     """
     simulations = [job.simulation.with_graph_of(job.runs[0]) for job in jobs]
     if simulations:
@@ -46,30 +51,30 @@ def compile_kernels(jobs: Iterable[Job], announce: Callable[[int], None]) -> Non
         compiled.prepare(simulations, announce)
 
 
-# The runs that are missing, cut into parts of some seconds.
-
 _LEAST_SECONDS = 0.25  # of a part, however many workers there are
 
 
 @dataclass
 class PartCutter:
-    """The missing runs of jobs as parts, whose size follows from what earlier parts took.
+    """Cuts the missing runs of jobs into parts, whose size follows from the time of earlier parts.
 
-    So a part takes some seconds on either engine, and with an algorithm of whatever speed.
+    So a part takes some seconds on either engine, however slow the algorithm.
     """
 
-    gaps: Sequence[tuple[Job, Sequence[range]]]  # the runs of each job that are missing
+    gaps: Sequence[tuple[Job, Sequence[range]]]  # the missing runs of every job
     seconds: float = PART_SECONDS  # of a part
     threads: int = 1  # that play a part
     _measured: dict[int, float] = field(default_factory=dict)  # seconds a run, by id of job
 
     @classmethod
     def for_workers(cls, gaps: Sequence[tuple[Job, Sequence[range]]], workers: int) -> PartCutter:
-        """Cut so that all workers have something to do: four parts each, none waits for long."""
+        """Cut into at least four parts a worker, so that no worker idles for long at the end."""
         seconds = sum(job.seconds_per_run * sum(map(len, runs)) for job, runs in gaps)
         return cls(gaps, min(PART_SECONDS, max(_LEAST_SECONDS, seconds / (4 * workers))))
 
     def __iter__(self) -> Iterator[tuple[Job, range]]:
+        # A generator: the size of a part is decided only when it is taken, by then with better
+        # estimates.
         for job, gaps in self.gaps:
             for gap in gaps:
                 remaining = gap
@@ -79,7 +84,8 @@ class PartCutter:
                     remaining = remaining[size:]
 
     def note_duration(self, job: Job, runs: range, seconds: float) -> None:
-        """Note what some runs took."""
+        """Note the seconds that some runs took."""
+        # The latest part replaces the estimate, and the initial guess.
         self._measured[id(job)] = max(seconds, 1e-6) / len(runs)
 
     def _part_size(self, job: Job) -> int:
@@ -89,16 +95,15 @@ class PartCutter:
         )
 
 
-# Parts on their way to workers and back.
-
-_MAX_DEATHS = 3  # of workers while they had a part, and it is submitted again
+# A part is submitted again after the death of a worker, at most so often.
+_MAX_DEATHS = 3
 
 FinishedPart = tuple[Job, range, Block, float]
 
 
 @dataclass
 class PartsInFlight:
-    """A bounded number of parts at the workers of an executor: back-pressure."""
+    """The parts submitted to an executor: a bounded number, so that memory does not grow."""
 
     executor: Executor
     versions: Mapping[str, str]  # that every worker must have
@@ -109,7 +114,8 @@ class PartsInFlight:
     _packed: tuple[Job, bytes] | None = None
 
     def submit_parts(self, parts: Iterator[tuple[Job, range]]) -> bool:
-        """Submit parts until each worker has one waiting; whether any are in flight."""
+        """Submit parts until every worker has one waiting; return whether any are in flight."""
+        # Back-pressure: a part in work and one waiting for every worker, and no more in memory.
         room = 2 * count_slots(self.executor) - len(self._submitted)
         while room > 0:
             part = self._to_retry.pop(0) if self._to_retry else next(parts, None)
@@ -120,7 +126,7 @@ class PartsInFlight:
         return bool(self._submitted)
 
     def collect_finished(self) -> Iterator[FinishedPart]:
-        """Wait for a part at least, and give what came back."""
+        """Wait for at least one part, and yield those that are finished."""
         for future in wait(self._submitted, return_when=FIRST_COMPLETED).done:
             job, runs = self._submitted[future]
             try:
@@ -132,7 +138,7 @@ class PartsInFlight:
                     f"{job.describe_runs(runs)}: cancelled, perhaps because the scheduler of the "
                     "cluster went away"
                 ) from error
-            except WorkersDiffer:  # whatever the part
+            except WorkersDiffer:  # no fault of this part
                 raise
             except Exception as error:  # whatever a user's part may raise
                 raise describe_failure(job, runs, error) from error
@@ -141,7 +147,7 @@ class PartsInFlight:
             del self._submitted[future]
 
     def cancel_all(self) -> Iterator[FinishedPart]:
-        """Cancel what is in flight, and give what had come back by then."""
+        """Cancel the parts in flight, and yield those that had finished by then."""
         workers.stop_work(self._work)
         for future in self._submitted:
             future.cancel()
@@ -152,7 +158,8 @@ class PartsInFlight:
     def _submit(self, job: Job, runs: range) -> None:
         simulation: Simulation | bytes = job.simulation
         if not isinstance(self.executor, ThreadPoolExecutor):
-            if self._packed is None or self._packed[0] is not job:  # those of a job come together
+            # Parts of one job come one after another, so that the last pickle is enough.
+            if self._packed is None or self._packed[0] is not job:
                 self._packed = job, pack_simulation(job.simulation)
             simulation = self._packed[1]
         part = Part(simulation, runs, job.engine, self._work, versions=self.versions)
@@ -160,12 +167,13 @@ class PartsInFlight:
             future = self.executor.submit(workers.play_part, part)
         except BrokenExecutor as error:
             raise WorkersLost(
-                f"a worker died, and with it its executor, as posse.lab.processes does not: {error}"
+                f"a worker died and broke its executor: {error}; posse.lab.processes would "
+                "restart it"
             ) from error
         self._submitted[future] = job, runs
 
     def _retry(self, job: Job, runs: range, error: BrokenExecutor) -> None:
-        """Have a part computed once more, as a worker died that perhaps had it; not for ever."""
+        """Submit a part again, as a worker died that perhaps had it; give up after some deaths."""
         deaths = self._deaths[id(job), runs] = self._deaths.get((id(job), runs), 0) + 1
         if deaths > _MAX_DEATHS:
             raise WorkersLost(
@@ -177,14 +185,12 @@ class PartsInFlight:
 
 
 def describe_failure(job: Job, runs: range, error: Exception) -> Exception:
-    """What went wrong with a part, and with which."""
-    if isinstance(error, ValueError):  # a sentence already
+    """Describe the failure of a part, with the part's name."""
+    if isinstance(error, ValueError):  # its message is for users already
         return ValueError(f"{job.describe_runs(runs)}: {error}")
     cause = str(error) if isinstance(error, PartFailed) else f"{type(error).__name__}: {error}"
     return RuntimeError(f"{job.describe_runs(runs)}: {cause}")
 
-
-# Work done and kept: what is missing of some jobs is computed, here or elsewhere.
 
 Advance = Callable[[Job, int], None]
 
@@ -197,15 +203,16 @@ def complete_jobs(
     threads: int | None = None,
     advance: Advance = lambda job, runs: None,
 ) -> None:
-    """See to it that the store holds all runs of all jobs; only what is missing is computed.
+    """Compute the runs of all jobs that the store does not hold yet.
 
-    executor: where parts are computed, a part a task on one thread; None: here, on some threads.
-    advance: told of the runs of a job as they are done, or found.
+    executor: computes parts, each on one thread; None computes here, on some threads
+    advance:  called with a job and a number of its runs, as they are computed or found in the store
 
-    Whatever ends it, Ctrl-C among it, finished parts are in the store, and another call goes on.
+    Whatever ends it, such as Ctrl-C, finished parts are in the store, and another call goes on.
     """
     first: dict[str, Job] = {}
-    # those alike, as in some cells of a sweep, are found when the first of them is done
+    # Deduplication: jobs with one digest, as in some cells of a sweep, are computed once. The
+    # others find their runs in the store afterwards.
     duplicates = [job for job in jobs if first.setdefault(digest(job), job) is not job]
     gaps = [(job, store.find_missing(job)) for job in first.values()]
     for job, missing in gaps:
@@ -227,7 +234,7 @@ _SaveBlock = Callable[[Job, range, Block], None]
 
 
 def _compute_here(gaps: _Gaps, threads: int, save_block: _SaveBlock, advance: Advance) -> None:
-    """Compute parts one after another."""
+    """Compute parts in this process, one after another."""
     cutter = PartCutter(gaps, threads=threads)
     for job, runs in cutter:
         try:
@@ -244,7 +251,7 @@ def _compute_here(gaps: _Gaps, threads: int, save_block: _SaveBlock, advance: Ad
 def _compute_on_workers(
     gaps: _Gaps, executor: Executor, save_block: _SaveBlock, advance: Advance
 ) -> None:
-    """Have parts computed by workers, a bounded number in flight, and keep them as they come."""
+    """Compute parts on workers, a bounded number in flight, and store them as they come."""
     compiled = [
         job.simulation.with_graph_of(missing[0][0])
         for job, missing in gaps
@@ -262,14 +269,15 @@ def _compute_on_workers(
                 save_block(job, runs, block)
                 advance(job, len(runs))
     except BaseException:
-        with contextlib.suppress(Exception):  # of a full disk we have heard, or hear next time
+        # Ctrl-C too: what has finished meanwhile is stored before the error goes on.
+        with contextlib.suppress(Exception):  # the first error is the one to report
             for job, runs, block, _ in flight.cancel_all():
                 save_block(job, runs, block)
         raise
 
 
 def _compile_for_workers(simulations: Sequence[Simulation]) -> None:
-    """Compile here what is not kept yet, so that people are told once, not by each worker."""
+    """Compile missing kernels here, so that one process announces it and not every worker."""
     from posse.lab.compiled import engine
 
     kernels = (kernel for simulation in simulations for kernel in engine.kernels_of(simulation))
@@ -277,19 +285,16 @@ def _compile_for_workers(simulations: Sequence[Simulation]) -> None:
         engine.prepare(simulations, Bars().announce_compilation)
 
 
-# Progress of work on jobs: one bar over all that is missing, with the time left.
-
-
 @contextmanager
 def track_progress(
     name: str, jobs: Sequence[Job], store: PartStore, *, show: bool, here: bool = True
 ) -> Iterator[Advance]:
-    """What `complete` tells of the runs that are done.
+    """Show one bar for the missing runs of all jobs; yield the `advance` of `complete_jobs`.
 
-    A run counts by the seconds it is thought to take, and those that are there already do not
-    count: the time left is that of the rest.
+    A run counts by its estimated seconds, and stored runs do not count, so that the time left is
+    that of the missing runs.
 
-    here: whether this process computes, so that kernels are compiled and announced first.
+    here: whether this process computes, so that it compiles and announces kernels first
     """
     missing = {id(job): sum(map(len, store.find_missing(job))) for job in jobs}
     unfinished = [job for job in jobs if missing[id(job)]]
@@ -314,5 +319,5 @@ def track_progress(
 
 
 def _announce_and_compile(jobs: Sequence[Job], bars: Bars) -> None:
-    """Compile at once what all need, so that people are told once how long it takes."""
+    """Compile the kernels of all jobs at once, with one announcement."""
     compile_kernels([job for job in jobs if job.engine == "compiled"], bars.announce_compilation)

@@ -1,4 +1,7 @@
-"""What a worker does, be it a thread, a process or another machine: play the runs of a part."""
+"""Workers: a thread, a process or another machine that plays the runs of a part.
+
+A worker must have the same versions as the caller, since they change numbers.
+"""
 
 from __future__ import annotations
 
@@ -25,31 +28,32 @@ from posse.lab.simulation import Block, Simulation
 from posse.lab.simulator import play_runs
 
 PROCESSOR = "processor (NUMBA_CPU_NAME=generic makes all alike)"
-_stopped: set[str] = set()  # the work that nobody waits for any more, for workers in this process
+_stopped: set[str] = set()  # cancelled calls of `complete_jobs`, for workers in this process
 
 
 class WorkersDiffer(ValueError):
-    """A worker that would give other numbers than the rest."""
+    """A worker whose versions would give other numbers."""
 
 
 class PartFailed(RuntimeError):
-    """What went wrong in another process, in words: it may be of a kind that cannot be sent."""
+    """An error in another process, as text: the exception itself may not be picklable."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """Some runs to be played, as they are sent to a worker."""
+    """Some runs to play, as they are sent to a worker."""
 
-    simulation: Simulation | bytes  # bytes for other processes, see `packing`
+    simulation: Simulation | bytes  # bytes for other processes, see `pack_simulation`
     runs: range
     engine: str
-    work: str = ""  # the call of `complete` that it is for
+    work: str = ""  # the call of `complete_jobs` that it belongs to
     threads: int = 1
-    versions: Mapping[str, str] = field(default_factory=dict)  # those that the worker must have
+    versions: Mapping[str, str] = field(default_factory=dict)  # that the worker must have
 
 
 def play_part(part: Part) -> tuple[Block, float]:
-    """The numbers of the runs of a part, and the seconds they took."""
+    """Play the runs of a part; return their arrays and the seconds they took."""
+    # Workers of Dask may join after the first check, so that every part checks its worker.
     own_versions = describe_worker(PROCESSOR in part.versions) if part.versions else {}
     if differing := describe_differences(part.versions, own_versions):
         worker = f"{socket.gethostname()}, process {os.getpid()}"
@@ -59,30 +63,32 @@ def play_part(part: Part) -> tuple[Block, float]:
     try:
         return _play_unpacked(part, _unpack_simulation(part.simulation))
     except ValueError as error:
+        # A subclass of ValueError may be unknown to the caller's process.
         raise ValueError(str(error)) from error
-    except Exception as error:  # whatever a user's part may raise
+    except Exception as error:  # user-defined code may raise anything
         raise PartFailed(f"{type(error).__name__}: {error}") from error
 
 
 def _play_unpacked(part: Part, simulation: Simulation) -> tuple[Block, float]:
     def go_on(steps: int) -> None:
+        # Futures that run cannot be cancelled: threads leave their part here.
         if part.work in _stopped:
             raise KeyboardInterrupt
 
     start = time.perf_counter()
     try:
         block = play_runs(simulation, part.runs, part.threads, go_on, part.engine)
-    except SystemExit as error:  # of a user's part, which would end us without a word
+    except SystemExit as error:  # of user-defined code: it would end this worker silently
         raise PartFailed(f"SystemExit: {error}") from error
     return block, time.perf_counter() - start
 
 
 def stop_work(work: str) -> None:
-    """Let the threads of this process leave the parts of some work."""
+    """Make the threads of this process leave the parts of a cancelled call."""
     _stopped.add(work)
 
 
-@functools.lru_cache(maxsize=2)  # parts of one simulation come together
+@functools.lru_cache(maxsize=2)  # parts of one simulation come one after another
 def _unpack_simulation(packed: bytes) -> Simulation:
     simulation: Simulation = pickle.loads(packed)
     return simulation
@@ -90,7 +96,7 @@ def _unpack_simulation(packed: bytes) -> Simulation:
 
 @functools.cache
 def list_versions() -> dict[str, str]:
-    """All that numbers depend on but the processor: what workers must have as we do."""
+    """List the versions that numbers depend on, except the processor."""
     return {
         "posse": posse.__version__,
         "source of posse": hash_source()[:12],
@@ -100,7 +106,7 @@ def list_versions() -> dict[str, str]:
 
 
 def describe_worker(compiled: bool) -> dict[str, str]:
-    """What a worker tells of itself; its processor where kernels are to be compiled for it."""
+    """Describe this worker by its versions, and its processor where kernels are compiled."""
     if not compiled:
         return list_versions()
     from posse.lab.compiled import cache
@@ -109,7 +115,7 @@ def describe_worker(compiled: bool) -> dict[str, str]:
 
 
 def describe_differences(required: Mapping[str, str], reported: Mapping[str, str]) -> str:
-    """A phrase that names what a worker has otherwise; empty if nothing."""
+    """Describe the versions of a worker that differ; empty if none."""
     return ", ".join(
         f"{name} is {reported.get(name, 'unknown')}, not {version}"
         for name, version in required.items()
@@ -117,15 +123,14 @@ def describe_differences(required: Mapping[str, str], reported: Mapping[str, str
     )
 
 
-# Simulations as bytes for other processes, with the source of modules that only we have.
-#
-# A stranger's algorithm lies in a file beside the user's, which no other machine has: its module
-# is sent by value (cloudpickle, which comes with Dask). Without cloudpickle it is sent by name,
-# which does for processes on this machine, as they look for modules where we do.
+# Simulations as bytes for other processes. A user-defined algorithm is in a file that no other
+# machine has, so that its module is sent by value (cloudpickle, which comes with Dask). Without
+# cloudpickle it is sent by name, which suffices for processes on this machine, since they import
+# from the same folders.
 
 
 def pack_simulation(simulation: Simulation) -> bytes:
-    """A simulation as bytes; refused in a sentence if one of its parts cannot be sent."""
+    """Pickle a simulation; one with a part that cannot be pickled is refused."""
     try:
         import cloudpickle
     except ModuleNotFoundError:
@@ -135,11 +140,11 @@ def pack_simulation(simulation: Simulation) -> bytes:
         try:
             with _pickle_by_value(cloudpickle):
                 return bytes(dumps(simulation))
-        except Exception:  # such as a module that holds a lock: perhaps the worker has the module
+        except Exception:  # such as a module that holds a lock: the worker may have the module
             pass
     try:
         return dumps(simulation)
-    except Exception as error:  # whatever a user's part may raise
+    except Exception as error:  # user-defined code may raise anything
         raise ValueError(
             f"{simulation.algorithm!r} on {simulation.network!r} cannot be sent to another "
             f"process ({type(error).__name__}: {error}): define its parts in a module"
@@ -148,7 +153,7 @@ def pack_simulation(simulation: Simulation) -> bytes:
 
 @contextmanager
 def _pickle_by_value(cloudpickle: Any) -> Iterator[None]:
-    """While modules of the user's own are pickled with all that they define."""
+    """Pickle user-defined modules by value inside this context."""
     registered = cloudpickle.list_registry_pickle_by_value()
     modules = [module for module in find_user_modules() if module.__name__ not in registered]
     for module in modules:
@@ -161,7 +166,7 @@ def _pickle_by_value(cloudpickle: Any) -> Iterator[None]:
 
 
 def find_user_modules() -> list[ModuleType]:
-    """The modules that are nobody's package: neither installed nor of Python itself nor ours."""
+    """Find imported modules that are neither installed, nor Python's, nor the library's."""
     installed = _installed_folders()
     user_modules = []
     for name, module in list(sys.modules.items()):
@@ -177,10 +182,10 @@ def find_user_modules() -> list[ModuleType]:
 
 
 def _installed_folders() -> set[Path]:
-    """The folders of Python and of what is installed beside it."""
+    """List the folders of Python and of installed packages."""
     folders = {*sysconfig.get_paths().values(), *site.getsitepackages(), site.getusersitepackages()}
-    # the standard library of a virtual environment lies elsewhere; a whole prefix such as /usr
-    # would be too much, as it may hold people's files
+    # A whole prefix such as /usr, or a home folder, would include files of users, so that only
+    # folders with the name of a library folder count.
     return {
         Path(folder).resolve()
         for folder in folders

@@ -1,4 +1,7 @@
-"""The reference engine: NumPy, vectorised over runs and agents; the definition of every result."""
+"""The reference engine: NumPy, vectorised over runs and agents; it defines every result.
+
+The compiled engine must agree with it in law, though not in bits.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ from posse.lab.simulation import (
 )
 from posse.randomness import Streams
 
-# Arrays of about this many numbers stay in the processor's cache.
+# Arrays of about this many numbers stay in the processor's second-level cache.
 _BLOCK_ELEMENTS = 32_768
 
 
@@ -30,7 +33,7 @@ def simulate_block(
 ) -> Block:
     """Play some runs side by side; run r is the same in whatever block it is played.
 
-    rounds: how many of them, if not all up to the horizon.
+    rounds: the number of rounds, if not all up to the horizon
     """
     s = simulation
     problem = s.build_problem(len(runs))
@@ -40,7 +43,8 @@ def simulate_block(
     state = s.algorithm.init(problem)
     recorder = Recorder(s, problem, runs, environment.world, state)
     delayed = DelayedRewards(s, runs) if s.bandit.delay is not None else None
-    algorithm: Any = s.algorithm  # which has the optional methods and arguments, or was refused
+    algorithm: Any = s.algorithm  # validated: it has the optional methods that it needs
+    # `prepare` is optional: it lets an algorithm draw before it sees the contexts of a round.
     prepare = getattr(algorithm, "prepare", None)
     for t in range(1, (rounds or s.horizon) + 1):
         contexts = environment.begin_round(t)
@@ -49,6 +53,7 @@ def simulate_block(
         chosen = algorithm.choose(state, t, to_policy, **context_arguments)
         arms = _validate_arms(algorithm, chosen, problem)  # (R, N)
         cells, rewards, weights = environment.play_round(t, arms)
+        # Agents choose, then observe, then exchange messages by W(t): one round of Algorithm 1.
         if delayed is None:
             state = algorithm.learn(state, arms, rewards, weights, **context_arguments)
         else:
@@ -60,7 +65,7 @@ def simulate_block(
 
 
 def _validate_arms(algorithm: Any, arms: Any, problem: Problem) -> NDArray[np.intp]:
-    """The arms (R, N) as an array; refused if they do not exist, as a user's algorithm's may."""
+    """Validate the arms (R, N) that an algorithm chose; a user-defined one may return anything."""
     array = np.asarray(arms)
     shape = (problem.n_runs, problem.n_agents)
     n_arms = problem.n_arms
@@ -74,11 +79,10 @@ def _validate_arms(algorithm: Any, arms: Any, problem: Problem) -> NDArray[np.in
 
 
 def split_into_blocks(simulation: Simulation, runs: range) -> list[range]:
-    """The runs in blocks small enough for the cache, so memory does not grow with runs."""
+    """Split runs into blocks that fit the cache, so that memory does not grow with runs."""
     n_coordinates = count_coordinates(simulation.model)
-    coordinates_per_element = (
-        4 if simulation.reads_contexts else 2
-    )  # elimination likes its rows long
+    # Solving the linear systems of contexts gains from longer rows, so that blocks are larger.
+    coordinates_per_element = 4 if simulation.reads_contexts else 2
     per_run = (
         simulation.network.n_agents
         * simulation.bandit.n_arms
@@ -89,7 +93,7 @@ def split_into_blocks(simulation: Simulation, runs: range) -> list[range]:
 
 
 def run(simulation: Simulation, runs: range, threads: int, advance: Advance) -> Block:
-    """All runs in blocks on some threads."""
+    """Play runs in blocks on some threads: the interface of an engine."""
     return play_blocks(
         lambda block, go_on: simulate_block(simulation, block, go_on),
         split_into_blocks(simulation, runs),

@@ -1,4 +1,4 @@
-"""Sketches of the weights of pulls beside the beliefs of a block of runs (`keep=("signs",)`)."""
+"""Recorder: regret, pulls and `keep=` arrays of a block of runs, round by round."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ from posse.randomness import FloatArray, Streams
 
 
 class Sketches:
-    """What `posse.calibrated` asks of every belief: (1 + SIGNS, R, N, K).
+    """Sketches of the weights of the pulls in every belief (`keep="signs"`): (1 + SIGNS, R, N, K).
 
-    They learn by Algorithm 1's own two equations, from signs with a stream of their own, so that
-    whoever keeps them sees the same regret as who does not.
+    `posse.calibrated` estimates the effective sample size of a belief from them. They follow the
+    two equations of Algorithm 1, applied to random signs with a stream of their own, so that
+    keeping them changes no regret.
     """
 
     def __init__(self, simulation: Simulation, problem: Problem, runs: Sequence[int]) -> None:
-        algorithm: Any = simulation.algorithm  # decentralized, or it was refused
+        algorithm: Any = simulation.algorithm  # validated: Decentralized
         self._rate = algorithm.rate(problem)
         self._fading = algorithm.fading
         self._signs = Streams.for_runs(simulation.seed, runs, "signs")
@@ -34,17 +35,14 @@ class Sketches:
         self.values: FloatArray = calibration.no_sketch(between, problem.n_arms)
 
     def learn(self, arms: NDArray[np.intp], weights: Any) -> None:
-        """Fade as the beliefs do, add a round's pulls (R, N), then merge with the round's W(t)."""
+        """Fade as the beliefs do, observe the pulls (R, N) of a round, then merge by W(t)."""
         faded = self.values if self._fading == 1.0 else self._fading * self.values
         updated = calibration.observe(faded, arms, self._rate, self._signs)
         self.values = beliefs.merge(updated, weights)
 
 
-# What the reference engine writes down of a block of runs, round by round.
-
-
 class Recorder:
-    """Cumulative pseudo-regret at the recorded rounds, pulls, and what else is to be kept."""
+    """Records cumulative pseudo-regret at the recorded rounds, pulls, and `keep=` arrays."""
 
     def __init__(
         self,
@@ -63,7 +61,8 @@ class Recorder:
         self._world = world
         self._order = world.order
         self._per_agent = simulation.bandit.per_agent
-        # where gaps drift, a round that costs nothing cannot be taken off at the end
+        # Uncharged rounds are subtracted at the end, by their gaps. Where gaps drift, as those of
+        # non-stationary bandits, that is impossible, and these rounds are never added.
         self._free_rounds = simulation.uncharged_rounds if world.changes else 0
         self._pulls = np.zeros((n_runs, n_agents, n_arms), dtype=np.int32)
         self._regret = np.zeros((n_runs, len(times)))
@@ -71,7 +70,9 @@ class Recorder:
         self._column = {int(t): column for column, t in enumerate(times)}
         self._first_cell = first_cells(world.means)
         of_agents = np.arange(0, self._pulls.size, n_arms).reshape(n_runs, n_agents)
-        self._to_pulls = of_agents - self._first_cell  # from a cell to the agent's count of it
+        # Means have M = 1 or N rows of arms, pulls always N: this is the offset from a cell in the
+        # means to the count of that agent in pulls.
+        self._to_pulls = of_agents - self._first_cell
         self._arrays: dict[str, FloatArray] = {}
         if "agents" in simulation.keep:
             self._arrays["agents"] = np.zeros((n_runs, n_agents, len(times)))
@@ -95,15 +96,16 @@ class Recorder:
     def record_round(
         self,
         t: int,
-        cells: NDArray[np.intp],  # (R, N) where the arms played are among all means (R, M, K)
+        cells: NDArray[np.intp],  # (R, N) flat indices of the arms played in the means (R, M, K)
         state: Any,
         weights: Any,
     ) -> None:
-        """Charge round t's arms: the gaps of the arms played, averaged over agents."""
+        """Charge round t: the gaps of the arms played, averaged over agents."""
         gaps = self._world.gaps.take(cells)  # (R, N)
         if t <= self._free_rounds:
             gaps = np.zeros_like(gaps)
         self._total_regret += gaps.mean(axis=1)
+        # Cells are distinct within a round (one arm an agent), so that plain indexing counts right.
         self._pulls.reshape(-1)[self._to_pulls + cells] += 1
         if "agents" in self._arrays:
             self._agent_totals += gaps
@@ -132,14 +134,14 @@ class Recorder:
             self._arrays["signs"][:, column] = in_callers_order(sketches, self._order)
 
     def _current_means(self) -> FloatArray:
-        """The true means of the round in the caller's order: (R, K), or (R, N, K)."""
+        """Give the true means of the round in the caller's order: (R, K), or (R, N, K)."""
         means = in_callers_order(self._world.means, self._order)
         return means if self._per_agent else means[:, 0]
 
     def _count_numbers_sent(self, t: int, state: Any, weights: Any) -> FloatArray:
-        """How many numbers an agent sends in round t, on average: (R,)."""
+        """Count the numbers that an agent sends in round t, on average: (R,)."""
         p = self._problem
-        algorithm: Any = self._simulation.algorithm  # which has the method, or was refused
+        algorithm: Any = self._simulation.algorithm  # validated: it has numbers_sent
         links = links_in_use(weights, p.n_runs, p.n_agents)
         sent: FloatArray = np.asarray(algorithm.numbers_sent(state, t, links), dtype=np.float64)
         if sent.shape != (p.n_runs,) or not (sent >= 0).all():
@@ -150,10 +152,10 @@ class Recorder:
         return np.asarray(sent / p.n_agents)
 
     def to_block(self) -> Block:
-        """The outcome, in the caller's order of arms."""
+        """Return the arrays in the caller's order of arms."""
         s = self._simulation
         times = self._simulation.times
-        free = 0 if self._world.changes else s.uncharged_rounds  # or they were not charged at all
+        free = 0 if self._world.changes else s.uncharged_rounds  # else never added, see __init__
         # (R, M, K)
         gaps = self._world.gaps
         arrays = dict(self._arrays)
@@ -167,15 +169,15 @@ class Recorder:
 
 
 def first_cells(means: FloatArray) -> NDArray[np.intp]:
-    """Where the arms of each run and agent begin among all means (R, M, K): (R, M)."""
+    """Give the flat index of arm 0 of every run and agent in the means (R, M, K): (R, M)."""
     n_runs, n_rows, n_arms = means.shape
     return np.arange(0, means.size, n_arms).reshape(n_runs, n_rows)
 
 
 def extract_belief(state: Any, algorithm: Any, problem: Problem) -> FloatArray:
-    """The beliefs of a state, (D, R, N, K), refused where it has none."""
+    """Extract the beliefs (D, R, N, K) of a state, or refuse a state without beliefs."""
     belief: Any = getattr(state, "belief", None)
-    if np.ndim(belief) == 4 and belief.shape[-1] == 1:  # one theta for all arms
+    if np.ndim(belief) == 4 and belief.shape[-1] == 1:  # one theta is shared by all arms
         belief = np.broadcast_to(belief, (*belief.shape[:-1], problem.n_arms))
     shape = (problem.n_runs, problem.n_agents, problem.n_arms)
     if np.ndim(belief) != 4 or np.shape(belief)[1:] != shape:

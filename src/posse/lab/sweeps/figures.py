@@ -1,4 +1,8 @@
-"""Which part of a sweep a figure shows, and along which of its dimensions."""
+"""Figures of a sweep: final regret along one key, or over two keys as a heat map.
+
+A figure gives roles (x, hue, row, y) to dimensions of the sweep; all other dimensions are fixed to
+one value by `where`, since an average over settings would answer no question.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +30,9 @@ Row = Mapping[str, Any]  # of the sweep's table
 class Dimension:
     """An axis of the grid, or the algorithms.
 
-    points: where it is shown
-    labels: of all its points, by each of its names: its keys in short, and for a paired list all
-            of them in one
+    points: the indices that the figure shows
+    labels: of all its points, by name: a name for every key, in short, and for a paired list one
+            more that joins all its keys
     """
 
     points: tuple[int, ...]
@@ -36,7 +40,7 @@ class Dimension:
 
     @classmethod
     def from_axis(cls, axis: Axis, names: Mapping[str, str]) -> Dimension:
-        """The dimension of an axis of the grid, whose keys have these short names."""
+        """Make a dimension of an axis of the grid, by the short names of its keys."""
         short = [names[key] for key in axis.keys]
         columns = dict(zip(short, zip(*axis.labels, strict=True), strict=True))
         joint = tuple(" & ".join(map(str, labels)) for labels in axis.labels)
@@ -45,30 +49,30 @@ class Dimension:
 
     @property
     def name(self) -> str:
-        """The name that tells all its points apart."""
+        """The name whose labels distinguish all points."""
         return list(self.labels)[-1]
 
 
 @dataclass(frozen=True)
 class ShownDimension:
-    """A dimension as a figure shows it: its name and the labels of its points, no two alike."""
+    """A dimension as a figure shows it: its name and distinct labels of its points."""
 
     name: str
     labels: tuple[Label, ...]
 
     @property
     def is_numeric(self) -> bool:
-        """Whether its labels are numbers, to be placed as such."""
+        """Whether all labels are numbers."""
         return all(isinstance(x, int | float) and not isinstance(x, bool) for x in self.labels)
 
 
 @dataclass(frozen=True)
 class Layout:
-    """The rows of a sweep's table by their places along the dimensions shown.
+    """The rows of a sweep's table, by their places along the dimensions shown.
 
-    shown: by role, such as x and hue; None where a role was given nothing
-    rows:  by the place on each of them, 0 where there is none
-    fixed: what was chosen elsewhere, in words; empty if all is shown
+    by_role: the dimension of every role, such as x and hue; None of an unused role
+    rows:    by the place along every role, 0 for an unused role
+    fixed:   the values of all other dimensions, as text; empty if there are none
     """
 
     by_role: Mapping[str, ShownDimension | None]
@@ -76,7 +80,7 @@ class Layout:
     fixed: str
 
     def list_labels(self, role: str) -> tuple[Label, ...]:
-        """The labels along a role's dimension."""
+        """List the labels along the dimension of a role."""
         dimension = self.by_role[role]
         return ("",) if dimension is None else dimension.labels
 
@@ -84,10 +88,9 @@ class Layout:
 def lay_out(
     sweep: Sweep, roles: Mapping[str, str | None], where: Mapping[str, Any] | None
 ) -> Layout:
-    """What a figure shows, where each role (x, hue, ...) has the name of a dimension.
+    """Lay out a figure, given the name of a dimension for every role (x, hue, ...).
 
-    A dimension of several values that no role has must be chosen from by `where`: an average
-    over settings would be an answer to a question that nobody asked.
+    A dimension of several values without a role must be fixed by `where`.
     """
     selected = select_points(sweep, where)
     whole = list_dimensions(sweep)
@@ -98,6 +101,7 @@ def lay_out(
         role: None if name is None else _find_dimension(selected, name)
         for role, name in roles.items()
     }
+    # Two roles of one dimension would show only the diagonal of the grid.
     for role, second_role in _list_pairs(list(numbers)):
         if numbers[role] is not None and numbers[role] == numbers[second_role]:
             raise ValueError(
@@ -110,6 +114,7 @@ def lay_out(
         role: None if number is None else _show_dimension(selected[number], str(roles[role]))
         for role, number in numbers.items()
     }
+    # The title names what is fixed, the algorithm first.
     fixed = [
         f"{dimension.name} = {dimension.labels[dimension.name][dimension.points[0]]}"
         for number, dimension in [(len(selected) - 1, selected[-1]), *enumerate(selected[:-1])]
@@ -127,7 +132,7 @@ def lay_out(
 
 
 def list_dimensions(sweep: Sweep) -> list[Dimension]:
-    """All dimensions: the axes of the grid, then the algorithms."""
+    """List all dimensions: the axes of the grid, then the algorithms."""
     names = sweep.algorithms
     algorithms = Dimension(tuple(range(len(names))), {ALGORITHM: tuple(names)})
     short = sweep.grid.short_names()
@@ -135,14 +140,14 @@ def list_dimensions(sweep: Sweep) -> list[Dimension]:
 
 
 def resolve_name(sweep: Sweep, name: Any) -> str:
-    """The name of a dimension in short: keys may be written in full, too."""
+    """Resolve the name of a dimension: a short name, or a key in full."""
     names = [label_name for dimension in list_dimensions(sweep) for label_name in dimension.labels]
     short = sweep.grid.short_names()
     return short.get(name) or validation.validate_choice("key", name, names)
 
 
 def select_points(sweep: Sweep, where: Mapping[str, Any] | None) -> list[Dimension]:
-    """All dimensions with the points that `where` leaves of them."""
+    """Restrict all dimensions to the points that `where` selects."""
     selected = list_dimensions(sweep)
     if where is not None and not isinstance(where, Mapping):
         raise ValueError(
@@ -171,12 +176,12 @@ def select_points(sweep: Sweep, where: Mapping[str, Any] | None) -> list[Dimensi
 
 
 def _find_dimension(candidates: Sequence[Dimension], name: str) -> int:
-    """Which dimension goes by a name."""
+    """Find the index of the dimension with a name."""
     return next(i for i, dimension in enumerate(candidates) if name in dimension.labels)
 
 
 def _show_dimension(dimension: Dimension, name: str) -> ShownDimension:
-    """A dimension by one of its names; by that of the whole where it does not tell all apart."""
+    """Show a dimension by one of its names, or by the joint name if labels would coincide."""
     labels = [dimension.labels[name][point] for point in dimension.points]
     if len(set(labels)) < len(labels):
         name = dimension.name
@@ -185,7 +190,7 @@ def _show_dimension(dimension: Dimension, name: str) -> ShownDimension:
 
 
 def _locate_rows(sweep: Sweep) -> list[tuple[tuple[int, ...], Row]]:
-    """Each row of the table with its place on all dimensions."""
+    """Pair every row of the table with its indices on all dimensions."""
     names = sweep.algorithms
     points = [(*cell.point, names.index(name)) for cell in sweep.plan for name in cell.jobs]
     return list(zip(points, sweep.rows, strict=True))
@@ -204,11 +209,9 @@ def _list_pairs(names: Sequence[str]) -> list[tuple[str, str]]:
     return [(first, second) for i, first in enumerate(names) for second in names[i + 1 :]]
 
 
-# A sweep as figures: final regret along one key, or over two as a heat map.
-
 _REGRET = "final regret per agent"
-_SPREAD = 0.5  # of the distance between two categories, for what stands side by side
-_TICKS = 9  # more values than this of a numeric key are not all written
+_SPREAD = 0.5  # of the distance between two categories, over which their points are spread
+_TICKS = 9  # a numeric axis with more values has the ticks that matplotlib chooses
 
 
 def draw_plot(
@@ -218,7 +221,7 @@ def draw_plot(
     row: str | None = None,
     where: Mapping[str, Any] | None = None,
 ) -> list[Axes]:
-    """Draw final regret against a key, a curve for each value of hue, axes for each of row."""
+    """Draw final regret against a key, a curve for every value of hue, axes for every row."""
     layout = lay_out(sweep, _choose_roles(sweep, x, hue, row, where), where)
     facets = layout.list_labels("row")
     figure_axes = _new_axes(len(facets))
@@ -252,7 +255,7 @@ def draw_heat_map(
     algorithm: str | None = None,
     where: Mapping[str, Any] | None = None,
 ) -> Axes:
-    """Draw the final regret of one algorithm over two keys, each cell with its number."""
+    """Draw the final regret of one algorithm over two keys, with the number in every cell."""
     if algorithm is None and len(sweep.algorithms) == 1:
         algorithm = sweep.algorithms[0]
     if algorithm is None:
@@ -283,7 +286,7 @@ def draw_heat_map(
 def _choose_roles(
     sweep: Sweep, x: str | None, hue: str | None, row: str | None, where: Mapping[str, Any] | None
 ) -> dict[str, str | None]:
-    """What was left open: hue is the algorithm if there are several, x the first key that has."""
+    """Choose the roles not given: hue the algorithm, x the first key with several values."""
     selected = select_points(sweep, where)
     hue, row = (
         None if candidate is None else resolve_name(sweep, candidate) for candidate in (hue, row)
@@ -302,7 +305,7 @@ def _choose_roles(
 def _choose_two_keys(
     sweep: Sweep, x: str | None, y: str | None, where: Mapping[str, Any]
 ) -> tuple[str | None, str | None]:
-    """The two keys of a heat map; those left open are the first ones of several values."""
+    """Choose the keys of a heat map that are not given: the first ones with several values."""
     selected = select_points(sweep, where)[:-1]
     x, y = (None if candidate is None else resolve_name(sweep, candidate) for candidate in (x, y))
     free = [
@@ -320,7 +323,7 @@ def _choose_two_keys(
 
 
 def _new_axes(rows: int) -> list[Axes]:
-    """Axes below each other in one figure that pyplot knows."""
+    """Open a figure of pyplot with axes below each other."""
     if rows == 1:
         return [plots.new_axes()]
     import matplotlib.pyplot as plt
@@ -337,7 +340,7 @@ def _new_axes(rows: int) -> list[Axes]:
 
 
 def _write_plainly(axis: Any) -> None:
-    """Numbers as they are at 1, 2 and 5 of each decade, not as powers of ten."""
+    """Label 1, 2 and 5 of every decade with plain numbers, not with powers of ten."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
@@ -346,9 +349,9 @@ def _write_plainly(axis: Any) -> None:
 
 
 def _draw_curves(axes: Axes, layout: Layout, facet: int, bottom: float) -> list[Any]:
-    """A curve with its interval for each value of hue; side by side where x has no numbers.
+    """Draw a curve with its interval for every value of hue; points side by side for categories.
 
-    bottom: of the axis; below it an interval that reaches zero would have no end
+    bottom: of the axis, to which intervals are clipped: a logarithmic axis has no zero
     """
     x_dimension = layout.by_role["x"]
     assert x_dimension is not None
@@ -363,6 +366,7 @@ def _draw_curves(axes: Axes, layout: Layout, facet: int, bottom: float) -> list[
             continue
         positions = np.array([places[i] for i, _ in rows])
         mean, low, high = _collect_estimates([table_row for _, table_row in rows])
+        # Clipped at the bottom, but never above the mean.
         low = np.maximum(low, np.minimum(bottom, mean))
         style = plots.line_style(number, points=1)
         if x_dimension.is_numeric:
@@ -382,7 +386,7 @@ def _draw_curves(axes: Axes, layout: Layout, facet: int, bottom: float) -> list[
 
 
 def _name_hues(layout: Layout) -> list[str]:
-    """What curves are called: an algorithm by its name, a value with its key."""
+    """Name the curves: an algorithm by its name, a value with its key."""
     hue = layout.by_role["hue"]
     if hue is None or hue.name == ALGORITHM:
         return list(map(str, layout.list_labels("hue")))
@@ -415,7 +419,7 @@ def _label_x(axes: Axes, dimension: ShownDimension, places: FloatArray) -> None:
 
 
 def _turn_long_labels(axes: Axes, labels: Sequence[Any]) -> None:
-    """Names that would run into each other stand aslant."""
+    """Rotate labels that would overlap."""
     for tick in axes.get_xticklabels():
         tick.set_parse_math(False)
         if sum(len(_shorten_label(label)) + 2 for label in labels) > 70:
@@ -425,7 +429,7 @@ def _turn_long_labels(axes: Axes, labels: Sequence[Any]) -> None:
 def _name_curves(
     axes: Axes, lines: list[Any], hue: ShownDimension | None, x: ShownDimension | None
 ) -> None:
-    """Names at the ends of curves, or a legend where they have none or no room for them."""
+    """Write names at the ends of curves, or a legend where there is no room."""
     if len(lines) < 2 or hue is None:
         return
     if x is not None and x.is_numeric and plots.label_ends(axes, lines):
@@ -455,7 +459,8 @@ def _draw_heat(axes: Axes, values: FloatArray) -> None:
     for (line, column), value in np.ndenumerate(values):
         if np.isfinite(value):
             red, green, blue, _ = image.to_rgba(np.array(value))
-            light = 0.299 * red + 0.587 * green + 0.114 * blue  # as eyes weigh them
+            # Perceived brightness (ITU-R BT.601) decides between black and white numbers.
+            light = 0.299 * red + 0.587 * green + 0.114 * blue
             axes.text(
                 column, line, plots.format_number(value), ha="center", va="center", fontsize=size,
                 color="black" if light > 0.5 else "white",
@@ -463,6 +468,6 @@ def _draw_heat(axes: Axes, values: FloatArray) -> None:
 
 
 def _shorten_label(label: Any) -> str:
-    """A label that an axis has room for."""
+    """Shorten a label to the room of an axis."""
     text = f"{label:g}" if isinstance(label, float) else str(label)
     return text if len(text) <= 28 else f"{text[:27]}…"

@@ -1,10 +1,10 @@
-"""Sweeps in files: an experiment and a table [sweep] of the values that some of its keys take.
+"""Sweep files: an experiment in TOML with a table [sweep] of keys and their values.
 
 [sweep]
 network.agents = [10, 30]
 "algorithms.*.policy" = ["thompson-sampling", "bayes-ucb"]
 
-[[sweep.paired]]                 # these two in step
+[[sweep.paired]]                 # lists of equal length, taken in step
 network.graph = ["cycle", "star"]
 horizon = [1000, 500]
 """
@@ -41,7 +41,7 @@ def read_sweep(path: str | os.PathLike[str]) -> tuple[Experiment, dict[Any, Any]
 
 
 def sweep_from_toml(text: str) -> tuple[Experiment, dict[Any, Any]]:
-    """The experiment and the grid that TOML text describes."""
+    """Build the experiment and the grid that TOML text describes."""
     data = toml.parse_toml(text)
     if "sweep" not in data:
         raise ValueError(
@@ -53,7 +53,7 @@ def sweep_from_toml(text: str) -> tuple[Experiment, dict[Any, Any]]:
 
 
 def sweep_to_toml(experiment: Experiment, grid: Mapping[Any, Any] | SweepGrid) -> str:
-    """Describe a sweep in TOML, from which `sweep_from_toml` makes an equal one."""
+    """Write a sweep as TOML text; `sweep_from_toml` reads an equal one from it."""
     sweep_grid = grid if isinstance(grid, SweepGrid) else SweepGrid.from_mapping(grid)
     data = sweep_grid.to_data()
     pairs = data.pop(PAIRED, [])
@@ -61,9 +61,10 @@ def sweep_to_toml(experiment: Experiment, grid: Mapping[Any, Any] | SweepGrid) -
         for key, values in table.items():
             if any(value is None for value in values):
                 raise ValueError(
-                    f"grid: {key} has the value None, which TOML has no word for: write the "
+                    f"grid: {key} has the value None, which TOML cannot represent: write the "
                     "default itself, or leave it out"
                 )
+    # Tables of paired lists come last: TOML would read later keys as theirs.
     sections = [toml.format_section(("sweep",), data)]
     sections += [toml.format_section(("sweep", PAIRED), table, in_array=True) for table in pairs]
     return "\n\n".join([experiment_to_toml(experiment).rstrip(), *sections]) + "\n"
@@ -72,14 +73,14 @@ def sweep_to_toml(experiment: Experiment, grid: Mapping[Any, Any] | SweepGrid) -
 def write_sweep(
     experiment: Experiment, grid: Mapping[Any, Any] | SweepGrid, path: str | os.PathLike[str]
 ) -> None:
-    """Write a TOML file, wholly or not at all."""
+    """Write a sweep to a TOML file, atomically."""
     text = sweep_to_toml(experiment, grid)
     with atomic_write(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
 def save_sweep(sweep: Sweep, folder: Path) -> list[Path]:
-    """Write what others read: the table as text, the arrays as netCDF, and the sweep itself."""
+    """Write the table as CSV, the arrays as netCDF, and the sweep as TOML."""
     folder.mkdir(parents=True, exist_ok=True)
     table, arrays, definition = (folder / name for name in ("table.csv", "sweep.nc", "sweep.toml"))
     with atomic_write(table) as temporary:
@@ -87,14 +88,14 @@ def save_sweep(sweep: Sweep, folder: Path) -> list[Path]:
     with atomic_write(arrays) as temporary:
         tables.adapt_for_netcdf(sweep.to_xarray()).to_netcdf(temporary, engine="scipy")
     written = [table, arrays]
-    with contextlib.suppress(ValueError):  # such as None, which TOML cannot hold
+    with contextlib.suppress(ValueError):  # such as None, which TOML cannot represent
         write_sweep(sweep.experiment, sweep.grid, definition)
         written.append(definition)
     return written
 
 
 def _parse_grid(table: Any) -> dict[Any, Any]:
-    """The grid of a table [sweep]."""
+    """Parse a table [sweep]."""
     if not isinstance(table, Mapping):
         raise ValueError(f"sweep must be a table, got {validation.format_value(table)}")
     paired = table.get(PAIRED, [])
@@ -116,7 +117,7 @@ def _parse_grid(table: Any) -> dict[Any, Any]:
 
 
 def _collect_columns(table: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """The lists of a table by dotted key; one written in two ways would be lost."""
+    """Collect the lists of a table by dotted key; a key written in two ways is refused."""
     columns: dict[str, list[Any]] = {}
     for key, values in _find_lists(table):
         if key in columns:
@@ -126,9 +127,9 @@ def _collect_columns(table: Mapping[str, Any]) -> dict[str, list[Any]]:
 
 
 def _find_lists(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, list[Any]]]:
-    """The lists in a table and in tables in it, by dotted key."""
+    """Find the lists in a table and its nested tables, by dotted key."""
     for name, value in table.items():
-        # a key that is written in quotes is dotted already
+        # A quoted key such as "network.agents" is a dotted key already.
         whole = not prefix and ("." in name)
         part = name if whole or re.fullmatch(r"[^.\"']+", name) else f'"{name}"'
         key = f"{prefix}.{part}" if prefix else part

@@ -1,4 +1,8 @@
-"""Keys of an experiment as data: dotted paths such as 'network.agents', read and put in place."""
+"""The grid of a sweep: dotted keys such as 'network.agents', and the values they take.
+
+A grid is a product of axes. An axis is one key and its list of values, or several keys whose lists
+run in step (a paired list).
+"""
 
 from __future__ import annotations
 
@@ -24,12 +28,12 @@ from posse.serialization.encode import find_repr_only, to_data
 
 EVERY = "*"
 _PART = re.compile(r"""\s*(?:"([^"]*)"|'([^']*)'|([^."']+?))\s*(\.|$)""")
-# A title changes nothing, and a sweep of single results compares all the same.
+# Not the title, which changes no number, nor `single`: a sweep compares one algorithm too.
 _TOP_KEYS = [f.name for f in dataclasses.fields(Experiment) if f.name not in ("title", "single")]
 
 
 def experiment_to_data(experiment: Experiment) -> dict[str, Any]:
-    """An experiment as data that build it again; refused where some part has no name in a file."""
+    """Encode an experiment as data that rebuilds it; parts that cannot be imported are refused."""
     e = experiment
     data: dict[str, Any] = {
         "bandit": encode.encode_bandit(e.bandit),
@@ -54,7 +58,7 @@ def experiment_to_data(experiment: Experiment) -> dict[str, Any]:
 
 
 def parse_key(key: Any) -> tuple[str, ...]:
-    """The parts of a dotted key; those with dots in them are quoted."""
+    """Split a dotted key into its parts; a part with a dot in it is quoted."""
     parts = []
     place = 0
     if isinstance(key, str):
@@ -70,7 +74,7 @@ def parse_key(key: Any) -> tuple[str, ...]:
 
 
 def paths_overlap(first: tuple[str, ...], second: tuple[str, ...]) -> bool:
-    """Whether one path leads to a part of the other, or to the same; a star is any algorithm."""
+    """Whether one path is a prefix of the other; a star matches any algorithm."""
     algorithms = first[0] == second[0] == "algorithms"
     return all(
         a == b or (algorithms and place == 1 and EVERY in (a, b))
@@ -79,7 +83,7 @@ def paths_overlap(first: tuple[str, ...], second: tuple[str, ...]) -> bool:
 
 
 def set_key(data: dict[str, Any], key: str, value: Any) -> None:
-    """Set what a key stands for, in place; None leaves it to its default."""
+    """Set the value of a key in the data of an experiment; None restores the default."""
     path = parse_key(key)
     validation.validate_choice("key", path[0], _TOP_KEYS)
     for target in _expand_star(data, key, path):
@@ -87,12 +91,12 @@ def set_key(data: dict[str, Any], key: str, value: Any) -> None:
 
 
 def _expand_star(data: Mapping[str, Any], key: str, path: tuple[str, ...]) -> list[tuple[str, ...]]:
-    """The paths meant: one, or with a star those of all algorithms that have such a field."""
+    """Expand a star into the paths of all algorithms that have such a field."""
     if path[0] != "algorithms" or len(path) == 1:
         return [path]
     names = list(data["algorithms"])
     if path[1] != EVERY:
-        if len(path) > 2:  # a whole algorithm may be a new one
+        if len(path) > 2:  # a key algorithms.NAME may add an algorithm
             validation.validate_choice(f"{key}: algorithm", path[1], names)
         return [path]
     if len(path) == 2:
@@ -100,6 +104,7 @@ def _expand_star(data: Mapping[str, Any], key: str, path: tuple[str, ...]) -> li
     from posse.algorithms import ALGORITHMS, CONTEXTUAL
     from posse.import_strings import import_object
 
+    # A star means the algorithms that have the field: Isolated has no learning rate.
     kinds = {}
     for name in names:
         entry = data["algorithms"][name]
@@ -120,7 +125,7 @@ def _set_path(data: dict[str, Any], key: str, path: tuple[str, ...], value: Any)
         inner = (
             place[_parse_index(key, place, part)] if isinstance(place, list) else place.get(part)
         )
-        if isinstance(inner, str):  # a value without fields is its name alone
+        if isinstance(inner, str):  # a value without fields is written as its name
             inner = {"name": inner}
         if not isinstance(inner, dict | list):
             where = ".".join(path[:depth])
@@ -144,20 +149,15 @@ def _parse_index(key: str, items: list[Any], part: str) -> int:
     return int(part)
 
 
-# Grids: the values that some keys of an experiment take, as a product of axes.
-#
-# An axis is one key and its list of values, or several keys whose lists run in step (a paired
-# list).
-
 Label = str | int | float | bool
 
 
 @dataclass(frozen=True)
 class Axis:
-    """Some keys that change together, and what they are at each point.
+    """Some keys that change together, and their values at every point.
 
-    values: at each point a value for every key, as plain data.
-    labels: the same as tables and figures show them: numbers and text, no two points alike.
+    values: for every point a value of every key, as plain data
+    labels: the same for tables and figures: numbers and text, distinct between points
     """
 
     keys: tuple[str, ...]
@@ -166,7 +166,7 @@ class Axis:
 
     @property
     def name(self) -> str:
-        """Its key, or all keys of a paired list."""
+        """The key, or all keys of a paired list."""
         return " & ".join(self.keys)
 
     def __len__(self) -> int:
@@ -181,13 +181,13 @@ class SweepGrid:
 
     @classmethod
     def from_mapping(cls, mapping: Any) -> SweepGrid:
-        """The grid of a dict of key to values, or of a tuple of keys to tuples of values."""
+        """Validate a dict of key to values, or of a tuple of keys to tuples of values."""
         if not isinstance(mapping, Mapping) or not mapping:
             raise ValueError(
                 'grid must be a dict such as {"network.agents": [10, 30]}, '
                 f"got {validation.format_value(mapping)}"
             )
-        # paired lists last, as a file has them
+        # Paired lists come last, as in a file.
         axes = tuple(
             sorted(
                 (_build_axis(keys, values) for keys, values in mapping.items()),
@@ -205,12 +205,13 @@ class SweepGrid:
         return tuple(key for axis in self.axes for key in axis.keys)
 
     def short_names(self) -> dict[str, str]:
-        """Each key by as few of its last parts as tell it from the others, for tables."""
+        """Shorten every key to as few of its last parts as distinguish it from the others."""
         paths = {key: parse_key(key) for key in self.keys}
+        # One more part at a time, until all names differ: full keys always do.
         for depth in itertools.count(1):
             names = {}
             for key, path in paths.items():
-                place = path[-1].isdecimal()  # in a list, which it says nothing without
+                place = path[-1].isdecimal()  # an index means nothing without the name of its list
                 names[key] = ".".join(path[-depth - place :])
             if len(set(names.values())) == len(names):
                 break
@@ -225,21 +226,21 @@ class SweepGrid:
         return math.prod(self.shape)
 
     def points(self) -> Iterator[tuple[int, ...]]:
-        """Where each cell is on every axis."""
+        """Iterate over the indices of all cells, on every axis."""
         return itertools.product(*map(range, self.shape))
 
     def settings(self, point: tuple[int, ...]) -> dict[str, Any]:
-        """The value of every key in a cell, as plain data."""
+        """Give the value of every key in a cell, as plain data."""
         pairs = zip(self.axes, point, strict=True)
         return {k: v for axis, i in pairs for k, v in zip(axis.keys, axis.values[i], strict=True)}
 
     def labels(self, point: tuple[int, ...]) -> dict[str, Label]:
-        """The value of every key in a cell, as tables show it."""
+        """Give the label of every key in a cell."""
         pairs = zip(self.axes, point, strict=True)
         return {k: v for axis, i in pairs for k, v in zip(axis.keys, axis.labels[i], strict=True)}
 
     def to_data(self) -> dict[str, Any]:
-        """The grid as plain data: lists by key, paired lists as tables under 'paired'."""
+        """Encode the grid as plain data: lists by key, paired lists as tables under 'paired'."""
         data: dict[str, Any] = {}
         for axis in self.axes:
             columns = dict(zip(axis.keys, map(list, zip(*axis.values, strict=True)), strict=True))
@@ -251,16 +252,17 @@ class SweepGrid:
 
 
 def describe_cell(cell: Mapping[str, Label]) -> str:
-    """A cell as sentences name it."""
+    """Describe a cell, for messages."""
     return ", ".join(f"{key} = {label}" for key, label in cell.items())
 
 
 def _refuse_overlap(first: str, second: str) -> None:
-    """Refuse two keys that set the same thing: the label of one would not be what is played."""
+    """Refuse two keys that set the same field: the label of one would be wrong."""
     if parse_key(first) == parse_key(second):
         raise ValueError(f"grid: {second} is there twice")
     if not paths_overlap(parse_key(first), parse_key(second)):
         return
+    # The shorter key contains the longer one.
     outer, inner = sorted((first, second), key=lambda key: (len(parse_key(key)), EVERY in key))
     if EVERY in parse_key(first) + parse_key(second):
         advice = "name the algorithms one by one instead of *, each key once"
@@ -270,7 +272,7 @@ def _refuse_overlap(first: str, second: str) -> None:
 
 
 def _build_axis(keys: Any, values: Any) -> Axis:
-    """An axis; a point that is there twice counts once."""
+    """Build an axis; a repeated point counts once."""
     paired = isinstance(keys, tuple)
     names = keys if paired else (keys,)
     for name in names:
@@ -295,6 +297,7 @@ def _build_axis(keys: Any, values: Any) -> Axis:
                 f"grid: each value of ({axis_name}) must be a tuple of {len(names)}, "
                 f"got {validation.format_value(point)}"
             )
+        # Points are compared as JSON, since values may be lists and tables, which do not hash.
         plain = tuple(_encode_value(name, value) for name, value in zip(names, row, strict=True))
         mark = json.dumps([_unify_numbers(plain_value) for plain_value in plain])
         if mark not in rows:
@@ -304,7 +307,7 @@ def _build_axis(keys: Any, values: Any) -> Axis:
 
 
 def _unify_numbers(value: Any) -> Any:
-    """Plain data in which 1 and 1.0 are one number, but no truth value."""
+    """Unify 1 and 1.0 in plain data, so that they count as one point; True stays itself."""
     if isinstance(value, Mapping):
         return {key: _unify_numbers(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -313,7 +316,7 @@ def _unify_numbers(value: Any) -> Any:
 
 
 def _encode_value(key: str, value: Any) -> Any:
-    """A value as plain data, as short as somebody would write it in a file."""
+    """Encode a value as plain data, as short as in a hand-written file."""
     data = shorten(value)
     for part in find_repr_only(data).values():
         raise ValueError(
@@ -324,7 +327,7 @@ def _encode_value(key: str, value: Any) -> Any:
 
 
 def shorten(value: Any) -> Any:
-    """A value as data without what is left at its default; a name without fields is text."""
+    """Encode a value without fields that have their default; a name without fields is text."""
     data = to_data(value)
     has_fields = dataclasses.is_dataclass(value) and not isinstance(value, type | Network)
     if not has_fields or REPR_ONLY in data:
@@ -341,12 +344,12 @@ def shorten(value: Any) -> Any:
 
 
 def format_label(value: Any) -> Label:
-    """A value as tables and figures show it."""
+    """Format a value for tables and figures."""
     return _format_data(shorten(value))
 
 
 def _format_data(value: Any) -> Label:
-    """Plain data in a short text, unless it is one or a number."""
+    """Format plain data as a short text; numbers and text stay themselves."""
     if isinstance(value, bool | int | float | str):
         return value
     if value is None:
@@ -361,7 +364,7 @@ def _format_data(value: Any) -> Label:
 
 
 def _make_distinct(rows: list[list[Label]]) -> tuple[tuple[Label, ...], ...]:
-    """Labels that no two points share: cut short they may be alike."""
+    """Number labels that coincide, as shortened ones may."""
     counts: dict[str, int] = {}
     distinct = []
     for row in rows:

@@ -1,4 +1,4 @@
-"""The numbers of a sweep, as a tidy table and as labelled arrays over its grid."""
+"""`posse.sweep`: an experiment over a grid of its settings; stored parts are not recomputed."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ SUMMARIES = ("mean", "standard_error", "low", "high")
 
 
 def build_rows(sweep: Sweep) -> list[dict[str, Any]]:
-    """A row for each cell and algorithm."""
+    """Build a row for every cell and algorithm."""
     rows = []
     for labels, comparison in zip(sweep.cells, sweep, strict=True):
         for name, result in comparison.items():
@@ -56,14 +56,14 @@ def build_rows(sweep: Sweep) -> list[dict[str, Any]]:
 
 
 def to_frame(rows: Sequence[dict[str, Any]]) -> pd.DataFrame:
-    """Rows as a table."""
+    """Make a DataFrame of rows."""
     import pandas as pd
 
     return pd.DataFrame(list(rows))
 
 
 def build_dataset(sweep: Sweep) -> xr.Dataset:
-    """Labelled arrays over the grid."""
+    """Build labelled arrays over the grid."""
     import xarray as xr
 
     names = sweep.algorithms
@@ -77,6 +77,7 @@ def build_dataset(sweep: Sweep) -> xr.Dataset:
         for name, result in comparison.items():
             place = (*cell.point, names.index(name))
             first = numbers.index(result.run_numbers.start)
+            # Cells may have different runs: those that a cell lacks stay nan.
             regret[place][first : first + result.runs] = result.regret[:, -1]
             for key, array in summaries.items():
                 array[place] = getattr(result.summary(), key)
@@ -88,6 +89,7 @@ def build_dataset(sweep: Sweep) -> xr.Dataset:
     for axis in axes:
         for key, column in zip(axis.keys, zip(*axis.labels, strict=True), strict=True):
             coords[key] = (axis.name, list(column))
+    # Cells may have different horizons; a common time axis exists only where all are equal.
     times = next(iter(curves.values()))[0]
     if all(np.array_equal(cell_times, times) for cell_times, _ in curves.values()):
         curve = np.full((*outer, len(times)), np.nan)
@@ -99,8 +101,8 @@ def build_dataset(sweep: Sweep) -> xr.Dataset:
 
 
 def adapt_for_netcdf(dataset: xr.Dataset) -> xr.Dataset:
-    """The same under names, and with numbers, that the classic format of netCDF knows."""
-    # it refuses slashes, and has whole numbers of 32 bits only: larger ones become text
+    """Change names and types that the classic format of netCDF does not support."""
+    # It refuses slashes, and has 32-bit integers only: larger ones become text.
     names = {str(n): str(n).replace("/", "|") for n in [*dataset.dims, *dataset.coords]}
     large = {
         name: coordinate.astype(str)
@@ -110,8 +112,6 @@ def adapt_for_netcdf(dataset: xr.Dataset) -> xr.Dataset:
     renamed = {old: new for old, new in names.items() if old != new}
     return dataset.assign_coords(large).rename(renamed)
 
-
-# `posse.sweep`: an experiment over a grid of its settings; what is kept is not computed again.
 
 PARTS = "parts"
 
@@ -128,14 +128,14 @@ def sweep(
 ) -> Sweep:
     """Compare the algorithms of an experiment in every cell of a grid, under one seed.
 
-    grid:     key to values, such as {"network.agents": [10, 30]}: every key of an experiment file
-              will do, "algorithms.*.policy" is that of all algorithms; a tuple of keys with tuples
-              of values is a paired list. Values are plain data or values of the library.
-    folder:   where parts are kept: interrupted, extended or repeated it computes what is missing.
-    executor: any `concurrent.futures.Executor`; None: some threads of this process.
-    runs:     in place of the experiment's.
+    grid:     key to values, such as {"network.agents": [10, 30]}: any key of an experiment file;
+              "algorithms.*.policy" is the policy of all algorithms; a tuple of keys with tuples of
+              values is a paired list. Values are plain data or objects of the library.
+    folder:   where parts are stored: another call with it computes only what is missing
+    executor: any `concurrent.futures.Executor`; None computes on threads of this process
+    runs:     replaces the runs of the experiment
 
-    Every cell is checked before the first is computed.
+    Every cell is validated before the first is computed.
     """
     result = plan_sweep(experiment, grid, folder=folder, runs=runs)
     result.complete(executor=executor, threads=threads, progress=progress)
@@ -149,7 +149,7 @@ def plan_sweep(
     folder: str | os.PathLike[str],
     runs: int | range | None = None,
 ) -> Sweep:
-    """A sweep that is checked, but not computed."""
+    """Validate a sweep without computing it."""
     if not isinstance(experiment, Experiment):
         raise ValueError(
             "experiment must be an experiment such as posse.read_experiment('file.toml'), "
@@ -169,7 +169,7 @@ def plan_sweep(
 
 @dataclass(frozen=True)
 class SweepCell:
-    """One cell: its place in the grid, what is set there, and what is to be played."""
+    """A cell of the grid: its indices on the axes, its labels, its experiment and jobs."""
 
     point: tuple[int, ...]
     labels: dict[str, Label]
@@ -179,7 +179,7 @@ class SweepCell:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Sweep:
-    """The results of an experiment in every cell of a grid; they are read when asked for."""
+    """The results of an experiment in every cell of a grid, loaded from the store on access."""
 
     experiment: Experiment
     grid: SweepGrid
@@ -197,7 +197,7 @@ class Sweep:
 
     @property
     def jobs(self) -> list[Job]:
-        """What is to be computed: what several cells share is there once."""
+        """All jobs, without duplicates of jobs that several cells share."""
         unique: dict[tuple[str, range], Job] = {}
         for cell in self.plan:
             for job in cell.jobs.values():
@@ -206,7 +206,7 @@ class Sweep:
 
     @property
     def title(self) -> str:
-        """The experiment's title, or how many cells there are."""
+        """The title of the experiment, or the number of cells."""
         return self.experiment.title or f"{len(self)} cells"
 
     @property
@@ -221,7 +221,7 @@ class Sweep:
         threads: int | None = None,
         progress: bool = False,
     ) -> None:
-        """Compute what is missing."""
+        """Compute the runs that the store does not hold yet."""
         jobs = self.jobs
         with track_progress(
             self.title, jobs, self.store, show=progress, here=executor is None
@@ -232,7 +232,7 @@ class Sweep:
         return len(self.plan)
 
     def __getitem__(self, cell: int | Mapping[str, Any]) -> Comparison:
-        """The results of one cell: by its number, or by the values of keys that tell it."""
+        """Load the results of one cell, by its number or by values that only it has."""
         planned = self.plan[cell] if isinstance(cell, int) else self._find_cell(cell)
         return Comparison({name: self.store.load_result(job) for name, job in planned.jobs.items()})
 
@@ -310,13 +310,12 @@ class Sweep:
     ) -> Axes | list[Axes]:
         """Draw regret at the horizon with its 95% interval against a key of the grid.
 
-        x:     a key, at its numbers (on a logarithmic axis if they are far apart) or evenly; the
-               first one of several values if not given
-        hue:   a key, or "algorithm", which it is if not given: a curve for each of its values (one
-               algorithm needs none)
-        row:   the same: axes below each other, which are returned as a list
-        where: what to show of the others, as {"network.agents": 30} or a list of values; what has
-               several values must be chosen from or named, since nothing is averaged away
+        x:     a key, numeric (on a logarithmic axis if values are far apart) or categorical; the
+               first key with several values if not given
+        hue:   a key, or "algorithm" (the default if there are several): a curve for every value
+        row:   a key, or "algorithm": axes below each other, which are returned as a list
+        where: the values of all other keys, such as {"network.agents": 30}, or a list of values;
+               required for keys of several values, since nothing is averaged
         """
         from posse.lab.sweeps import figures as views
 
@@ -339,22 +338,22 @@ class Sweep:
     def report(self, folder: str | os.PathLike[str] | None = None) -> Path:
         """Write a page with figures, the table and all settings: index.html, and files beside it.
 
-        folder: the sweep's own, if not given. The page is self-contained; its path is returned.
+        folder: that of the sweep, if not given. The page is self-contained; its path is returned.
         """
         from posse.lab.report.pages import sweep as page
 
         return page.write(self, self.folder if folder is None else Path(folder))
 
     def save(self, folder: str | os.PathLike[str] | None = None) -> list[Path]:
-        """Write table.csv, sweep.nc and sweep.toml, beside the parts unless told where.
+        """Write table.csv, sweep.nc and sweep.toml, by default to the folder of the sweep.
 
-        sweep.toml is the sweep as a file, which `read_sweep` reads.
+        `read_sweep` reads sweep.toml.
         """
         return files.save_sweep(self, self.folder if folder is None else Path(folder))
 
 
 def _build_cell(data: dict[str, Any], grid: SweepGrid, point: tuple[int, ...]) -> SweepCell:
-    """The experiment of a cell and its jobs; what is wrong with it is said with its name."""
+    """Build the experiment of a cell and its jobs; an error names the cell."""
     labels = grid.labels(point)
     settings = copy.deepcopy(data)
     try:

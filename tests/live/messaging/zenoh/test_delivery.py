@@ -18,7 +18,7 @@ from tests.live.messaging.zenoh.world import World, proof
 
 
 def test_both_ways(world):
-    a, b = world.format_mean()
+    a, b = world.pair()
     transport: Transport = a
     assert transport.connected() == {"b": True}
     a.send("b", b"hello")
@@ -57,7 +57,7 @@ def test_agents_of_an_old_and_a_new_authority_hear_each_other(world, tmp_path):
 
 
 def test_without_certificates_on_this_machine_only(world):
-    world.format_mean(files=None, insecure=True)
+    world.pair(files=None, insecure=True)
     world.honest_pair_works()
 
 
@@ -73,7 +73,7 @@ def test_networks_do_not_mix(world):
 
 
 def test_gone_and_back(world):
-    a, b = world.format_mean()
+    a, b = world.pair()
     for _ in range(3):
         b.close()
         wait_until(lambda: a.connected() == {"b": False})
@@ -99,7 +99,7 @@ time.sleep(60)
 
 def test_a_neighbour_that_speaks_is_connected_whatever_it_declared(world):
     """After a path that lost all large packets for a while, zenoh matched nobody for ever."""
-    a, b = world.format_mean()
+    a, b = world.pair()
     world.honest_pair_works()
     a._publishers["b"] = SimpleNamespace(matching_status=SimpleNamespace(matching=False))
     assert a.connected() == {"b": True}
@@ -109,7 +109,7 @@ def test_a_neighbour_that_speaks_is_connected_whatever_it_declared(world):
 
 def test_links_that_end_without_an_event_are_found(world):
     """On a busy machine zenoh did not tell of every link that it closed."""
-    a, b = world.format_mean()
+    a, b = world.pair()
     world.honest_pair_works()
     gone = "session", "tls/127.0.0.1:1", "tls/127.0.0.1:2"
     a._account({gone: "b"}, set())
@@ -148,7 +148,7 @@ def test_a_peer_that_hangs_blocks_nobody(world):
 
 
 def test_large_messages_are_neither_sent_nor_taken(world):
-    a, b = world.format_mean()
+    a, b = world.pair()
     with pytest.raises(ValueError, match="a message may have 1,000,000 bytes, got 10,000,000"):
         a.send("b", bytes(10_000_000))
     world.honest_pair_works()

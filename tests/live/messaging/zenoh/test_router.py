@@ -76,14 +76,14 @@ def world(folder):
 
 def test_agents_hear_each_other_through_a_router(world):
     world.router()
-    a, b = world.format_mean()
+    a, b = world.pair()
     world.works()
     assert (a.connected(), b.connected()) == ({"b": True}, {"a": True})
 
 
 def test_a_router_that_comes_late_goes_and_comes_back(world, caplog):
     begun = time.monotonic()
-    a, _ = world.format_mean()
+    a, _ = world.pair()
     assert time.monotonic() - begun < 10  # nobody waits for it
     assert a.connected() == {"b": False}
     wait_until(lambda: "the router hub is not reached" in caplog.text)
@@ -111,7 +111,7 @@ def test_agents_end_while_there_is_no_router(world):
 @pytest.mark.parametrize("name", ["a", "mallory"])
 def test_a_valid_certificate_does_not_speak_as_another(world, name):
     world.router("a", "b", "mallory")
-    world.format_mean()
+    world.pair()
     world.works()
     session = world.stranger(name)
     shout(session, world.folder, key="posse/default/b/a")
@@ -121,7 +121,7 @@ def test_a_valid_certificate_does_not_speak_as_another(world, name):
 
 def test_nor_does_it_with_the_session_id_of_another(world):
     world.router()
-    _, b = world.format_mean()
+    _, b = world.pair()
     world.works()
     with pytest.raises(zenoh.ZError):  # a router does not dial, so that b's link is the only one
         world.stranger("mallory", id=str(b._session.info.zid()))
@@ -130,7 +130,7 @@ def test_nor_does_it_with_the_session_id_of_another(world):
 
 def test_nobody_overhears(world):
     world.router("a", "b", "mallory")
-    world.format_mean()
+    world.pair()
     overheard = []
     session = world.stranger("mallory")
     session.declare_subscriber("posse/**", overheard.append, allowed_origin=zenoh.Locality.REMOTE)

@@ -105,7 +105,7 @@ def test_an_address_in_use_is_said_in_one_line(world):
 
 
 def test_closing_is_prompt_and_for_good(world):
-    a, _ = world.format_mean()
+    a, _ = world.pair()
     start = time.monotonic()
     a.close()
     a.close()

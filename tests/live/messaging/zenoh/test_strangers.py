@@ -31,7 +31,7 @@ def test_the_stranger_of_these_tests_is_heard_with_the_right_certificate(world):
 
 
 def unheard(world, **changes):
-    world.format_mean()
+    world.pair()
     try:
         session = world.stranger(**changes)
     except zenoh.ZError:
