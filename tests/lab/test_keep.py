@@ -214,7 +214,7 @@ def test_an_algorithm_of_ones_own_keeps_the_same():
 @pytest.mark.parametrize(
     ("algorithm", "keep", "sentence"),
     [
-        (Silent(), "messages", "does not say how many numbers it sends: give Silent a method num"),
+        (Silent(), "messages", "does not count the numbers it sends: give Silent a method num"),
         (Silent(), "beliefs", r"a state with .belief of shape \(D, 3, 4, 3\).*Silent has none"),
         (posse.CoopUCB(), "beliefs", "CoopUCB, which has no beliefs"),
         (DEC_TS, "agnts", "keep 'agnts' is unknown: did you mean 'agents'"),

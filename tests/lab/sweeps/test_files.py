@@ -78,7 +78,7 @@ def test_there_and_back(grid, tmp_path):
 
 
 def test_what_toml_has_no_word_for_is_refused():
-    with pytest.raises(ValueError, match="has the value None, which TOML has no word for"):
+    with pytest.raises(ValueError, match="has the value None"):
         sweep_to_toml(EXPERIMENT, {"algorithms.*.learning_rate": [None, 1]})
 
 

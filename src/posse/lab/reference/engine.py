@@ -44,7 +44,7 @@ def simulate_block(
     recorder = Recorder(s, problem, runs, environment.world, state)
     delayed = DelayedRewards(s, runs) if s.bandit.delay is not None else None
     algorithm: Any = s.algorithm  # validated: it has the optional methods that it needs
-    # `prepare` is optional: it lets an algorithm draw before it sees the contexts of a round.
+    # `prepare` is optional: messages that agents exchange at the beginning of a round, as in GosInE.
     prepare = getattr(algorithm, "prepare", None)
     for t in range(1, (rounds or s.horizon) + 1):
         contexts = environment.begin_round(t)
