@@ -44,7 +44,7 @@ def simulate_block(
     recorder = Recorder(s, problem, runs, environment.world, state)
     delayed = DelayedRewards(s, runs) if s.bandit.delay is not None else None
     algorithm: Any = s.algorithm  # validated: it has the optional methods that it needs
-    # `prepare` is optional: messages that agents exchange at the beginning of a round, as in GosInE.
+    # `prepare` is optional: it starts a round, as the messages of GosInE do.
     prepare = getattr(algorithm, "prepare", None)
     for t in range(1, (rounds or s.horizon) + 1):
         contexts = environment.begin_round(t)
