@@ -16,7 +16,7 @@ from typing import Any
 
 from posse.live.demo.fleet import Fleet
 from posse.live.experiment.experiment import Wish
-from posse.live.http import serve
+from posse.live.http import serve_node
 from posse.live.http.server import Server
 from posse.live.security import certificates
 
@@ -120,14 +120,14 @@ class Shop(Fleet):
         with experiment.store.transaction(durable=False):
             chosen = experiment.choose_many([Wish()] * visits)
             decisions = [record for record in chosen if not isinstance(record, ValueError)]
-            experiment.store.decided(decisions)
+            experiment.store.insert_decisions(decisions)
             experiment.counts.add("decisions", len(decisions))
             rewards = [
                 (decision.id, 1.0)
                 for decision in decisions
                 if self._random.random() < self._true_rate(name, decision.arm)
             ]
-            experiment.count_rewards(experiment.store.reward_many(rewards, self.now))
+            experiment.count_rewards(experiment.store.add_rewards(rewards, self.now))
 
     def _true_rate(self, name: str, arm: str) -> float:
         rates = {**RATES, **LATER, **(ROME if name == "rome" else {}), "short": 0.3, "long": 0.28}
@@ -150,7 +150,7 @@ class Shop(Fleet):
 
     def serve_agent(self, name: str, address: str = "127.0.0.1:0") -> Server:
         """Serve the HTTP interface of an agent."""
-        return serve(self.nodes[name], address, operator_token=TOKEN)
+        return serve_node(self.nodes[name], address, operator_token=TOKEN)
 
 
 def main() -> None:

@@ -16,10 +16,10 @@ from posse.live.demo.fleet import Fleet
 from posse.live.demo.site import AgentSite, Visitor
 from posse.live.exchange.ledger import Ledger
 from posse.live.experiment.experiment import DEFAULT
-from posse.live.http.metrics import metrics
+from posse.live.http.metrics import render_metrics
 from posse.live.messaging.transport import Transport
 from posse.live.node import Node
-from posse.live.store import Outcome
+from posse.live.store import RewardOutcome
 
 T = TypeVar("T")
 
@@ -116,7 +116,7 @@ class MemorySite(AgentSite):
         """Report the reward of a decision."""
         node = self._require_node()
         outcome = node.experiment(experiment).reward(decision.id, reward)
-        return self._check_alive(node, outcome is Outcome.NEW)
+        return self._check_alive(node, outcome is RewardOutcome.NEW)
 
     def read_evidence(self, experiment: str = DEFAULT) -> dict[str, Ledger]:
         """Return the evidence of the node."""
@@ -124,7 +124,7 @@ class MemorySite(AgentSite):
 
     def read_metrics(self) -> str:
         """Return the metrics of the node."""
-        return metrics(self._require_node())
+        return render_metrics(self._require_node())
 
     def _current_settings(self) -> Settings:
         near = dict.fromkeys(self._fleet.network.neighbours(self.name), "")
