@@ -95,9 +95,9 @@ def arena(
         played.play(executor=executor, advance=progress.playing(played, seconds))
     with mistakes():
         machine = f"{hands} threads" if executor is None else f"{hands} workers"
-        made = report.report_of(played, time.perf_counter() - start, machine)
-        tables.write(made, output)
-        path = page.write(made, output)
+        made = report.build_report(played, time.perf_counter() - start, machine)
+        tables.write_data(made, output)
+        path = page.write_page(made, output)
     for note in played.store.notes:
         typer.echo(f"posse: {note}", err=True)
     if not quiet:

@@ -15,7 +15,7 @@ from posse.cli.common import Cluster, Mistake, Workers, executing, goes_on, mist
 if TYPE_CHECKING:
     from posse.lab.paper.panels import Panel
     from posse.lab.paper.report import Advance
-    from posse.lab.paper.report_data import Report
+    from posse.lab.paper.report_data import PaperReport
 
 EXAMPLES = """Examples:
 
@@ -133,7 +133,7 @@ def _steps(panel: Panel, runs: int) -> int:
     return agents * panel.horizon * runs
 
 
-def _print_claims(report: Report) -> None:
+def _print_claims(report: PaperReport) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text

@@ -69,7 +69,7 @@ def run(
             if target.is_dir():
                 raise ValueError(f"{target} is a folder, and a result is to be written there")
         if report:
-            writing.check(page)
+            writing.check_folder(page)
         if not os.access(output, os.W_OK):
             raise ValueError(f"{output} cannot be written to")
     _refuse_too_large(experiment)
@@ -89,7 +89,7 @@ def run(
             write_comparison(comparison, experiment.title, [figure])
             typer.echo(figure)
         if report:
-            typer.echo(writing.write(comparison, page, title, saved=data))
+            typer.echo(writing.write_report(comparison, page, title, saved=data))
 
 
 def _compare(

@@ -269,14 +269,14 @@ class Result:
 
     def best_arm_share(self) -> float | None:
         """Give the share of pulls that went to a best arm, if the settings tell the true means."""
-        if (means := self._told_means()) is None:
+        if (means := self.lasting_means()) is None:
             return None
         best = means == means.max()
         total = self.pulls.sum(dtype=np.int64)
         return float(self.pulls[:, :, best].sum(dtype=np.int64) / total) if total else None
 
-    def _told_means(self) -> NDArray[np.float64] | None:
-        """The true means (arms,), if the settings tell them and they hold always and everywhere."""
+    def lasting_means(self) -> NDArray[np.float64] | None:
+        """Give the true means (arms,), if the settings tell them and they never change."""
         bandit = self.settings.get("bandit")
         if not isinstance(bandit, dict) or "drift" in bandit or "site_sd" in bandit:
             return None  # the best arm is not always or everywhere the same
@@ -331,7 +331,7 @@ class Result:
         """Write a page of its curve, tails and settings, as `Comparison.report` does; its path."""
         from posse.lab.report import writer as writing
 
-        return writing.write(self, Path(folder), title)
+        return writing.write_report(self, Path(folder), title)
 
 
 def size_of(result: Result, engine: str) -> str:

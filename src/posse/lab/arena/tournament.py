@@ -13,7 +13,7 @@ import numpy as np
 
 from posse import validation as checks
 from posse.lab.arena.players import REFERENCE, Player, job_of
-from posse.lab.arena.report_data import Refusal
+from posse.lab.arena.report_data import InstanceRefusal
 from posse.lab.arena.suite import Instance, suite
 from posse.lab.jobs.executors import WorkersLost
 from posse.lab.jobs.results_cache import NotKept, PartStore
@@ -154,10 +154,10 @@ class Arena:
             if number == instance.number
         }
 
-    def refused(self, instance: Instance) -> list[Refusal]:
+    def refused(self, instance: Instance) -> list[InstanceRefusal]:
         """Who cannot play an instance, and why."""
         return [
-            Refusal(name, why)
+            InstanceRefusal(name, why)
             for (number, name), why in self.refusals.items()
             if number == instance.number
         ]

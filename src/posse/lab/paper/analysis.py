@@ -12,20 +12,16 @@ from dataclasses import replace
 import numpy as np
 
 from posse.lab.paper.panels import PUBLISHED_ROUNDS, Outcome
-from posse.lab.paper.report_data import Difference, Final, PanelReport, PublishedValue
+from posse.lab.paper.report_data import CurveGrowth, PanelReport, PublishedValue
 from posse.lab.report.curves import LeastSlope, least_slope, of_results
-from posse.lab.results import Result
-from posse.lab.statistics import (
-    SIGNIFICANT,
-    Growth,
-    growth,
-    holm,
-    mean_interval,
-    of_agents,
-    p_value,
-    paired_difference,
-    wrong_leader,
+from posse.lab.report.scoreboard import (
+    Scoreboard,
+    adjust_scoreboards,
+    build_scoreboard,
+    compare_pairs,
 )
+from posse.lab.results import Result
+from posse.lab.statistics import Growth, growth, mean_interval
 
 LOGARITHMIC = "logarithmic"
 FASTER = "faster than logarithmic"
@@ -135,53 +131,42 @@ def _verdict(difference: float, margin: float, reading: float, wide: float) -> s
     return AGREES if margin <= wide else AGREEMENT_UNDECIDED
 
 
-# What the report says of a panel, in numbers.
+# The numbers of a panel: scoreboards and growth.
 
 
-def table(outcome: Outcome) -> list[Final]:
-    """Final regrets: the mean, and the tails that a mean hides."""
+def score_panels(outcomes: Mapping[str, Outcome]) -> dict[str, Scoreboard]:
+    """Score the curves of each panel, and compare the pairs that the panel names.
+
+    Holm's correction is over the pairs of all panels together.
+    """
+    scoreboards = adjust_scoreboards([score_panel(outcome) for outcome in outcomes.values()])
+    return dict(zip(outcomes, scoreboards, strict=True))
+
+
+def score_panel(outcome: Outcome) -> Scoreboard:
+    """Score the curves of one panel, before any correction of its pairs."""
+    regrets = {name: result.regret[:, -1] for name, result in outcome.results.items()}
+    scoreboard = build_scoreboard(
+        outcome.results,
+        pairs=compare_pairs(regrets, outcome.panel.compared(), fewest_runs=2),
+        gaps={name: outcome.gaps(name) for name in outcome.results},
+    )
+    # The paper's table has a 95th percentile whatever the number of runs.
+    rows = []
+    for row in scoreboard.rows:
+        percentile_95 = float(np.percentile(regrets[row.algorithm], 95))
+        rows.append(replace(row, tail=replace(row.tail, percentile_95=percentile_95)))
+    return replace(scoreboard, rows=rows)
+
+
+def measure_growth(outcome: Outcome) -> list[CurveGrowth]:
+    """Measure how each curve grows at the end, beside the least slope in the long run."""
     rows = []
     for name, result in outcome.results.items():
-        gaps = outcome.gaps(name)  # (R, K)
         fit = growth(result)
-        least = outcome.least_slope(name)
-        summary = result.summary()
-        rows.append(
-            Final(
-                name=name,
-                mean=summary.mean,
-                standard_error=_known(summary.standard_error),
-                low=_known(summary.low),
-                high=_known(summary.high),
-                percentile_95=float(np.percentile(result.regret[:, -1], 95)),
-                worst_agent=float(of_agents(result.pulls, gaps).max(axis=1).mean()),
-                wrong_leader=wrong_leader(result.pulls, gaps),
-                slope=fit.late.mean,
-                slope_low=_known(fit.late.low),
-                slope_high=_known(fit.late.high),
-                least_slope=least,
-                growth=rate(fit, least),
-            )
-        )
+        least_slope = outcome.least_slope(name)
+        rows.append(CurveGrowth(name, fit.late, least_slope, rate(fit, least_slope)))
     return rows
-
-
-def comparisons(outcomes: Mapping[str, Outcome]) -> dict[str, list[Difference]]:
-    """Paired differences of each panel, with p-values adjusted for all of them together."""
-    rows: list[tuple[str, Difference]] = []
-    for id_, outcome in outcomes.items():
-        for first, second in outcome.panel.compared():
-            a = outcome.results[first]
-            b = outcome.results[second]
-            interval = paired_difference(a, b)
-            p = p_value(interval, a.runs) if a.runs > 1 else 1.0
-            low = _known(interval.low)
-            high = _known(interval.high)
-            rows.append((id_, Difference(first, second, interval.mean, low, high, p)))
-    found: dict[str, list[Difference]] = {id_: [] for id_ in outcomes}
-    for (id_, row), adjusted in zip(rows, holm([row.p for _, row in rows]), strict=True):
-        found[id_].append(replace(row, significant=bool(adjusted < SIGNIFICANT)))
-    return found
 
 
 def lai_robbins(outcome: Outcome) -> LeastSlope | None:
@@ -193,7 +178,7 @@ def lai_robbins(outcome: Outcome) -> LeastSlope | None:
 def panel_report(
     id_: str,
     outcome: Outcome,
-    compared: Sequence[Difference],
+    scoreboard: Scoreboard,
     seconds: float,
     settings: str,
     files: Sequence[str] = (),
@@ -215,12 +200,8 @@ def panel_report(
         settings=settings,
         slope_rounds=window(first),
         chart=chart,
-        table=table(outcome),
-        comparisons=compared,
+        scoreboard=scoreboard,
+        growth=measure_growth(outcome),
         published=compare(outcome) if id_ == "published" else (),
         files=files,
     )
-
-
-def _known(value: float) -> float | None:
-    return None if np.isnan(value) else float(value)

@@ -19,7 +19,7 @@ from posse.lab.jobs.results_cache import PartStore
 from posse.lab.paper import analysis, claims, panels
 from posse.lab.paper.analysis import lai_robbins
 from posse.lab.paper.panels import FULL, QUICK, Outcome, Panel, run_panel, simulation_of
-from posse.lab.paper.report_data import ClaimReport, Made, Report
+from posse.lab.paper.report_data import ClaimReport, PaperProvenance, PaperReport
 from posse.lab.plots import draw_result, dress, is_wide, save_figure, set_logarithmic
 from posse.lab.report.curves import write_csv
 from posse.lab.report.pages import paper as page
@@ -120,7 +120,7 @@ class Reproduction:
         self.store = PartStore(self.output / "results")
         self._seconds: dict[str, float] = {}
 
-    def run(self) -> Report:
+    def run(self) -> PaperReport:
         """Run what is not stored yet, then write figures and page; returns the report as data."""
         start = time.perf_counter()
         (self.output / "figures").mkdir(parents=True, exist_ok=True)
@@ -131,7 +131,7 @@ class Reproduction:
             self._compile(shown)
         outcomes = self._outcomes(shown)
         verdicts = self._verdicts(outcomes)
-        compared = analysis.comparisons(outcomes)
+        scoreboards = analysis.score_panels(outcomes)
         shown_panels = []
         for id_, outcome in outcomes.items():
             path = self.output / "figures" / id_
@@ -139,10 +139,10 @@ class Reproduction:
             files = [file.relative_to(self.output).as_posix() for file in written]
             settings = panels.toml_of(id_)
             seconds = self._seconds[id_]
-            panel = analysis.panel_report(id_, outcome, compared[id_], seconds, settings, files)
+            panel = analysis.panel_report(id_, outcome, scoreboards[id_], seconds, settings, files)
             write_csv(panel.chart.curves, written[-1])
             shown_panels.append(panel)
-        report = Report(
+        report = PaperReport(
             title=TITLE,
             summary=self._summary(time.perf_counter() - start),
             claims=verdicts,
@@ -198,8 +198,8 @@ class Reproduction:
         published = self._outcomes(again, ", as published") if again else {}
         return claims.verdicts(outcomes, {**outcomes, **published} if published else {})
 
-    def _summary(self, seconds: float) -> Made:
-        return Made(
+    def _summary(self, seconds: float) -> PaperProvenance:
+        return PaperProvenance(
             mode={QUICK: "quick", FULL: "full"}.get(self.runs, "custom"),
             variant="as published" if self.as_published else "as stated",
             seed=self.seed,

@@ -384,7 +384,8 @@ def _dot(row: Dot, scale: Scale, y: float) -> Html:
         drawn.append(element("line", x1=x, x2=x, y1=y - 7, y2=y + 7, class_=f"rug {row.kind}"))
     if row.at is None:
         return Html("".join(drawn))
-    if row.low is not None and row.high is not None:
+    # One run has no interval: its ends are nan.
+    if row.low is not None and row.high is not None and math.isfinite(row.high - row.low):
         ends = {"x1": _percent(scale, row.low), "x2": _percent(scale, row.high)}
         drawn.append(element("line", **ends, y1=y, y2=y, class_=f"interval {row.kind}"))
     beyond = row.at > scale.high

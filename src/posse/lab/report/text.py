@@ -121,6 +121,8 @@ def _plain(value: Any) -> Any:
         return float(f"{value:.7g}") if math.isfinite(value) else None
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):  # a NamedTuple such as Estimate
+        return _plain(value._asdict())
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     return value

@@ -29,23 +29,25 @@ if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.axes import Axes
 
+    from posse.lab.report.scoreboard import Scoreboard
+
 SUMMARIES = ("mean", "standard_error", "low", "high")
 
 
 def rows(sweep: Sweep) -> list[dict[str, Any]]:
     """A row for each cell and algorithm."""
-    found = []
-    for labels, comparison in zip(sweep.cells, sweep, strict=True):
-        for name, result in comparison.items():
-            s = result.summary()
-            row = {**labels, "algorithm": name, "runs": s.runs, "regret": s.mean}
-            row |= {"standard_error": s.standard_error, "low": s.low, "high": s.high}
-            if (share := result.best_arm_share()) is not None:
-                row["best_arm_share"] = share
-            if "messages" in result.kept:
-                row["numbers_sent"] = float(result.numbers_sent[:, -1].mean())
-            found.append(row | {"engine": result.engine})
-    return found
+    table = []
+    for labels, scoreboard in zip(sweep.cells, sweep.scoreboards, strict=True):
+        for score in scoreboard.rows:
+            mean, error, low, high = score.regret
+            row = {**labels, "algorithm": score.algorithm, "runs": score.runs, "regret": mean}
+            row |= {"standard_error": error, "low": low, "high": high}
+            if score.best_arm_share is not None:
+                row["best_arm_share"] = score.best_arm_share
+            if score.numbers_sent is not None:
+                row["numbers_sent"] = score.numbers_sent.mean
+            table.append(row | {"engine": score.engine})
+    return table
 
 
 def frame(rows: Sequence[dict[str, Any]]) -> pd.DataFrame:
@@ -248,6 +250,13 @@ class Sweep:
         if len(found) != 1:
             raise KeyError(f"{words(wanted)} is {len(found) or 'no'} cells of {self!r}")
         return found[0]
+
+    @cached_property
+    def scoreboards(self) -> list[Scoreboard]:
+        """The scoreboard of each cell: mean regret with its interval, tails, numbers sent."""
+        from posse.lab.report.scoreboard import build_scoreboard
+
+        return [build_scoreboard(comparison) for comparison in self]
 
     @cached_property
     def _rows(self) -> list[dict[str, Any]]:

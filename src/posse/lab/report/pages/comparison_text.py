@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from posse.lab import run_ranges as ranges
 from posse.lab.comparisons import Comparison
 from posse.lab.report.charts import shortened
-from posse.lab.report.scoreboard import LOWEST, UNDECIDED, Final, Tail
+from posse.lab.report.scoreboard import UNDECIDED, Scoreboard, ScoreRow
 from posse.lab.report.text import counted, interval, listed, number, undecided
 from posse.lab.results import Result
 
@@ -32,40 +32,43 @@ def name_of(result: Result) -> str:
     return _name(result.settings.get("algorithm"), "name") or "algorithm"
 
 
-def headline(rows: Sequence[Final]) -> str:
-    """Who loses least, and how sure that is."""
-    (lowest,) = [row for row in rows if row.verdict == LOWEST]
-    name = short(lowest.name)
-    s = lowest.summary
-    by = f"per agent by round {s.horizon:,}"
-    others = [row for row in rows if row is not lowest]
-    if all(row.summary.mean == 0 for row in rows):
-        return f"Nothing is lost by round {s.horizon:,}: the regret of every run is 0."
-    if not others and s.runs == 1:
-        return f"{name} loses {number(s.mean)} {by}, in the only run."
+def headline(scoreboard: Scoreboard, horizon: int) -> str:
+    """Say which algorithm loses least, and how sure that is."""
+    lowest = scoreboard.reference_row
+    assert lowest is not None
+    name = short(lowest.algorithm)
+    mean, _, low, high = lowest.regret
+    runs = lowest.runs
+    by = f"per agent by round {horizon:,}"
+    others = [row for row in scoreboard.rows if row is not lowest]
+    if all(row.regret.mean == 0 for row in scoreboard.rows):
+        return f"Nothing is lost by round {horizon:,}: the regret of every run is 0."
+    if not others and runs == 1:
+        return f"{name} loses {number(mean)} {by}, in the only run."
     if not others:
-        mean = interval(s.mean, s.low, s.high)
-        return f"{name} loses {mean} {by}: the mean of {s.runs:,} runs and its 95% interval."
+        estimate = interval(mean, low, high)
+        return f"{name} loses {estimate} {by}: the mean of {runs:,} runs and its 95% interval."
     doubtful = [row for row in others if row.verdict == UNDECIDED]
-    lead = f"{name} has the lowest mean regret, {number(s.mean)} {by}"
-    if few := undecided(s.runs):
-        return f"{lead}; but {few[0].lower()}{few[1:]}"
+    lead = f"{name} has the lowest mean regret, {number(mean)} {by}"
+    if too_few := undecided(runs):
+        return f"{lead}; but {too_few[0].lower()}{too_few[1:]}"
     if doubtful:
-        names = listed([short(row.name) for row in doubtful])
-        return f"{lead}; but {s.runs:,} runs do not tell it from {names}."
+        names = listed([short(row.algorithm) for row in doubtful])
+        return f"{lead}; but {runs:,} runs do not tell it from {names}."
     if len(others) == 1:
-        other = f"{number(others[0].summary.mean)} of {short(others[0].name)}"
-        return f"{lead}: less than the {other}, beyond doubt."
+        second = f"{number(others[0].regret.mean)} of {short(others[0].algorithm)}"
+        return f"{lead}: less than the {second}, beyond doubt."
     return f"{lead}: less than each of the other {len(others)}, beyond doubt."
 
 
-def worst_run(row: Tail) -> str:
-    """How bad it gets for the one that the headline names."""
-    if len(row.runs) == 1 or row.worst == 0:
+def worst_run(row: ScoreRow) -> str:
+    """Say how bad single runs of an algorithm get."""
+    tail = row.tail
+    if row.runs == 1 or tail.worst_run == 0:
         return ""
     return (
-        f"Of its runs, half lose {number(row.median)} or less; the worst, run {row.worst_run:,}, "
-        f"loses {number(row.worst)}."
+        f"Of its runs, half lose {number(tail.median_run)} or less; the worst, "
+        f"run {tail.worst_run_number:,}, loses {number(tail.worst_run)}."
     )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from posse.lab.paper import analysis as published
 from posse.lab.paper import analysis as rates
 from posse.lab.paper import claims
-from posse.lab.paper.report_data import ClaimReport, Difference, Made, PanelReport, Report
+from posse.lab.paper.report_data import ClaimReport, PanelReport, PaperProvenance, PaperReport
 from posse.lab.report import curves
 from posse.lab.report.document import (
     Section,
@@ -21,6 +21,7 @@ from posse.lab.report.document import (
     paragraph,
 )
 from posse.lab.report.html import Html, badge, element, markup, table
+from posse.lab.report.scoreboard import PairedDifference
 from posse.lab.report.text import (
     counted,
     duration,
@@ -44,7 +45,7 @@ _BADGES = {
 }
 
 
-def render(report: Report, beside: Sequence[str] = ()) -> str:
+def render(report: PaperReport, beside: Sequence[str] = ()) -> str:
     """The whole page; its tables are plain HTML, its charts are drawn from the embedded data.
 
     beside: files in the same folder that hold all numbers
@@ -59,16 +60,16 @@ def render(report: Report, beside: Sequence[str] = ()) -> str:
     )
 
 
-def _summary(made: Made, panels: Sequence[PanelReport]) -> Html:
+def _summary(provenance: PaperProvenance, panels: Sequence[PanelReport]) -> Html:
     runs = sorted({panel.runs for panel in panels})
     counts = f"{runs[0]:,}" if len(runs) == 1 else f"{runs[0]:,} to {runs[-1]:,}" if runs else "no"
     parts = [
-        f"{made.mode.capitalize()} run, {made.variant}",
+        f"{provenance.mode.capitalize()} run, {provenance.variant}",
         f"{counts} runs per curve",
-        f"seed {made.seed}",
-        f"run time {duration(made.seconds)}",
-        ", ".join(f"{name} {version}" for name, version in made.versions.items()),
-        made.machine,
+        f"seed {provenance.seed}",
+        f"run time {duration(provenance.seconds)}",
+        ", ".join(f"{name} {version}" for name, version in provenance.versions.items()),
+        provenance.machine,
     ]
     return facts(parts)
 
@@ -124,15 +125,15 @@ def _panel(panel: PanelReport) -> Section:
         paragraph(Html(caption), "caption"),
         curves.place(panel.chart),
         paragraph(panel.note, "note") if panel.note else "",
-        _finals(panel),
-        _comparisons(panel.comparisons),
+        _tabulate_curves(panel),
+        _tabulate_pairs(panel.scoreboard.pairs),
         _published(panel),
         folded(details, element("pre", panel.settings)),
     ]
     return Section(panel.id, f"{label}: {panel.title}", parts, link=label, tooltip=panel.title)
 
 
-def _finals(panel: PanelReport) -> Html:
+def _tabulate_curves(panel: PanelReport) -> Html:
     first, last = panel.slope_rounds
     headers = [
         "Curve",
@@ -145,37 +146,37 @@ def _finals(panel: PanelReport) -> Html:
         "Least slope in the long run",
         "Growth",
     ]
-    cells = [
+    rows = [
         [
-            row.name,
-            interval(row.mean, row.low, row.high),
-            number(row.standard_error, 3),
-            number(row.percentile_95),
+            row.algorithm,
+            interval(row.regret.mean, row.regret.low, row.regret.high),
+            number(row.regret.standard_error, 3),
+            number(row.tail.percentile_95),
             number(row.worst_agent),
-            share(row.wrong_leader),
-            interval(row.slope, row.slope_low, row.slope_high),
-            number(row.least_slope, 3),
-            _badge(row.growth),
+            share(row.tail.wrong_leader),
+            interval(growth.slope.mean, growth.slope.low, growth.slope.high),
+            number(growth.least_slope, 3),
+            _badge(growth.growth),
         ]
-        for row in panel.table
+        for row, growth in zip(panel.scoreboard.rows, panel.growth, strict=True)
     ]
-    below = any(row.growth == rates.BELOW for row in panel.table)
-    why = paragraph(rates.WHY_BELOW, "quiet") if below else ""
-    return Html(table("Final regret per agent", headers, cells) + why)
+    is_below = any(growth.growth == rates.BELOW for growth in panel.growth)
+    explanation = paragraph(rates.WHY_BELOW, "quiet") if is_below else ""
+    return Html(table("Final regret per agent", headers, rows) + explanation)
 
 
-def _comparisons(rows: Sequence[Difference]) -> Html:
+def _tabulate_pairs(pairs: Sequence[PairedDifference]) -> Html:
     headers = ["First − second", "Difference [95% interval]", "p", "After Holm's correction"]
-    cells = [
+    rows = [
         [
-            f"{row.first} − {row.second}",
-            interval(row.difference, row.low, row.high),
-            probability(row.p),
-            _badge("significant" if row.significant else "not significant"),
+            f"{pair.first} − {pair.second}",
+            interval(pair.difference.mean, pair.difference.low, pair.difference.high),
+            probability(pair.p),
+            _badge("significant" if pair.is_significant else "not significant"),
         ]
-        for row in rows
+        for pair in pairs
     ]
-    return table("Paired differences of final regret per agent", headers, cells)
+    return table("Paired differences of final regret per agent", headers, rows)
 
 
 def _published(panel: PanelReport) -> Html:

@@ -22,7 +22,8 @@ from posse.lab.report.document import (
     image,
     paragraph,
 )
-from posse.lab.report.html import Cell, Html, element, table
+from posse.lab.report.html import Cell, Content, Html, element, table
+from posse.lab.report.scoreboard import ScoreRow
 from posse.lab.sweeps import figures as views
 from posse.lab.sweeps.figures import ALGORITHM, Dimension, dimensions
 from posse.lab.sweeps.grid import words
@@ -46,7 +47,7 @@ def write(sweep: Sweep, folder: Path) -> Path:
         _along(sweep, folder),
         *_heat_maps(sweep, folder),
         drawn,
-        _cells(sweep),
+        _render_cells(sweep),
         _settings(sweep, written),
     ]
     text = document(sweep.title, sections, summary=_summary(sweep), charts=charts)
@@ -56,11 +57,11 @@ def write(sweep: Sweep, folder: Path) -> Path:
 
 
 def _summary(sweep: Sweep) -> Html:
-    runs = sorted({row["runs"] for row in sweep._rows})
+    runs = sorted({row.runs for row in _rows_of(sweep)})
     counts = formats.counted(runs[0], "run")
     if len(runs) > 1:
         counts = f"{runs[0]:,} to {runs[-1]:,} runs"
-    engines = " and ".join(sorted({row["engine"] for row in sweep._rows}))
+    engines = " and ".join(sorted({row.engine for row in _rows_of(sweep)}))
     return facts(
         [
             formats.counted(len(sweep), "cell"),
@@ -145,31 +146,33 @@ def _curves(sweep: Sweep, folder: Path) -> tuple[Section, list[Chart]]:
     return Section("curves", "Curves", parts), charts
 
 
-def _cells(sweep: Sweep) -> Section:
+def _render_cells(sweep: Sweep) -> Section:
     keys = sweep.grid.short_names()
-    sent = any("numbers_sent" in row for row in sweep._rows)
+    has_sent = any(row.numbers_sent is not None for row in _rows_of(sweep))
     headers = ["Algorithm", *keys.values(), "Runs", "Regret [95% interval]", "Standard error"]
-    headers += ["Pulls of a best arm", *(["Numbers sent"] if sent else [])]
-    rows = []
-    for row in sweep._rows:
-        shown: list[Any] = [row[ALGORITHM], *(_cell(row[key]) for key in keys)]
-        shown.append(Cell(f"{row['runs']:,}", row["runs"]))
-        shown.append(Cell(formats.interval(row["regret"], row["low"], row["high"]), row["regret"]))
-        shown.append(Cell(formats.number(row["standard_error"], 3), row["standard_error"]))
-        shown.append(Cell(formats.share(row.get("best_arm_share")), row.get("best_arm_share")))
-        if sent:
-            shown.append(Cell(formats.number(row.get("numbers_sent")), row.get("numbers_sent")))
-        rows.append(shown)
-    return Section(
-        "cells",
-        "Every cell",
-        [
-            table("Every cell", headers, rows, heading=False, sortable=True),
-        ],
-    )
+    headers += ["Pulls of a best arm", *(["Numbers sent"] if has_sent else [])]
+    rows: list[list[Content]] = []
+    for labels, scoreboard in zip(sweep.cells, sweep.scoreboards, strict=True):
+        for row in scoreboard.rows:
+            mean, error, low, high = row.regret
+            cells: list[Content] = [row.algorithm, *(_label_cell(labels[key]) for key in keys)]
+            cells.append(Cell(f"{row.runs:,}", row.runs))
+            cells.append(Cell(formats.interval(mean, low, high), mean))
+            cells.append(Cell(formats.number(error, 3), error))
+            cells.append(Cell(formats.share(row.best_arm_share), row.best_arm_share))
+            if has_sent:
+                sent = None if row.numbers_sent is None else row.numbers_sent.mean
+                cells.append(Cell(formats.number(sent), sent))
+            rows.append(cells)
+    cells_table = table("Every cell", headers, rows, heading=False, sortable=True)
+    return Section("cells", "Every cell", [cells_table])
 
 
-def _cell(label: Any) -> Cell:
+def _rows_of(sweep: Sweep) -> list[ScoreRow]:
+    return [row for scoreboard in sweep.scoreboards for row in scoreboard.rows]
+
+
+def _label_cell(label: Any) -> Cell:
     number = isinstance(label, int | float) and not isinstance(label, bool)
     return Cell(str(label), float(label) if number else None)
 
