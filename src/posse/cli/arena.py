@@ -101,7 +101,7 @@ def arena(
     for note in played.store.notes:
         typer.echo(f"posse: {note}", err=True)
     if not quiet:
-        _print(made)
+        print_standings(made)
     typer.echo(path)
 
 
@@ -172,7 +172,7 @@ def _duration(seconds: float) -> str:
     return f"{minutes} min" if minutes < 90 else f"{minutes / 60:.1f} hours"
 
 
-def _print(report: ArenaReport) -> None:
+def print_standings(report: ArenaReport) -> None:
     """The standings in 80 columns, what they mean, and who could not play."""
     from rich.console import Console
     from rich.table import Table

@@ -13,7 +13,7 @@ from posse.lab.arena import standings as report
 from posse.lab.arena import suite
 from posse.lab.arena.tournament import Arena, Form
 from posse.lab.report.pages import arena as page
-from posse.lab.report.pages.arena import command
+from posse.lab.report.pages.arena import write_command
 
 RUNS, ROUNDS, SEED = 3, 20, 5
 INSTANCES = suite.suite().contextual
@@ -51,7 +51,7 @@ def test_scores_are_those_of_a_comparison(tmp_path):
     (instance,) = suite.chosen("6", suite.CONTEXTS)
     played = arena_of([instance], tmp_path)
     played.play(threads=1)
-    made = report.report_of(played, 1.0, "1 thread")
+    made = report.build_report(played, 1.0, "1 thread")
     compared = posse.compare(
         instance.bandit,
         instance.network,
@@ -63,20 +63,20 @@ def test_scores_are_those_of_a_comparison(tmp_path):
     )
     (shown,) = made.instances
     assert shown.lower_bound is None
-    assert {score.algorithm for score in shown.scores} == set(compared)
-    for score in shown.scores:
+    assert {score.algorithm for score in shown.scoreboard.rows} == set(compared)
+    for score in shown.scoreboard.rows:
         result = compared[score.algorithm]
-        assert score.mean == pytest.approx(result.regret[:, -1].mean())
+        assert score.regret.mean == pytest.approx(result.regret[:, -1].mean())
         worst = result.agent_regret[:, :, -1].max(axis=1).mean()
         assert score.worst_agent == pytest.approx(worst)
-        assert score.wrong_share is None
+        assert score.tail.wrong_leader is None
         sent = result.numbers_sent[:, -1].mean() / ROUNDS
-        assert score.numbers_sent == pytest.approx(sent)
+        assert score.sent_per_round == pytest.approx(sent)
     np.testing.assert_allclose(
         [row.ratio for row in made.standings if row.algorithm == line_up.REFERENCE], 1
     )
     told = f"--suite contexts --horizon {ROUNDS} --runs {RUNS} --seed {SEED} --instances 6"
-    assert command(made) == f"posse arena {told}"
+    assert write_command(made) == f"posse arena {told}"
     written = page.render(made)
     assert "with contexts, ranked" in written
     assert "no lower bound is shown" in written

@@ -32,16 +32,16 @@ def outcome(id_, finals, slopes=None, runs=30, spread=0.1, seed=0):
 class TestTable:
     def test_tails_beside_the_mean(self, tmp_path):
         made = run_panel(panel("fig3"), PartStore(tmp_path), runs=12)
-        rows = {row.name: row for row in analysis.table(made)}
+        rows = {row.algorithm: row for row in analysis.score_panel(made).rows}
         for name, result in made.results.items():
             row, final = rows[name], result.regret[:, -1]
-            assert row.mean == pytest.approx(final.mean())
-            assert row.low < row.mean < row.high
-            assert row.percentile_95 == pytest.approx(np.percentile(final, 95))
+            assert row.regret.mean == pytest.approx(final.mean())
+            assert row.regret.low < row.regret.mean < row.regret.high
+            assert row.tail.percentile_95 == pytest.approx(np.percentile(final, 95))
             gap = 0.4 * (800 - result.pulls[:, :, 0])  # of each agent
             assert row.worst_agent == pytest.approx(gap.max(axis=1).mean())
-            assert row.worst_agent > row.mean
-            assert row.wrong_leader == 0.0
+            assert row.worst_agent > row.regret.mean
+            assert row.tail.wrong_leader == 0.0
 
     def test_lock_in_is_seen(self):
         made = outcome("fig3", dict.fromkeys(panel("fig3").curves, 5.0), runs=10)
@@ -49,7 +49,8 @@ class TestTable:
         pulls[:3, :, [0, 4]] = pulls[:3, :, [4, 0]]
         locked = Result(TIMES, made.results["3-ring"].regret, pulls, "reference", {})
         made = Outcome(made.panel, {**made.results, "3-ring": locked}, 0)
-        shares = {row.name: row.wrong_leader for row in analysis.table(made)}
+        rows = analysis.score_panel(made).rows
+        shares = {row.algorithm: row.tail.wrong_leader for row in rows}
         assert shares == {"complete": 0, "5-ring": 0, "3-ring": 0.3, "grid 8 x 8": 0}
 
     def test_random_means_are_those_of_each_run(self, tmp_path):
@@ -63,11 +64,12 @@ class TestTable:
 def test_comparisons_are_corrected_for_all_of_them():
     ends = {"complete": 5.0, "5-ring": 5.0, "3-ring": 9.0, "grid 8 x 8": 9.05}
     made = {"fig3": outcome("fig3", ends)}
-    rows = analysis.comparisons(made)["fig3"]
-    assert [(row.first, row.second) for row in rows] == made["fig3"].panel.compared()
-    assert [row.significant for row in rows] == [False, True, False]
-    assert rows[1].difference == pytest.approx(-4, abs=0.2)
-    assert rows[1].low < rows[1].difference < rows[1].high
+    pairs = analysis.score_panels(made)["fig3"].pairs
+    assert [(pair.first, pair.second) for pair in pairs] == made["fig3"].panel.compared()
+    assert [pair.is_significant for pair in pairs] == [False, True, False]
+    mean, _, low, high = pairs[1].difference
+    assert mean == pytest.approx(-4, abs=0.2)
+    assert low < mean < high
 
 
 def test_the_least_slope():

@@ -16,11 +16,11 @@ from posse import theory
 from posse.lab import storage
 from posse.lab.comparisons import Comparison
 from posse.lab.report import curves
-from posse.lab.report import scoreboard as numbers
 from posse.lab.report import writer as writing
-from posse.lab.report.comparison_report import report_of
+from posse.lab.report.comparison_report import build_report
 from posse.lab.report.pages import comparison as page
 from posse.lab.report.pages import comparison_text as words
+from posse.lab.report.scoreboard import score_comparison
 from posse.lab.report.text import interval, number, probability, share
 from posse.lab.results import Result
 from tests.browsing import all_of, scheme, screen, texts
@@ -47,7 +47,7 @@ def made_up(ends):
 
 
 def rendered(value, title="A title", single=False):
-    return page.render(report_of(value, title, single))
+    return page.render(build_report(value, title, single))
 
 
 class Tables(HTMLParser):
@@ -133,13 +133,13 @@ def test_pairs_are_students_with_holms_correction(comparison, shown):
 def test_holms_correction_counts_every_pair():
     rng = np.random.default_rng(5)
     made = made_up(rng.normal([[1.0], [1.1], [1.2], [1.5]], 0.3, (4, 20)))
-    found = numbers.pairs(made)
+    found = score_comparison(made).pairs
     p_values = [pair.p for pair in found]
-    assert any(pair.p < 0.05 and not pair.decided for pair in found)  # so that it is seen
+    assert any(pair.p < 0.05 and not pair.is_significant for pair in found)  # so that it is seen
     for pair in found:
         steps = [p * sum(other >= p for other in p_values) for p in p_values if p <= pair.p]
         assert pair.adjusted_p == pytest.approx(min(1.0, max(steps)))
-        assert pair.decided == (max(steps) < 0.05)
+        assert pair.is_significant == (max(steps) < 0.05)
 
 
 def test_tails_are_quantiles_of_runs(comparison, shown):
@@ -237,14 +237,14 @@ def test_the_first_line_says_who_loses_least_and_how_sure_that_is(ends, runs, sa
     noise = np.random.default_rng(3).normal(0, 0.1, (len(ends), runs))
     noise -= noise.mean(axis=1, keepdims=True)  # so that the ends are the means
     made = made_up([(end + luck) * (end > 0) for end, luck in zip(ends, noise, strict=True)])
-    found = words.headline(numbers.finals(made, numbers.pairs(made)))
+    found = words.headline(score_comparison(made), 9)
     assert found == said.format(*(number(each.summary().mean) for each in made.values()))
 
 
 def test_the_first_line_of_one_algorithm_has_its_interval():
     made = made_up([np.arange(20.0)])
     s = made["A0"].summary()
-    found = words.headline(numbers.finals(made, numbers.pairs(made)))
+    found = words.headline(score_comparison(made), 9)
     assert found.startswith(f"A0 loses {interval(s.mean, s.low, s.high)} per agent by round 9: ")
 
 
@@ -252,7 +252,9 @@ def test_a_false_claim_is_rare():
     """Three alike: a difference is claimed in 5% of reports at most."""
     rng = np.random.default_rng(4)
     alike = [made_up(rng.gamma(4.0, 1.0, (3, 12))) for _ in range(300)]
-    claims = sum(any(pair.decided for pair in numbers.pairs(made)) for made in alike)
+    claims = sum(
+        any(pair.is_significant for pair in score_comparison(made).pairs) for made in alike
+    )
     assert claims <= stats.binom.isf(1e-4, len(alike), 0.05)
 
 
@@ -343,7 +345,7 @@ def test_one_result_has_a_report_too(tmp_path):
 
 
 def test_a_report_without_a_title_is_called_by_what_it_holds():
-    report = report_of(compared(algorithms=NAMES, runs=2))
+    report = build_report(compared(algorithms=NAMES, runs=2))
     isolated = "\N{FIRST STRONG ISOLATE}אלגוריתם\N{POP DIRECTIONAL ISOLATE}"
     assert report.title == f"{NASTY[:23]}…, {isolated} and {'x' * 23}…: 4 agents, 3 arms"
     assert report.rerun.experiment.title == ""
@@ -352,9 +354,9 @@ def test_a_report_without_a_title_is_called_by_what_it_holds():
 
 def test_the_line_of_lai_and_robbins_is_drawn_where_there_is_one():
     slope = theory.lai_robbins(BANDIT, 4)
-    assert report_of(compared(runs=2)).regret.bound.slope == pytest.approx(slope)
+    assert build_report(compared(runs=2)).regret_chart.bound.slope == pytest.approx(slope)
     for case in ("no regret", "drift", "sites", "drawn", "made up", "two networks"):
-        assert report_of(ODD[case]()).regret.bound is None
+        assert build_report(ODD[case]()).regret_chart.bound is None
     unknown = SimpleNamespace(means=(0.5, 0.1), drift=None, family=SimpleNamespace())
     assert curves.least_slope(unknown, 4) is None
 
