@@ -220,11 +220,11 @@ def executing(
 
 
 def _executor(stack: ExitStack, workers: int | None, cluster: str | None) -> Executor | None:
-    from posse import validation as checks
+    from posse import validation
     from posse.lab.jobs import executors
 
     if workers is not None:
-        count = checks.whole("--workers", workers, at_least=1)
+        count = validation.validate_integer("--workers", workers, at_least=1)
         return stack.enter_context(executors.processes(count))
     if cluster is not None:
         executor = stack.enter_context(executors.dask_cluster(cluster))

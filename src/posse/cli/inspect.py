@@ -89,15 +89,14 @@ def build(name: str, arguments: Mapping[str, Any]) -> Network:
     """Build a network of a registered graph from the options given; those left out are None."""
     from inspect import signature
 
-    from posse import networks
-    from posse import validation as checks
+    from posse import networks, validation
     from posse.networks import GRAPHS
 
     name = name.replace("-", "_")
     takes = {graph: signature(builder).parameters for graph, builder in GRAPHS.items()}
     # the others take arrays, which no option holds
     named = [graph for graph, parameters in takes.items() if set(parameters) <= set(arguments)]
-    parameters = takes[checks.choice("graph", name, named)]
+    parameters = takes[validation.validate_choice("graph", name, named)]
     given = {key: value for key, value in arguments.items() if value is not None}
     missing = [k for k, p in parameters.items() if p.default is p.empty and k not in given]
     if missing:

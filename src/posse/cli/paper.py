@@ -53,7 +53,7 @@ def paper(
     What was computed before is not computed again, so an interrupted run goes on where it was.
     """
     with mistakes():
-        from posse import validation as checks
+        from posse import validation
         from posse.lab.paper import panels
         from posse.lab.paper.panels import FULL, QUICK, SEED
         from posse.lab.paper.report import Progress, Reproduction
@@ -63,10 +63,12 @@ def paper(
         n_runs = runs if runs is not None else FULL if full else QUICK
         reproduction = Reproduction(
             ids=panels.chosen(figures or []),
-            runs=checks.whole("--runs", n_runs, at_least=2),
-            seed=SEED if seed is None else checks.whole("--seed", seed, at_least=0),
+            runs=validation.validate_integer("--runs", n_runs, at_least=2),
+            seed=SEED if seed is None else validation.validate_integer("--seed", seed, at_least=0),
             output=output,
-            threads=checks.whole("--threads", threads or os.cpu_count() or 1, at_least=1),
+            threads=validation.validate_integer(
+                "--threads", threads or os.cpu_count() or 1, at_least=1
+            ),
             as_published=as_published,
         )
         output.mkdir(parents=True, exist_ok=True)

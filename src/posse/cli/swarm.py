@@ -162,11 +162,10 @@ def swarm(
     Ctrl-C then mends all and counts. Exit code 1 if what was acknowledged is not what was counted.
     """
     with mistakes(), live():
-        from posse import networks
-        from posse import validation as checks
+        from posse import networks, validation
         from posse.live import demo as swarms
 
-        checks.choice("--exchange", exchange, ("origins", "flows"))
+        validation.validate_choice("--exchange", exchange, ("origins", "flows"))
         if page and (kill or exchange != "origins"):
             raise ValueError("--page has a button in place of --kill, and needs --exchange origins")
         if port and not page:
@@ -175,15 +174,19 @@ def swarm(
             raise ValueError("--loss needs --in-memory or --page: processes have a real network")
         most_agents, most_arms, usual = (12, 6, 4) if page else (64, 20, 5)
         arms = usual if arms is None else arms
-        checks.whole("--agents", agents, at_least=2, at_most=most_agents)
-        checks.whole("--arms", arms, at_least=2, at_most=most_arms)
-        checks.whole("--kill", kill, at_least=0)
-        checks.whole("--port", port, at_least=0, at_most=65535)
+        validation.validate_integer("--agents", agents, at_least=2, at_most=most_agents)
+        validation.validate_integer("--arms", arms, at_least=2, at_most=most_arms)
+        validation.validate_integer("--kill", kill, at_least=0)
+        validation.validate_integer("--port", port, at_least=0, at_most=65535)
         if seconds is not None:
-            checks.number("--seconds", seconds, above=0)
-        checks.choice("--graph", graph or "cycle", ("cycle", "complete", "path", "star"))
+            validation.validate_number("--seconds", seconds, above=0)
+        validation.validate_choice(
+            "--graph", graph or "cycle", ("cycle", "complete", "path", "star")
+        )
         default = LOSS if in_memory and not page else 0.0
-        lost = checks.number("--loss", default if loss is None else loss, at_least=0, at_most=0.95)
+        lost = validation.validate_number(
+            "--loss", default if loss is None else loss, at_least=0, at_most=0.95
+        )
         edges = getattr(networks, graph or "cycle")(agents).edges
         links = [(int(a), int(b)) for a, b in edges]
         with sigterm_interrupts(), _place(folder, in_memory=page and in_memory) as place:

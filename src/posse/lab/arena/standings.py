@@ -43,7 +43,7 @@ from posse.lab.report.scoreboard import (
 from posse.lab.results import Result
 from posse.lab.statistics import FEWEST_RUNS, Estimate, on_front
 from posse.randomness import FloatArray
-from posse.serialization.encode import versions
+from posse.serialization.encode import collect_versions
 
 
 class LogRatio(NamedTuple):
@@ -205,7 +205,7 @@ def build_report(arena: Arena, seconds: float, machine: str) -> ArenaReport:
             runs=arena.form.runs,
             seed=arena.form.seed,
             seconds=seconds,
-            versions=versions(),
+            versions=collect_versions(),
             machine=f"{platform.machine()}, {machine}",
             suite=kind,
         ),

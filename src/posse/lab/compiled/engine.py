@@ -245,11 +245,6 @@ def kernels_of(simulation: Simulation) -> list[Kernel]:
     return [KERNELS[name] for name in _parts(plan_for(simulation))] + [driver.play]
 
 
-def compile_kernel(name: str) -> None:
-    """Compile one kernel into the cache, as another process can be asked to."""
-    KERNELS[name].compiled  # noqa: B018
-
-
 def prepare(simulations: Iterable[Simulation], announce: Callable[[int], None]) -> None:
     """Compile what some simulations need and the cache has not; say first how long it takes.
 

@@ -240,7 +240,7 @@ def plan_for(simulation: Simulation) -> Plan:
     rewards = plain(simulation.bandit.family)
     draw = reward_kernel(type(rewards))
     assert draw is not None
-    parameter = float(families.ability(rewards, "reward_parameter"))
+    parameter = float(families.get_optional(rewards, "reward_parameter"))
     if isinstance(simulation.algorithm, BAYESIAN):
         parts = _bayesian_parts(simulation)
     elif isinstance(simulation.algorithm, ALGORITHMS):
@@ -257,8 +257,8 @@ def _bayesian_parts(simulation: Simulation) -> dict[str, Any]:
     model = plain(simulation.model)
     network = simulation.network
     belief = belief_kernel(type(model))
-    count, total = families.pair(model, model.prior())
-    weight = families.ability(model, "observation_weight")
+    count, total = families.to_count_and_total(model, model.prior())
+    weight = families.get_optional(model, "observation_weight")
     rate = algorithm.rate(simulation.problem(1))
     policy = POLICIES[type(algorithm.policy)]
     lazy = isinstance(algorithm.policy, policies.ThompsonSampling)
