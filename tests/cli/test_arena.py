@@ -58,9 +58,9 @@ def test_a_tiny_arena(folder, capsys):
 
 def test_the_widest_row_fits_into_80_columns(capsys):
     from posse.cli.arena import print_standings
-    from posse.lab.arena.report_data import ArenaProvenance, ArenaReport, Standing
+    from posse.lab.arena.report_data import ArenaProvenance, ArenaReport, LeaderboardRow
 
-    row = Standing(
+    row = LeaderboardRow(
         "Follow Your Leader", "abstract", 10, 24, 12.3, 12.1, 12.4, 9.5, 3, 10, 10, 4, 0.502, True,
         13.21, 24,
     )  # fmt: skip

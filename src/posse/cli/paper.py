@@ -55,14 +55,14 @@ def paper(
     with mistakes():
         from posse import validation
         from posse.lab.paper import panels
-        from posse.lab.paper.panels import FULL, QUICK, SEED
-        from posse.lab.paper.report import Progress, Reproduction
+        from posse.lab.paper.panels import FULL_RUNS, QUICK_RUNS, SEED
+        from posse.lab.paper.report import PaperProgress, Reproduction
 
         if full and runs is not None:
             raise Mistake("give --full or --runs, not both")
-        n_runs = runs if runs is not None else FULL if full else QUICK
+        n_runs = runs if runs is not None else FULL_RUNS if full else QUICK_RUNS
         reproduction = Reproduction(
-            ids=panels.chosen(figures or []),
+            ids=panels.choose_panels(figures or []),
             runs=validation.validate_integer("--runs", n_runs, at_least=2),
             seed=SEED if seed is None else validation.validate_integer("--seed", seed, at_least=0),
             output=output,
@@ -74,7 +74,7 @@ def paper(
         output.mkdir(parents=True, exist_ok=True)
     with executing(workers, cluster, threads) as executor, goes_on(), mistakes():
         reproduction.executor = executor
-        with _bars(Progress(), quiet) as progress:
+        with _bars(PaperProgress(), quiet) as progress:
             reproduction.progress = progress
             report = reproduction.run()
     for note in reproduction.store.notes:
@@ -103,7 +103,7 @@ class _PaperBars:
         self._bars = bars
         self._whole: Any = None
 
-    def plan(self, work: Sequence[tuple[str, Panel, int]]) -> None:
+    def announce_plan(self, work: Sequence[tuple[str, Panel, int]]) -> None:
         total = sum(_steps(panel, runs) for _, panel, runs in work)
         if self._whole is None:
             self._whole = self._bars.add_task("all panels", total=total)
@@ -111,13 +111,13 @@ class _PaperBars:
             (before,) = [task.total for task in self._bars.tasks if task.id == self._whole]
             self._bars.update(self._whole, total=before + total)
 
-    def compiling(self, seconds: int) -> None:
+    def announce_compiling(self, seconds: int) -> None:
         from posse.lab.progress import RichBars
 
         RichBars(self._bars, [], 0).compiling(seconds)
 
     @contextmanager
-    def panel(self, name: str, panel: Panel, runs: int) -> Iterator[Advance]:
+    def show_panel(self, name: str, panel: Panel, runs: int) -> Iterator[Advance]:
         total = _steps(panel, runs)
         task = self._bars.add_task(f"{name}: {panel.title}", total=total)
         curves = len(panel.curves)
@@ -159,4 +159,4 @@ def _print_claims(report: PaperReport) -> None:
         console.print(f"{untested} claims of other figures were not tested")
     for panel in report.panels:
         if panel.published:
-            console.print(published.sentence(panel.published, panel.runs))
+            console.print(published.summarise_agreement(panel.published, panel.runs))

@@ -9,7 +9,7 @@ from posse.lab.arena.report_data import (
     Entrant,
     InstanceRefusal,
     InstanceReport,
-    Standing,
+    LeaderboardRow,
 )
 from posse.lab.report.curves import Curve
 from posse.lab.report.scoreboard import (
@@ -189,7 +189,7 @@ def _standings(entrants, instances):
             continue
         verdicts = [score.verdict for _, score in scores]
         worst = max(((score.ratio or 0.0, number) for number, score in scores), default=None)
-        found[entrant.rival] = Standing(
+        found[entrant.rival] = LeaderboardRow(
             algorithm=entrant.rival,
             source=entrant.source,
             rank=1 if entrant.ranked else None,

@@ -17,8 +17,8 @@ from posse.lab.arena.tournament import (
     QUICK_STEPS,
     Arena,
     Form,
-    form,
-    workers_for,
+    choose_form,
+    choose_workers,
 )
 from posse.lab.report import scoreboard
 
@@ -30,12 +30,12 @@ RUNS, ROUNDS, SEED = 12, 60, 5
 def played(tmp_path_factory):
     """Three instances, of which DDUCB cannot play gossip."""
     arena = Arena(
-        suite.chosen("16,21,23"),
-        line_up.chosen(NAMES),
+        suite.choose_instances("16,21,23"),
+        line_up.choose_players(NAMES),
         Form("custom", RUNS, ROUNDS, SEED),
         tmp_path_factory.mktemp("arena"),
     )
-    arena.play(threads=1)
+    arena.play_missing(threads=1)
     return arena
 
 
@@ -62,7 +62,7 @@ def scores_of(made, number):
 
 
 def test_scores_are_those_of_a_comparison(played, made):
-    (instance,) = suite.chosen("16")
+    (instance,) = suite.choose_instances("16")
     results = compared(instance, played.players)
     scores = scores_of(made, 16)
     drawn = {curve.name: curve for curve in made.instances[0].curves}
@@ -160,7 +160,7 @@ def test_standings_are_geometric_means_of_ratios(made):
 
 
 def test_the_lower_bound_and_the_notes_are_told(made):
-    (instance,) = suite.chosen("23")
+    (instance,) = suite.choose_instances("23")
     slope = posse.theory.lai_robbins(instance.bandit, 4)
     (shown,) = [each for each in made.instances if each.number == 23]
     assert shown.lower_bound == pytest.approx(slope * math.log(ROUNDS))
@@ -181,14 +181,14 @@ def test_report_and_table_are_files(made, tmp_path):
 
 def test_what_was_played_is_not_played_again(played, made, monkeypatch):
     again = Arena(played.instances, played.players, played.form, played.folder)
-    assert again.missing == []
+    assert again.missing_jobs == []
     from posse.lab.jobs import workers
 
     monkeypatch.setattr(workers, "play", None)
-    again.play(threads=1)
+    again.play_missing(threads=1)
     assert report.build_report(again, 1.5, "2 threads") == made
     more = Arena(played.instances, played.players, Form("custom", 14, ROUNDS, SEED), played.folder)
-    assert {runs for _, runs in more.missing} == {2}
+    assert {runs for _, runs in more.missing_jobs} == {2}
 
 
 def test_two_runs_claim_nothing(played):
@@ -203,21 +203,25 @@ def test_two_runs_claim_nothing(played):
 
 
 def test_forms():
-    quick, full = form(False, None, None, None), form(True, None, None, None)
-    assert (quick.mode, quick.runs, quick.seed) == ("quick", QUICK_RUNS, suite.suite().seed)
+    quick, full = choose_form(False, None, None, None), choose_form(True, None, None, None)
+    assert (quick.mode, quick.runs, quick.seed) == ("quick", QUICK_RUNS, suite.load_suite().seed)
     assert (full.mode, full.runs) == ("full", 200)
-    for instance in suite.suite().instances:
+    for instance in suite.load_suite().instances:
         assert full.horizon(instance) == instance.horizon
         assert quick.horizon(instance) <= QUICK_HORIZON
         assert quick.horizon(instance) * instance.network.n_agents <= QUICK_STEPS
-    assert form(False, 30, None, None).mode == form(True, None, 900, None).mode == "custom"
-    assert form(False, None, 900, 3).horizon(suite.chosen("6")[0]) == 900
+    assert (
+        choose_form(False, 30, None, None).mode
+        == choose_form(True, None, 900, None).mode
+        == "custom"
+    )
+    assert choose_form(False, None, 900, 3).horizon(suite.choose_instances("6")[0]) == 900
     for wrong in ({"runs": 1}, {"horizon": 0}, {"seed": -1}):
         with pytest.raises(ValueError, match=f"{next(iter(wrong))} must be"):
-            form(**{"full": False, "runs": None, "horizon": None, "seed": None, **wrong})
+            choose_form(**{"full": False, "runs": None, "horizon": None, "seed": None, **wrong})
 
 
 def test_processes_are_for_much_work_in_plain_python(played):
     (job,) = [job for key, job in played.jobs.items() if key == (16, "UCB-Network")]
     if job.engine == "reference":
-        assert workers_for([(job, 1)]) is None
+        assert choose_workers([(job, 1)]) is None

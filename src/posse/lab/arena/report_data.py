@@ -100,7 +100,7 @@ class InstanceReport:
 
 
 @dataclass(frozen=True)
-class Standing:
+class LeaderboardRow:
     """A row of the leaderboard: an algorithm over all instances that it plays.
 
     Versions of an algorithm count as one, the better of each instance.
@@ -162,7 +162,7 @@ class ArenaReport:
     made: ArenaProvenance
     reference: str
     entrants: Sequence[Entrant]
-    standings: Sequence[Standing]  # the leaderboard: best first, bounds last
+    standings: Sequence[LeaderboardRow]  # the leaderboard: best first, bounds last
     instances: Sequence[InstanceReport]
     notes: Sequence[str] = field(default=())
 

@@ -23,9 +23,9 @@ from posse.lab.arena.report_data import (
     ArenaReport,
     Entrant,
     InstanceReport,
-    Standing,
+    LeaderboardRow,
 )
-from posse.lab.arena.suite import CONTEXTS, PLAIN, Instance, lower_bound
+from posse.lab.arena.suite import CONTEXTS, PLAIN, Instance, lai_robbins_bound
 from posse.lab.arena.tournament import Arena
 from posse.lab.report import scoreboard
 from posse.lab.report import text as words
@@ -96,7 +96,9 @@ class RivalScores:
     regrets: Mapping[str, FloatArray]  # (R,) at the horizon
 
 
-def rank_standings(entrants: Sequence[Entrant], played: Sequence[RivalScores]) -> list[Standing]:
+def rank_standings(
+    entrants: Sequence[Entrant], played: Sequence[RivalScores]
+) -> list[LeaderboardRow]:
     """Build the leaderboard: one row a rival, best first; those that are not ranked come last."""
     rivals = {entrant.rival: entrant for entrant in entrants}
     ranked = [rival for rival, entrant in rivals.items() if entrant.ranked]
@@ -131,7 +133,7 @@ def _log_ratios(a: str, b: str, played: Sequence[RivalScores]) -> list[LogRatio]
 
 def _build_standing(
     rival: str, entrant: Entrant, rank: int | None, played: Sequence[RivalScores]
-) -> Standing:
+) -> LeaderboardRow:
     rows = {scores.number: scores.rows[rival] for scores in played if rival in scores.rows}
     verdicts = [row.verdict for row in rows.values()]
     shared_ranks = [row.shared_rank for row in rows.values() if row.shared_rank is not None]
@@ -140,7 +142,7 @@ def _build_standing(
     worst = max(ratios, key=lambda number: ratios[number], default=None)
     log_ratios = _log_ratios(rival, REFERENCE, played)
     estimate = mean_log_ratio(log_ratios)[0] if log_ratios else None
-    return Standing(
+    return LeaderboardRow(
         algorithm=rival,
         source=entrant.source,
         rank=rank,
@@ -219,7 +221,7 @@ def build_report(arena: Arena, seconds: float, machine: str) -> ArenaReport:
 
 def _score_instance(arena: Arena, instance: Instance) -> _InstanceOutcome:
     """Score an instance; differences to the reference are corrected with those of all others."""
-    results = arena.results(instance)
+    results = arena.load_results(instance)
     regrets = {name: result.regret[:, -1] for name, result in results.items()}
     versions = _choose_versions(arena, regrets)
     ranked = [name for name in versions.values() if arena.players[name].entrant.ranked]
@@ -234,7 +236,7 @@ def _score_instance(arena: Arena, instance: Instance) -> _InstanceOutcome:
     bound = None
     if not isinstance(instance.bandit, ContextualBandit):
         means = results[REFERENCE].means
-        bound = lower_bound(instance, means, arena.form.horizon(instance))
+        bound = lai_robbins_bound(instance, means, arena.form.horizon(instance))
     curves = [_measure_curve(name, result) for name, result in results.items()]
     return _InstanceOutcome(instance, board, versions, regrets, curves, bound)
 
@@ -281,7 +283,7 @@ def _report_instance(arena: Arena, outcome: _InstanceOutcome) -> InstanceReport:
         mixed=len({row.engine for row in rows}) > 1,
         scoreboard=replace(outcome.scoreboard, rows=rows),
         curves=[curves[row.algorithm] for row in rows],
-        refusals=arena.refused(instance),
+        refusals=arena.refusals_of(instance),
     )
 
 
@@ -316,7 +318,7 @@ def write_notes(arena: Arena, outcomes: Sequence[_InstanceOutcome]) -> list[str]
             f"{len(short)} of {len(outcomes)} instances stop early: who explores first and gains "
             "later is judged too soon; posse arena --full plays all rounds."
         )
-    sentences += filter(None, [words.undecided(runs), words.unseen_tails(runs)])
+    sentences += filter(None, [words.warn_few_runs(runs), words.warn_unseen_tails(runs)])
     return sentences
 
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 
 from posse import validation
-from posse.lab.arena.players import REFERENCE, Player, job_of
+from posse.lab.arena.players import REFERENCE, Player, build_job
 from posse.lab.arena.report_data import InstanceRefusal
-from posse.lab.arena.suite import Instance, suite
+from posse.lab.arena.suite import Instance, load_suite
 from posse.lab.jobs.executors import WorkersLost
 from posse.lab.jobs.results_cache import NotKept, PartStore
 from posse.lab.jobs.scheduler import complete
@@ -48,18 +48,18 @@ class Form:
         return max(1, min(rounds, self.most_steps // instance.network.n_agents))
 
 
-def form(full: bool, runs: int | None, horizon: int | None, seed: int | None) -> Form:
+def choose_form(full: bool, runs: int | None, horizon: int | None, seed: int | None) -> Form:
     """The quick form or the full one, or what was asked for in its place."""
-    fixed = suite()
-    usual_runs, usual_rounds = (fixed.full_runs, None) if full else (QUICK_RUNS, QUICK_HORIZON)
+    defaults = load_suite()
+    usual_runs, usual_rounds = (defaults.full_runs, None) if full else (QUICK_RUNS, QUICK_HORIZON)
     runs = usual_runs if runs is None else validation.validate_integer("runs", runs, at_least=2)
     rounds = (
         usual_rounds
         if horizon is None
         else validation.validate_integer("horizon", horizon, at_least=1)
     )
-    seed = fixed.seed if seed is None else validation.validate_integer("seed", seed, at_least=0)
-    usual = (runs, rounds, seed) == (usual_runs, usual_rounds, fixed.seed)
+    seed = defaults.seed if seed is None else validation.validate_integer("seed", seed, at_least=0)
+    usual = (runs, rounds, seed) == (usual_runs, usual_rounds, defaults.seed)
     return Form(
         mode=("full" if full else "quick") if usual else "custom",
         runs=runs,
@@ -87,31 +87,31 @@ class Arena:
             for player in self.players.values():
                 key = instance.number, player.name
                 try:
-                    job = job_of(player, instance, form.horizon(instance), form.runs, form.seed)
+                    job = build_job(player, instance, form.horizon(instance), form.runs, form.seed)
                 except ValueError as error:
-                    self.refusals[key] = _sentence(player.name, str(error))
+                    self.refusals[key] = _strip_name(player.name, str(error))
                 else:
                     self.jobs[key] = job
         for player in self.players.values():
-            whys = {self.refusals.get((i.number, player.name)) for i in self.instances}
-            if None not in whys:
-                raise ValueError(f"{player.name} can play none of the instances: {whys.pop()}")
+            reasons = {self.refusals.get((i.number, player.name)) for i in self.instances}
+            if None not in reasons:
+                raise ValueError(f"{player.name} can play none of the instances: {reasons.pop()}")
 
     @property
-    def missing(self) -> list[tuple[Job, int]]:
+    def missing_jobs(self) -> list[tuple[Job, int]]:
         """The jobs that are still to be played, and how many of their runs."""
         runs = [sum(map(len, self.store.missing(job))) for job in self.jobs.values()]
         return [(job, n) for job, n in zip(self.jobs.values(), runs, strict=True) if n]
 
-    def compile(self, told: Callable[[int], None]) -> None:
+    def compile_kernels(self, announce: Callable[[int], None]) -> None:
         """Compile what all players need at once, so that people are told once how long it takes."""
-        simulations = [job.simulation for job, _ in self.missing if job.engine == "compiled"]
+        simulations = [job.simulation for job, _ in self.missing_jobs if job.engine == "compiled"]
         if simulations:
             from posse.lab.compiled import engine
 
-            engine.prepare(simulations, told)
+            engine.prepare(simulations, announce)
 
-    def play(
+    def play_missing(
         self,
         *,
         executor: Executor | None = None,
@@ -128,13 +128,13 @@ class Arena:
             complete(jobs, self.store, executor=executor, threads=threads, advance=advance)
 
         for yours in (True, False):
-            some = {k: job for k, job in self.jobs.items() if self.players[k[1]].is_yours == yours}
+            group = {k: job for k, job in self.jobs.items() if self.players[k[1]].is_yours == yours}
             try:
-                finish(list(some.values()))
+                finish(list(group.values()))
             except (WorkersDiffer, WorkersLost, NotKept):  # which is no fault of theirs
                 raise
             except Exception:  # whatever one of them raised: which, is found one by one
-                for key, job in some.items():
+                for key, job in group.items():
                     self._finish_one(key, job, finish)
 
     def _finish_one(
@@ -148,9 +148,9 @@ class Arena:
             if key[1] == REFERENCE:
                 raise
             del self.jobs[key]
-            self.refusals[key] = f"failed while it played: {_said(error)}"
+            self.refusals[key] = f"failed while it played: {_describe_error(error)}"
 
-    def results(self, instance: Instance) -> dict[str, Result]:
+    def load_results(self, instance: Instance) -> dict[str, Result]:
         """The results of an instance by player, the runs of this form only."""
         return {
             name: self.store.result(job)
@@ -158,7 +158,7 @@ class Arena:
             if number == instance.number
         }
 
-    def refused(self, instance: Instance) -> list[InstanceRefusal]:
+    def refusals_of(self, instance: Instance) -> list[InstanceRefusal]:
         """Who cannot play an instance, and why."""
         return [
             InstanceRefusal(name, why)
@@ -167,7 +167,7 @@ class Arena:
         ]
 
 
-def workers_for(missing: Sequence[tuple[Job, int]]) -> int | None:
+def choose_workers(missing: Sequence[tuple[Job, int]]) -> int | None:
     """As many processes as cores for much work in plain Python, which threads do not speed up."""
     plain = sum(job.seconds_a_run * runs for job, runs in missing if job.engine == "reference")
     cores = os.cpu_count() or 1
@@ -177,7 +177,7 @@ def workers_for(missing: Sequence[tuple[Job, int]]) -> int | None:
 _WORTH_STARTING = 5.0  # seconds
 
 
-def seconds_a_run(job: Job) -> float:
+def measure_seconds_per_run(job: Job) -> float:
     """How long a run of a job takes on one core: some are played for a few rounds, here and now."""
     rounds = min(_PILOT_ROUNDS, job.simulation.horizon)
     runs = job.runs[:_PILOT_RUNS]
@@ -191,13 +191,13 @@ _PILOT_ROUNDS = 100
 _PILOT_RUNS = 10
 
 
-def _said(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     """What went wrong, without the part that it went wrong with."""
     cause = error.__cause__ or error
     return " ".join(f"{type(cause).__name__}: {cause}".split())
 
 
-def _sentence(name: str, why: str) -> str:
+def _strip_name(name: str, why: str) -> str:
     """A refusal without the name of the refused."""
     for prefix in (f"algorithm {name!r}: ", f"algorithm {name!r} ", f"{name}: "):
         why = why.removeprefix(prefix)

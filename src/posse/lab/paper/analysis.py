@@ -11,9 +11,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from posse.lab.paper.panels import PUBLISHED_ROUNDS, Outcome
+from posse.lab.paper.panels import PUBLISHED_ROUNDS, PanelOutcome
 from posse.lab.paper.report_data import CurveGrowth, PanelReport, PublishedValue
-from posse.lab.report.curves import LeastSlope, least_slope, of_results
+from posse.lab.report.curves import LeastSlope, chart_results, least_slope
 from posse.lab.report.scoreboard import (
     Scoreboard,
     adjust_scoreboards,
@@ -38,7 +38,7 @@ WHY_BELOW = (
 SAME_SLOPE = 0.25
 
 
-def rate(fit: Growth, least: float) -> str:
+def classify_growth(fit: Growth, least: float) -> str:
     """The word for a curve, each decided by 95% intervals.
 
     least: the slope of Lai and Robbins. Significantly below it no rate can be told; a slope that
@@ -54,7 +54,7 @@ def rate(fit: Growth, least: float) -> str:
     return UNDECIDED
 
 
-def window(result: Result) -> tuple[int, int]:
+def slope_window(result: Result) -> tuple[int, int]:
     """The first and last round of the window of slopes."""
     return growth(result).late_rounds
 
@@ -66,8 +66,8 @@ DIFFERS = "differs"
 AGREEMENT_UNDECIDED = "undecided"
 
 # dec-TS on 17 Gaussian arms, regret per agent at PUBLISHED_ROUNDS, means over so many runs:
-RUNS = 1000
-VALUES = {
+PUBLISHED_RUNS = 1000
+PUBLISHED_VALUES = {
     "cycle 36": (7.8, 10.6, 11.7, 12.4, 13.1, 13.8),
     "cycle 64": (7.3, 9.4, 9.7, 9.9, 10.0, 10.2),
     "cycle 100": (7.3, 8.7, 8.9, 8.9, 8.9, 8.9),
@@ -76,18 +76,18 @@ VALUES = {
 }
 # Reading a curve adds this much; the time axis of the figures may be one round off, which counts
 # while regret still rises steeply.
-READING = 0.1
-READING_EARLY = 0.3
+READING_ERROR = 0.1
+EARLY_READING_ERROR = 0.3
 # Intervals of three standard errors: of 30 values one in a dozen reports would differ by chance.
-ERRORS = 3
+STANDARD_ERRORS = 3
 # An interval that is wider to each side than this share of the value tells nothing.
-WIDE = 0.1
+WIDE_SHARE = 0.1
 
 
-def compare(outcome: Outcome) -> list[PublishedValue]:
+def compare_published(outcome: PanelOutcome) -> list[PublishedValue]:
     """Each published value beside ours; theirs has the error of ours at 1000 runs."""
     rows = []
-    for name, values in VALUES.items():
+    for name, values in PUBLISHED_VALUES.items():
         if name not in outcome.results:
             continue
         result = outcome.results[name]
@@ -96,8 +96,8 @@ def compare(outcome: Outcome) -> list[PublishedValue]:
             (column,) = (result.times == time).nonzero()[0]
             ours = float(mean[column])
             standard_error = float(error[column])
-            both = standard_error * math.sqrt(1 + result.runs / RUNS)
-            reading = READING_EARLY if time < PUBLISHED_ROUNDS[1] else READING
+            both = standard_error * math.sqrt(1 + result.runs / PUBLISHED_RUNS)
+            reading = EARLY_READING_ERROR if time < PUBLISHED_ROUNDS[1] else READING_ERROR
             rows.append(
                 PublishedValue(
                     curve=name,
@@ -107,24 +107,26 @@ def compare(outcome: Outcome) -> list[PublishedValue]:
                     standard_error=standard_error,
                     difference=ours - value,
                     in_errors=(ours - value) / both if both > 0 else None,
-                    verdict=_verdict(ours - value, ERRORS * both, reading, WIDE * value),
+                    verdict=_judge_agreement(
+                        ours - value, STANDARD_ERRORS * both, reading, WIDE_SHARE * value
+                    ),
                 )
             )
     return rows
 
 
-def sentence(rows: Sequence[PublishedValue], runs: int) -> str:
+def summarise_agreement(rows: Sequence[PublishedValue], runs: int) -> str:
     """How many values agree at how many runs, and which do not."""
     agree = sum(row.verdict == AGREES for row in rows)
     text = f"{agree} of {len(rows)} published values agree with ours at {runs:,} runs"
     for verdict in (DIFFERS, AGREEMENT_UNDECIDED):
-        found = [f"{row.curve} at t = {row.time}" for row in rows if row.verdict == verdict]
-        if found:
-            text += f"; {verdict}: {', '.join(found)}"
+        places = [f"{row.curve} at t = {row.time}" for row in rows if row.verdict == verdict]
+        if places:
+            text += f"; {verdict}: {', '.join(places)}"
     return text
 
 
-def _verdict(difference: float, margin: float, reading: float, wide: float) -> str:
+def _judge_agreement(difference: float, margin: float, reading: float, wide: float) -> str:
     """Differs when the whole interval is farther off than reading explains."""
     if abs(difference) > reading + margin:
         return DIFFERS
@@ -134,7 +136,7 @@ def _verdict(difference: float, margin: float, reading: float, wide: float) -> s
 # The numbers of a panel: scoreboards and growth.
 
 
-def score_panels(outcomes: Mapping[str, Outcome]) -> dict[str, Scoreboard]:
+def score_panels(outcomes: Mapping[str, PanelOutcome]) -> dict[str, Scoreboard]:
     """Score the curves of each panel, and compare the pairs that the panel names.
 
     Holm's correction is over the pairs of all panels together.
@@ -143,13 +145,13 @@ def score_panels(outcomes: Mapping[str, Outcome]) -> dict[str, Scoreboard]:
     return dict(zip(outcomes, scoreboards, strict=True))
 
 
-def score_panel(outcome: Outcome) -> Scoreboard:
+def score_panel(outcome: PanelOutcome) -> Scoreboard:
     """Score the curves of one panel, before any correction of its pairs."""
     regrets = {name: result.regret[:, -1] for name, result in outcome.results.items()}
     scoreboard = build_scoreboard(
         outcome.results,
-        pairs=compare_pairs(regrets, outcome.panel.compared(), fewest_runs=2),
-        gaps={name: outcome.gaps(name) for name in outcome.results},
+        pairs=compare_pairs(regrets, outcome.panel.pairs_to_compare(), fewest_runs=2),
+        gaps={name: outcome.gaps_of(name) for name in outcome.results},
     )
     # The paper's table has a 95th percentile whatever the number of runs.
     rows = []
@@ -159,25 +161,25 @@ def score_panel(outcome: Outcome) -> Scoreboard:
     return replace(scoreboard, rows=rows)
 
 
-def measure_growth(outcome: Outcome) -> list[CurveGrowth]:
+def measure_growth(outcome: PanelOutcome) -> list[CurveGrowth]:
     """Measure how each curve grows at the end, beside the least slope in the long run."""
     rows = []
     for name, result in outcome.results.items():
         fit = growth(result)
         least_slope = outcome.least_slope(name)
-        rows.append(CurveGrowth(name, fit.late, least_slope, rate(fit, least_slope)))
+        rows.append(CurveGrowth(name, fit.late, least_slope, classify_growth(fit, least_slope)))
     return rows
 
 
-def lai_robbins(outcome: Outcome) -> LeastSlope | None:
+def shared_least_slope(outcome: PanelOutcome) -> LeastSlope | None:
     """The least slope of any consistent algorithm, where all curves have the same N and means."""
     sizes = {result.n_agents for result in outcome.results.values()}
     return least_slope(outcome.panel.bandit, *sizes) if len(sizes) == 1 else None
 
 
-def panel_report(
+def build_panel_report(
     id_: str,
-    outcome: Outcome,
+    outcome: PanelOutcome,
     scoreboard: Scoreboard,
     seconds: float,
     settings: str,
@@ -186,7 +188,7 @@ def panel_report(
     """Everything the page shows of a panel."""
     panel = outcome.panel
     first = next(iter(outcome.results.values()))
-    chart = of_results(id_, outcome.results, lai_robbins(outcome))
+    chart = chart_results(id_, outcome.results, shared_least_slope(outcome))
     assert chart is not None  # panels record many rounds
     return PanelReport(
         id=id_,
@@ -198,10 +200,10 @@ def panel_report(
         engine=first.engine,
         seconds=seconds,
         settings=settings,
-        slope_rounds=window(first),
+        slope_rounds=slope_window(first),
         chart=chart,
         scoreboard=scoreboard,
         growth=measure_growth(outcome),
-        published=compare(outcome) if id_ == "published" else (),
+        published=compare_published(outcome) if id_ == "published" else (),
         files=files,
     )

@@ -15,7 +15,7 @@ from posse.lab.experiments import Experiment, experiment_of, experiment_to_toml
 from posse.lab.plots import is_wide
 from posse.lab.report import curves
 from posse.lab.report.curves import Chart
-from posse.lab.report.pages.comparison_text import title_of
+from posse.lab.report.pages.comparison_text import write_title
 from posse.lab.report.scoreboard import Scoreboard, estimate_mean, score_comparison
 from posse.lab.results import Result
 from posse.lab.statistics import Estimate
@@ -81,7 +81,7 @@ def build_report(
     """Compute all numbers of a comparison; `single` if it stands for one Result."""
     rerun = _describe_rerun(comparison, title or "", single)
     return ComparisonReport(
-        title=title or title_of(comparison),
+        title=title or write_title(comparison),
         comparison=comparison,
         rerun=rerun,
         scoreboard=score_comparison(comparison),
@@ -135,7 +135,7 @@ def _chart_regret(comparison: Comparison, experiment: Experiment | None) -> Char
     # The bound of Lai and Robbins is not known for bandits with contexts.
     if experiment is not None and isinstance(experiment.bandit, Bandit):
         bound = curves.least_slope(experiment.bandit, first.n_agents)
-    return curves.of_results("regret-over-time", comparison, bound)
+    return curves.chart_results("regret-over-time", comparison, bound)
 
 
 def _chart_numbers_sent(comparison: Comparison) -> Chart | None:
@@ -144,6 +144,7 @@ def _chart_numbers_sent(comparison: Comparison) -> Chart | None:
         return None
     totals = [result.numbers_sent[:, -1].mean() for result in comparison.values()]
     sent = [
-        curves.curve(name, result.times, result.numbers_sent) for name, result in comparison.items()
+        curves.average_curve(name, result.times, result.numbers_sent)
+        for name, result in comparison.items()
     ]
     return Chart("sent-over-time", sent, is_wide(totals), quantity="Numbers sent per agent")

@@ -342,7 +342,7 @@ class Sweep:
         """
         from posse.lab.report.pages import sweep as page
 
-        return page.write(self, self.folder if folder is None else Path(folder))
+        return page.write_page(self, self.folder if folder is None else Path(folder))
 
     def save(self, folder: str | os.PathLike[str] | None = None) -> list[Path]:
         """Write table.csv, sweep.nc and sweep.toml, beside the parts unless told where.

@@ -68,7 +68,7 @@ def test_the_readers_own_has_a_sentence_and_a_mark():
     own = next(each for each in SMALL.standings if each.source == data.YOURS)
     (said,) = [each for each in write_details(SMALL) if "(yours)" in each]
     assert f"rank {own.rank} of {len(SMALL.standings)}" in said
-    assert formats.interval(own.ratio, own.ratio_low, own.ratio_high, 3) in said
+    assert formats.format_interval(own.ratio, own.ratio_low, own.ratio_high, 3) in said
     written = page.render(SMALL)
     assert len(re.findall('<tr class="own">', written)) == 1 + len(SMALL.instances)
 
@@ -128,8 +128,8 @@ def test_the_page_links_to_the_files_beside_it(tmp_path):
     ],
 )
 def test_the_command_plays_the_same_again(asked, options):
-    form = running.form(*asked)
-    played = suite.chosen("1,6")
+    form = running.choose_form(*asked)
+    played = suite.choose_instances("1,6")
     made = report(2, [ALGORITHMS[0], ALGORITHMS[-1]])
     instances = [
         dataclasses.replace(each, number=instance.number, horizon=form.horizon(instance))
@@ -165,25 +165,25 @@ def rows_of(shown, section):
 def test_the_numbers_shown_are_those_of_the_report(opened):
     shown = opened(SMALL)
     for standing, row in zip(SMALL.standings, rows_of(shown, "#ranks"), strict=True):
-        ratio = formats.interval(standing.ratio, standing.ratio_low, standing.ratio_high, 3)
+        ratio = formats.format_interval(standing.ratio, standing.ratio_low, standing.ratio_high, 3)
         assert row[0].rstrip("†‡") == standing.algorithm
         assert row[1] == str(standing.rank)
         assert row[2] == ("1" if standing.algorithm == SMALL.reference else ratio)
-        assert row[6] == formats.number(standing.numbers_sent, 3)
+        assert row[6] == formats.format_number(standing.numbers_sent, 3)
     for instance in SMALL.instances:
         rows = rows_of(shown, f"#instance-{instance.number}")
         for score, row in zip(instance.scoreboard.rows, rows, strict=True):
             assert row[0].rstrip("†‡") == score.algorithm
             mean, _, low, high = score.regret
-            assert row[2] == formats.interval(mean, low, high)
+            assert row[2] == formats.format_interval(mean, low, high)
             mean, _, low, high = score.difference.difference if score.difference else [None] * 4
-            assert row[3] == formats.interval(mean, low, high)
+            assert row[3] == formats.format_interval(mean, low, high)
             assert row[5] == score.verdict
             numbers = (score.tail.percentile_95, score.tail.percentile_99, score.worst_agent)
-            assert row[6:9] == [formats.number(each) for each in numbers]
+            assert row[6:9] == [formats.format_number(each) for each in numbers]
             assert row[9:11] == [
-                formats.share(score.tail.wrong_leader),
-                formats.number(score.sent_per_round, 3),
+                formats.format_share(score.tail.wrong_leader),
+                formats.format_number(score.sent_per_round, 3),
             ]
 
 
@@ -205,7 +205,7 @@ def test_a_header_sorts_the_table_by_numbers_up_and_down(opened):
         each for each in all_of(shown, "#ranks thead button") if each.text.startswith("Numbers")
     ]
     sent = sorted(each.numbers_sent for each in SMALL.standings if each.numbers_sent is not None)
-    expected = [formats.number(each, 3) for each in sent]
+    expected = [formats.format_number(each, 3) for each in sent]
     column = "#ranks tbody td:nth-child(7)"
     button.click()
     assert texts(shown, column) == [*expected, "–"]

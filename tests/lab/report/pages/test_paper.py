@@ -18,7 +18,7 @@ from posse.lab.paper.report_data import (
     PublishedValue,
 )
 from posse.lab.report import curves
-from posse.lab.report.curves import Chart, Curve, Drawn, LeastSlope
+from posse.lab.report.curves import Chart, Curve, EmbeddedCharts, LeastSlope
 from posse.lab.report.pages.paper import render
 from posse.lab.report.scoreboard import PairedDifference, Scoreboard, ScoreRow, Tail
 from posse.lab.statistics import Estimate
@@ -105,7 +105,7 @@ def test_the_data_survive_the_embedding():
 
 
 # What the script calls the objects of the report, and what they are.
-IN_SCRIPT = {"report": Drawn, "chart": Chart, "curve": Curve, "bound": LeastSlope}
+IN_SCRIPT = {"report": EmbeddedCharts, "chart": Chart, "curve": Curve, "bound": LeastSlope}
 
 
 def test_the_script_reads_only_fields_that_there_are():

@@ -5,24 +5,24 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
-from posse.lab.arena.players import line_up
-from posse.lab.arena.report_data import YOURS, ArenaReport, Standing
-from posse.lab.arena.suite import PLAIN, suite
-from posse.lab.arena.tournament import form
+from posse.lab.arena.players import list_players
+from posse.lab.arena.report_data import YOURS, ArenaReport, LeaderboardRow
+from posse.lab.arena.suite import PLAIN, load_suite
+from posse.lab.arena.tournament import choose_form
 from posse.lab.atomic_files import atomic_write
 from posse.lab.report.document import (
     Section,
-    all_numbers,
-    asset,
-    document,
-    facts,
-    paragraph,
-    printing,
+    link_data_files,
+    printing_script,
+    read_asset,
+    render_document,
+    render_facts,
+    render_paragraph,
 )
-from posse.lab.report.html import element, table
+from posse.lab.report.html import render_element, render_table
 from posse.lab.report.pages import arena_sections as sections
 from posse.lab.report.pages.arena_sections import name_with_sign
-from posse.lab.report.text import counted, duration, interval, listed
+from posse.lab.report.text import count_things, format_duration, format_interval, list_names
 
 _ASSETS = Path(__file__).parent.parent / "assets"
 PAGE = "index.html"
@@ -41,9 +41,9 @@ def write_command(report: ArenaReport) -> str:
     if kind != PLAIN:
         words += ["--suite", kind]
     words += _form_options(report)
-    if numbers != [instance.number for instance in suite().of(kind)]:
+    if numbers != [instance.number for instance in load_suite().instances_of(kind)]:
         words += ["--instances", ",".join(map(str, numbers))]
-    if built_in != list(line_up(kind)):
+    if built_in != list(list_players(kind)):
         words += ["--algorithms", ",".join(built_in)]
     return shlex.join(words)
 
@@ -51,15 +51,18 @@ def write_command(report: ArenaReport) -> str:
 def _form_options(report: ArenaReport) -> list[str]:
     """Write the options of the first form that plays the same rounds, and what differs from it."""
     made = report.made
-    instances = {instance.number: instance for instance in suite().of(made.suite)}
+    instances = {instance.number: instance for instance in load_suite().instances_of(made.suite)}
     horizons = {
         played.number: played.horizon for played in report.instances if played.number in instances
     }
     longest = max(horizons.values(), default=1)
-    forms = [("", form(False, None, None, None)), ("--full", form(True, None, None, None))]
+    forms = [
+        ("", choose_form(False, None, None, None)),
+        ("--full", choose_form(True, None, None, None)),
+    ]
     if made.mode == "full":
         forms.reverse()
-    with_horizon = f"--horizon {longest}", form(False, None, longest, None)
+    with_horizon = f"--horizon {longest}", choose_form(False, None, longest, None)
     matching = [
         (option, candidate)
         for option, candidate in forms
@@ -82,7 +85,7 @@ def write_headline(report: ArenaReport) -> str:
     if len(ranked) == 1:
         return f"{_name_of(ranked[0])} played alone: there is nobody to compare it with."
     winners = [standing for standing in ranked if standing.rank == 1] or ranked[:1]
-    instances = counted(len(report.instances), "instance")
+    instances = count_things(len(report.instances), "instance")
     if len(winners) == 1:
         played = winners[0].instances
         some = "" if played == len(report.instances) else f" (it plays {played:,} of them)"
@@ -90,7 +93,7 @@ def write_headline(report: ArenaReport) -> str:
             f"{_name_of(winners[0])} ranks first in mean regret over {instances}{some}: nobody is "
             "better beyond doubt, and everybody else is beaten by somebody."
         )
-    names = listed([_name_of(standing) for standing in winners])
+    names = list_names([_name_of(standing) for standing in winners])
     return (
         f"{names} share the first place in mean regret over {instances}: nobody is better than any "
         "of them beyond doubt."
@@ -112,17 +115,19 @@ def write_caution(report: ArenaReport) -> str:
     reasons = []
     shorter = sum(instance.horizon < instance.full_horizon for instance in report.instances)
     if shorter:
-        reasons.append(f"{shorter} of {counted(len(report.instances), 'instance')} stopped early")
+        reasons.append(
+            f"{shorter} of {count_things(len(report.instances), 'instance')} stopped early"
+        )
     rows = [row for instance in report.instances for row in instance.scoreboard.rows]
     if any(row.tail.percentile_99 is None for row in rows):
-        reasons.append(f"the tails do not show in {counted(report.made.runs, 'run')}")
+        reasons.append(f"the tails do not show in {count_things(report.made.runs, 'run')}")
     if not reasons:
         return ""
     summary = f"{report.made.mode.capitalize()} form: {', and '.join(reasons)}."
     return f"{summary} What else these runs cannot show stands below the ranks."
 
 
-def _describe_standing(standing: Standing, report: ArenaReport, ranked: int) -> str:
+def _describe_standing(standing: LeaderboardRow, report: ArenaReport, ranked: int) -> str:
     name = _name_of(standing)
     name = f"{name} (yours)" if standing.source == YOURS else name
     ahead = (standing.rank or 1) - 1
@@ -130,8 +135,8 @@ def _describe_standing(standing: Standing, report: ArenaReport, ranked: int) -> 
     rank = f"{name} has rank {standing.rank} of {ranked} ({better} better beyond doubt)"
     if standing.algorithm == report.reference or standing.ratio is None:
         return f"{rank}; it is what the others are compared with." if standing.ratio else f"{rank}."
-    ratio = interval(standing.ratio, standing.ratio_low, standing.ratio_high, 3)
-    instances = f"on {standing.instances} of {counted(len(report.instances), 'instance')}"
+    ratio = format_interval(standing.ratio, standing.ratio_low, standing.ratio_high, 3)
+    instances = f"on {standing.instances} of {count_things(len(report.instances), 'instance')}"
     return (
         f"{rank}: {ratio} times the regret of {report.reference} (geometric mean, 95% interval) "
         f"{instances}; after Holm's correction better than {report.reference} on "
@@ -139,7 +144,7 @@ def _describe_standing(standing: Standing, report: ArenaReport, ranked: int) -> 
     )
 
 
-def _name_of(standing: Standing) -> str:
+def _name_of(standing: LeaderboardRow) -> str:
     return name_with_sign(standing.algorithm, standing.source)
 
 
@@ -174,21 +179,24 @@ def render(report: ArenaReport, data_files: list[str] | None = None) -> str:
         sections.render_refusals(report, sources),
         _render_settings(report),
     ]
-    return document(
+    return render_document(
         report.title,
         [section for section in optional_sections if section is not None],
-        summary=facts(sections.facts_of(report)),
-        style=asset(_ASSETS / "arena.css"),
-        script=printing(),
+        summary=render_facts(sections.facts_of(report)),
+        style=read_asset(_ASSETS / "arena.css"),
+        script=printing_script(),
     )
 
 
 def _render_result(report: ArenaReport, data_files: list[str]) -> Section:
-    parts: list[str] = [paragraph(write_headline(report), "headline"), *write_details(report)]
+    parts: list[str] = [
+        render_paragraph(write_headline(report), "headline"),
+        *write_details(report),
+    ]
     if caution := write_caution(report):
-        parts.append(paragraph(caution, "note"))
+        parts.append(render_paragraph(caution, "note"))
     if data_files:
-        parts.append(all_numbers(data_files))
+        parts.append(link_data_files(data_files))
     return Section("result", "Result", parts)
 
 
@@ -198,11 +206,13 @@ def _render_settings(report: ArenaReport) -> Section:
         ["Form", made.mode],
         ["Runs", f"{made.runs:,}"],
         ["Seed", str(made.seed)],
-        ["Time taken", duration(made.seconds)],
+        ["Time taken", format_duration(made.seconds)],
         ["Machine", made.machine],
         ["Versions", ", ".join(f"{name} {version}" for name, version in made.versions.items())],
     ]
-    settings_table = table("Settings", ["Setting", "Value"], rows, "sentences", heading=False)
-    explanation = paragraph("To play it again (what was played is read from the folder):")
-    parts = [settings_table, explanation, element("pre", write_command(report))]
+    settings_table = render_table(
+        "Settings", ["Setting", "Value"], rows, "sentences", heading=False
+    )
+    explanation = render_paragraph("To play it again (what was played is read from the folder):")
+    parts = [settings_table, explanation, render_element("pre", write_command(report))]
     return Section("made", "How it was made", parts, link="How made")

@@ -22,25 +22,40 @@ from posse.lab.arena.report_data import (
     YOURS,
     ArenaReport,
     InstanceReport,
-    Standing,
+    LeaderboardRow,
 )
 from posse.lab.report import charts
 from posse.lab.report import html as markup
 from posse.lab.report.charts import (
-    Dot,
-    Field,
-    Line,
-    Point,
-    centred,
-    heat_map,
-    scale_of,
-    shortened,
-    swatch,
+    DotRow,
+    HeatMapField,
+    PlanePoint,
+    ReferenceLine,
+    centre_scale,
+    draw_heat_map,
+    draw_swatch,
+    fit_scale,
+    shorten_name,
 )
-from posse.lab.report.document import Section, figure, folded, paragraph
-from posse.lab.report.html import Cell, Content, Html, badge, element, isolated, table
+from posse.lab.report.document import Section, fold_content, render_figure, render_paragraph
+from posse.lab.report.html import (
+    CellContent,
+    Html,
+    TableCell,
+    isolate_name,
+    render_badge,
+    render_element,
+    render_table,
+)
 from posse.lab.report.scoreboard import BETTER, WORSE, ScoreRow
-from posse.lab.report.text import counted, interval, listed, number, probability, share
+from posse.lab.report.text import (
+    count_things,
+    format_interval,
+    format_number,
+    format_p_value,
+    format_share,
+    list_names,
+)
 
 MOST_LETTERS = 60  # of a name in a sentence
 
@@ -79,14 +94,14 @@ def sources_by_name(report: ArenaReport) -> dict[str, str]:
 
 def name_with_sign(name: str, source: str) -> str:
     """Write a name with its sign as plain text, for sentences and tooltips."""
-    return shortened(name, MOST_LETTERS) + mark_of(source).sign
+    return shorten_name(name, MOST_LETTERS) + mark_of(source).sign
 
 
 def render_name(name: str, source: str, link: str | None = None) -> Html:
     """Render a name with its sign."""
     sign = mark_of(source).sign
-    superscript = element("sup", sign, title=MARKS[source], class_="sign") if sign else ""
-    return markup.named(name, link, superscript)
+    superscript = render_element("sup", sign, title=MARKS[source], class_="sign") if sign else ""
+    return markup.render_name(name, link, superscript)
 
 
 def render_legend(used: Iterable[str]) -> Html:
@@ -97,8 +112,8 @@ def render_legend(used: Iterable[str]) -> Html:
         if source in used_sources:
             mark = mark_of(source)
             text = f" {mark.sign} {words}" if mark.sign else f" {words}"
-            items.append(element("li", swatch(mark.glyph, mark.kind), text))
-    return element("ul", *items, class_="marks", aria_label="Marks")
+            items.append(render_element("li", draw_swatch(mark.glyph, mark.kind), text))
+    return render_element("ul", *items, class_="marks", aria_label="Marks")
 
 
 # A section for an instance: its purpose, regret beside the bound, regret against communication.
@@ -112,19 +127,22 @@ def render_instance(
 ) -> Section:
     """Render everything that the page shows of an instance."""
     rows = instance.scoreboard.rows
-    parts: list[str] = [paragraph(_describe_instance(instance), "caption"), f"Why: {instance.why}"]
+    parts: list[str] = [
+        render_paragraph(_describe_instance(instance), "caption"),
+        f"Why: {instance.why}",
+    ]
     if rows:
         drawings = [_draw_regrets(instance, reference, sources)]
         if any(row.difference is not None for row in rows):
             drawings.append(_draw_differences(instance, reference, sources))
         parts += [
-            element("div", *drawings, class_="side-by-side"),
+            render_element("div", *drawings, class_="side-by-side"),
             _draw_communication(instance, sources),
             render_legend(sources[row.algorithm] for row in rows),
-            folded("All numbers", tabulate_scoreboard(instance, reference, sources)),
+            fold_content("All numbers", tabulate_scoreboard(instance, reference, sources)),
         ]
     else:
-        parts.append(paragraph("Nobody could play it.", "note"))
+        parts.append(render_paragraph("Nobody could play it.", "note"))
     parts.append(_list_refusals(instance, sources))
     link = str(instance.number)
     title = f"{instance.number}. {instance.name}"
@@ -155,30 +173,30 @@ def tabulate_scoreboard(
         "Engine",
     ]
     scores = instance.scoreboard.rows
-    rows: list[list[Content]] = []
+    rows: list[list[CellContent]] = []
     for score in scores:
         mean, low, high = _difference_of(score)
         adjusted_p = score.difference.adjusted_p if score.difference else None
         tail = score.tail
         rows.append(
             [
-                Cell(render_name(score.algorithm, sources[score.algorithm])),
-                Cell(None if score.rank is None else str(score.rank), score.rank),
-                Cell(_write_regret(score), score.regret.mean),
-                Cell(interval(mean, low, high), mean),
-                Cell(probability(adjusted_p), adjusted_p),
-                badge(score.verdict, BADGES.get(score.verdict, "plain")),
-                Cell(number(tail.percentile_95), tail.percentile_95),
-                Cell(number(tail.percentile_99), tail.percentile_99),
-                Cell(number(score.worst_agent), score.worst_agent),
-                Cell(share(tail.wrong_leader), tail.wrong_leader),
-                Cell(number(score.sent_per_round, 3), score.sent_per_round),
+                TableCell(render_name(score.algorithm, sources[score.algorithm])),
+                TableCell(None if score.rank is None else str(score.rank), score.rank),
+                TableCell(_write_regret(score), score.regret.mean),
+                TableCell(format_interval(mean, low, high), mean),
+                TableCell(format_p_value(adjusted_p), adjusted_p),
+                render_badge(score.verdict, BADGES.get(score.verdict, "plain")),
+                TableCell(format_number(tail.percentile_95), tail.percentile_95),
+                TableCell(format_number(tail.percentile_99), tail.percentile_99),
+                TableCell(format_number(score.worst_agent), score.worst_agent),
+                TableCell(format_share(tail.wrong_leader), tail.wrong_leader),
+                TableCell(format_number(score.sent_per_round, 3), score.sent_per_round),
                 score.engine,
             ]
         )
     is_yours = [sources[score.algorithm] == YOURS for score in scores]
     title = f"Regret per agent at round {instance.horizon:,}"
-    return table(title, headers, rows, sortable=True, marked=is_yours)
+    return render_table(title, headers, rows, sortable=True, marked=is_yours)
 
 
 def _difference_of(score: ScoreRow) -> tuple[float | None, float | None, float | None]:
@@ -191,16 +209,16 @@ def _difference_of(score: ScoreRow) -> tuple[float | None, float | None, float |
 
 def _write_regret(score: ScoreRow) -> str:
     mean, _, low, high = score.regret
-    return interval(mean, low, high)
+    return format_interval(mean, low, high)
 
 
 def _describe_instance(instance: InstanceReport) -> str:
-    rounds = counted(instance.horizon, "round")
+    rounds = count_things(instance.horizon, "round")
     if instance.horizon < instance.full_horizon:
         rounds += f" (the suite asks for {instance.full_horizon:,})"
     return (
-        f"{instance.arms} · {instance.network} · {counted(instance.n_agents, 'agent')}, "
-        f"{counted(instance.n_arms, 'arm')} · {rounds} · {counted(instance.runs, 'run')}"
+        f"{instance.arms} · {instance.network} · {count_things(instance.n_agents, 'agent')}, "
+        f"{count_things(instance.n_arms, 'arm')} · {rounds} · {count_things(instance.runs, 'run')}"
     )
 
 
@@ -209,13 +227,15 @@ def _build_dot(
     values: Sequence[float | None],
     quantity: str,
     sources: Mapping[str, str],
-) -> Dot:
+) -> DotRow:
     source = sources[score.algorithm]
     at, low, high = values
-    title = f"{name_with_sign(score.algorithm, source)}: {quantity} {interval(at, low, high)}"
+    title = (
+        f"{name_with_sign(score.algorithm, source)}: {quantity} {format_interval(at, low, high)}"
+    )
     name = render_name(score.algorithm, source)
     mark = mark_of(source)
-    return Dot(name, at, low, high, title, mark.kind, mark.glyph, own=source == YOURS)
+    return DotRow(name, at, low, high, title, mark.kind, mark.glyph, own=source == YOURS)
 
 
 def _draw_regrets(instance: InstanceReport, reference: str, sources: Mapping[str, str]) -> Html:
@@ -226,13 +246,15 @@ def _draw_regrets(instance: InstanceReport, reference: str, sources: Mapping[str
         mean, _, low, high = score.regret
         dots.append(_build_dot(score, (mean, low, high), "regret", sources))
     means = [score.regret.mean for score in scores]
-    scale = scale_of([*means, *(score.regret.high for score in scores), bound])
-    lines = [Line(s.regret.mean, reference) for s in scores if s.algorithm == reference]
+    scale = fit_scale([*means, *(score.regret.high for score in scores), bound])
+    lines = [ReferenceLine(s.regret.mean, reference) for s in scores if s.algorithm == reference]
     if bound is not None:
-        lines.append(Line(bound, BOUND_NAME, "bound"))
+        lines.append(ReferenceLine(bound, BOUND_NAME, "bound"))
     title = "Regret per agent" + (", logarithmic axis" if scale.log else "")
     meaning = f"{title} of each algorithm with its 95% interval; the table below has the numbers."
-    return figure(Html(element("h3", title) + charts.dots(meaning, dots, scale, lines)))
+    return render_figure(
+        Html(render_element("h3", title) + charts.draw_dots(meaning, dots, scale, lines))
+    )
 
 
 def _draw_differences(instance: InstanceReport, reference: str, sources: Mapping[str, str]) -> Html:
@@ -241,11 +263,11 @@ def _draw_differences(instance: InstanceReport, reference: str, sources: Mapping
     most = next((s.regret.mean for s in scores if s.algorithm == reference), 0.0)
     quantity = f"difference to {reference}"
     dots = [_build_dot(score, _difference_of(score), quantity, sources) for score in scores]
-    scale = centred([end for dot in dots for end in (dot.at, dot.low, dot.high)], most)
+    scale = centre_scale([end for dot in dots for end in (dot.at, dot.low, dot.high)], most)
     title = f"Paired difference to {reference}"
     meaning = f"{title} of each algorithm with its 95% interval; left of 0 is better."
-    drawing = charts.dots(meaning, dots, scale, [Line(0.0, "")])
-    return figure(Html(element("h3", f"{title} (left is better)") + drawing))
+    drawing = charts.draw_dots(meaning, dots, scale, [ReferenceLine(0.0, "")])
+    return render_figure(Html(render_element("h3", f"{title} (left is better)") + drawing))
 
 
 def _draw_communication(instance: InstanceReport, sources: Mapping[str, str]) -> Html:
@@ -257,41 +279,41 @@ def _draw_communication(instance: InstanceReport, sources: Mapping[str, str]) ->
     points = {score.algorithm: _build_point(score, sources) for score in scores}
     level = instance.lower_bound
     title = "Regret against numbers sent"
-    drawing = charts.plane(
+    drawing = charts.draw_plane(
         f"{title}; the table below has the numbers.",
         list(points.values()),
-        scale_of([point.x for point in points.values()], log=True),
-        scale_of([*(point.y for point in points.values()), level]),
+        fit_scale([point.x for point in points.values()], log=True),
+        fit_scale([*(point.y for point in points.values()), level]),
         ("numbers sent per agent and round", "regret per agent"),
         front=[points[score.algorithm] for score in scores if score.on_front],
-        level=None if level is None else Line(level, BOUND_NAME, "bound"),
+        level=None if level is None else ReferenceLine(level, BOUND_NAME, "bound"),
         height=360,
     )
-    return figure(Html(element("h3", title) + drawing))
+    return render_figure(Html(render_element("h3", title) + drawing))
 
 
-def _build_point(score: ScoreRow, sources: Mapping[str, str]) -> Point:
+def _build_point(score: ScoreRow, sources: Mapping[str, str]) -> PlanePoint:
     source = sources[score.algorithm]
     sent = score.sent_per_round
     assert sent is not None
     mean = score.regret.mean
     name = name_with_sign(score.algorithm, source)
-    title = f"{name}: regret {number(mean)}, {number(sent, 3)} numbers sent"
+    title = f"{name}: regret {format_number(mean)}, {format_number(sent, 3)} numbers sent"
     mark = mark_of(source)
-    return Point(name, sent, mean, title, mark.kind, mark.glyph)
+    return PlanePoint(name, sent, mean, title, mark.kind, mark.glyph)
 
 
 def _list_refusals(instance: InstanceReport, sources: Mapping[str, str]) -> Html:
     if not instance.refusals:
         return Html()
     items = [
-        element(
+        render_element(
             "li", render_name(refusal.algorithm, sources[refusal.algorithm]), f": {refusal.why}"
         )
         for refusal in instance.refusals
     ]
-    title = f"{counted(len(items), 'algorithm')} could not play"
-    return folded(title, element("ul", *items))
+    title = f"{count_things(len(items), 'algorithm')} could not play"
+    return fold_content(title, render_element("ul", *items))
 
 
 # The arena over all instances: the leaderboard, the price in numbers sent, and the map.
@@ -308,8 +330,13 @@ def render_ranks(report: ArenaReport) -> Section:
         parts += [_draw_ratios(report), legend]
     parts.append(_tabulate_standings(report))
     if report.notes:
-        notes = element("ul", *(element("li", note) for note in report.notes), class_="quiet")
-        parts += [element("h3", "How ranks are made, and what these runs cannot show"), notes]
+        notes = render_element(
+            "ul", *(render_element("li", note) for note in report.notes), class_="quiet"
+        )
+        parts += [
+            render_element("h3", "How ranks are made, and what these runs cannot show"),
+            notes,
+        ]
     return Section("ranks", "Over all instances", parts, link="Ranks")
 
 
@@ -324,14 +351,14 @@ def render_communication(report: ArenaReport) -> Section | None:
     front.sort(key=lambda point: point.x)
     title = "Regret against numbers sent, over all instances"
     ratio = f"regret over that of {report.reference}, geometric mean"
-    drawing = charts.plane(
+    drawing = charts.draw_plane(
         f"{title}; the table above has the numbers.",
         list(points.values()),
-        scale_of([point.x for point in points.values()], log=True),
-        scale_of([1.0, *(point.y for point in points.values())], log=True),
+        fit_scale([point.x for point in points.values()], log=True),
+        fit_scale([1.0, *(point.y for point in points.values())], log=True),
         ("numbers sent per agent and round", ratio),
         front=front,
-        level=Line(1.0, report.reference),
+        level=ReferenceLine(1.0, report.reference),
     )
     sentences = [
         "Down is less regret, left is less talk. The line is the Pareto front: whoever is on it is "
@@ -343,10 +370,10 @@ def render_communication(report: ArenaReport) -> Section | None:
     ]
     missing = [name_with_sign(s.algorithm, s.source) for s in report.standings if s not in drawable]
     if missing:
-        names = listed(missing)
+        names = list_names(missing)
         sentences.append(f"Not in the picture, for want of a method numbers_sent: {names}.")
     legend = render_legend(standing.source for standing in drawable)
-    parts = [*sentences, figure(drawing), legend]
+    parts = [*sentences, render_figure(drawing), legend]
     return Section("communication", "Regret against communication", parts)
 
 
@@ -365,9 +392,9 @@ def render_map(report: ArenaReport, sources: Mapping[str, str]) -> Section | Non
             for entrant in entrants
         ]
         anchor = f"#{anchor_of(instance.number)}"
-        name = element("a", f"{instance.number}. {instance.name}", href=anchor)
+        name = render_element("a", f"{instance.number}. {instance.name}", href=anchor)
         rows.append((name, fields))
-    drawing = heat_map(
+    drawing = draw_heat_map(
         "Ratios of regret",
         "Instance",
         [render_name(entrant.name, entrant.source) for entrant in entrants],
@@ -396,14 +423,14 @@ def render_refusals(report: ArenaReport, sources: Mapping[str, str]) -> Section 
         for (name, why), numbers in instances.items()
     ]
     headers = ["Algorithm", "Instances", "Why"]
-    refusals_table = table("Who could not play", headers, rows, "sentences", heading=False)
+    refusals_table = render_table("Who could not play", headers, rows, "sentences", heading=False)
     title = "Who could not play, and why"
     return Section("refusals", title, [refusals_table], link="Could not play")
 
 
 def _draw_ratios(report: ArenaReport) -> Html:
     dots = [
-        Dot(
+        DotRow(
             render_name(standing.algorithm, standing.source),
             standing.ratio,
             standing.ratio_low,
@@ -416,10 +443,12 @@ def _draw_ratios(report: ArenaReport) -> Html:
         for standing in report.standings
     ]
     values = [value for dot in dots for value in (dot.at, dot.low, dot.high)]
-    scale = scale_of(values, log=True)  # twice and half are equally far from 1
+    scale = fit_scale(values, log=True)  # twice and half are equally far from 1
     title = f"Regret over that of {report.reference}, geometric mean and 95% interval"
-    drawing = charts.dots(f"{title}; left is better.", dots, scale, [Line(1.0, report.reference)])
-    return figure(Html(element("h3", f"{title} (left is better)") + drawing))
+    drawing = charts.draw_dots(
+        f"{title}; left is better.", dots, scale, [ReferenceLine(1.0, report.reference)]
+    )
+    return render_figure(Html(render_element("h3", f"{title} (left is better)") + drawing))
 
 
 def _tabulate_standings(report: ArenaReport) -> Html:
@@ -439,45 +468,49 @@ def _tabulate_standings(report: ArenaReport) -> Html:
         "Instances",
         "Source",
     ]
-    rows: list[list[Content]] = []
+    rows: list[list[CellContent]] = []
     for standing, tail in zip(report.standings, tails, strict=True):
         is_reference = standing.algorithm == reference
         tally = f"{standing.better} / {standing.undecided} / {standing.worse}"
         worst = _write_ratio_on_instance(standing.worst_ratio, standing.worst_instance)
         rows.append(
             [
-                Cell(render_name(standing.algorithm, standing.source)),
-                Cell(None if standing.rank is None else str(standing.rank), standing.rank),
-                Cell("1" if is_reference else _write_ratio(standing), standing.ratio),
-                Cell(None if is_reference else tally, None if is_reference else standing.better),
-                Cell(number(standing.mean_rank, 3), standing.mean_rank),
-                Cell(str(standing.firsts) if standing.rank is not None else None, standing.firsts),
-                Cell(number(standing.numbers_sent, 3), standing.numbers_sent),
-                Cell(worst, standing.worst_ratio),
-                *([Cell(_write_ratio_on_instance(*tail), tail[0])] if has_tails else []),
-                Cell(str(standing.instances), standing.instances),
+                TableCell(render_name(standing.algorithm, standing.source)),
+                TableCell(None if standing.rank is None else str(standing.rank), standing.rank),
+                TableCell("1" if is_reference else _write_ratio(standing), standing.ratio),
+                TableCell(
+                    None if is_reference else tally, None if is_reference else standing.better
+                ),
+                TableCell(format_number(standing.mean_rank, 3), standing.mean_rank),
+                TableCell(
+                    str(standing.firsts) if standing.rank is not None else None, standing.firsts
+                ),
+                TableCell(format_number(standing.numbers_sent, 3), standing.numbers_sent),
+                TableCell(worst, standing.worst_ratio),
+                *([TableCell(_write_ratio_on_instance(*tail), tail[0])] if has_tails else []),
+                TableCell(str(standing.instances), standing.instances),
                 MARKS.get(standing.source, standing.source),
             ]
         )
     is_yours = [standing.source == YOURS for standing in report.standings]
-    return table("Ranks", headers, rows, "numbers standings", sortable=True, marked=is_yours)
+    return render_table("Ranks", headers, rows, "numbers standings", sortable=True, marked=is_yours)
 
 
-def _write_ratio(standing: Standing) -> str:
-    return interval(standing.ratio, standing.ratio_low, standing.ratio_high, 3)
+def _write_ratio(standing: LeaderboardRow) -> str:
+    return format_interval(standing.ratio, standing.ratio_low, standing.ratio_high, 3)
 
 
 def _write_ratio_on_instance(ratio: float | None, instance: int | None) -> Html | None:
     if ratio is None or instance is None:
         return None
-    return Html(f"{number(ratio, 3)} ({_link_instance(instance)})")
+    return Html(f"{format_number(ratio, 3)} ({_link_instance(instance)})")
 
 
 def _link_instance(number: int) -> Html:
-    return element("a", str(number), href=f"#{anchor_of(number)}")
+    return render_element("a", str(number), href=f"#{anchor_of(number)}")
 
 
-def _worst_tail(report: ArenaReport, standing: Standing) -> tuple[float | None, int | None]:
+def _worst_tail(report: ArenaReport, standing: LeaderboardRow) -> tuple[float | None, int | None]:
     """Find the largest ratio of a high percentile to the reference's, and its instance."""
     names = {entrant.name for entrant in report.entrants if entrant.rival == standing.algorithm}
     ratios: list[tuple[float, int]] = []
@@ -504,25 +537,29 @@ def _tail_ratio(score: ScoreRow, reference: ScoreRow) -> float | None:
     return None
 
 
-def _build_overall_point(standing: Standing) -> Point:
+def _build_overall_point(standing: LeaderboardRow) -> PlanePoint:
     assert standing.ratio is not None
     assert standing.numbers_sent is not None
     name = name_with_sign(standing.algorithm, standing.source)
     mark = mark_of(standing.source)
-    title = f"{name}: {_write_ratio(standing)}, {number(standing.numbers_sent, 3)} numbers sent"
-    return Point(name, standing.numbers_sent, standing.ratio, title, mark.kind, mark.glyph)
+    title = (
+        f"{name}: {_write_ratio(standing)}, {format_number(standing.numbers_sent, 3)} numbers sent"
+    )
+    return PlanePoint(name, standing.numbers_sent, standing.ratio, title, mark.kind, mark.glyph)
 
 
 def _build_field(
     instance: InstanceReport, name: str, score: ScoreRow | None, reasons: Mapping[str, str]
-) -> Field:
-    where = f"{isolated(name)} on {instance.number}. {instance.name}"
+) -> HeatMapField:
+    where = f"{isolate_name(name)} on {instance.number}. {instance.name}"
     if score is None or score.ratio is None:
-        return Field("", None, f"{where}: {reasons.get(name) or 'no ratio'}")
+        return HeatMapField("", None, f"{where}: {reasons.get(name) or 'no ratio'}")
     ratio = score.ratio
     shade = math.log(ratio) / math.log(_WARMEST_RATIO) if ratio > 0 else -1.0
-    title = f"{where}: {number(ratio, 3)}, {score.verdict}"
-    return Field(_shorten_ratio(ratio), shade, title, strong=score.verdict in (BETTER, WORSE))
+    title = f"{where}: {format_number(ratio, 3)}, {score.verdict}"
+    return HeatMapField(
+        _shorten_ratio(ratio), shade, title, strong=score.verdict in (BETTER, WORSE)
+    )
 
 
 def _shorten_ratio(ratio: float) -> str:
@@ -535,8 +572,8 @@ def facts_of(report: ArenaReport) -> list[str]:
     made = report.made
     return [
         f"{made.mode.capitalize()} form",
-        counted(len(report.instances), "instance"),
-        counted(len(report.entrants), "algorithm"),
-        f"{counted(made.runs, 'run')} an instance",
+        count_things(len(report.instances), "instance"),
+        count_things(len(report.entrants), "algorithm"),
+        f"{count_things(made.runs, 'run')} an instance",
         f"seed {made.seed}",
     ]

@@ -10,20 +10,44 @@ import numpy as np
 
 from posse.lab.plots import COLOURS
 from posse.lab.report import charts, curves
-from posse.lab.report.charts import Dot, Line, Point, Scale, scale_of, shortened, swatch
+from posse.lab.report.charts import (
+    AxisScale,
+    DotRow,
+    PlanePoint,
+    ReferenceLine,
+    draw_swatch,
+    fit_scale,
+    shorten_name,
+)
 from posse.lab.report.comparison_report import ComparisonReport, ReportFile, settings_text
-from posse.lab.report.document import Section, document, facts, figure, folded, paragraph, printing
-from posse.lab.report.html import Cell, Content, Html, badge, element, named, table
+from posse.lab.report.document import (
+    Section,
+    fold_content,
+    printing_script,
+    render_document,
+    render_facts,
+    render_figure,
+    render_paragraph,
+)
+from posse.lab.report.html import (
+    CellContent,
+    Html,
+    TableCell,
+    render_badge,
+    render_element,
+    render_name,
+    render_table,
+)
 from posse.lab.report.pages import comparison_text as words
 from posse.lab.report.scoreboard import REFERENCE, UNDECIDED, WORSE, PairedDifference
 from posse.lab.report.text import (
-    counted,
-    interval,
-    number,
-    probability,
-    share,
-    undecided,
-    unseen_tails,
+    count_things,
+    format_interval,
+    format_number,
+    format_p_value,
+    format_share,
+    warn_few_runs,
+    warn_unseen_tails,
 )
 from posse.lab.statistics import Estimate
 from posse.randomness import FloatArray
@@ -49,16 +73,18 @@ def assign_marks(names: Iterable[str]) -> dict[str, Mark]:
 
 
 def _name_with_mark(name: str, mark: Mark) -> Html:
-    return element("span", swatch(mark.glyph, mark.kind), named(name), class_="marked")
+    return render_element(
+        "span", draw_swatch(mark.glyph, mark.kind), render_name(name), class_="marked"
+    )
 
 
-def _dot_figure(title: str, dots: Sequence[Dot]) -> Html:
+def _dot_figure(title: str, dots: Sequence[DotRow]) -> Html:
     """Draw a row for each algorithm: a value with its interval, or the values behind it."""
     values = [value for dot in dots for value in (dot.at, dot.high, *dot.rug)]
-    scale = scale_of(values)
+    scale = fit_scale(values)
     title += ", logarithmic axis" if scale.log else ""
     meaning = f"{title}, of each algorithm; the table below has the numbers."
-    return figure(Html(element("h3", title) + charts.dots(meaning, dots, scale)))
+    return render_figure(Html(render_element("h3", title) + charts.draw_dots(meaning, dots, scale)))
 
 
 def thin_rug(values: FloatArray) -> list[float]:
@@ -83,26 +109,28 @@ def render_final(report: ComparisonReport) -> Section:
     rows = report.scoreboard.rows
     several = len(rows) > 1
     drawings = [_draw_means(report), *([_draw_differences(report)] if several else [])]
-    parts: list[str] = [element("div", *drawings, class_="side-by-side" if several else None)]
+    parts: list[str] = [
+        render_element("div", *drawings, class_="side-by-side" if several else None)
+    ]
     marks = assign_marks(report.comparison)
     has_shares = any(row.best_arm_share is not None for row in rows)
     is_mixed = report.comparison.is_mixed
     headers = ["Algorithm", "Mean [95% interval]", "Standard error"]
     headers += ["Pulls of a best arm"] * has_shares + ["Engine"] * is_mixed
     headers += ["Beside the lowest"] * several
-    table_rows: list[list[Content]] = []
+    table_rows: list[list[CellContent]] = []
     for row in rows:
         mean, error, low, high = row.regret
-        cells: list[Content] = [Cell(_name_with_mark(row.algorithm, marks[row.algorithm]))]
-        cells.append(Cell(interval(mean, low, high), mean))
+        cells: list[CellContent] = [TableCell(_name_with_mark(row.algorithm, marks[row.algorithm]))]
+        cells.append(TableCell(format_interval(mean, low, high), mean))
         cells.append(_number_cell(error, 3))
-        cells += [Cell(share(row.best_arm_share), row.best_arm_share)] * has_shares
+        cells += [TableCell(format_share(row.best_arm_share), row.best_arm_share)] * has_shares
         cells += [row.engine] * is_mixed
-        cells += [badge(_VERDICTS[row.verdict], _BADGES.get(row.verdict, "plain"))] * several
+        cells += [render_badge(_VERDICTS[row.verdict], _BADGES.get(row.verdict, "plain"))] * several
         table_rows.append(cells)
     kind = "numbers" if several else "numbers even"
     title = "Final regret of each algorithm"
-    parts.append(table(title, headers, table_rows, kind, heading=False, sortable=True))
+    parts.append(render_table(title, headers, table_rows, kind, heading=False, sortable=True))
     horizon = report.first_result.horizon
     if report.regret_chart is None:
         reason = f"Only round {horizon:,} was recorded, so there are no curves"
@@ -117,15 +145,15 @@ def render_pairs(report: ComparisonReport) -> Section | None:
         return None
     explanation = (
         "Regret of the first minus that of the second, run by run: the luck that both had cancels. "
-        f"p-values are Student's t, corrected for {counted(len(pairs), 'pair')} (Holm)."
+        f"p-values are Student's t, corrected for {count_things(len(pairs), 'pair')} (Holm)."
     )
-    notes = [undecided(report.first_result.runs), words.across_engines(report.comparison)]
-    parts: list[str] = [explanation, *(paragraph(note, "note") for note in notes if note)]
+    notes = [warn_few_runs(report.first_result.runs), words.explain_engines(report.comparison)]
+    parts: list[str] = [explanation, *(render_paragraph(note, "note") for note in notes if note)]
     pairs_table = _tabulate_pairs(pairs[:_MOST_PAIRS])
     if len(pairs) > _MOST_PAIRS:
         parts.append(f"These are {_MOST_PAIRS} of {len(pairs):,}; files/pairs.csv has all.")
     if len(pairs) > _FOLDED_PAIRS:
-        pairs_table = folded(counted(min(_MOST_PAIRS, len(pairs)), "pair"), pairs_table)
+        pairs_table = fold_content(count_things(min(_MOST_PAIRS, len(pairs)), "pair"), pairs_table)
     return Section("pairs", "Paired differences", [*parts, pairs_table], link="Pairs")
 
 
@@ -143,31 +171,35 @@ def render_tails(report: ComparisonReport) -> Section | None:
     has_leaders = any(row.tail.wrong_leader is not None for row in rows)
     headers = ["Algorithm", "Lowest run", "Median run", *percentiles, "Worst run", "Its number"]
     headers += ["Wrong final leader"] * has_leaders
-    table_rows: list[list[Content]] = []
+    table_rows: list[list[CellContent]] = []
     for i, row in enumerate(rows):
         tail = row.tail
-        cells: list[Content] = [Cell(_name_with_mark(row.algorithm, marks[row.algorithm]))]
+        cells: list[CellContent] = [TableCell(_name_with_mark(row.algorithm, marks[row.algorithm]))]
         cells += [_number_cell(value) for value in (tail.lowest_run, tail.median_run)]
         cells += [_number_cell(values[i]) for values in percentiles.values()]
         cells += [
             _number_cell(tail.worst_run),
-            Cell(f"{tail.worst_run_number:,}", tail.worst_run_number),
+            TableCell(f"{tail.worst_run_number:,}", tail.worst_run_number),
         ]
-        cells += [Cell(share(tail.wrong_leader), tail.wrong_leader)] * has_leaders
+        cells += [TableCell(format_share(tail.wrong_leader), tail.wrong_leader)] * has_leaders
         table_rows.append(cells)
-    tails_table = table("Tails", headers, table_rows, "numbers even", heading=False, sortable=True)
+    tails_table = render_table(
+        "Tails", headers, table_rows, "numbers even", heading=False, sortable=True
+    )
     is_thinned = report.first_result.runs > RUG_LINES
     line = f"one of {RUG_LINES} quantiles of the runs" if is_thinned else "a run"
     notes = [f"In the chart a line is {line}, the mark their median."]
-    notes.append(unseen_tails(report.first_result.runs))
+    notes.append(warn_unseen_tails(report.first_result.runs))
     if has_leaders:
         notes.append("Wrong final leader: runs in which the arm played most was not a best one.")
-    quiet = paragraph(" ".join(filter(None, notes)), "quiet")
+    quiet = render_paragraph(" ".join(filter(None, notes)), "quiet")
     return Section("tails", "Tails", [_draw_runs(report), tails_table, quiet])
 
 
-def _number_cell(value: float | None, digits: int = 4) -> Cell:
-    return Cell(number(value, digits), value if value is None or math.isfinite(value) else None)
+def _number_cell(value: float | None, digits: int = 4) -> TableCell:
+    return TableCell(
+        format_number(value, digits), value if value is None or math.isfinite(value) else None
+    )
 
 
 def _draw_means(report: ComparisonReport) -> Html:
@@ -175,8 +207,10 @@ def _draw_means(report: ComparisonReport) -> Html:
     dots = []
     for row in report.scoreboard.rows:
         mean, _, low, high = row.regret
-        title = f"{words.short(row.algorithm)}: {interval(mean, low, high)}"
-        dots.append(Dot(named(row.algorithm), mean, low, high, title, *marks[row.algorithm]))
+        title = f"{words.short_name(row.algorithm)}: {format_interval(mean, low, high)}"
+        dots.append(
+            DotRow(render_name(row.algorithm), mean, low, high, title, *marks[row.algorithm])
+        )
     return _dot_figure("Mean regret per agent", dots)
 
 
@@ -191,8 +225,10 @@ def _draw_differences(report: ComparisonReport) -> Html:
         mean = low = high = None
         if row.difference is not None:
             mean, _, low, high = row.difference.difference
-        title = f"{words.short(row.algorithm)}: {interval(mean, low, high)}"
-        dots.append(Dot(named(row.algorithm), mean, low, high, title, *marks[row.algorithm]))
+        title = f"{words.short_name(row.algorithm)}: {format_interval(mean, low, high)}"
+        dots.append(
+            DotRow(render_name(row.algorithm), mean, low, high, title, *marks[row.algorithm])
+        )
     lowest = report.scoreboard.reference_row
     assert lowest is not None
     ends = [
@@ -203,29 +239,40 @@ def _draw_differences(report: ComparisonReport) -> Html:
     ]
     near = max((end for end in ends if end <= _FAR_RATIO * lowest.regret.mean), default=0.0)
     end = near if near > 0 else max(ends) or 1.0
-    scale = Scale(-max(0.15 * end, min(end, -min(ends))), 1.05 * end)
-    title = f"Paired difference to {shortened(lowest.algorithm)}"
+    scale = AxisScale(-max(0.15 * end, min(end, -min(ends))), 1.05 * end)
+    title = f"Paired difference to {shorten_name(lowest.algorithm)}"
     meaning = f"{title} of each algorithm with its 95% interval; right of 0 is more regret."
-    return figure(Html(element("h3", title) + charts.dots(meaning, dots, scale, [Line(0.0, "")])))
+    return render_figure(
+        Html(
+            render_element("h3", title)
+            + charts.draw_dots(meaning, dots, scale, [ReferenceLine(0.0, "")])
+        )
+    )
 
 
 def _tabulate_pairs(pairs: Sequence[PairedDifference]) -> Html:
     headers = ["First", "Second", "Difference [95% interval]", "p", "p after Holm", "Verdict"]
-    rows: list[list[Content]] = []
+    rows: list[list[CellContent]] = []
     for pair in pairs:
         mean, _, low, high = pair.difference
-        verdict = badge("first is better", "good") if pair.is_significant else badge("undecided")
+        verdict = (
+            render_badge("first is better", "good")
+            if pair.is_significant
+            else render_badge("undecided")
+        )
         rows.append(
             [
-                Cell(named(pair.first)),
-                Cell(named(pair.second)),
-                Cell(interval(mean, low, high), mean),
-                Cell(probability(pair.p), pair.p),
-                Cell(probability(pair.adjusted_p), pair.adjusted_p),
+                TableCell(render_name(pair.first)),
+                TableCell(render_name(pair.second)),
+                TableCell(format_interval(mean, low, high), mean),
+                TableCell(format_p_value(pair.p), pair.p),
+                TableCell(format_p_value(pair.adjusted_p), pair.adjusted_p),
                 verdict,
             ]
         )
-    return table("Paired differences", headers, rows, "numbers pairs", heading=False, sortable=True)
+    return render_table(
+        "Paired differences", headers, rows, "numbers pairs", heading=False, sortable=True
+    )
 
 
 def _draw_runs(report: ComparisonReport) -> Html:
@@ -234,12 +281,12 @@ def _draw_runs(report: ComparisonReport) -> Html:
     for row in report.scoreboard.rows:
         median = row.tail.median_run
         title = (
-            f"{words.short(row.algorithm)}: median {number(median)}, "
-            f"worst {number(row.tail.worst_run)}"
+            f"{words.short_name(row.algorithm)}: median {format_number(median)}, "
+            f"worst {format_number(row.tail.worst_run)}"
         )
         rug = thin_rug(report.comparison[row.algorithm].regret[:, -1])
         mark = marks[row.algorithm]
-        dots.append(Dot(named(row.algorithm), median, None, None, title, *mark, rug=rug))
+        dots.append(DotRow(render_name(row.algorithm), median, None, None, title, *mark, rug=rug))
     return _dot_figure("Regret per agent of single runs, and their median", dots)
 
 
@@ -253,7 +300,7 @@ def render_agents(report: ComparisonReport) -> Section | None:
     marks = assign_marks(report.comparison)
     headers = ["Algorithm", "Best agent", "Median agent", "Worst agent", "Spread"]
     headers += ["Most on average", "Which agent"]
-    rows: list[list[Content]] = []
+    rows: list[list[CellContent]] = []
     dots = []
     for spread in report.agents:
         name = spread.algorithm
@@ -261,36 +308,40 @@ def render_agents(report: ComparisonReport) -> Section | None:
         estimates = (spread.best, spread.median, spread.worst, spread.spread)
         rows.append(
             [
-                Cell(_name_with_mark(name, marks[name])),
+                TableCell(_name_with_mark(name, marks[name])),
                 *map(_estimate_cell, estimates),
-                Cell(number(spread.means[worst]), float(spread.means[worst])),
-                Cell(f"{worst:,}", worst),
+                TableCell(format_number(spread.means[worst]), float(spread.means[worst])),
+                TableCell(f"{worst:,}", worst),
             ]
         )
         median = float(np.median(spread.means))
-        title = f"{words.short(name)}: median {number(median)}"
+        title = f"{words.short_name(name)}: median {format_number(median)}"
         rug = thin_rug(spread.means)
-        dots.append(Dot(named(name), median, None, None, title, *marks[name], rug=rug))
+        dots.append(DotRow(render_name(name), median, None, None, title, *marks[name], rug=rug))
     drawing = _dot_figure("Regret of single agents, mean of all runs, and their median", dots)
     explanation = (
         "Best, median and worst agent: of each run, averaged over runs, with 95% intervals. "
         "Spread: the standard deviation between the agents of a run. Most on average: the agent "
         "(counted from 0) whose mean over runs is highest; of agents alike it is one by chance."
     )
-    agents_table = table("Agents", headers, rows, "numbers even", heading=False, sortable=True)
-    return Section("agents", "Agents", [drawing, agents_table, paragraph(explanation, "quiet")])
+    agents_table = render_table(
+        "Agents", headers, rows, "numbers even", heading=False, sortable=True
+    )
+    return Section(
+        "agents", "Agents", [drawing, agents_table, render_paragraph(explanation, "quiet")]
+    )
 
 
 def render_messages(report: ComparisonReport) -> Section | None:
     """Show the numbers sent: over time, against regret, and as a table."""
     marks = assign_marks(report.comparison)
     headers = ["Algorithm", "Numbers sent [95% interval]", "A round", "Regret per agent"]
-    rows: list[list[Content]] = [
+    rows: list[list[CellContent]] = [
         [
-            Cell(_name_with_mark(row.algorithm, marks[row.algorithm])),
+            TableCell(_name_with_mark(row.algorithm, marks[row.algorithm])),
             _estimate_cell(row.numbers_sent),
-            Cell(number(row.sent_per_round, 3), row.sent_per_round),
-            Cell(number(row.regret.mean), row.regret.mean),
+            TableCell(format_number(row.sent_per_round, 3), row.sent_per_round),
+            TableCell(format_number(row.regret.mean), row.regret.mean),
         ]
         for row in report.scoreboard.rows
         if row.numbers_sent is not None
@@ -300,10 +351,12 @@ def render_messages(report: ComparisonReport) -> Section | None:
     horizon = report.first_result.horizon
     parts: list[str] = [f"How many numbers an agent sends until round {horizon:,}."]
     if report.sent_chart is not None:
-        parts.append(curves.place(report.sent_chart))
+        parts.append(curves.place_chart(report.sent_chart))
     if len(rows) > 1:
         parts.append(_draw_regret_against_sent(report))
-    parts.append(table("Messages", headers, rows, "numbers even", heading=False, sortable=True))
+    parts.append(
+        render_table("Messages", headers, rows, "numbers even", heading=False, sortable=True)
+    )
     return Section("messages", "Messages", parts)
 
 
@@ -316,19 +369,19 @@ def _draw_regret_against_sent(report: ComparisonReport) -> Html:
             continue
         mean = row.regret.mean
         title = (
-            f"{words.short(row.algorithm)}: regret {number(mean)}, "
-            f"{number(row.sent_per_round, 3)} numbers a round"
+            f"{words.short_name(row.algorithm)}: regret {format_number(mean)}, "
+            f"{format_number(row.sent_per_round, 3)} numbers a round"
         )
         mark = marks[row.algorithm]
-        points.append(Point(row.algorithm, row.sent_per_round, mean, title, *mark))
+        points.append(PlanePoint(row.algorithm, row.sent_per_round, mean, title, *mark))
         if row.on_front:
             front.append(points[-1])
     title = "Regret against numbers sent"
-    drawing = charts.plane(
+    drawing = charts.draw_plane(
         f"{title}; the table below has the numbers.",
         points,
-        scale_of([point.x for point in points], log=True),
-        scale_of([point.y for point in points]),
+        fit_scale([point.x for point in points], log=True),
+        fit_scale([point.y for point in points]),
         ("numbers sent per agent and round", "regret per agent"),
         front=front,
         height=320,
@@ -336,12 +389,12 @@ def _draw_regret_against_sent(report: ComparisonReport) -> Html:
     caption = (
         "Down is less regret, left is less talk; who is on the line is beaten in both by none."
     )
-    return figure(Html(element("h3", title) + drawing), caption)
+    return render_figure(Html(render_element("h3", title) + drawing), caption)
 
 
-def _estimate_cell(estimate: Estimate[float]) -> Cell:
+def _estimate_cell(estimate: Estimate[float]) -> TableCell:
     mean, _, low, high = estimate
-    return Cell(interval(mean, low, high) if low < high else number(mean), mean)
+    return TableCell(format_interval(mean, low, high) if low < high else format_number(mean), mean)
 
 
 # The page: its first lines, curves, settings and files around the other sections.
@@ -364,12 +417,12 @@ def render(report: ComparisonReport) -> str:
         _render_settings(report),
         _render_files(report),
     ]
-    return document(
+    return render_document(
         report.title,
         [section for section in sections if section is not None],
         summary=_render_summary(report),
         style=_PRINT_STYLE,
-        script=printing(),
+        script=printing_script(),
         charts=[chart for chart in (report.regret_chart, report.sent_chart) if chart is not None],
     )
 
@@ -377,19 +430,21 @@ def render(report: ComparisonReport) -> str:
 def _render_summary(report: ComparisonReport) -> Html:
     lowest = report.scoreboard.reference_row
     assert lowest is not None
-    headline = words.headline(report.scoreboard, report.first_result.horizon)
-    lines = [paragraph(headline, "headline")]
-    if worst := words.worst_run(lowest):
-        lines.append(paragraph(worst))
-    return Html("\n".join([*lines, facts(words.facts(report.comparison))]))
+    headline = words.write_headline(report.scoreboard, report.first_result.horizon)
+    lines = [render_paragraph(headline, "headline")]
+    if worst := words.describe_worst_run(lowest):
+        lines.append(render_paragraph(worst))
+    return Html("\n".join([*lines, render_facts(words.list_facts(report.comparison))]))
 
 
 def _render_curves(report: ComparisonReport) -> Section | None:
     if report.regret_chart is None:
         return None
     runs = report.first_result.runs
-    caption = "One run." if runs == 1 else f"Means of {counted(runs, 'run')} in their 95% bands."
-    parts = [paragraph(caption, "caption"), curves.place(report.regret_chart)]
+    caption = (
+        "One run." if runs == 1 else f"Means of {count_things(runs, 'run')} in their 95% bands."
+    )
+    parts = [render_paragraph(caption, "caption"), curves.place_chart(report.regret_chart)]
     return Section("curves", "Regret over time", parts, link="Curves")
 
 
@@ -401,12 +456,16 @@ def _render_settings(report: ComparisonReport) -> Section:
         parts.append(f"No file gives these numbers again: {rerun.why_not}.")
     else:
         parts.append("This file gives the same numbers again:")
-        parts.append(element("pre", "posse run files/experiment.toml"))
+        parts.append(render_element("pre", "posse run files/experiment.toml"))
     if len(text) > _MOST_LETTERS:
         text = f"{text[:_MOST_LETTERS]}\n… {len(text) - _MOST_LETTERS:,} more letters"
-    parts.append(folded("The experiment" if rerun.toml else "All settings", element("pre", text)))
-    if hint := words.not_kept(report.first_result):
-        parts.append(paragraph(hint, "note"))
+    parts.append(
+        fold_content(
+            "The experiment" if rerun.toml else "All settings", render_element("pre", text)
+        )
+    )
+    if hint := words.hint_at_keep(report.first_result):
+        parts.append(render_paragraph(hint, "note"))
     return Section("settings", "Settings", parts)
 
 
@@ -415,10 +474,12 @@ def _render_files(report: ComparisonReport) -> Section:
         [_link_file(file), f"{file.meaning} ({file.missing})" if file.missing else file.meaning]
         for file in report.files
     ]
-    files_table = table("Files", ["File", "What is in it"], rows, "sentences", heading=False)
+    files_table = render_table("Files", ["File", "What is in it"], rows, "sentences", heading=False)
     return Section("files", "Files", [files_table])
 
 
 def _link_file(file: ReportFile) -> Html:
     name = file.path.rpartition("/")[2]
-    return element("a", name, href=file.path) if not file.missing else element("s", name)
+    return (
+        render_element("a", name, href=file.path) if not file.missing else render_element("s", name)
+    )
