@@ -42,7 +42,7 @@ test: $(READY) ## what guards daily work, without a browser: 5 minutes on two co
 test-all: test ## and the rest: long statistics, real processes, a short soak, the pages in a browser, property tests on fresh examples
 	@command -v chromedriver >/dev/null || echo "NO BROWSER: the pages go untested;" \
 	  "to test them too: apt-get install chromium chromium-driver"
-	HYPOTHESIS_PROFILE=$(PROFILE) $(BIN)/python -m pytest -n auto --dist worksteal -m "long or hypothesis"
+	HYPOTHESIS_PROFILE=$(PROFILE) $(BIN)/python -m pytest -n auto --dist worksteal -m "$(if $(filter random,$(PROFILE)),long or hypothesis,long)"
 
 disguise: $(READY) ## what hangs on the processor, as on another one
 	NUMBA_CPU_NAME=generic OPENBLAS_CORETYPE=Nehalem $(BIN)/python -m pytest -q -n auto $(PORTABLE)

@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "live.md").read_text()
 SETTINGS_PAGE = (ROOT / "docs" / "live-settings.md").read_text()
 CONTROLS_PAGE = (ROOT / "docs" / "live-controls.md").read_text()
-OPERATIONS = (ROOT / "docs" / "live-operations.md").read_text()
+MONITORING = (ROOT / "docs" / "live-monitoring.md").read_text()
 TOKEN, OPERATORS = 'operator_token = "operator.token"', 'operators = ["berlin"]'
 SOON = 60.0  # seconds, on a machine that does much else
 EXPERIMENT = {"name": "berlin", "arms": ["red", "green"], "family": "bernoulli"}
@@ -189,7 +189,7 @@ def test_three_commands_give_three_agents_that_agree(stranger):
     assert "pink" in stranger.get("8700", "/v1/arms").json()
 
     names = set(re.findall(r"^# TYPE (\w+)", stranger.get("8700", "/metrics").text, re.MULTILINE))
-    cells = re.findall(r"^\| (`posse_.*?) \|", OPERATIONS, re.MULTILINE)
+    cells = re.findall(r"^\| (`posse_.*?) \|", MONITORING, re.MULTILINE)
     assert names == set(re.findall(r"`(posse_\w+)", " ".join(cells)))
 
     agents.send_signal(signal.SIGTERM)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from posse.cli.common import Cluster, Workers, executing, goes_on, mistakes
+from posse.cli.common import Cluster, Workers, announce_resume, catch_user_errors, open_executor
 
 if TYPE_CHECKING:
     from posse.lab.arena.report_data import ArenaReport, LeaderboardRow
@@ -63,7 +63,7 @@ def arena(
     played again, so an interrupted arena goes on where it was.
     """
     start = time.perf_counter()
-    with mistakes():
+    with catch_user_errors():
         from posse.lab.arena import players as line_up
         from posse.lab.arena import players as strangers
         from posse.lab.arena import report_data as tables
@@ -86,16 +86,16 @@ def arena(
     if workers is None and cluster is None:
         workers = running.choose_workers(played.missing_jobs)
     with (
-        executing(workers, cluster) as executor,
-        goes_on(),
-        mistakes(),
+        open_executor(workers, cluster) as executor,
+        announce_resume(),
+        catch_user_errors(),
         _progress(quiet) as progress,
     ):
         hands = (os.cpu_count() or 1) if executor is None else capacity(executor)
         played.compile_kernels(progress.compiling)
         seconds = progress.seconds(played, measure=full, hands=hands)
         played.play_missing(executor=executor, advance=progress.playing(played, seconds))
-    with mistakes():
+    with catch_user_errors():
         machine = f"{hands} threads" if executor is None else f"{hands} workers"
         made = report.build_report(played, time.perf_counter() - start, machine)
         tables.write_data(made, output)
@@ -108,22 +108,22 @@ def arena(
 
 
 class _Silent:
-    """Progress that nobody wants to see."""
+    """Progress that is not shown."""
 
     def compiling(self, seconds: int) -> None:
-        """Kernels are compiled first, which takes about so long."""
+        """Announce that kernels are compiled first, in about so many seconds."""
 
     def seconds(self, arena: Arena, measure: bool, hands: int) -> dict[int, float]:
-        """What a run of each job takes, by its id: measured or a guess."""
+        """Give the seconds of a run of each job, by its id: measured or estimated."""
         return {}
 
     def playing(self, arena: Arena, seconds: dict[int, float]) -> Callable[[Job, int], None]:
-        """What to call with a job and the number of its runs that are done."""
+        """Give the function to call with a job and the number of its runs that are done."""
         return lambda job, runs: None
 
 
 class _Bar(_Silent):
-    """One bar, in seconds that are left as far as is known."""
+    """One bar, in estimated seconds."""
 
     def __init__(self, bars: Any) -> None:
         self._bars = bars
@@ -175,7 +175,7 @@ def _duration(seconds: float) -> str:
 
 
 def print_standings(report: ArenaReport) -> None:
-    """The standings in 80 columns, what they mean, and who could not play."""
+    """Print the leaderboard in 80 columns, its legend, and the algorithms that could not play."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -243,7 +243,7 @@ def _short(value: float) -> str:
 
 
 def _failures(report: ArenaReport) -> list[str]:
-    """What a stranger's algorithm could not play, and why; the page tells of the others."""
+    """List what user-defined algorithms could not play, and why; the page lists all."""
     yours = {entrant.name for entrant in report.entrants if entrant.source == "yours"}
     return [
         f"{refusal.algorithm} did not play instance {instance.number}: {refusal.why}"

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from posse.cli.common import Cluster, Mistake, Workers, executing, goes_on, mistakes
+from posse.cli.common import (
+    Cluster,
+    UserError,
+    Workers,
+    announce_resume,
+    catch_user_errors,
+    open_executor,
+)
 
 if TYPE_CHECKING:
     from posse.lab.paper.panels import Panel
@@ -52,14 +59,14 @@ def paper(
 
     What was computed before is not computed again, so an interrupted run goes on where it was.
     """
-    with mistakes():
+    with catch_user_errors():
         from posse import validation
         from posse.lab.paper import panels
         from posse.lab.paper.panels import FULL_RUNS, QUICK_RUNS, SEED
         from posse.lab.paper.report import PaperProgress, Reproduction
 
         if full and runs is not None:
-            raise Mistake("give --full or --runs, not both")
+            raise UserError("give --full or --runs, not both")
         n_runs = runs if runs is not None else FULL_RUNS if full else QUICK_RUNS
         reproduction = Reproduction(
             ids=panels.choose_panels(figures or []),
@@ -72,7 +79,11 @@ def paper(
             as_published=as_published,
         )
         output.mkdir(parents=True, exist_ok=True)
-    with executing(workers, cluster, threads) as executor, goes_on(), mistakes():
+    with (
+        open_executor(workers, cluster, threads) as executor,
+        announce_resume(),
+        catch_user_errors(),
+    ):
         reproduction.executor = executor
         with _bars(PaperProgress(), quiet) as progress:
             reproduction.progress = progress
@@ -86,7 +97,7 @@ def paper(
 
 @contextmanager
 def _bars(silent: Any, quiet: bool) -> Iterator[Any]:
-    """A bar for the whole and one for the panel at work, on standard error."""
+    """Show a bar for all panels and one for the running panel, on standard error."""
     if quiet:
         yield silent
         return
@@ -97,7 +108,7 @@ def _bars(silent: Any, quiet: bool) -> Iterator[Any]:
 
 
 class _PaperBars:
-    """Progress in agent-steps, which is what takes time."""
+    """Progress bars in agent-steps, which the run time is proportional to."""
 
     def __init__(self, bars: Any) -> None:
         self._bars = bars

@@ -41,7 +41,7 @@ def test_an_axis_holds_its_numbers_in_their_order(values, log):
     ticks = scale.choose_ticks()
     assert ticks == sorted(set(ticks))
     assert 1 <= len(ticks) <= 8
-    assert all(map(scale.holds, ticks))
+    assert all(map(scale.contains, ticks))
 
 
 def test_numbers_far_apart_take_a_logarithm_and_zero_a_place_of_its_own():

@@ -1,4 +1,7 @@
-"""The line-up: who plays in the arena, under which name, from which source, and who cannot."""
+"""Players of the arena: the line-up of built-in algorithms, and user-defined ones by import.
+
+A user-defined algorithm is a plugin: `mine.py:MyAlgorithm`, a class or an instance.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +25,17 @@ from posse.serialization import encode
 from posse.serialization.encode import find_repr_only
 
 REFERENCE = "dec-TS"
-RECORDED_ROUNDS = 24  # rounds of a curve
+RECORDED_ROUNDS = 24  # of a curve
 KEEP = ("means", "messages")
-KEEP_WITH_CONTEXTS = ("agents", "messages")  # means would be those of every visit
+KEEP_WITH_CONTEXTS = (
+    "agents",
+    "messages",
+)  # means would be those of every visit, too many to store
 
 
 @dataclass(frozen=True)
 class Player:
-    """An algorithm and how the report speaks of it."""
+    """An algorithm and its entry in the report."""
 
     entrant: Entrant
     algorithm: Any
@@ -41,12 +47,12 @@ class Player:
 
     @property
     def is_yours(self) -> bool:
-        """Whether it is a stranger's."""
+        """Whether it is user-defined."""
         return self.entrant.source == data.YOURS
 
 
 def list_players(kind: str = PLAIN) -> dict[str, Player]:
-    """All algorithms of a class of the arena by name, in the order of the legend."""
+    """List all algorithms of a suite by name, in the order of the legend."""
     ts = policies.ThompsonSampling()
     bayes_ucb = policies.BayesUCB()
     rand_ucb = policies.RandUCB()
@@ -90,7 +96,7 @@ def list_players(kind: str = PLAIN) -> dict[str, Player]:
 
 
 def _make_player(name: str, algorithm: Any, source: str | None = None, rival: str = "") -> Player:
-    """Rivals carry their source themselves."""
+    """Make a player; rivals carry their source themselves."""
     source = source or algorithm.source
     return Player(Entrant(name, source, rival or name, ranked=source != data.BOUND), algorithm)
 
@@ -105,7 +111,7 @@ def _make_versions(name: str, kind: Any, second_index: str = "kl", **settings: A
 
 
 def choose_players(names: Iterable[str] | None, kind: str = PLAIN) -> dict[str, Player]:
-    """Some of the line-up by name, in its order; the reference is always among them."""
+    """Choose players by name, in the order of the line-up; the reference is always among them."""
     players = list_players(kind)
     if names is None:
         return players
@@ -116,7 +122,7 @@ def choose_players(names: Iterable[str] | None, kind: str = PLAIN) -> dict[str, 
 
 
 def build_job(player: Player, instance: Instance, horizon: int, runs: int, seed: int) -> Job:
-    """What a player has to do on an instance; a ValueError says why it cannot."""
+    """Build the job of a player on an instance; a ValueError gives the reason if it cannot play."""
     algorithm = player.algorithm
     counts_messages = callable(getattr(algorithm, "numbers_sent", None))
     keep = KEEP_WITH_CONTEXTS if isinstance(instance.bandit, ContextualBandit) else KEEP
@@ -130,21 +136,22 @@ def build_job(player: Player, instance: Instance, horizon: int, runs: int, seed:
         record=RECORDED_ROUNDS,
         keep=keep if counts_messages else tuple(name for name in keep if name != "messages"),
     )[player.name]
-    if player.is_yours:  # in its first rounds too
+    # A user-defined algorithm is tried for a few rounds, so that mistakes show before the arena.
+    if player.is_yours:
         rehearse(player.name, job.simulation, job.runs[:2])
     else:
         algorithm.init(job.simulation.problem(1))
     return job
 
 
-# Algorithms of one's own for the arena: `mine.py:MyAlgorithm`, a class or an instance.
+# User-defined algorithms: `mine.py:MyAlgorithm`, a class or an instance.
 
 _EXAMPLE = "an own algorithm is named as in mine.py:MyAlgorithm, or module:MyAlgorithm"
 
 
 @dataclass(frozen=True)
 class ImportedAlgorithm:
-    """An algorithm that is no frozen dataclass, by the name of its class or instance.
+    """A user-defined algorithm that is no frozen dataclass, by its import string.
 
     Results are stored by what made them, so it needs a name that tells it from others; with the
     source of its module this one does.
@@ -158,13 +165,13 @@ class ImportedAlgorithm:
         object.__setattr__(self, "_algorithm", algorithm)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):  # copies ask for these before there is anything to ask
+        if name.startswith("_"):  # copy and pickle ask for these before __post_init__ has run
             raise AttributeError(name)
         return getattr(self._algorithm, name)
 
 
 def load_players(names: Iterable[str], used_names: Iterable[str]) -> dict[str, Player]:
-    """The players that 'mine.py:MyAlgorithm' and the like name; no two share a name."""
+    """Load user-defined players by import strings such as 'mine.py:MyAlgorithm'."""
     players: dict[str, Player] = {}
     for text in names:
         place, _, path = text.rpartition(":")
@@ -185,7 +192,7 @@ def load_players(names: Iterable[str], used_names: Iterable[str]) -> dict[str, P
 
 
 def _import_module(text: str, place: str) -> Any:
-    """The module of a file or a dotted name; it stays importable, since workers need it too."""
+    """Import a module by file or dotted name; it stays importable for worker processes."""
     file = Path(place)
     if file.suffix == ".py":
         if not file.is_file():
@@ -202,7 +209,7 @@ def _import_module(text: str, place: str) -> Any:
     importlib.invalidate_caches()
     try:
         imported = importlib.import_module(module)
-    except (Exception, SystemExit) as error:  # whatever a module may raise
+    except (Exception, SystemExit) as error:  # a module may raise anything
         raise ValueError(f"{text} cannot be imported: {_describe_error(error)}") from error
     if file.suffix == ".py" and Path(imported.__file__ or "").resolve() != file.resolve():
         raise ValueError(f"{text}: another module is called {module!r} already, rename {file.name}")
@@ -218,7 +225,7 @@ def _load_algorithm(text: str, module: Any, path: str) -> Any:
         return value
     try:
         return value()
-    except (Exception, SystemExit) as error:  # whatever its constructor may raise
+    except (Exception, SystemExit) as error:  # a constructor may raise anything
         raise ValueError(
             f"{text} cannot be created without arguments: {_describe_error(error)}; "
             "name an instance instead"

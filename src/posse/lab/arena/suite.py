@@ -24,7 +24,7 @@ from posse.serialization.decode import from_data
 
 @dataclass(frozen=True)
 class Instance:
-    """A bandit on a network for some rounds, and what it is there to show.
+    """A bandit on a network for some rounds, and its purpose.
 
     arms, graph: the bandit and the network in words.
     """
@@ -44,7 +44,7 @@ PLAIN, CONTEXTS = CLASSES = ("plain", "contexts")
 
 @dataclass(frozen=True)
 class Suite:
-    """All instances by class, the seed of their runs and how many the full form plays."""
+    """All instances by class, the seed of their runs, and the runs of the full form."""
 
     seed: int
     full_runs: int
@@ -52,19 +52,19 @@ class Suite:
     contextual: tuple[Instance, ...]
 
     def instances_of(self, kind: str) -> tuple[Instance, ...]:
-        """The instances of one of CLASSES."""
+        """Give the instances of one of CLASSES."""
         return self.contextual if kind == CONTEXTS else self.instances
 
 
 @cache
 def load_suite() -> Suite:
-    """The suite as its file has it."""
+    """Load the suite from its file, once."""
     text = (resources.files("posse.lab.arena") / "suite.toml").read_text("utf-8")
     return from_data(Suite, tomllib.loads(text))
 
 
 def choose_instances(numbers: str | None, kind: str = PLAIN) -> tuple[Instance, ...]:
-    """The instances of a class that text such as "1,4,7-9" names; all if there is none."""
+    """Choose instances of a class by numbers such as "1,4,7-9"; all of them for None."""
     instances = load_suite().instances_of(validation.validate_choice("suite", kind, CLASSES))
     if numbers is None:
         return instances
@@ -84,7 +84,7 @@ def choose_instances(numbers: str | None, kind: str = PLAIN) -> tuple[Instance, 
 
 
 def lai_robbins_bound(instance: Instance, means: FloatArray, horizon: int) -> float:
-    """Lai-Robbins over N at a horizon, averaged over runs of true means (R, K); not for contexts.
+    """Compute Lai-Robbins over N at a horizon, averaged over true means (R, K) of runs.
 
     An arm costs at least gap / (N d(mean, best)) ln T in the limit; gap T if that is less, which is
     all that playing nothing else would cost. At a finite horizon it is a guide, not a bound.
@@ -108,5 +108,5 @@ def _least_regret(
 
 
 def format_numbers(instances: Sequence[Instance]) -> str:
-    """The numbers of some instances, as `chosen` reads them."""
+    """Write the numbers of some instances, as `choose_instances` reads them."""
     return ",".join(str(instance.number) for instance in instances)

@@ -1,4 +1,4 @@
-"""Playing the arena: all jobs of all players, kept in a folder, so that nothing is played twice."""
+"""The arena's tournament: all jobs of all players; results are stored and never computed twice."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Advance = Callable[[Job, int], None]
 
 @dataclass(frozen=True)
 class Form:
-    """How much is played: runs, and at most so many rounds of each instance."""
+    """The size of a tournament: runs, and the most rounds of each instance."""
 
     mode: str  # "quick", "full" or "custom"
     runs: int
@@ -41,7 +41,7 @@ class Form:
     most_steps: int | None = None  # agent-rounds of a run
 
     def horizon(self, instance: Instance) -> int:
-        """The rounds played of an instance."""
+        """Give the rounds to play of an instance."""
         rounds = min(instance.horizon, self.most_rounds or instance.horizon)
         if self.most_steps is None:
             return rounds
@@ -49,7 +49,7 @@ class Form:
 
 
 def choose_form(full: bool, runs: int | None, horizon: int | None, seed: int | None) -> Form:
-    """The quick form or the full one, or what was asked for in its place."""
+    """Choose the quick or the full form, with other runs, rounds or seed where they are given."""
     defaults = load_suite()
     usual_runs, usual_rounds = (defaults.full_runs, None) if full else (QUICK_RUNS, QUICK_HORIZON)
     runs = usual_runs if runs is None else validation.validate_integer("runs", runs, at_least=2)
@@ -71,7 +71,7 @@ def choose_form(full: bool, runs: int | None, horizon: int | None, seed: int | N
 
 @dataclass
 class Arena:
-    """Players on instances in some form, and the folder of their results."""
+    """A tournament: players, instances, its form, and the folder of its results."""
 
     instances: Sequence[Instance]
     players: Mapping[str, Player]
@@ -99,12 +99,12 @@ class Arena:
 
     @property
     def missing_jobs(self) -> list[tuple[Job, int]]:
-        """The jobs that are still to be played, and how many of their runs."""
+        """The jobs that are not complete, and the number of their missing runs."""
         runs = [sum(map(len, self.store.missing(job))) for job in self.jobs.values()]
         return [(job, n) for job, n in zip(self.jobs.values(), runs, strict=True) if n]
 
     def compile_kernels(self, announce: Callable[[int], None]) -> None:
-        """Compile what all players need at once, so that people are told once how long it takes."""
+        """Compile the kernels of all players at once, and announce once how long that takes."""
         simulations = [job.simulation for job, _ in self.missing_jobs if job.engine == "compiled"]
         if simulations:
             from posse.lab.compiled import engine
@@ -118,10 +118,10 @@ class Arena:
         threads: int | None = None,
         advance: Advance = lambda job, runs: None,
     ) -> None:
-        """Play what is missing; strangers first, so that they know soon what fails.
+        """Play the missing jobs; user-defined algorithms first, so that their mistakes show early.
 
-        What an algorithm raises in the middle of a run is a refusal of that instance, and costs the
-        others nothing; but without the reference there is nothing to compare with.
+        An exception of an algorithm is a refusal of that instance and does not disturb the others;
+        but without the reference there is nothing to compare with, so its exceptions are raised.
         """
 
         def finish(jobs: Sequence[Job]) -> None:
@@ -131,9 +131,10 @@ class Arena:
             group = {k: job for k, job in self.jobs.items() if self.players[k[1]].is_yours == yours}
             try:
                 finish(list(group.values()))
-            except (WorkersDiffer, WorkersLost, NotKept):  # which is no fault of theirs
+            except (WorkersDiffer, WorkersLost, NotKept):  # not a mistake of the players
                 raise
-            except Exception:  # whatever one of them raised: which, is found one by one
+            except Exception:
+                # One of them raised something. Play them one by one, to learn which.
                 for key, job in group.items():
                     self._finish_one(key, job, finish)
 
@@ -151,7 +152,7 @@ class Arena:
             self.refusals[key] = f"failed while it played: {_describe_error(error)}"
 
     def load_results(self, instance: Instance) -> dict[str, Result]:
-        """The results of an instance by player, the runs of this form only."""
+        """Load the results of an instance by player, the runs of this form only."""
         return {
             name: self.store.result(job)
             for (number, name), job in self.jobs.items()
@@ -159,7 +160,7 @@ class Arena:
         }
 
     def refusals_of(self, instance: Instance) -> list[InstanceRefusal]:
-        """Who cannot play an instance, and why."""
+        """List the algorithms that cannot play an instance, and the reasons."""
         return [
             InstanceRefusal(name, why)
             for (number, name), why in self.refusals.items()
@@ -168,7 +169,7 @@ class Arena:
 
 
 def choose_workers(missing: Sequence[tuple[Job, int]]) -> int | None:
-    """As many processes as cores for much work in plain Python, which threads do not speed up."""
+    """Choose a process for each core for much work in plain Python, which threads cannot share."""
     plain = sum(job.seconds_a_run * runs for job, runs in missing if job.engine == "reference")
     cores = os.cpu_count() or 1
     return cores if cores > 1 and plain > _WORTH_STARTING else None
@@ -178,7 +179,7 @@ _WORTH_STARTING = 5.0  # seconds
 
 
 def measure_seconds_per_run(job: Job) -> float:
-    """How long a run of a job takes on one core: some are played for a few rounds, here and now."""
+    """Measure the seconds of a run on one core, by a few short runs."""
     rounds = min(_PILOT_ROUNDS, job.simulation.horizon)
     runs = job.runs[:_PILOT_RUNS]
     short = replace(job.simulation, horizon=rounds, times=np.array([rounds]), keep=())
@@ -192,13 +193,13 @@ _PILOT_RUNS = 10
 
 
 def _describe_error(error: Exception) -> str:
-    """What went wrong, without the part that it went wrong with."""
+    """Describe an error in one line, by its cause where a worker wrapped it."""
     cause = error.__cause__ or error
     return " ".join(f"{type(cause).__name__}: {cause}".split())
 
 
 def _strip_name(name: str, why: str) -> str:
-    """A refusal without the name of the refused."""
+    """Strip the algorithm's name from the front of a refusal, and its line breaks."""
     for prefix in (f"algorithm {name!r}: ", f"algorithm {name!r} ", f"{name}: "):
         why = why.removeprefix(prefix)
     return " ".join(why.split())

@@ -1,6 +1,6 @@
-"""How regret grows at the end of a panel: like ln t, faster, or slower than anything can for long.
+"""Statistics of the paper's panels: growth of regret, agreement with published values, scoreboards.
 
-A slope is taken over one window everywhere, the later half of ln t from a tenth of the horizon on.
+All slopes are over one window: the later half of ln t, from a tenth of the horizon on.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ SAME_SLOPE = 0.25
 
 
 def classify_growth(fit: Growth, least: float) -> str:
-    """The word for a curve, each decided by 95% intervals.
+    """Classify the growth of a curve by 95% intervals.
 
     least: the slope of Lai and Robbins. Significantly below it no rate can be told; a slope that
     significantly rises is faster than ln t; one whose rise is surely less than SAME_SLOPE is
@@ -55,7 +55,7 @@ def classify_growth(fit: Growth, least: float) -> str:
 
 
 def slope_window(result: Result) -> tuple[int, int]:
-    """The first and last round of the window of slopes."""
+    """Give the first and last round of the window of slopes."""
     return growth(result).late_rounds
 
 
@@ -85,7 +85,7 @@ WIDE_SHARE = 0.1
 
 
 def compare_published(outcome: PanelOutcome) -> list[PublishedValue]:
-    """Each published value beside ours; theirs has the error of ours at 1000 runs."""
+    """Compare published values with ours; theirs have the error of ours at 1000 runs."""
     rows = []
     for name, values in PUBLISHED_VALUES.items():
         if name not in outcome.results:
@@ -116,7 +116,7 @@ def compare_published(outcome: PanelOutcome) -> list[PublishedValue]:
 
 
 def summarise_agreement(rows: Sequence[PublishedValue], runs: int) -> str:
-    """How many values agree at how many runs, and which do not."""
+    """Say how many published values agree, at how many runs, and which do not."""
     agree = sum(row.verdict == AGREES for row in rows)
     text = f"{agree} of {len(rows)} published values agree with ours at {runs:,} runs"
     for verdict in (DIFFERS, AGREEMENT_UNDECIDED):
@@ -127,7 +127,7 @@ def summarise_agreement(rows: Sequence[PublishedValue], runs: int) -> str:
 
 
 def _judge_agreement(difference: float, margin: float, reading: float, wide: float) -> str:
-    """Differs when the whole interval is farther off than reading explains."""
+    """Judge by the interval: it differs if all of it is farther off than the reading error."""
     if abs(difference) > reading + margin:
         return DIFFERS
     return AGREES if margin <= wide else AGREEMENT_UNDECIDED
@@ -172,7 +172,7 @@ def measure_growth(outcome: PanelOutcome) -> list[CurveGrowth]:
 
 
 def shared_least_slope(outcome: PanelOutcome) -> LeastSlope | None:
-    """The least slope of any consistent algorithm, where all curves have the same N and means."""
+    """Give the least slope of any consistent algorithm, if all curves share N and means."""
     sizes = {result.n_agents for result in outcome.results.values()}
     return least_slope(outcome.panel.bandit, *sizes) if len(sizes) == 1 else None
 
@@ -185,7 +185,7 @@ def build_panel_report(
     settings: str,
     files: Sequence[str] = (),
 ) -> PanelReport:
-    """Everything the page shows of a panel."""
+    """Build the report of a panel."""
     panel = outcome.panel
     first = next(iter(outcome.results.values()))
     chart = chart_results(id_, outcome.results, shared_least_slope(outcome))

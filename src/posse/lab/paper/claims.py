@@ -1,4 +1,4 @@
-"""What the paper says of its figures, sentence by sentence, put to the test.
+"""Claims: sentences of the paper about its figures, each with a statistical test.
 
 Every verdict is by 95% intervals over runs: a claim holds when the whole interval says so, does not
 hold when the whole interval says the opposite, and is undecided at that number of runs otherwise.
@@ -18,7 +18,7 @@ from posse.lab.statistics import Estimate, growth, mean_interval, paired_differe
 HOLDS = "holds"
 FAILS = "does not hold"
 UNDECIDED = "undecided"
-BELOW = rates.BELOW  # of claims about rates that these rounds cannot show
+BELOW = rates.BELOW  # a claim about a rate that these rounds are too few to show
 ONLY_PUBLISHED = "holds only as published"
 UNTESTED = "not tested"
 
@@ -30,7 +30,7 @@ SAME = 0.1
 
 @dataclass(frozen=True)
 class Finding:
-    """What the runs say of a claim, HOLDS, FAILS, UNDECIDED or BELOW, and the numbers behind it."""
+    """The verdict on a claim, HOLDS, FAILS, UNDECIDED or BELOW, and the numbers behind it."""
 
     verdict: str
     detail: str
@@ -43,11 +43,11 @@ class PaperClaim:
     figure: str
     panels: tuple[str, ...]
     text: str
-    test: Callable[..., Finding]  # of the outcomes of its panels, in order
+    test: Callable[..., Finding]  # takes the outcomes of its panels, in order
 
 
 def find_failing_panels(stated: Mapping[str, PanelOutcome]) -> set[str]:
-    """The panels that should be looked at as published, because a claim fails as stated."""
+    """Find the panels to run as published, because a claim fails as stated."""
     return {
         id_
         for claim in CLAIMS
@@ -60,7 +60,7 @@ def find_failing_panels(stated: Mapping[str, PanelOutcome]) -> set[str]:
 def judge_claims(
     stated: Mapping[str, PanelOutcome], published: Mapping[str, PanelOutcome]
 ) -> list[ClaimReport]:
-    """Every claim with its verdict: on the panels as stated, else as published."""
+    """Judge every claim: on the panels as stated, else as published."""
     rows = []
     for claim in CLAIMS:
         verdict = UNTESTED
@@ -82,25 +82,25 @@ def judge_claims(
 
 
 def _combine_verdicts(verdicts: Iterable[str]) -> str:
-    """The verdict on several statements together: as good as the worst of them."""
+    """Combine verdicts on several statements: the worst of them counts."""
     distinct = set(verdicts)
     return next((verdict for verdict in (FAILS, UNDECIDED, BELOW) if verdict in distinct), HOLDS)
 
 
 def _is_negative(interval: Estimate[float]) -> str:
-    """Whether a number is below zero, as far as its interval tells."""
+    """Judge whether a number is below zero, by its interval."""
     return HOLDS if interval.high < 0 else FAILS if interval.low > 0 else UNDECIDED
 
 
 def _is_within(interval: Estimate[float], margin: float) -> str:
-    """Whether a number is within a margin of zero, as far as its interval tells."""
+    """Judge whether a number is within a margin of zero, by its interval."""
     if -margin <= interval.low and interval.high <= margin:
         return HOLDS
     return FAILS if interval.low > margin or interval.high < -margin else UNDECIDED
 
 
 def _ends_below(outcome: PanelOutcome, first: str, second: str) -> str:
-    """Whether the first curve ends below the second (95%, paired)."""
+    """Judge whether the first curve ends below the second (95%, paired)."""
     return _is_negative(paired_difference(outcome.results[first], outcome.results[second]))
 
 
@@ -147,7 +147,7 @@ def _test_still_rising(*outcomes: PanelOutcome) -> Finding:
 
 
 def _format_windows(outcomes: Iterable[PanelOutcome]) -> str:
-    """The windows of the slopes of some panels, each named once."""
+    """Write the windows of the slopes of some panels, each once."""
     windows = {rates.slope_window(next(iter(outcome.results.values()))) for outcome in outcomes}
     return " and ".join(f"rounds {first:,} to {last:,}" for first, last in sorted(windows))
 
@@ -172,7 +172,9 @@ def _test_tenfold(*outcomes: PanelOutcome) -> Finding:
         rivals = _curves_starting_with(outcome, "DDUCB", "coop-UCB")
         rival = min(rivals, key=lambda name: _final_regret(outcome, name))
         regret = [outcome.results[name].regret[:, -1] for name in (ours, rival)]
-        shortfall = mean_interval(TENFOLD * regret[0] - regret[1])  # of that many times, run by run
+        shortfall = mean_interval(
+            TENFOLD * regret[0] - regret[1]
+        )  # negative if it holds, run by run
         verdicts.append(_is_negative(Estimate(*map(float, shortfall))))
         ratio = _final_regret(outcome, rival) / _final_regret(outcome, ours)
         details.append(f"{outcome.panel.figure}: {ratio:.1f}x the worse of ours")
@@ -184,7 +186,7 @@ def _test_tenfold(*outcomes: PanelOutcome) -> Finding:
 
 
 def _test_order(outcome: PanelOutcome, names: list[str]) -> Finding:
-    """Each curve ends below the next one."""
+    """Judge whether each curve ends below the next one."""
     verdicts = []
     details = []
     for first, second in pairwise(names):

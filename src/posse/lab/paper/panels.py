@@ -1,4 +1,4 @@
-"""The panels of the paper's figures, one TOML file each, as stated and as published."""
+"""Panels of the paper's figures, one TOML file each, as stated and as published, and their runs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from posse.networks import Network
 from posse.randomness import FloatArray, create_generator
 from posse.serialization.decode import from_data
 
-# In the order of the paper; the last is no figure but what can be compared with published values.
+# In the order of the paper; the last is no figure, but curves of which published values exist.
 IDS = ("fig1a", "fig1b", "fig2a", "fig2b", "fig3", "fig4a", "fig4b", "fig5a", "fig5b", "published")
 
 
@@ -40,13 +40,13 @@ class PanelCurve:
     matrix: Literal["", "published-grid"] = ""
 
     def weighted_network(self) -> Network:
-        """The network with the weights that are meant."""
+        """Give the network with the weights that `matrix` names."""
         return published_grid(self.network) if self.matrix else self.network
 
 
 @dataclass(frozen=True)
 class Variant:
-    """What the authors' notebooks did where that differs from the text."""
+    """The setting of the authors' notebooks, where it differs from the text."""
 
     note: str
     curves: Mapping[str, PanelCurve] = field(hash=False)
@@ -68,7 +68,7 @@ class Panel:
     as_published: Variant | None = None
 
     def as_published_panel(self) -> Panel:
-        """The panel as published, which may be the same."""
+        """Give the panel as published, which may be the same."""
         variant = self.as_published
         if variant is None:
             return self
@@ -80,7 +80,7 @@ class Panel:
         )
 
     def pairs_to_compare(self) -> list[tuple[str, str]]:
-        """The pairs of curves to compare."""
+        """Give the pairs of curves to compare."""
         names = list(self.curves)
         if self.pairs == "neighbours":
             return list(pairwise(names))
@@ -90,19 +90,19 @@ class Panel:
 
 
 def read_panel_toml(id_: str) -> str:
-    """The text of a panel's file."""
+    """Read the text of a panel's file."""
     return (resources.files("posse.lab.paper") / "panels" / f"{id_}.toml").read_text("utf-8")
 
 
 @cache
 def load_panel(id_: str) -> Panel:
-    """A panel by its id, such as 'fig1a'."""
+    """Load a panel by its id, such as 'fig1a'."""
     validation.validate_choice("figure", id_, IDS)
     return from_data(Panel, tomllib.loads(read_panel_toml(id_)))
 
 
 def choose_panels(names: list[str]) -> list[str]:
-    """The ids that names stand for: 'fig1a', '1a', or 'fig1' and '1' for both its panels."""
+    """Choose panels by 'fig1a' or '1a', or by 'fig1' or '1' for all panels of a figure."""
     chosen_ids = []
     for name in names:
         key = name.lower().removeprefix("figure").removeprefix("fig").strip()
@@ -114,7 +114,7 @@ def choose_panels(names: list[str]) -> list[str]:
 
 @cache
 def published_grid(network: Network) -> Network:
-    """I - D^-1 (D - A) D^-1 / (d_max + 1), the matrix of the authors' notebooks for the grid.
+    """Build I - D^-1 (D - A) D^-1 / (d_max + 1), the authors' matrix for the grid.
 
     Its rows do not sum to 1, which is why it needs `check=False`.
     """
@@ -124,7 +124,7 @@ def published_grid(network: Network) -> Network:
     laplacian[i, j] = laplacian[j, i] = -1
     scaled = laplacian / np.outer(degrees, degrees) / (degrees.max() + 1)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # known, and what this function is about
+        warnings.simplefilter("ignore")  # rows that do not sum to 1 are the point of this matrix
         return networks.from_matrix(np.eye(len(degrees)) - scaled, check=False)
 
 
@@ -151,7 +151,7 @@ class PanelOutcome:
         return next(iter(self.results.values())).runs
 
     def means_of(self, name: str) -> FloatArray:
-        """The true means of each run: (runs, K)."""
+        """Give the true means of each run: (runs, K)."""
         bandit = self.panel.bandit
         runs = range(self.results[name].runs)
         return np.stack(
@@ -159,12 +159,12 @@ class PanelOutcome:
         )
 
     def gaps_of(self, name: str) -> FloatArray:
-        """How much worse each arm is than the best, run by run: (runs, K)."""
+        """Give how much worse each arm is than the best, run by run: (runs, K)."""
         means = self.means_of(name)
         return np.asarray(means.max(axis=1, keepdims=True) - means)
 
     def least_slope(self, name: str) -> float:
-        """Lai and Robbins's least slope of regret against ln t, averaged over runs."""
+        """Give Lai and Robbins's least slope of regret against ln t, averaged over runs."""
         alone = isinstance(self.panel.curves[name].algorithm, Isolated)
         n_agents = 1 if alone else self.results[name].n_agents
         divergence = theory.divergence(self.panel.bandit.family)
@@ -174,7 +174,7 @@ class PanelOutcome:
 
 
 def recorded_rounds(horizon: int) -> NDArray[np.int64]:
-    """The rounds to record: dense early, even later, and those of published values."""
+    """Choose the rounds to record: dense early, even later, and those of published values."""
     even = np.linspace(1, horizon, 201)
     early = np.geomspace(1, horizon, 161)
     rounds = np.rint(np.concatenate([even, early, PUBLISHED_ROUNDS])).astype(np.int64)
@@ -182,7 +182,7 @@ def recorded_rounds(horizon: int) -> NDArray[np.int64]:
 
 
 def build_simulation(panel: Panel, curve: PanelCurve, seed: int, horizon: int) -> Simulation:
-    """What one curve stands for."""
+    """Build the simulation of one curve."""
     return Simulation(
         panel.bandit,
         curve.weighted_network(),
@@ -203,9 +203,9 @@ def run_panel(
     threads: int | None = None,
     advance: Callable[[int], None] = lambda runs: None,
 ) -> PanelOutcome:
-    """All curves of a panel under one seed: the same problems and rewards for each.
+    """Run all curves of a panel under one seed: the same problems and rewards for each.
 
-    What the store holds is not computed again. advance: told the number of runs at a time.
+    Stored results are not computed again. advance: called with the number of runs done.
     """
     simulations = {
         name: build_simulation(panel, curve, seed, panel.horizon)

@@ -1,4 +1,4 @@
-"""The figures for print: regret against time and against its logarithm."""
+"""`posse paper`: run panels, draw their figures, and write the report."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from posse.serialization.encode import collect_versions
 
 
 def draw_panel(outcome: PanelOutcome, path: Path) -> list[Path]:
-    """Write a panel as PNG and PDF beside each other; returns their paths.
+    """Draw a panel as PNG and PDF: regret against time and its logarithm; return their paths.
 
     Where final regrets differ more than tenfold, the left axis of regret is logarithmic: on a
     linear one, which the right side then has, the lowest curves lie on the axis.
@@ -74,7 +74,7 @@ def draw_panel(outcome: PanelOutcome, path: Path) -> list[Path]:
 
 
 def _draw_least_slope(axes: Any, outcome: PanelOutcome) -> Any:
-    """The Lai-Robbins slope as a dashed line that ends where the lowest curve does."""
+    """Draw the Lai-Robbins slope as a dashed line that ends where the lowest curve does."""
     least = shared_least_slope(outcome)
     if least is None:
         return None
@@ -88,7 +88,7 @@ def _draw_least_slope(axes: Any, outcome: PanelOutcome) -> Any:
     return axes.plot(times, line, label=label, **look)[0]
 
 
-# `posse paper`: run panels, draw them, and write the report.
+# Running and writing a report.
 
 TITLE = "Bayesian Algorithms for Decentralized Stochastic Bandits, reproduced"
 DATA = "report.json"
@@ -96,23 +96,23 @@ Advance = Callable[[int], None]
 
 
 class PaperProgress:
-    """What a run tells of its progress; this one keeps it to itself."""
+    """Progress of a reproduction; this one is silent."""
 
     @contextmanager
     def show_panel(self, name: str, panel: Panel, runs: int) -> Iterator[Advance]:
-        """While a panel runs: what to call with the number of runs done of a curve."""
+        """Show a panel while it runs; call the value with the number of runs done of a curve."""
         yield lambda runs: None
 
     def announce_compiling(self, seconds: int) -> None:
-        """Kernels are compiled first, which takes about so long."""
+        """Announce that kernels are compiled first, in about so many seconds."""
 
     def announce_plan(self, work: Sequence[tuple[str, Panel, int]]) -> None:
-        """What is to be run: names, panels and their runs."""
+        """Announce the panels to run: names, panels and numbers of runs."""
 
 
 @dataclass
 class Reproduction:
-    """Some panels at some number of runs, and where their results and the report go."""
+    """A reproduction: its panels, runs and seed, and the folder of results and report."""
 
     ids: Sequence[str]
     runs: int
@@ -121,14 +121,14 @@ class Reproduction:
     threads: int
     as_published: bool = False
     progress: PaperProgress = field(default_factory=PaperProgress)
-    executor: Executor | None = None  # that computes, in place of our threads
+    executor: Executor | None = None  # computes in place of threads
 
     def __post_init__(self) -> None:
         self.store = PartStore(self.output / "results")
         self._seconds: dict[str, float] = {}
 
     def run(self) -> PaperReport:
-        """Run what is not stored yet, then write figures and page; returns the report as data."""
+        """Run the panels that are not stored yet, write figures and page, and return the report."""
         start = time.perf_counter()
         (self.output / "figures").mkdir(parents=True, exist_ok=True)
         chosen_panels = {id_: panels.load_panel(id_) for id_ in self.ids}
@@ -166,11 +166,11 @@ class Reproduction:
 
     @property
     def page(self) -> Path:
-        """Where the report is written."""
+        """The path of the page."""
         return self.output / "index.html"
 
     def _compile_kernels(self, chosen_panels: dict[str, Panel]) -> None:
-        """Compile what all panels need at once, so that people are told once how long it takes."""
+        """Compile the kernels of all panels at once, and announce once how long that takes."""
         from posse.lab.compiled import engine
 
         simulations = [
@@ -203,7 +203,7 @@ class Reproduction:
         return outcomes
 
     def _judge_claims(self, outcomes: dict[str, PanelOutcome]) -> list[ClaimReport]:
-        """The claims; what fails as stated is tried as published."""
+        """Judge the claims; panels of claims that fail as stated are run as published."""
         doubtful = set() if self.as_published else claims.find_failing_panels(outcomes)
         again = {
             id_: panels.load_panel(id_).as_published_panel()

@@ -1,4 +1,8 @@
-"""Names beside points: as many as do not run into each other, the first ones first."""
+"""Charts in SVG that need no script: dots with intervals, planes of points, heat maps.
+
+Positions along an axis are percentages, so that text keeps its size at any width. A name beside a
+point is left out where it would overlap another one; tooltips and tables have all names.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ from itertools import pairwise
 from posse.lab.plots import DECADES, WIDE
 from posse.lab.report.html import Html, isolate_name, render_element, wrap_scrolling
 
-# pixels: a letter's width, a line, half a mark
+# Pixels. The width of a letter is an upper estimate: no browser measures it for us.
 _LETTER_WIDTH = 7.2
 _LINE_HEIGHT = 15.0
 _HALF_MARK = 7.0
@@ -19,7 +23,7 @@ _MOST_LETTERS = 24  # letters
 
 @dataclass(frozen=True)
 class LabelPosition:
-    """A label's text and where it stands from its point: pixels and the side it is anchored."""
+    """A label's text, its offset from its point in pixels, and the side where it is anchored."""
 
     text: str
     dx: float
@@ -36,7 +40,7 @@ def place_labels(
     width: float,
     heights: tuple[float, float],
 ) -> dict[int, LabelPosition]:
-    """The spots of those names that find room beside their points, by number."""
+    """Place as many labels beside their points as fit, the first names first; by number."""
     marks = [(x - _HALF_MARK, y - _HALF_MARK, x + _HALF_MARK, y + _HALF_MARK) for x, y in points]
     label_boxes: list[Box] = []
     positions = {}
@@ -54,7 +58,7 @@ def place_labels(
 
 
 def shorten_name(name: str, most_letters: int = _MOST_LETTERS) -> str:
-    """A name that a chart or a sentence has room for, set apart from what is around it."""
+    """Shorten a name for a chart or a sentence, and isolate its writing direction."""
     return isolate_name(name if len(name) <= most_letters else f"{name[: most_letters - 1]}…")
 
 
@@ -90,7 +94,7 @@ def _boxes_overlap(box: Box, obstacle: Box) -> bool:
     )
 
 
-# From numbers to places: an axis in percent of its length, with round ticks.
+# Axes: from numbers to percentages of the length, with round ticks.
 
 _AXIS_END = 96.0  # percent: room for half a mark and half a label
 _ZERO_GAP = 12.0  # percent between zero and the least number of a logarithmic axis that has a zero
@@ -111,7 +115,7 @@ class AxisScale:
     start: float = 4.0
 
     def position_of(self, value: float) -> float:
-        """Where a value stands, in percent; what is beyond an end stands there."""
+        """Give the position of a value in percent; values beyond an end stand at that end."""
         if self.zero and value <= 0:
             return self.start
         start = self.start + _ZERO_GAP * self.zero
@@ -124,18 +128,18 @@ class AxisScale:
         return start + (_AXIS_END - start) * min(1.0, fraction)
 
     def contains(self, value: float) -> bool:
-        """Whether the value is on the axis."""
+        """Tell whether a value is on the axis."""
         return self.low <= value <= self.high or (self.zero and value == 0)
 
     def choose_ticks(self, count: int = 5) -> list[float]:
-        """About so many round numbers."""
+        """Choose about `count` round numbers."""
         ticks = _log_ticks(self.low, self.high, count) if self.log else []
         ticks = ticks if len(ticks) > 1 else _linear_ticks(self.low, self.high, count)
         return [0.0, *ticks] if self.zero else ticks
 
 
 def fit_scale(values: Iterable[float | None], *, log: bool | None = None) -> AxisScale:
-    """An axis that holds all values: logarithmic, unless told, where they are far apart.
+    """Fit an axis to all values: logarithmic where they are far apart, unless `log` is given.
 
     A logarithmic axis reaches four decades down at most, and has a broken off zero where a value
     is zero; a linear one begins at zero unless a value is less.
@@ -158,7 +162,7 @@ def fit_scale(values: Iterable[float | None], *, log: bool | None = None) -> Axi
 
 
 def centre_scale(values: Iterable[float | None], most: float) -> AxisScale:
-    """A linear axis with zero in its middle that holds the values, those beyond `most` apart."""
+    """Fit a linear axis with zero in its middle; values beyond `most` are not on it."""
     sizes = [abs(value) for value in values if value is not None and math.isfinite(value)]
     sizes_inside = [value for value in sizes if value <= most]
     end = most if len(sizes_inside) < len(sizes) else max(sizes_inside, default=0.0)
@@ -167,7 +171,7 @@ def centre_scale(values: Iterable[float | None], most: float) -> AxisScale:
 
 
 def format_tick(tick: float) -> str:
-    """A tick as it is written."""
+    """Write a tick."""
     return f"{tick:,.10g}".replace("-", "−")
 
 
@@ -182,7 +186,7 @@ def _linear_ticks(low: float, high: float, count: int) -> list[float]:
 
 
 def _log_ticks(low: float, high: float, count: int) -> list[float]:
-    """Powers of ten and, where there is room, round numbers between them."""
+    """Choose powers of ten and, where there is room, round numbers between them."""
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     ticks: list[float] = []
     for factors in ((1, 2, 5), (1, 3), (1,)):
@@ -193,25 +197,25 @@ def _log_ticks(low: float, high: float, count: int) -> list[float]:
     return ticks[:: math.ceil(len(ticks) / count)]
 
 
-# Charts in SVG that need no script: places in percent, so text keeps its size at any width.
+# Dots and planes.
 
-# pixels: a row of dots, and the axis above the first
+# Pixels: a row of dots, and the axis above the first row.
 _ROW_HEIGHT = 24
 _HEAD_HEIGHT = 44
-# pixels above and below a plane
+# Pixels above and below a plane.
 _TOP_MARGIN = 30
 _BOTTOM_MARGIN = 46
-# pixels that a plane has at least on a screen and on a telephone
+# Labels are placed twice, for these widths in pixels; the style sheet shows one of the two.
 _SCREEN_WIDTH = 900
 _PHONE_WIDTH = 330
 
 
 @dataclass(frozen=True)
 class DotRow:
-    """A value with its interval, in a row of its own.
+    """A value with its interval, in its own row of a chart.
 
     name:  markup that stands before the row; kind: its class; glyph: circle, square, diamond, star
-    title: what is said when it is pointed at
+    title: its tooltip
     rug:   the single values behind it, each a thin line
     """
 
@@ -228,7 +232,7 @@ class DotRow:
 
 @dataclass(frozen=True)
 class ReferenceLine:
-    """A value that all rows are seen against."""
+    """A value that all rows are compared with."""
 
     at: float
     name: str
@@ -238,7 +242,7 @@ class ReferenceLine:
 def draw_dots(
     meaning: str, rows: Sequence[DotRow], scale: AxisScale, lines: Sequence[ReferenceLine] = ()
 ) -> Html:
-    """Dots and intervals, a row for each; what is off the axis is an arrow at its end."""
+    """Draw dots and intervals, a row for each; a value off the axis is an arrow at its end."""
     height = _HEAD_HEIGHT + _ROW_HEIGHT * len(rows)
     elements = [_draw_tick(tick, scale, height) for tick in scale.choose_ticks(4)]
     lines = [line for line in lines if scale.contains(line.at)]
@@ -268,7 +272,7 @@ def draw_dots(
 
 @dataclass(frozen=True)
 class PlanePoint:
-    """A point of the plane and its name; the first of a sequence is the first to get a label."""
+    """A point of a plane and its name; the first of a sequence is the first to get a label."""
 
     name: str
     x: float
@@ -289,18 +293,18 @@ def draw_plane(
     level: ReferenceLine | None = None,
     height: int = 440,
 ) -> Html:
-    """Points of a plane with a name at each that has room for it, and the front of the best.
+    """Draw points of a plane, names where there is room for them, and the Pareto front.
 
     names: of the two axes
     front: points that no other beats in both; joined by steps
-    level: a value of y that all are seen against
+    level: a value of y that all are compared with
     """
     top = _TOP_MARGIN
     ground = height - _BOTTOM_MARGIN
     x = replace(x, start=10.0)  # the numbers of y stand before it
 
     def row(value: float) -> float:
-        """The place of y in pixels: low values are at the ground."""
+        """Give the position of y in pixels: low values are at the bottom."""
         return round(ground - (ground - top) * y.position_of(value) / 100, 1)
 
     level_pixel = row(level.at) if level is not None and y.contains(level.at) else -math.inf
@@ -364,7 +368,7 @@ def draw_plane(
 
 
 def draw_swatch(glyph: str, kind: str) -> Html:
-    """A glyph as a legend shows it."""
+    """Draw a glyph for a legend."""
     return render_element(
         "svg", _draw_mark(glyph, kind, "7", 7, ""), width=14, height=14, class_="swatch",
         aria_hidden="true",
@@ -398,7 +402,7 @@ def _draw_line(line: ReferenceLine, scale: AxisScale, height: float, side: str) 
 
 
 def _choose_anchors(lines: Sequence[ReferenceLine], scale: AxisScale) -> list[str]:
-    """Where names stand from their lines: away from each other, and inside at the right end."""
+    """Choose the anchors of the lines' names: away from each other, and inside the chart."""
     if len(lines) == 1:
         place = scale.position_of(lines[0].at)
         return ["end" if place > 80 else "start" if place < 20 else "middle"]
@@ -461,14 +465,14 @@ def _draw_foot_tick(tick: float, scale: AxisScale, ground: float) -> Html:
 
 
 def _draw_axis_break(scale: AxisScale, y: float) -> Html:
-    """Where an axis leaves out all between zero and its least number."""
+    """Mark where an axis leaves out the numbers between zero and its least one."""
     place = (scale.position_of(0) + scale.position_of(scale.low)) / 2
     return render_element(
         "text", "//", x=f"{place:.2f}%", y=y, text_anchor="middle", class_="break"
     )
 
 
-# A heat map as a table: every field says its number, the colour only helps to find it.
+# Heat maps: every field shows its number, the colour only helps to find it.
 
 
 @dataclass(frozen=True)
@@ -476,7 +480,7 @@ class HeatMapField:
     """A field of the map.
 
     shade:  from -1 (cold) over 0 (paper) to 1 (warm); None for a field without a value
-    title:  what is said when it is pointed at
+    title:  its tooltip
     strong: whether its text is in bold type
     """
 
@@ -493,7 +497,7 @@ def draw_heat_map(
     rows: Sequence[tuple[str, Sequence[HeatMapField]]],
     own: Sequence[bool] = (),
 ) -> Html:
-    """A row of fields for each name, the columns' names upright; `own` marks columns."""
+    """Draw a heat map as a table; `own` marks the columns of the reader's own algorithms."""
     marks = own or [False] * len(columns)
     head = [
         render_element(

@@ -1,4 +1,4 @@
-"""Curves over rounds: the page's script draws them and reads their values to who points at them."""
+"""Curves over rounds: mean and 95% band, drawn by the page's script from embedded data."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from posse.lab.statistics import mean_interval
 from posse.randomness import FloatArray
 
 Numbers = Sequence[float | None]  # None: unknown
-MOST_POINTS = 500  # of a curve: a screen shows no more
+MOST_POINTS = 500  # of a curve; a screen cannot show more
 
 
 @dataclass(frozen=True)
 class Curve:
-    """The mean over runs and its 95% band at the rounds shown."""
+    """The mean over runs and its 95% band at the rounds that are drawn."""
 
     name: str
     times: Sequence[int]
@@ -38,7 +38,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class LeastSlope:
-    """The slope of Lai and Robbins, and what the line in the chart is called."""
+    """The slope of Lai and Robbins, and the name of its line in the chart."""
 
     slope: float
     text: str
@@ -46,9 +46,9 @@ class LeastSlope:
 
 @dataclass(frozen=True)
 class Chart:
-    """Curves of one quantity, which the page draws where `place` puts its figure.
+    """Curves of one quantity, drawn where `place_chart` puts their figure.
 
-    log: whether curves are so far apart that the axis of the quantity begins logarithmic
+    log: whether the axis of the quantity is logarithmic at first, since curves are far apart
     """
 
     id: str
@@ -60,7 +60,7 @@ class Chart:
 
 @dataclass(frozen=True)
 class EmbeddedCharts:
-    """What the script reads; curve 0, 1, ... have so many colours, and these dashes, in turn.
+    """The data that the script reads; curves take colours and dashes in turn.
 
     dashes: in line widths
     """
@@ -71,7 +71,7 @@ class EmbeddedCharts:
 
 
 def average_curve(name: str, times: NDArray[np.int64], values: FloatArray) -> Curve:
-    """The mean of values (R, len(times)) over runs, with its 95% band."""
+    """Average values (R, len(times)) over runs, with a 95% band."""
     columns = plots.shown(len(times), MOST_POINTS)
     mean, _, low, high = map(_round_numbers, mean_interval(values[:, columns]))
     return Curve(name, times[columns].tolist(), mean, low, high)
@@ -80,7 +80,7 @@ def average_curve(name: str, times: NDArray[np.int64], values: FloatArray) -> Cu
 def chart_results(
     id_: str, results: Mapping[str, Result], bound: LeastSlope | None = None
 ) -> Chart | None:
-    """The regret of each result over time; None where only one round was recorded."""
+    """Chart the regret of each result over time; None where only one round was recorded."""
     if any(len(result.times) == 1 for result in results.values()):
         return None
     curves = [average_curve(name, result.times, result.regret) for name, result in results.items()]
@@ -89,7 +89,7 @@ def chart_results(
 
 
 def least_slope(bandit: Bandit, n_agents: int) -> LeastSlope | None:
-    """The least slope of any consistent algorithm, where all runs have the same lasting means."""
+    """Give the least slope of any consistent algorithm, where the means are fixed."""
     lasting = isinstance(bandit.means, tuple) and bandit.drift is None
     if not lasting or not callable(getattr(bandit.family, "divergence", None)):
         return None
@@ -101,12 +101,12 @@ def least_slope(bandit: Bandit, n_agents: int) -> LeastSlope | None:
 
 
 def place_chart(chart: Chart) -> Html:
-    """Where the chart is drawn; a page has its charts in the order that `document` is given."""
+    """Render the place of a chart; a page draws its charts in the order of `render_document`."""
     return render_element("figure", data_chart=chart.id)
 
 
 def embed_charts(charts: Sequence[Chart]) -> str:
-    """What the script draws, in JSON."""
+    """Write the data of the charts as JSON for the script."""
     return to_json(EmbeddedCharts(charts))
 
 
@@ -122,5 +122,5 @@ def write_csv(curves: Sequence[Curve], path: Path) -> Path:
 
 
 def _round_numbers(values: Any) -> list[float | None]:
-    """Numbers of five digits: more cannot be seen, and they would fill the page."""
+    """Round to five digits: more cannot be seen, and they would fill the page."""
     return [None if np.isnan(x) else float(f"{x:.5g}") for x in values]

@@ -1,4 +1,9 @@
-"""A page of sections in one file that needs nothing but a browser."""
+"""Pages of sections in one HTML file that needs nothing but a browser.
+
+A page is made of sections, a section of parts; a part is text, which is escaped and becomes a
+paragraph, or `Html` from one of the functions here and in `html`, `charts` and `curves`. Nothing
+on a page makes a request: styles, scripts, images and data are inside it.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +24,11 @@ _WITHOUT_SCRIPT = "The charts need JavaScript; the tables do not."
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page with a link at its top.
+    """A part of the page with a link at the top of the page.
 
-    parts:   text becomes a paragraph of its own; markup is taken as it is
-    link:    what its link says; the title where that is short enough
-    tooltip: what the link says when pointed at
+    parts:   text becomes a paragraph of its own; Html stays as it is
+    link:    the text of its link; the title, if None
+    tooltip: of its link
     """
 
     id: str
@@ -42,11 +47,11 @@ def render_document(
     script: str = "",
     charts: Sequence[Chart] = (),
 ) -> str:
-    """The whole page; nothing in it asks the network for anything.
+    """Render the whole page; nothing in it makes a request.
 
     summary: markup below the title
     style:   rules after those that all pages share
-    script:  what this page does beyond sorting its tables and drawing its charts
+    script:  of this page alone; tables are sorted and charts drawn by shared scripts
     charts:  those that its sections place, in their order
     """
     page = Template(read_asset(_ASSETS / "document.html"))
@@ -71,35 +76,35 @@ def render_document(
 
 
 def read_asset(path: Path) -> str:
-    """A style sheet or a script that lies beside the code."""
+    """Read a style sheet, a script or a template that lies beside the code."""
     return path.read_text(encoding="utf-8")
 
 
 def printing_script() -> str:
-    """A script for pages that unfold everything on paper."""
+    """Read the script that unfolds everything for printing."""
     return read_asset(_ASSETS / "printing.js")
 
 
 def render_facts(parts: Sequence[str]) -> Html:
-    """How the page was made: short facts in one quiet line."""
+    """Render short facts about the page in one quiet line."""
     return render_paragraph(
         Html(" · ".join(render_element("span", part) for part in parts)), "summary"
     )
 
 
 def render_paragraph(text: str, kind: str | None = None) -> Html:
-    """A paragraph: plain, or "note", "quiet", "caption"."""
+    """Render a paragraph: plain, or "note", "quiet", "caption"."""
     return render_element("p", text, class_=kind)
 
 
 def render_figure(drawing: Html, caption: str = "") -> Html:
-    """A drawing with what it shows below it."""
+    """Render a drawing with its caption below it."""
     below = render_element("figcaption", caption, class_="quiet") if caption else ""
     return render_element("figure", drawing, Html(below))
 
 
 def render_image(png: bytes, meaning: str) -> Html:
-    """A PNG inside the page; `meaning` is read to those who do not see it."""
+    """Render a PNG inside the page; `meaning` is its text for screen readers."""
     source = f"data:image/png;base64,{base64.b64encode(png).decode()}"
     return render_element(
         "div", Html(f'<img src="{source}" alt="{escape_text(meaning)}">'), class_="image"
@@ -107,12 +112,12 @@ def render_image(png: bytes, meaning: str) -> Html:
 
 
 def fold_content(summary: str, *content: str) -> Html:
-    """Content that is folded away below its summary."""
+    """Fold content away below its summary."""
     return render_element("details", render_element("summary", summary), *content)
 
 
 def link_files(names: Sequence[str]) -> Html:
-    """Links to files beside the page, each by what it is: PNG, PDF, CSV."""
+    """Link files beside the page, each by its kind: PNG, PDF, CSV."""
     links = [
         render_element("a", Path(name).suffix.lstrip(".").upper(), href=name) for name in names
     ]
@@ -120,7 +125,7 @@ def link_files(names: Sequence[str]) -> Html:
 
 
 def link_data_files(names: Sequence[str]) -> Html:
-    """Where all numbers of a page are, for other programs."""
+    """Link the files that hold all numbers of a page, for other programs."""
     return render_paragraph(Html(f"All numbers as files: {link_files(names)}"))
 
 

@@ -1,4 +1,8 @@
-"""Text that is markup already, and text that is not: only the second is escaped."""
+"""HTML elements and tables: every text is escaped once, markup never twice.
+
+`Html` marks text that is markup already. All functions accept both kinds, so that no caller has to
+escape anything and no name of an algorithm can become markup.
+"""
 
 from __future__ import annotations
 
@@ -12,18 +16,18 @@ DASH = "–"
 
 
 class Html(str):
-    """Text that is markup already; every other text is escaped on its way into the page."""
+    """Text that is markup already; every other text is escaped."""
 
     __slots__ = ()
 
 
 def escape_text(text: str | None) -> Html:
-    """The text as markup: escaped unless it is markup already, a dash for None."""
+    """Escape text unless it is markup already; None becomes a dash."""
     return text if isinstance(text, Html) else Html(escape(DASH if text is None else text))
 
 
 def render_element(tag: str, *content: str | None, **attributes: str | float | bool | None) -> Html:
-    """An element: its content as `markup`, its attributes escaped.
+    """Render an element: content and attributes are escaped.
 
     An attribute None or False is left out, True is written without a value; an underscore at the
     end of a name is dropped (class_), any other is a hyphen (aria_label).
@@ -39,7 +43,7 @@ def render_element(tag: str, *content: str | None, **attributes: str | float | b
 
 
 def render_name(name: str, link: str | None = None, sign: str = "") -> Html:
-    """The name of an algorithm; in another script it does not disturb what is around it.
+    """Render the name of an algorithm, isolated from the writing direction around it.
 
     sign: markup after it
     """
@@ -50,7 +54,7 @@ def render_name(name: str, link: str | None = None, sign: str = "") -> Html:
 
 
 def isolate_name(name: str) -> str:
-    """A name for the middle of a sentence: one to the left leaves the rest as it is."""
+    """Isolate a name that is written from right to left, for the middle of a sentence."""
     if not any(unicodedata.bidirectional(letter) in _BIDIRECTIONAL_CLASSES for letter in name):
         return name
     return f"\N{FIRST STRONG ISOLATE}{name}\N{POP DIRECTIONAL ISOLATE}"
@@ -64,12 +68,12 @@ def _attribute_value(value: str | float) -> str:
     return value if isinstance(value, str) else f"{value:.6g}"
 
 
-# Tables of a page: they scroll inside themselves and, where asked, sort by a click or a key.
+# Tables: they scroll inside themselves, and sort by a click or a key.
 
 
 @dataclass(frozen=True)
 class TableCell:
-    """A cell with what it is sorted by, where that is not its text."""
+    """A cell of a table, and the number that it is sorted by if that is not its text."""
 
     text: str | None
     sort_key: float | None = None
@@ -88,12 +92,12 @@ def render_table(
     sortable: bool = False,
     marked: Sequence[bool] = (),
 ) -> Html:
-    """A table under its heading, the first cell of a row naming it; nothing where no row is.
+    """Render a table under its heading; the first cell of a row names it. No rows, no table.
 
-    rows:     texts are escaped, None is a dash; a Cell sorts by its number
-    kind:     the class of its look: "numbers" ends them on the right
-    sortable: each header becomes a button (the page's own script does the rest)
-    marked:   the rows to be seen first: the reader's own
+    rows:     texts are escaped, None is a dash; a TableCell sorts by its number
+    kind:     its style class: "numbers" aligns them on the right
+    sortable: headers become buttons (a script of the page sorts)
+    marked:   the rows of the reader's own algorithms
     """
     if not rows:
         return Html()
@@ -107,14 +111,14 @@ def render_table(
 
 
 def wrap_scrolling(title: str, content: Html) -> Html:
-    """Content that may be wider than the screen; focusable, so that the keyboard scrolls it."""
+    """Wrap content that may be wider than the screen; it has focus, so the keyboard scrolls it."""
     return render_element(
         "div", content, class_="scroll", role="region", aria_label=title, tabindex="0"
     )
 
 
 def render_badge(text: str, kind: str = "plain") -> Html:
-    """A word in a coloured field: good, bad, partly or plain."""
+    """Render a word in a coloured field: good, bad, partly or plain."""
     return render_element("span", text, class_=f"badge {kind}")
 
 

@@ -1,4 +1,4 @@
-"""Numbers as readers of a page see them: few digits, a true minus sign, a dash for the unknown."""
+"""Numbers and sentences of report pages: few digits, a true minus sign, a dash for unknown."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from posse.lab.statistics import FEWEST_RUNS, RUNS_BEYOND
 
 
 def format_number(value: float | None, digits: int = 4) -> str:
-    """A number of so many digits, or all before its point; an exponent where it is far from 1."""
+    """Write a number with so many digits; with an exponent where it is far from 1."""
     if value is None or not math.isfinite(value):
         return DASH
     size = abs(value)
@@ -27,7 +27,7 @@ def format_number(value: float | None, digits: int = 4) -> str:
 def format_interval(
     value: float | None, low: float | None, high: float | None, digits: int = 4
 ) -> str:
-    """The value and its bounds, all to the same decimal place."""
+    """Write a value and the ends of its interval, all to the same decimal place."""
     if value is None or low is None or high is None:
         return format_number(value, digits)
     sizes = [abs(value), abs(low), abs(high)]
@@ -42,7 +42,7 @@ def format_interval(
 
 
 def format_with_error(value: float | None, error: float | None) -> str:
-    """The value ± its standard error where there is one."""
+    """Write a value ± its standard error, where there is one."""
     return (
         format_number(value)
         if error is None
@@ -51,17 +51,17 @@ def format_with_error(value: float | None, error: float | None) -> str:
 
 
 def format_share(value: float | None) -> str:
-    """A share as a percentage."""
+    """Write a share as a percentage."""
     return DASH if value is None or not math.isfinite(value) else f"{100 * value:.1f}%"
 
 
 def format_p_value(value: float | None) -> str:
-    """A p-value; the very small ones are only said to be so."""
+    """Write a p-value; very small ones as an upper bound."""
     return "< 0.0001" if value is not None and value < 1e-4 else format_number(value, 3)
 
 
 def format_duration(seconds: float) -> str:
-    """A time in the two units that tell most."""
+    """Write a time in its two largest units."""
     if seconds < 60:
         return f"{seconds:.1f} s"
     minutes, remainder = divmod(round(seconds), 60)
@@ -70,7 +70,7 @@ def format_duration(seconds: float) -> str:
 
 
 def count_things(count: int, noun: str) -> str:
-    """A number of things: "1 run", "1,200 runs"."""
+    """Write a number of things: "1 run", "1,200 runs"."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
@@ -78,26 +78,26 @@ def _count_decimals(size: float, digits: int) -> int:
     return min(6, max(0, digits - 1 - math.floor(math.log10(size)))) if size else 0
 
 
-# Sentences that the pages share: lists of names, and what few runs cannot show.
+# Sentences that the pages share: lists of names, and warnings of few runs.
 
-_MOST_NAMES = 4  # names that a sentence holds
+_MOST_NAMES = 4  # in a sentence
 
 
 def list_names(names: Sequence[str]) -> str:
-    """Names as a sentence holds them: "a, b and c", or the first ones and how many more."""
+    """List names in a sentence: "a, b and c", or the first ones and how many more."""
     if len(names) > _MOST_NAMES:
         return f"{', '.join(names[: _MOST_NAMES - 1])} and {len(names) - _MOST_NAMES + 1} more"
     return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)
 
 
 def warn_few_runs(runs: int) -> str:
-    """That so few runs allow no verdict, where that is so."""
+    """Warn that the runs are too few for verdicts; empty if they are enough."""
     subject = "One run decides" if runs == 1 else f"{runs} runs decide"
     return f"{subject} nothing: verdicts need {FEWEST_RUNS}." if runs < FEWEST_RUNS else ""
 
 
 def warn_unseen_tails(runs: int) -> str:
-    """Which percentiles so many runs do not show."""
+    """Warn of the percentiles that so many runs cannot show; empty if they show all."""
     lacking = {percent: least for percent, least in RUNS_BEYOND.items() if runs < least}
     reasons = [
         f"the {percent}th percentile of runs needs {least}" for percent, least in lacking.items()
@@ -113,18 +113,18 @@ def warn_unseen_tails(runs: int) -> str:
 
 
 def to_json(report: Any) -> str:
-    """A dataclass in JSON, each field under its own name; what is not finite is null."""
+    """Write a dataclass as JSON, each field under its own name; nan and infinity become null."""
     return json.dumps(_to_plain_data(report), allow_nan=False)
 
 
 def write_json(report: Any, path: Path) -> None:
-    """Write a dataclass as a JSON file, wholly or not at all."""
+    """Write a dataclass as a JSON file, atomically."""
     with atomic_write(path) as temporary:
         temporary.write_text(to_json(report) + "\n", encoding="utf-8")
 
 
 def _to_plain_data(value: Any) -> Any:
-    """The same in JSON's terms, to seven digits: the screen shows fewer, the file halves."""
+    """Convert to JSON's types, to seven digits: pages show fewer, and the file is half as large."""
     if dataclasses.is_dataclass(value):
         fields = dataclasses.fields(value)
         return {field.name: _to_plain_data(getattr(value, field.name)) for field in fields}

@@ -1,4 +1,4 @@
-"""A comparison in words: its title, who loses least and how sure that is, and what was not kept."""
+"""A comparison in words: title, headline, facts, and hints for the next report."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ _MOST_LETTERS = 60  # letters of a name in a sentence
 
 
 def short_name(name: str) -> str:
-    """A name for the middle of a sentence."""
+    """Shorten a name for the middle of a sentence."""
     return shorten_name(name, _MOST_LETTERS)
 
 
 def write_title(comparison: Comparison) -> str:
-    """What a report is called that nobody gave a title."""
+    """Write a title for a report that was given none."""
     first = next(iter(comparison.values()))
     names = list_names([shorten_name(name) for name in comparison])
     return f"{names}: {count_things(first.n_agents, 'agent')}, {count_things(first.n_arms, 'arm')}"
 
 
 def name_of(result: Result) -> str:
-    """What a result is called that stands alone: by its algorithm, where the settings tell it."""
+    """Name a single result by its algorithm, where the settings tell it."""
     return _part_name(result.settings.get("algorithm"), "name") or "algorithm"
 
 
@@ -79,7 +79,7 @@ def describe_worst_run(row: ScoreRow) -> str:
 
 
 def list_facts(comparison: Comparison) -> list[str]:
-    """What was played, how often and by what, as far as the settings tell."""
+    """List runs, rounds, agents, arms, seed, engine and versions, as far as they are known."""
     first = next(iter(comparison.values()))
     runs = first.run_numbers
     candidates = [
@@ -95,7 +95,7 @@ def list_facts(comparison: Comparison) -> list[str]:
 
 
 def hint_at_keep(first: Result) -> str:
-    """How to keep what this report could have shown, in one sentence."""
+    """Hint at `keep=` for the arrays that this report could have shown, in one sentence."""
     meanings = {"agents": "regrets of single agents", "messages": "numbers sent"}
     names = [name for name in meanings if name not in first.kept]
     if not names or first.n_agents == 1:
@@ -110,7 +110,7 @@ def hint_at_keep(first: Result) -> str:
 
 
 def explain_engines(comparison: Comparison) -> str:
-    """What mixed engines mean for differences."""
+    """Explain what mixed engines mean for paired differences; empty for one engine."""
     if not comparison.is_mixed:
         return ""
     by: dict[str, list[str]] = {}
@@ -126,7 +126,7 @@ def explain_engines(comparison: Comparison) -> str:
 
 
 def _common_text(comparison: Comparison, read: Any) -> str:
-    """What the settings of all say, where it is the same."""
+    """Give the text that all settings agree on, else nothing."""
     texts = {read(result.settings) for result in comparison.values()}
     return texts.pop() if len(texts) == 1 else ""
 
@@ -160,7 +160,7 @@ def _describe_versions(settings: Mapping[str, Any]) -> str:
 
 
 def _part_name(data: Any, key: str) -> str:
-    """The short name of a part: "Mine" of "module:Mine"."""
+    """Give the short name of a part: "Mine" of "module:Mine"."""
     name = data.get(key) if isinstance(data, Mapping) else None
     return shorten_name(name.rpartition(":")[2]) if isinstance(name, str) else ""
 

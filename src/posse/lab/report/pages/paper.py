@@ -1,4 +1,4 @@
-"""The report of a reproduction as one HTML page that needs nothing but a browser."""
+"""The page of the paper's reproduction: claims with verdicts, then a section for each panel."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _BADGES = {
 
 
 def render(report: PaperReport, data_files: Sequence[str] = ()) -> str:
-    """The whole page; its tables are plain HTML, its charts are drawn from the embedded data.
+    """Render the whole page; its tables are plain HTML, its charts are drawn by a script.
 
     beside: files in the same folder that hold all numbers
     """
@@ -77,7 +77,7 @@ def _render_summary(provenance: PaperProvenance, panels: Sequence[PanelReport]) 
 def _render_claims(
     rows: Sequence[ClaimReport], panels: Sequence[PanelReport], data_files: Sequence[str]
 ) -> Section:
-    """What was tested, with its tally; what was not is folded away below."""
+    """Render the claims that were tested, with a tally; the others are folded away below."""
     tested = [row for row in rows if row.verdict != claims.UNTESTED]
     untested = [row for row in rows if row.verdict == claims.UNTESTED]
     verdicts = [row.verdict for row in tested]
@@ -108,7 +108,7 @@ def _tabulate_claims(rows: Sequence[ClaimReport], panels: Sequence[PanelReport])
 
 
 def _link_figure(figure: str, panels: Sequence[PanelReport]) -> str:
-    """A link to the figure's first panel: figure 1 begins with panel 1a."""
+    """Link a figure to its first panel: figure 1 begins with panel 1a."""
     for panel in panels:
         if panel.figure.rstrip("abcdefgh") == figure or panel.figure == figure:
             return render_element("a", figure, href=f"#{panel.id}")
@@ -116,7 +116,7 @@ def _link_figure(figure: str, panels: Sequence[PanelReport]) -> str:
 
 
 def _panel_label(figure: str) -> str:
-    """What a panel is called: "Figure 1a", or the name of what is no figure."""
+    """Label a panel: "Figure 1a", or "Published" for the one that is no figure."""
     return f"Figure {figure}" if figure[:1].isdigit() else figure.capitalize()
 
 

@@ -1,4 +1,4 @@
-"""The report of a sweep: one page that needs nothing but a browser, and its figures and tables."""
+"""The page of a sweep: figures along its keys, heat maps, curves, and a table of every cell."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _DOTS_PER_INCH = 100  # dots of a figure inside the page
 
 
 def write_page(sweep: Sweep, folder: Path) -> Path:
-    """Write figures, table and page; the path of the page."""
+    """Write figures, table and page, and return the path of the page."""
     (folder / "figures").mkdir(parents=True, exist_ok=True)
     data_files = sweep.save(folder)
     curves_section, charts = _render_curves(sweep, folder)
@@ -75,7 +75,7 @@ def _render_summary(sweep: Sweep) -> Html:
 
 
 def _render_regret(sweep: Sweep, folder: Path) -> Section:
-    """Final regret along the first key of several values; then hue and row, figures of the rest.
+    """Render final regret along the first key with several values; the next keys are hue and row.
 
     Where there are several algorithms, these are the hue.
     """
@@ -102,7 +102,7 @@ def _render_regret(sweep: Sweep, folder: Path) -> Section:
 
 
 def _render_heat_maps(sweep: Sweep, folder: Path) -> Iterator[Section]:
-    """One algorithm each over the first two keys of several values."""
+    """Render a heat map for each algorithm over the first two keys with several values."""
     several = _sort_axes(sweep)
     if len(several) < 2 or min(len(axis.points) for axis in several[:2]) < 2:
         return
@@ -128,7 +128,7 @@ def _render_heat_maps(sweep: Sweep, folder: Path) -> Iterator[Section]:
 
 
 def _render_curves(sweep: Sweep, folder: Path) -> tuple[Section, list[Chart]]:
-    """Regret against rounds, a chart for each cell, with its figure beside it."""
+    """Render regret against rounds: a chart for each cell, and its figure as files."""
     parts: list[str] = ["Regret per agent against rounds, in each cell."]
     charts = []
     for number, cell in enumerate(sweep.cells[:_MOST_FIGURES]):
@@ -178,7 +178,7 @@ def _label_cell(label: Any) -> TableCell:
 
 
 def _render_settings(sweep: Sweep, data_files: Sequence[Path]) -> Section:
-    """The experiment and its grid as a file that runs the sweep again, where there is one."""
+    """Render the experiment and its grid, as the file that runs the sweep again if there is one."""
     texts = [path.read_text(encoding="utf-8") for path in data_files if path.suffix == ".toml"]
     text = texts[0] if texts else f"{sweep.experiment}\n\n{sweep.grid}"
     return Section(
@@ -198,26 +198,26 @@ def _file_names(paths: Sequence[Path]) -> list[str]:
 
 
 def _sort_axes(sweep: Sweep) -> list[Dimension]:
-    """The axes of the grid, those of several values first, in their order."""
+    """Sort the axes of the grid: those with several values first, in their order."""
     axes = dimensions(sweep)[:-1]
     return sorted(axes, key=lambda axis: len(axis.points) == 1)
 
 
 def _axis_name(axes: Sequence[Dimension], number: int) -> str | None:
-    """The name of an axis, if it is there and has several values."""
+    """Give the name of an axis, if it exists and has several values."""
     few = number >= len(axes) or (number > 0 and len(axes[number].points) == 1)
     return None if few else axes[number].name
 
 
 def _combine_labels(axes: Sequence[Dimension]) -> Iterator[dict[str, Any]]:
-    """A value for each of some axes, in all combinations."""
+    """Combine the labels of some axes in all ways."""
     names = [axis.name for axis in axes]
     for labels in itertools.product(*(axis.labels[axis.name] for axis in axes)):
         yield dict(zip(names, labels, strict=True))
 
 
 def _save_figure(folder: Path, name: str, drawing: Any, meaning: str, caption: str) -> Html:
-    """A figure inside the page, with its files beside it."""
+    """Save a figure as files, and render it inside the page."""
     import matplotlib.pyplot as plt
 
     axes = drawing[0] if isinstance(drawing, list) else drawing
