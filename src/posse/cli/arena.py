@@ -70,7 +70,7 @@ def arena(
         from posse.lab.arena import standings as report
         from posse.lab.arena import suite as suites
         from posse.lab.arena import tournament as running
-        from posse.lab.jobs.executors import capacity
+        from posse.lab.jobs.executors import count_slots
         from posse.lab.report.pages import arena as page
 
         asked = suites.choose_instances(instances, suite)
@@ -91,7 +91,7 @@ def arena(
         catch_user_errors(),
         _progress(quiet) as progress,
     ):
-        hands = (os.cpu_count() or 1) if executor is None else capacity(executor)
+        hands = (os.cpu_count() or 1) if executor is None else count_slots(executor)
         played.compile_kernels(progress.compiling)
         seconds = progress.seconds(played, measure=full, hands=hands)
         played.play_missing(executor=executor, advance=progress.playing(played, seconds))
@@ -134,7 +134,7 @@ class _Bar(_Silent):
     def seconds(self, arena: Arena, measure: bool, hands: int) -> dict[int, float]:
         from posse.lab.arena.tournament import measure_seconds_per_run
 
-        found = {id(job): job.seconds_a_run for job in arena.jobs.values()}
+        found = {id(job): job.seconds_per_run for job in arena.jobs.values()}
         missing = arena.missing_jobs
         if not measure or not missing:
             return found
@@ -161,9 +161,9 @@ def _progress(quiet: bool) -> Iterator[_Silent]:
     if quiet:
         yield _Silent()
         return
-    from posse.lab.progress import new_bars
+    from posse.lab.progress import create_progress
 
-    with new_bars() as bars:
+    with create_progress() as bars:
         yield _Bar(bars)
 
 

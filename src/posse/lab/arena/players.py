@@ -19,8 +19,8 @@ from posse.lab.arena import report_data as data
 from posse.lab.arena.report_data import Entrant
 from posse.lab.arena.suite import CONTEXTS, PLAIN, Instance
 from posse.lab.simulation import Job
-from posse.lab.simulator import jobs_of
-from posse.lab.validation import rehearse
+from posse.lab.simulator import plan_jobs
+from posse.lab.validation import dry_run
 from posse.serialization import encode
 from posse.serialization.encode import find_repr_only
 
@@ -126,7 +126,7 @@ def build_job(player: Player, instance: Instance, horizon: int, runs: int, seed:
     algorithm = player.algorithm
     counts_messages = callable(getattr(algorithm, "numbers_sent", None))
     keep = KEEP_WITH_CONTEXTS if isinstance(instance.bandit, ContextualBandit) else KEEP
-    job = jobs_of(
+    job = plan_jobs(
         instance.bandit,
         instance.network,
         {player.name: algorithm},
@@ -138,9 +138,9 @@ def build_job(player: Player, instance: Instance, horizon: int, runs: int, seed:
     )[player.name]
     # A user-defined algorithm is tried for a few rounds, so that mistakes show before the arena.
     if player.is_yours:
-        rehearse(player.name, job.simulation, job.runs[:2])
+        dry_run(player.name, job)
     else:
-        algorithm.init(job.simulation.problem(1))
+        algorithm.init(job.simulation.build_problem(1))
     return job
 
 

@@ -41,7 +41,7 @@ from posse.lab.report.scoreboard import (
     rank_algorithms,
 )
 from posse.lab.results import Result
-from posse.lab.statistics import FEWEST_RUNS, Estimate, on_front
+from posse.lab.statistics import FEWEST_RUNS, Estimate, find_pareto_front
 from posse.randomness import FloatArray
 from posse.serialization.encode import collect_versions
 
@@ -106,7 +106,7 @@ def rank_standings(
     rows = [_build_standing(rival, rivals[rival], ranks.get(rival), played) for rival in rivals]
     candidates = [row for row in rows if row.rank and row.numbers_sent is not None and row.ratio]
     costs = np.array([(row.numbers_sent, row.ratio) for row in candidates]).reshape(-1, 2)
-    is_best = on_front(costs)
+    is_best = find_pareto_front(costs)
     front = {row.algorithm for row, best in zip(candidates, is_best, strict=True) if best}
     rows = [replace(row, on_front=row.algorithm in front) for row in rows]
     return sorted(rows, key=lambda row: (row.rank is None, row.ratio or math.inf))

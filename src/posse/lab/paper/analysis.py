@@ -21,7 +21,7 @@ from posse.lab.report.scoreboard import (
     compare_pairs,
 )
 from posse.lab.results import Result
-from posse.lab.statistics import Growth, growth, mean_interval
+from posse.lab.statistics import Growth, fit_growth, mean_interval
 
 LOGARITHMIC = "logarithmic"
 FASTER = "faster than logarithmic"
@@ -56,7 +56,7 @@ def classify_growth(fit: Growth, least: float) -> str:
 
 def slope_window(result: Result) -> tuple[int, int]:
     """Give the first and last round of the window of slopes."""
-    return growth(result).late_rounds
+    return fit_growth(result).late_rounds
 
 
 # Values read off the authors' figures, to 0.05, and whether ours agree with them.
@@ -165,7 +165,7 @@ def measure_growth(outcome: PanelOutcome) -> list[CurveGrowth]:
     """Measure how each curve grows at the end, beside the least slope in the long run."""
     rows = []
     for name, result in outcome.results.items():
-        fit = growth(result)
+        fit = fit_growth(result)
         least_slope = outcome.least_slope(name)
         rows.append(CurveGrowth(name, fit.late, least_slope, classify_growth(fit, least_slope)))
     return rows

@@ -13,7 +13,7 @@ from itertools import pairwise
 from posse.lab.paper import analysis as rates
 from posse.lab.paper.panels import PanelOutcome
 from posse.lab.paper.report_data import ClaimReport
-from posse.lab.statistics import Estimate, growth, mean_interval, paired_difference
+from posse.lab.statistics import Estimate, fit_growth, mean_interval, paired_difference
 
 HOLDS = "holds"
 FAILS = "does not hold"
@@ -136,7 +136,7 @@ def _test_still_rising(*outcomes: PanelOutcome) -> Finding:
     details = []
     for outcome in outcomes:
         for name in _curves_starting_with(outcome, "coop-UCB"):
-            fit = growth(outcome.results[name])
+            fit = fit_growth(outcome.results[name])
             late = fit.late
             verdicts.append(HOLDS if late.low > 0 else FAILS if late.high < 0 else UNDECIDED)
             details.append(f"{outcome.panel.figure} {name}: {late.mean:.0f}")
@@ -216,7 +216,7 @@ def _logarithm_test(*names: str) -> Callable[[PanelOutcome], Finding]:
         verdicts = []
         details = []
         for name in names:
-            fit = growth(outcome.results[name])
+            fit = fit_growth(outcome.results[name])
             word = rates.classify_growth(fit, least)
             verdicts.append(_RATES[word])
             details.append(f"{name}: {_format_estimate(fit.late)}, {word}")

@@ -20,7 +20,7 @@ from posse.algorithms import Algorithm, Isolated
 from posse.bandits import Bandit
 from posse.lab.compiled import registry as plan
 from posse.lab.jobs.results_cache import PartStore
-from posse.lab.jobs.scheduler import complete
+from posse.lab.jobs.scheduler import complete_jobs
 from posse.lab.results import Result
 from posse.lab.simulation import Job, Simulation
 from posse.networks import Network
@@ -217,11 +217,11 @@ def run_panel(
         )
         for name, simulation in simulations.items()
     }
-    complete(
+    complete_jobs(
         list(jobs.values()),
         store,
         executor=executor,
         threads=threads,
         advance=lambda job, done: advance(done),
     )
-    return PanelOutcome(panel, {name: store.result(job) for name, job in jobs.items()}, seed)
+    return PanelOutcome(panel, {name: store.load_result(job) for name, job in jobs.items()}, seed)

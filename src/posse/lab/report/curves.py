@@ -72,7 +72,7 @@ class EmbeddedCharts:
 
 def average_curve(name: str, times: NDArray[np.int64], values: FloatArray) -> Curve:
     """Average values (R, len(times)) over runs, with a 95% band."""
-    columns = plots.shown(len(times), MOST_POINTS)
+    columns = plots.choose_points(len(times), MOST_POINTS)
     mean, _, low, high = map(_round_numbers, mean_interval(values[:, columns]))
     return Curve(name, times[columns].tolist(), mean, low, high)
 

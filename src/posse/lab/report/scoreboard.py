@@ -23,14 +23,14 @@ from posse.lab.statistics import (
     FEWEST_RUNS,
     SIGNIFICANT,
     Estimate,
-    adjusted,
+    agent_regrets,
+    compare_paired,
+    correct_p_values,
+    find_pareto_front,
     mean_interval,
-    of_agents,
-    on_front,
     p_value,
-    paired,
-    percentile,
-    wrong_leader,
+    tail_percentile,
+    wrong_leader_share,
 )
 from posse.randomness import FloatArray
 
@@ -175,7 +175,7 @@ def compare_pairs(
     """
     differences = []
     for first, second in pairs:
-        estimate, _ = paired(regrets[first], regrets[second])
+        estimate, _ = compare_paired(regrets[first], regrets[second])
         runs = len(regrets[first])
         p = p_value(estimate, runs) if runs >= fewest_runs else None
         differences.append(PairedDifference(first, second, estimate, p))
@@ -184,7 +184,7 @@ def compare_pairs(
 
 def adjust_pairs(pairs: Sequence[PairedDifference]) -> list[PairedDifference]:
     """Apply Holm's correction to pairs that are one family of claims."""
-    adjusted_p_values = adjusted([pair.p for pair in pairs])
+    adjusted_p_values = correct_p_values([pair.p for pair in pairs])
     return [
         replace(pair, adjusted_p=adjusted_p)
         for pair, adjusted_p in zip(pairs, adjusted_p_values, strict=True)
@@ -291,7 +291,7 @@ def _score_result(name: str, result: Result, gaps: FloatArray | None) -> ScoreRo
     if "agents" in result.kept:
         worst_agent = float(result.agent_regret[:, :, -1].max(axis=1).mean())
     elif gaps is not None:
-        worst_agent = float(of_agents(result.pulls, gaps).max(axis=1).mean())
+        worst_agent = float(agent_regrets(result.pulls, gaps).max(axis=1).mean())
     sent = None
     if "messages" in result.kept:
         sent = estimate_mean(result.numbers_sent[:, -1])
@@ -311,11 +311,11 @@ def _score_result(name: str, result: Result, gaps: FloatArray | None) -> ScoreRo
         tail=Tail(
             lowest_run=float(regret.min()),
             median_run=float(np.median(regret)),
-            percentile_95=percentile(regret, 95),
-            percentile_99=percentile(regret, 99),
+            percentile_95=tail_percentile(regret, 95),
+            percentile_99=tail_percentile(regret, 99),
             worst_run=float(regret[worst]),
             worst_run_number=result.run_numbers[worst],
-            wrong_leader=None if gaps is None else wrong_leader(result.pulls, gaps),
+            wrong_leader=None if gaps is None else wrong_leader_share(result.pulls, gaps),
         ),
         worst_agent=worst_agent,
         numbers_sent=sent,
@@ -327,7 +327,7 @@ def _mark_front(rows: Sequence[ScoreRow]) -> list[ScoreRow]:
     """Mark the Pareto front of regret and numbers sent among the ranked algorithms."""
     candidates = [row for row in rows if row.rank is not None and row.sent_per_round is not None]
     costs = np.array([(row.sent_per_round, row.regret.mean) for row in candidates])
-    is_best = on_front(costs.reshape(-1, 2))
+    is_best = find_pareto_front(costs.reshape(-1, 2))
     front = {row.algorithm for row, best in zip(candidates, is_best, strict=True) if best}
     return [replace(row, on_front=row.algorithm in front) for row in rows]
 
@@ -336,9 +336,9 @@ def _gaps_of(result: Result) -> FloatArray | None:
     """How much worse each arm is in each run, (R, K), if the same for all agents and rounds."""
     means = result.kept.get("means")
     if means is None:
-        lasting_means = result.lasting_means()
-        if lasting_means is not None:
-            means = np.broadcast_to(lasting_means, (result.runs, result.n_arms))
+        fixed_means = result.fixed_means()
+        if fixed_means is not None:
+            means = np.broadcast_to(fixed_means, (result.runs, result.n_arms))
     if means is None or means.ndim != 2:
         return None
     return np.asarray(means.max(axis=1, keepdims=True) - means)

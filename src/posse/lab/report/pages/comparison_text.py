@@ -83,7 +83,7 @@ def list_facts(comparison: Comparison) -> list[str]:
     first = next(iter(comparison.values()))
     runs = first.run_numbers
     candidates = [
-        count_things(first.runs, "run") if runs.start == 0 else ranges.words(runs),
+        count_things(first.runs, "run") if runs.start == 0 else ranges.describe_runs(runs),
         count_things(first.horizon, "round"),
         f"{count_things(first.n_agents, 'agent')}{_common_text(comparison, _describe_graph)}",
         f"{count_things(first.n_arms, 'arm')}{_common_text(comparison, _describe_rewards)}",

@@ -25,8 +25,8 @@ from posse.lab.report.document import (
 from posse.lab.report.html import CellContent, Html, TableCell, render_element, render_table
 from posse.lab.report.scoreboard import ScoreRow
 from posse.lab.sweeps import figures as views
-from posse.lab.sweeps.figures import ALGORITHM, Dimension, dimensions
-from posse.lab.sweeps.grid import words
+from posse.lab.sweeps.figures import ALGORITHM, Dimension, list_dimensions
+from posse.lab.sweeps.grid import describe_cell
 from posse.serialization.encode import collect_versions
 
 if TYPE_CHECKING:
@@ -92,9 +92,9 @@ def _render_regret(sweep: Sweep, folder: Path) -> Section:
             _save_figure(
                 folder,
                 f"regret-{number}" if len(choices) > 1 else "regret",
-                views.plot(sweep, x, hue, row, where),
+                views.draw_plot(sweep, x, hue, row, where),
                 f"Final regret against {x}",
-                words(where),
+                describe_cell(where),
             )
         )
     parts += _note_omitted(len(choices), "sweep.plot(x=, hue=, row=, where=)")
@@ -120,7 +120,7 @@ def _render_heat_maps(sweep: Sweep, folder: Path) -> Iterator[Section]:
                 f"heat-{number}",
                 sweep.heat_map(x, y, name, where=where),
                 f"Final regret of {name} over {x} and {y}",
-                words({ALGORITHM: name, **where}),
+                describe_cell({ALGORITHM: name, **where}),
             )
         )
     parts += _note_omitted(len(choices), "sweep.heat_map(x=, y=, algorithm=, where=)")
@@ -135,9 +135,11 @@ def _render_curves(sweep: Sweep, folder: Path) -> tuple[Section, list[Chart]]:
         name = f"curves-{number}"
         comparison = sweep[number]
         paths = [folder / "figures" / f"{name}.{suffix}" for suffix in ("png", "pdf")]
-        plots.write_comparison(comparison, words(cell), paths)
+        plots.write_comparison(comparison, describe_cell(cell), paths)
         below = link_files([f"figures/{path.name}" for path in paths])
-        parts.append(render_paragraph(Html(render_element("span", words(cell)) + below), "quiet"))
+        parts.append(
+            render_paragraph(Html(render_element("span", describe_cell(cell)) + below), "quiet")
+        )
         chart = curves.chart_results(name, comparison)
         if chart is not None:
             charts.append(chart)
@@ -199,7 +201,7 @@ def _file_names(paths: Sequence[Path]) -> list[str]:
 
 def _sort_axes(sweep: Sweep) -> list[Dimension]:
     """Sort the axes of the grid: those with several values first, in their order."""
-    axes = dimensions(sweep)[:-1]
+    axes = list_dimensions(sweep)[:-1]
     return sorted(axes, key=lambda axis: len(axis.points) == 1)
 
 
