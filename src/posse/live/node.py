@@ -28,7 +28,7 @@ from posse.live.membership.records import Status, StatusMessage
 from posse.live.messaging.inbox import Inbox, MessageLimits
 from posse.live.messaging.transport import Receive, Transport
 from posse.live.messaging.wire import Codec, WireError
-from posse.live.store import DecisionRecord, Outcome, Store, StoreError, Unknown
+from posse.live.store import DecisionRecord, RewardOutcome, Store, StoreError, Unknown
 
 if TYPE_CHECKING:
     from posse.live.config.agent_settings import AgentSettings
@@ -174,7 +174,7 @@ class Node:
         """Draw a decision of the only experiment that is not on disk yet."""
         return self.experiment().draw_decision(id_, allowed)
 
-    def reward(self, decision_id: str, reward: float) -> Outcome:
+    def reward(self, decision_id: str, reward: float) -> RewardOutcome:
         """Reward a decision of the only experiment; idempotent, durable when it returns."""
         return self.experiment().reward(decision_id, reward)
 
@@ -238,7 +238,7 @@ class Node:
                 failed = error
             except Exception:
                 self._log_bug("tick", experiment)
-        self.store.check_place()
+        self.store.check_location()
         self.store.flush()
         for experiment in experiments:
             try:

@@ -96,7 +96,7 @@ class ExperimentFactory:
         store = Store.open(
             path,
             fingerprint=agents[0].fingerprint,
-            equal=_other_fingerprints(agents),
+            accepted_fingerprints=_other_fingerprints(agents),
             experiment=name,
             owner=self.name,
             monotonic=self.monotonic,
@@ -110,7 +110,7 @@ class ExperimentFactory:
     def open_another(self, settings: AgentSettings, name: str, store: Store) -> LiveExperiment:
         """Build another experiment in the same store."""
         agents = self._candidate_agents(settings, name)
-        view = store.beside(name, agents[0].fingerprint, _other_fingerprints(agents))
+        view = store.open_experiment(name, agents[0].fingerprint, _other_fingerprints(agents))
         return self._make_experiment(settings, name, _matching_agent(agents, view), view)
 
     def configure_controls(self, settings: AgentSettings, experiment: LiveExperiment) -> None:

@@ -4,17 +4,12 @@ import time
 
 import pytest
 
-from posse.live.config.agent_settings import settings_from_data
-from posse.live.controls.controls import REPEAT_SECONDS
-from posse.live.messaging.transport.memory import MemoryNetwork
-from posse.live.node_factory import AgentKeys, NetworkAccess
-from posse.live.process import assemble_node
-from posse.live.security.certificates import CertificateFiles
+from posse.live.controls.controls import REPEAT
+from posse.live.demo.fleet import Fleet
 from posse.live.store import Conflict
 from tests.live.loopback import certified
 
 NAMES = ("berlin", "paris", "rome")
-NEIGHBOURS = {"berlin": ["paris"], "paris": ["berlin", "rome"], "rome": ["paris"]}
 
 
 @pytest.fixture(scope="module")
@@ -22,41 +17,30 @@ def certificates(tmp_path_factory):
     return certified(tmp_path_factory.mktemp("certs"), *NAMES)
 
 
-class Line:
+class Line(Fleet):
     """berlin - paris - rome; every third message is lost."""
 
     def __init__(self, folder, certificates, **options):
-        self.folder, self.certificates, self.options = folder, certificates, options
-        self.network = MemoryNetwork([("berlin", "paris"), ("paris", "rome")], seed=1, loss=0.3)
-        self.nodes, self.now = {}, time.time()
+        links = [("berlin", "paris"), ("paris", "rome")]
+        super().__init__(
+            folder, links, seed=1, now=time.time(), certificates=certificates, loss=0.3
+        )
+        self.options = options
         for name in NAMES:
             self.start(name)
 
     def start(self, name, **changed):
-        settings = settings_from_data(
-            {
-                "name": name,
-                "arms": ["red", "green"],
-                "family": "bernoulli",
-                "operators": ["berlin"],
-                "store": f"{name}.db",
-                "neighbours": dict.fromkeys(NEIGHBOURS[name], ""),
-                "experiments": {"default": {}, "banner": {"arms": ["red", "blue"]}},
-            }
-            | self.options
-            | changed
-        )
-        keys = None
-        if not settings.insecure:
-            keys = AgentKeys(name, CertificateFiles.in_folder(self.certificates, name))
-        outside = NetworkAccess(lambda _: self.network.transport(name), keys)
-        node = self.nodes[name] = assemble_node(
-            settings, self.folder, outside, clock=lambda: self.now
-        )
-        node.transport.start(node.receive)
+        data = {
+            "name": name,
+            "arms": ["red", "green"],
+            "family": "bernoulli",
+            "operators": ["berlin"],
+            "experiments": {"default": {}, "banner": {"arms": ["red", "blue"]}},
+        }
+        self.open_node(data | self.options | changed)
 
     def restart(self, name, **changed):
-        self.nodes[name].stop()
+        self.close_node(name)
         self.start(name, **changed)
 
     def play(self, rounds=30):
@@ -64,17 +48,13 @@ class Line:
             for node in self.nodes.values():
                 node.tick()
             self.network.step()
-            self.now += REPEAT_SECONDS  # so that what was lost is said again
+            self.now += REPEAT  # so that what was lost is said again
 
     def pinned(self, experiment="default"):
         return {
-            name: node.experiment(experiment).control_status()["pinned"]
+            name: node.experiment(experiment).controlled()["pinned"]
             for name, node in self.nodes.items()
         }
-
-    def stop(self):
-        for node in self.nodes.values():
-            node.stop()
 
 
 @pytest.fixture
@@ -87,7 +67,7 @@ def line(tmp_path, certificates):
 
     yield make
     for each in made:
-        each.stop()
+        each.close()
 
 
 @pytest.mark.parametrize("exchange", ["origins", "flows"])
@@ -108,7 +88,7 @@ def test_an_operators_pin_reaches_all_and_outlives_restarts(line, exchange):
     line.nodes["berlin"].resume("default")
     line.play()
     assert line.pinned() == dict.fromkeys(NAMES)
-    assert line.nodes["rome"].experiment("default").control_status()["network"]["version"] == 2
+    assert line.nodes["rome"].experiment("default").controlled()["network"]["version"] == 2
     assert all("control" not in reason for reason in line.nodes["rome"].network()["refused"])
 
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from posse import validation as checks
+from posse import validation
 from posse.algorithms.algorithm import Problem
 from posse.algorithms.rivals.initial_pulls import ForcedStart, check_static, noise_scale, pairs_sent
 from posse.networks.network import Network
@@ -123,7 +123,7 @@ class CoopUCB(RunningConsensus):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        checks.number("exploration", self.exploration, above=0)
+        validation.validate_number("exploration", self.exploration, above=0)
 
     def check(self, problem: Problem) -> None:
         """A static, symmetric W that mixes."""
@@ -206,7 +206,7 @@ class CoopUCB2(RunningConsensus):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        checks.number("exploration", self.exploration, above=0)
+        validation.validate_number("exploration", self.exploration, above=0)
 
     def index(self, problem: Problem) -> Index:
         """Slack f(t) = sqrt(ln t) for all."""
@@ -240,8 +240,8 @@ class CoopUCL(RunningConsensus):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        checks.number("prior_mean", self.prior_mean)
-        checks.number("prior_sd", self.prior_sd, above=0)
+        validation.validate_number("prior_mean", self.prior_mean)
+        validation.validate_number("prior_sd", self.prior_sd, above=0)
 
     def index(self, problem: Problem) -> Index:
         """The prior counts as d/N observations of mu_0."""

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from posse import validation as checks
+from posse import validation
 from posse.algorithms.algorithm import Problem
 from posse.algorithms.rivals.message_passing import (
     ForcedIndex,
@@ -55,9 +55,9 @@ class UCBNetwork(ForcedIndex):
         if self.hops is None:  # a file has no None
             object.__setattr__(self, "hops", "diameter")
         elif isinstance(self.hops, str):
-            checks.choice("hops", self.hops, ("diameter",))
+            validation.validate_choice("hops", self.hops, ("diameter",))
         else:
-            checks.whole("hops", self.hops, at_least=1)
+            validation.validate_integer("hops", self.hops, at_least=1)
 
     @property
     def reach(self) -> int | None:

@@ -89,14 +89,16 @@ class Keeper:
         n_runs, n_agents, n_arms = self._shape
         pairs = state.reshape(n_runs, -1, 2, n_arms)  # one row an agent, or one for all
         pairs = np.broadcast_to(pairs, (n_runs, n_agents, 2, n_arms))
-        return families.unpair(plain(self._simulation.model), np.moveaxis(pairs, 2, 0))
+        return families.from_count_and_total(
+            plain(self._simulation.model), np.moveaxis(pairs, 2, 0)
+        )
 
     def _messages(self) -> FloatArray:
         """Numbers sent per agent up to each recorded round: (R, len)."""
         s = self._simulation
         algorithm: Any = s.algorithm
         n_runs = len(self._rows.runs)
-        state = algorithm.init(s.problem(n_runs))
+        state = algorithm.init(s.build_problem(n_runs))
         links = links_used(self._engine, self._rows.runs, s.horizon)
         sent = [algorithm.numbers_sent(state, t, links[t - 1]) for t in range(1, s.horizon + 1)]
         return np.asarray(np.cumsum(sent, axis=0)[s.times - 1].T / s.network.n_agents)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posse import best_arm as gaussian_race
-from posse import validation as checks
+from posse import validation
 from posse.best_arm import Race
 from posse.divergences import kl_bernoulli
 from posse.families.family import Family
@@ -43,10 +43,10 @@ class Shares:
     new_arm_pulls: int = 100
 
     def __post_init__(self) -> None:
-        checks.number("min_share", self.min_share, at_least=0, at_most=1)
+        validation.validate_number("min_share", self.min_share, at_least=0, at_most=1)
         if self.new_arm_share is not None:
-            checks.number("new_arm_share", self.new_arm_share, above=0, at_most=1)
-        checks.whole("new_arm_pulls", self.new_arm_pulls, at_least=1)
+            validation.validate_number("new_arm_share", self.new_arm_share, above=0, at_most=1)
+        validation.validate_integer("new_arm_pulls", self.new_arm_pulls, at_least=1)
 
     def check_arm_count(self, n_arms: int) -> None:
         """Refuse a least share that this number of arms cannot all have."""
@@ -142,7 +142,7 @@ class Chooser:
     """Chooses arms by a policy and shares; it draws from exactly the probabilities it reports."""
 
     def __init__(self, policy: Policy, family: Family, horizon: int | None, shares: Shares) -> None:
-        checks.capable("policy", policy, ["scores"], "posse.ThompsonSampling()")
+        validation.validate_methods("policy", policy, ["scores"], "posse.ThompsonSampling()")
         self.policy = policy
         self.family = family
         self.horizon = horizon
@@ -315,7 +315,7 @@ class Chooser:
         """Return the policy's probabilities of the arms, validated."""
         answer = self._call_policy(belief, t, Race(self.family))
         n_arms = belief.shape[1]
-        policy = checks.shown(self.policy)
+        policy = validation.format_value(self.policy)
         if answer is None:
             raise ValueError(
                 f"policy {policy} cannot decide for a live agent, which logs the propensity of "
@@ -330,15 +330,15 @@ class Chooser:
         ):
             raise ValueError(
                 f"policy {policy} must return one probability for each of the {n_arms} arms, "
-                f"with sum 1, got {checks.shown(answer)}"
+                f"with sum 1, got {validation.format_value(answer)}"
             )
         return values
 
     def check_honesty(self) -> None:
         """Refuse a policy that does not choose by the probabilities that it reports.
 
-        By Chernoff's bound an honest policy is refused with probability below
-        `HONESTY_ERROR`; the random numbers of the trial are fixed, and so is its outcome.
+        By Chernoff's bound an honest policy is refused with probability below `HONESTY_ERROR`;
+        the random numbers of the trial are fixed, so the outcome is the same every time.
         """
         rewards = [y for y in PROBES if self.family.rewards.contains(np.array(y))][:3]
         if len(rewards) < 2:  # then arms cannot be told apart
@@ -353,10 +353,12 @@ class Chooser:
         surprise = HONESTY_TRIES * kl_bernoulli(counts / HONESTY_TRIES, np.minimum(stated, 1.0))
         if (surprise > np.log(2 * len(stated) / HONESTY_ERROR)).any():
             raise ValueError(
-                f"policy {checks.shown(self.policy)} must choose by the probabilities that it "
-                f"reports: it reported {checks.shown(stated.round(3).tolist())}, and of "
+                f"policy {validation.format_value(self.policy)} "
+                "must choose by the probabilities that it "
+                f"reports: it reported {validation.format_value(stated.round(3).tolist())}, "
+                f"and of "
                 f"{HONESTY_TRIES} choices these fell on each arm: "
-                f"{checks.shown(counts.astype(int).tolist())}"
+                f"{validation.format_value(counts.astype(int).tolist())}"
             )
 
 

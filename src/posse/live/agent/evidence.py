@@ -17,12 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from posse import validation as checks
+from posse import validation
 from posse.contexts import Contexts
 from posse.effective_samples import CAUTION as CAUTION
 from posse.effective_samples import SIGNS as SIGNS
 from posse.families.family import Family, Interval, Model, check_family, name_of
-from posse.families.optional_methods import ability
+from posse.families.optional_methods import get_optional
 from posse.live.agent.context_evidence import ExpansionPoint, GramSums, context_family
 from posse.live.exchange.quanta import PER_UNIT, from_quanta, to_quanta
 from posse.randomness import FloatArray
@@ -55,7 +55,7 @@ class PowerSums:
     @cached_property
     def powers(self) -> tuple[int, ...]:
         """The powers of a reward that add up, beside the count."""
-        return tuple(sorted(ability(self.family, "powers")))
+        return tuple(sorted(get_optional(self.family, "powers")))
 
     @property
     def n_sums(self) -> int:
@@ -65,7 +65,7 @@ class PowerSums:
     @cached_property
     def scale(self) -> float:
         """The number that a reward is divided by: the family's unit, else the largest reward."""
-        unit: float | None = ability(self.family, "unit")
+        unit: float | None = get_optional(self.family, "unit")
         return max(abs(end) for end in self.reward_range) if unit is None else unit
 
     @property
@@ -161,7 +161,7 @@ class PowerSums:
 
 def check_powers(family: Any) -> None:
     """Refuse a family that does not declare how its rewards add up."""
-    powers: Any = ability(family, "powers")
+    powers: Any = get_optional(family, "powers")
     if not powers or isinstance(family, type):
         raise ValueError(
             f"family must be one for live agents, got {family!r}: declare the powers of a reward "
@@ -172,9 +172,9 @@ def check_powers(family: Any) -> None:
     )
     if not whole or len(set(powers)) < len(powers):
         raise ValueError(f"powers must be different whole numbers from 1, got {powers!r}")
-    unit: Any = ability(family, "unit")
+    unit: Any = get_optional(family, "unit")
     if unit is not None:
-        checks.number(f"unit of family {name_of(family)!r}", unit, above=0)
+        validation.validate_number(f"unit of family {name_of(family)!r}", unit, above=0)
     check_family("family", family, REQUIRED_METHODS, ["means", "rewards"])
 
 
@@ -220,7 +220,7 @@ class Evidence:
         low = family.rewards.low
         high = family.rewards.high
         if reward_range is not None:
-            ends = [checks.number("reward_range", end) for end in reward_range]
+            ends = [validation.validate_number("reward_range", end) for end in reward_range]
             if len(ends) != 2 or not low <= ends[0] < ends[1] <= high:
                 raise ValueError(
                     f"reward_range must be two rising numbers within {family.rewards}, "
@@ -369,7 +369,9 @@ class Evidence:
 
     def check_reward(self, reward: float) -> None:
         """Refuse an impossible reward with one sentence."""
-        checks.number("reward", reward, at_least=self.reward_range[0], at_most=self.reward_range[1])
+        validation.validate_number(
+            "reward", reward, at_least=self.reward_range[0], at_most=self.reward_range[1]
+        )
         if not self.family.rewards.contains(np.array(reward)).all():
             raise ValueError(f"reward must lie in {self.family.rewards}, got {reward}")
 

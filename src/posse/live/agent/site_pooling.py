@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from posse import validation as checks
+from posse import validation
 from posse.best_arm import fine
-from posse.families.optional_methods import ability
+from posse.families.optional_methods import get_optional
 from posse.live.agent.evidence import Evidence, PowerSums
 from posse.live.exchange import Exchange
 from posse.live.exchange.quanta import PER_UNIT
@@ -32,8 +32,8 @@ WARNING_ENDS = 0.5  # the probability to be alike from which on a warning ends
 def check_sites(sites: str | float) -> str | float:
     """Refuse a value that is none of the ways to read other sites."""
     if isinstance(sites, str):
-        return checks.choice("sites", sites, ("alike", "differ"))
-    return checks.number("sites", sites, at_least=0, at_most=1e30)
+        return validation.validate_choice("sites", sites, ("alike", "differ"))
+    return validation.validate_number("sites", sites, at_least=0, at_most=1e30)
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class SitePooling:
         knows_origins = hasattr(exchange, "by_origin") and not evidence.signs  # flows have signs
         self._family = evidence.at_mean
         contexts = evidence.features > 0
-        variance = ability(self._family, "variance")(np.array([0.5]))
+        variance = get_optional(self._family, "variance")(np.array([0.5]))
         self.can_compare = knows_origins and steady and variance is not None and not contexts
         if self.pools_fully:
             self.site_sd = None
@@ -365,7 +365,7 @@ def _find_outliers(
         pulls_elsewhere = n.sum() - n
         elsewhere = (total.sum() - total) / pulls_elsewhere
         pooled = np.array([total.sum() / n.sum()])
-        variance = float(ability(evidence.at_mean, "variance")(pooled)[0])
+        variance = float(get_optional(evidence.at_mean, "variance")(pooled)[0])
         if not variance > 0:
             break
         errors = (total / n - elsewhere) / np.sqrt(variance * (1 / n + 1 / pulls_elsewhere))

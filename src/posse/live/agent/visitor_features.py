@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from posse import validation as checks
+from posse import validation
 from posse.contexts import Contexts, Features
 from posse.families.logistic import FARTHEST
 from posse.live.agent.context_evidence import ExpansionPoint, GramSums
@@ -43,7 +43,7 @@ def fill_features(schema: Contexts, context: Mapping[str, Any], average: FloatAr
     column_counts = {name: len(field.columns(name)) + field.optional for name, field in schema}
     for name in context:
         if name not in column_counts:
-            checks.choice("context:", name, list(column_counts))
+            validation.validate_choice("context:", name, list(column_counts))
     for name, columns in column_counts.items():
         if name in context:
             field = Contexts({name: dict(schema)[name]})

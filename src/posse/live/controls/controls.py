@@ -13,15 +13,15 @@ import json
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
+from posse.live.controls.answers import ControlAnswer, ControlsAnswer
 from posse.live.controls.records import MOST_STEPS, VersionSteps, is_control
 from posse.live.controls.records import Control as Control
 from posse.live.controls.records import ControlMessage as ControlMessage
 from posse.live.exchange.origins import Sign
 from posse.live.security.signatures import Vouch
 from posse.live.store.records import Conflict
-from posse.live.store.timeline import listed
+from posse.live.store.timeline import list_names
 
 # ("pin" or "pause", arm) -> its source, as `Controls.active_settings` returns it
 ActiveSettings = Mapping[tuple[str, str], str]
@@ -42,7 +42,7 @@ def describe_changes(before: ActiveSettings, after: ActiveSettings) -> list[tupl
         if (kind, arm) not in after:
             arms_by_sentence.setdefault(("resume", f"no longer {PAST_TENSE[kind]}"), []).append(arm)
     return [
-        (kind, f"{listed(arms)} {'is' if len(arms) == 1 else 'are'} {predicate}")
+        (kind, f"{list_names(arms)} {'is' if len(arms) == 1 else 'are'} {predicate}")
         for (kind, predicate), arms in arms_by_sentence.items()
     ]
 
@@ -250,7 +250,7 @@ class Controls:
         pauses = {("pause", arm): source for record, source in records for arm in record.paused}
         return dict(pins[-1:]) | pauses  # a pin here goes before the network's
 
-    def describe_status(self, arms: Sequence[str]) -> dict[str, Any]:
+    def describe_status(self, arms: Sequence[str]) -> ControlsAnswer:
         """Return what is pinned and paused here, and the records behind it."""
         return {
             "pinned": self._pinned_arm(arms),
@@ -393,7 +393,7 @@ def _check_arm(arm: str, arms: Sequence[str]) -> None:
         raise Conflict(f"unknown arm {arm!r}: the arms here are {', '.join(map(repr, arms[:20]))}")
 
 
-def _describe_record(control: Control | None) -> dict[str, Any] | None:
+def _describe_record(control: Control | None) -> ControlAnswer | None:
     if control is None:
         return None
     return {

@@ -20,6 +20,7 @@ from posse.live.agent.action_selection import Choice, Shares
 from posse.live.agent.agent import Agent
 from posse.live.agent.site_pooling import SiteMap
 from posse.live.agent.verdicts import NO_STOP, Judgement, NamedVerdict
+from posse.live.controls.answers import ControlsAnswer
 from posse.live.controls.controls import (
     SIGNATURE_INVALID,
     Control,
@@ -44,29 +45,29 @@ from posse.live.security.signatures import Vouch
 from posse.live.store import (
     Conflict,
     DecisionRecord,
-    Late,
-    Outcome,
+    LateReward,
+    RewardOutcome,
     Store,
     StoreError,
     Unknown,
-    Void,
+    VoidReward,
 )
-from posse.live.store.decisions import ARMS, Offers, packed
+from posse.live.store.decisions import ARMS, ArmLists, pack_probabilities
 from posse.live.store.timeline import Event
 
 
 @dataclass(frozen=True)
-class EvidenceAudit:
-    """Audit: decisions counted here beside the pulls, open ones included, in the evidence.
+class Audit:
+    """Audit: decisions counted by this agent, beside those (open ones included) in the evidence.
 
-    counted: a durable counter beside the evidence. own: the pulls in this agent's own entries, the
-    same number unless evidence was lost or the store was restored from a copy. network: the pulls
-    of all agents stored here; under flows an estimate of their sum.
+    counted: a durable counter beside the evidence. in_evidence: decisions in this agent's own
+    entries, the same number unless evidence was lost or the store was restored from a copy.
+    in_network: decisions of all agents as known here; under flows an estimate of their sum.
     """
 
     counted: int
-    own: float
-    network: float
+    in_evidence: float
+    in_network: float
 
 
 log = logging.getLogger(__name__)
@@ -113,18 +114,18 @@ class LiveExperiment:
         self._lock = threading.RLock()
         self._participant = EvidenceParticipant(agent, self._lock, reward_window)
         self._swept = False  # whether rewards that waited for a window are seen to without one
-        store.attach(self._participant)
+        store.attach_participant(self._participant)
         self._logged_void_through = agent.exchange.void_through  # as far as people were told
-        self._offers = Offers(store.kept(ARMS))
+        self._offers = ArmLists(store.read_record(ARMS))
         self._store_arms(agent.arm_names)
-        self._offers.use(agent.arm_names)
+        self._offers.use_arms(agent.arm_names)
         self._restore_verdict()
         self.recorder = HistoryRecorder(
             agent, store, self._offers, self.counts, self._lock, clock, verdict=self.verdict
         )
         self.recorder.note_missed_changes()
         self.controls = controls or Controls(DEFAULT, name, agent.exchange.identity)
-        self.controls.restore(store.kept(CONTROLS))
+        self.controls.restore(store.read_record(CONTROLS))
 
     def configure_operators(
         self, operators: Iterable[str], sign: Sign | None, vouch: Vouch | None
@@ -141,7 +142,7 @@ class LiveExperiment:
         before = self.agent.arm_names
         with self._lock:
             self.agent.set_arms(names, shares)
-            self._offers.use(names)
+            self._offers.use_arms(names)
         self.recorder.note_arms(before, names)
 
     def set_sites(self, sites: str | float) -> None:
@@ -152,8 +153,8 @@ class LiveExperiment:
 
     def _store_arms(self, names: Sequence[str]) -> None:
         """Write a list of arms before decisions refer to it."""
-        if (data := self._offers.fresh(names)) is not None:
-            self.store.keep(ARMS, data)
+        if (data := self._offers.encode_with(names)) is not None:
+            self.store.write_record(ARMS, data)
 
     @property
     def reward_window(self) -> RewardWindow:
@@ -197,7 +198,7 @@ class LiveExperiment:
         context: Mapping[str, Any] | None = None,
     ) -> DecisionRecord:
         """Decide which arm to play, at a context if there is a schema; idempotent in the id."""
-        ((record, new),) = self.store.decided([self.draw_decision(id_, allowed, context)])
+        ((record, new),) = self.store.insert_decisions([self.draw_decision(id_, allowed, context)])
         self.count_decisions([record] if new else [])
         return record
 
@@ -221,7 +222,7 @@ class LiveExperiment:
                 (choice,) = self.agent.draw_choices([self._apply_controls(allowed)], [visit])
                 offer = self._describe_offer(choice, visit, context)
         except ValueError:  # an arm may be gone since this id was first asked for
-            if id_ is not None and (record := self.store.decision(id_)) is not None:
+            if id_ is not None and (record := self.store.find_decision(id_)) is not None:
                 return record
             raise
         return self._make_record(id_, choice, self.clock(), {**self._initial_fields(), **offer})
@@ -261,8 +262,8 @@ class LiveExperiment:
     ) -> dict[str, Any]:
         """Return the allowed arms, their propensities and the context, as the store has them."""
         offer: dict[str, Any] = {
-            "allowed": self._offers.text(choice.allowed),
-            "probabilities": packed(choice.probabilities),
+            "allowed": self._offers.encode_allowed(choice.allowed),
+            "probabilities": pack_probabilities(choice.probabilities),
         }
         if visit is not None and context is not None:
             offer |= {"context": serialize_context(context), "features": visit}
@@ -289,25 +290,25 @@ class LiveExperiment:
             else requested
         )
 
-    def reward(self, decision_id: str, reward: float) -> Outcome:
+    def reward(self, decision_id: str, reward: float) -> RewardOutcome:
         """Reward a decision; idempotent, and durable when it returns."""
         try:
-            outcome = self.store.reward(decision_id, reward, self.clock())
+            outcome = self.store.add_reward(decision_id, reward, self.clock())
         except ValueError as refused:
             self.count_rewards([refused])
             raise
         self.count_rewards([outcome])
         return outcome
 
-    def count_rewards(self, outcomes: Sequence[Outcome | ValueError]) -> None:
+    def count_rewards(self, outcomes: Sequence[RewardOutcome | ValueError]) -> None:
         """Count the outcomes of rewards, once they are on disk."""
-        self.counts.add("rewards", outcomes.count(Outcome.NEW))
+        self.counts.add("rewards", outcomes.count(RewardOutcome.NEW))
         for outcome in outcomes:
-            if isinstance(outcome, Late):
+            if isinstance(outcome, LateReward):
                 self.late.add_delay(outcome.lateness)
                 self.counts.add("late")
             elif isinstance(outcome, Conflict):
-                self.counts.add("void" if isinstance(outcome, Void) else "conflicts")
+                self.counts.add("void" if isinstance(outcome, VoidReward) else "conflicts")
 
     def pin(self, arm: str) -> Control:
         """Play only this arm; durable when it returns."""
@@ -324,7 +325,7 @@ class LiveExperiment:
         with self._changing_controls():
             return self.controls.resume(arm, self.agent.arm_names)
 
-    def control_status(self) -> dict[str, Any]:
+    def control_status(self) -> ControlsAnswer:
         """Describe which arms are pinned and paused, and by whom."""
         with self._lock:
             return self.controls.describe_status(self.agent.arm_names)
@@ -368,7 +369,7 @@ class LiveExperiment:
 
     def _restore_verdict(self) -> None:
         """Continue with the winner that an earlier process named."""
-        data = self.store.kept(VERDICT)
+        data = self.store.read_record(VERDICT)
         self._stored_verdict = None if data is None else NamedVerdict.from_json(data)
         self.agent.named_verdict = self._stored_verdict
 
@@ -383,7 +384,9 @@ class LiveExperiment:
             return
         # A view must not fail because the disk does: the next look tries again.
         with suppress(StoreError):
-            self.store.keep(VERDICT, None if named_verdict is None else named_verdict.to_json())
+            self.store.write_record(
+                VERDICT, None if named_verdict is None else named_verdict.to_json()
+            )
             self._stored_verdict = named_verdict
 
     def evidence(self) -> dict[str, Ledger]:
@@ -401,13 +404,13 @@ class LiveExperiment:
         """The number of decisions ever counted into this agent's evidence; durable."""
         return self._participant.counted
 
-    def audit(self) -> EvidenceAudit | None:
+    def audit(self) -> Audit | None:
         """Compare counted decisions with the pulls in the evidence; None with a half-life."""
         if self.agent.half_life is not None:
             return None
         with self._lock:
             exchange = self.agent.exchange
-            return EvidenceAudit(
+            return Audit(
                 self.counted_decisions,
                 *map(self.agent.count_pulls, (exchange.own(), exchange.evidence())),
             )
@@ -464,10 +467,12 @@ class LiveExperiment:
     def close_windows(self, now: float) -> None:
         """Close reward windows that ended, and delete old decisions."""
         if self.reward_window.window is not None or not self._swept:
-            self.store.expire(now, self.reward_window.window, self.reward_window.default_reward)
+            self.store.expire_decisions(
+                now, self.reward_window.window, self.reward_window.default_reward
+            )
             self._swept = True
         if self.remember is not None:
-            self.store.forget(now, self.remember)
+            self.store.delete_old_decisions(now, self.remember)
 
     def tick(self, now: float) -> Outgoing:
         """Return the messages that are due, once their content is on disk."""
@@ -484,7 +489,7 @@ class LiveExperiment:
         if through > self._logged_void_through:
             log.warning(
                 "the store was restored from a copy or is new, because neighbours have more "
-                "evidence of this agent: its open decisions are void, and their rewards are refused",
+                "evidence of this agent: open decisions are void, and their rewards are refused",
                 extra={"experiment": self.name},
             )
             self.recorder.note_event(
@@ -529,10 +534,10 @@ class LiveExperiment:
                 active_before = self.controls.active_settings()
                 yield
                 if (after := self.controls.state()) != before:
-                    self.store.keep(CONTROLS, after)
+                    self.store.write_record(CONTROLS, after)
                     now = self.clock()
                     events = describe_changes(active_before, self.controls.active_settings())
-                    self.store.events.add([Event(now, kind, text) for kind, text in events])
+                    self.store.events.add_events([Event(now, kind, text) for kind, text in events])
         except BaseException:
             with self._lock:
                 self.controls.restore(before)

@@ -23,8 +23,8 @@ from posse.live.agent.verdicts import Judgement
 from posse.live.counters import Counts
 from posse.live.exchange.ledger import Ledger
 from posse.live.store import Store, StoreError, Unknown
-from posse.live.store.decisions import Offers
-from posse.live.store.timeline import MOST, Event, Point, listed
+from posse.live.store.decisions import ArmLists
+from posse.live.store.timeline import MAX_EVENTS, Event, HistoryPoint, list_names
 from posse.randomness import FloatArray
 
 NUMBERS_PER_ARM = 6  # numbers of an arm
@@ -89,7 +89,7 @@ def pack_point(
 
 
 def unpack_points(
-    points: Sequence[Point], arms_of: Callable[[int], Sequence[str]], names: Sequence[str]
+    points: Sequence[HistoryPoint], arms_of: Callable[[int], Sequence[str]], names: Sequence[str]
 ) -> tuple[FloatArray, FloatArray]:
     """Return expected losses (T,) and numbers (T, K, 6) of these arms; nan for unknown arms."""
     losses = np.empty(len(points))
@@ -162,7 +162,7 @@ class HistoryRecorder:
         self,
         agent: Agent,
         store: Store,
-        offers: Offers,
+        offers: ArmLists,
         counts: Counts,
         lock: threading.RLock,
         clock: Callable[[], float],
@@ -175,11 +175,11 @@ class HistoryRecorder:
         self._counts = counts
         self._lock = lock
         self._clock = clock
-        self._unwritten: deque[Event] = deque(maxlen=MOST)  # for a store that can be written
+        self._unwritten: deque[Event] = deque(maxlen=MAX_EVENTS)  # for a store that can be written
         self._minute: int | None = None  # that was looked at last
         self._late_noted = 0  # of the late rewards those that were told
         self._late_noted_at = max(
-            (event.time for event in store.events.of("late")), default=-math.inf
+            (event.time for event in store.events.read_kind("late")), default=-math.inf
         )
         self._judge = verdict
         self._verdict = ""
@@ -188,14 +188,14 @@ class HistoryRecorder:
         """Record an event of now; never fails. Do not call it while the agent's lock is held."""
         event = Event(self._clock(), kind, text)
         try:
-            self._store.events.add([event])
+            self._store.events.add_events([event])
         except StoreError:
             self._unwritten.append(event)
 
     def note_once(self, kind: Kind, text: str) -> None:
         """Record an event unless the last of its kind has the same text, also before a restart."""
         with suppress(StoreError):
-            if [event.text for event in self._store.events.of(kind)[-1:]] != [text]:
+            if [event.text for event in self._store.events.read_kind(kind)[-1:]] != [text]:
                 self.note_event(kind, text)
 
     def note_arms(self, before: Sequence[str], after: Sequence[str]) -> None:
@@ -203,13 +203,13 @@ class HistoryRecorder:
         for names, counterpart, verb in ((after, before, "added"), (before, after, "removed")):
             if changed := [name for name in names if name not in counterpart]:
                 were = "was" if len(changed) == 1 else "were"
-                self.note_event("arm", f"{listed(changed)} {were} {verb}")
+                self.note_event("arm", f"{list_names(changed)} {were} {verb}")
 
     def note_missed_changes(self) -> None:
         """Record which arms were added and removed while no process ran."""
-        last = self._store.points.newest(MINUTE)
+        last = self._store.points.newest_point(MINUTE)
         if last is not None:
-            self.note_arms(self._offers.arms(last.arms), self._agent.arm_names)
+            self.note_arms(self._offers.arms_of(last.arms), self._agent.arm_names)
 
     def record_minute(self, now: float) -> None:
         """Record a point of the history, if a minute has begun since the last one."""
@@ -222,11 +222,11 @@ class HistoryRecorder:
             self._note_verdict()
             self._write_waiting()
             scales = [(scale.seconds, scale.points) for scale in SCALES.values()]
-            self._store.points.add(self._make_point(minute * MINUTE), scales)
+            self._store.points.add_point(self._make_point(minute * MINUTE), scales)
 
     def newest_marks(self) -> tuple[int | None, int]:
         """Return the last minute and the number of the last event: history changes with them."""
-        return self._minute, self._store.events.newest()
+        return self._minute, self._store.events.newest_number()
 
     def read_history(self, scale: str) -> History:
         """Read the history of a day, a month or a year, up to the last minute."""
@@ -240,17 +240,17 @@ class HistoryRecorder:
         every = -(
             -NUMBERS_PER_ARM * most * len(agent.arm_names) // MOST_NUMBERS
         )  # of so many points one
-        points = self._store.points.between(seconds, after, now, every)
-        last = self._store.points.newest(MINUTE)
+        points = self._store.points.read_between(seconds, after, now, every)
+        last = self._store.points.newest_point(MINUTE)
         if last and after < last.time <= now and (not points or points[-1].time < last.time):
             points.append(last)
-        lists = [self._offers.arms(number) for number in {point.arms for point in points}]
+        lists = [self._offers.arms_of(number) for number in {point.arms for point in points}]
         names = list(
             dict.fromkeys(
                 [*agent.arm_names, *(name for listed_arms in lists for name in listed_arms)]
             )
         )
-        losses, numbers = unpack_points(points, self._offers.arms, names)
+        losses, numbers = unpack_points(points, self._offers.arms_of, names)
         return History(
             scale,
             seconds * every,
@@ -258,19 +258,21 @@ class HistoryRecorder:
             build_arm_histories(numbers, names, max(map(abs, agent.reward_range))),
             round_losses(losses),
             agent.half_life is not None,
-            self._store.events.between(after, now),
+            self._store.events.read_between(after, now),
         )
 
-    def _make_point(self, time: int) -> Point:
+    def _make_point(self, time: int) -> HistoryPoint:
         agent = self._agent
         status = agent.arms(self._lock).values()  # takes long, and holds no lock meanwhile
         loss = min(arm_status.expected_loss for arm_status in status)
         with self._lock:
             own_ledger = agent.exchange.own()
             network_ledger = agent.exchange.evidence()
-            number = self._offers.number
+            number = self._offers.current_number
             names = agent.arm_names
-        return Point(time, number, pack_point(agent, names, own_ledger, network_ledger, loss))
+        return HistoryPoint(
+            time, number, pack_point(agent, names, own_ledger, network_ledger, loss)
+        )
 
     def _note_late(self, now: float) -> None:
         fresh = self._counts["late"] - self._late_noted
@@ -288,14 +290,14 @@ class HistoryRecorder:
         text = VERDICTS.get(judgement.verdict, "").format(judgement.arm)
         if text and text != self._verdict:
             self._verdict = text
-            if text not in [event.text for event in self._store.events.of("verdict")]:
+            if text not in [event.text for event in self._store.events.read_kind("verdict")]:
                 self.note_event("verdict", text)
 
     def _write_waiting(self) -> None:
         waiting = self._unwritten
-        self._unwritten = deque(maxlen=MOST)
+        self._unwritten = deque(maxlen=MAX_EVENTS)
         try:
-            self._store.events.add(list(waiting))
+            self._store.events.add_events(list(waiting))
         except StoreError:
             self._unwritten.extendleft(reversed(waiting))
             raise
