@@ -287,7 +287,7 @@ class TestDigest:
 
     def test_what_no_file_can_name_is_refused(self):
         bandit = posse.Bandit(posse.families.Gaussian(), lambda generator: generator.random(2))
-        with pytest.raises(ValueError, match=r"bandit\.means: .*lambda.* has no name"):
+        with pytest.raises(ValueError, match=r"bandit\.means: .*lambda.* cannot be imported"):
             digest(job(bandit=bandit))
 
 
