@@ -442,10 +442,11 @@ class ReloadAnswer(Struct):
 
 
 class CallerAnswer(Struct):
-    """What who asks may do: see numbers, give orders; and the experiments that it may see."""
+    """What the caller may do: read, give commands; whether its token is known; its experiments."""
 
     admitted: bool
     operator: bool
+    known_token: bool
     experiments: list[str]
 
 
