@@ -6,7 +6,15 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
+from posse.live.agent.arm_status import ArmStatus
+from posse.live.agent.site_pooling import SiteMap
+from posse.live.agent.verdicts import Judgement
+from posse.live.controls.answers import ControlsAnswer
+from posse.live.exchange.ledger import Ledger
+from posse.live.experiment.experiment import Audit
+from posse.live.experiment.history import History
 from posse.live.http import handlers, models
+from posse.live.membership.answers import NetworkAnswer
 
 EXPERIMENT_PREFIX = "/v1/experiments/"  # followed by a name, and then the path after /v1/
 
@@ -69,39 +77,39 @@ ROUTES = (
     ),
     Route(
         "GET", "/v1/arms", "arms", "The estimate of every arm.",
-        dict[str, models.ArmAnswer], of_experiment=True, view=handlers.show_arms,
+        dict[str, ArmStatus], of_experiment=True, view=handlers.show_arms,
     ),
     Route(
         "POST", "/v1/arms", "arms_at",
         "The estimate of every arm for visitors at a context; missing fields are as on average.",
-        dict[str, models.ArmAnswer], models.ArmsRequest, of_experiment=True,
+        dict[str, ArmStatus], models.ArmsRequest, of_experiment=True,
         view=handlers.show_arms_at_context,
     ),
     Route(
         "GET", "/v1/verdict", "verdict",
         "Whether the experiment may stop, and why; 404 if its settings have no stop.",
-        models.VerdictAnswer, of_experiment=True, view=handlers.show_verdict,
+        Judgement, of_experiment=True, view=handlers.show_verdict,
     ),
     Route(
         "GET", "/v1/evidence", "evidence",
         "Evidence in whole quanta: this agent's own, and that of all agents.",
-        models.EvidenceAnswer, of_experiment=True, view=handlers.show_evidence,
+        dict[str, Ledger], of_experiment=True, view=handlers.show_evidence,
     ),
     Route(
         "GET", "/v1/audit", "audit",
         "Decisions counted by this agent beside those in the evidence; 404 with a half-life.",
-        models.BooksAnswer, of_experiment=True, view=handlers.show_audit,
+        Audit, of_experiment=True, view=handlers.show_audit,
     ),
     Route(
         "GET", "/v1/history/{scale}", "history",
         "Decisions and rewards of every arm over time, and events: minutes of a day, hours of a "
         "month, days of a year.",
-        models.HistoryAnswer, of_experiment=True, view=handlers.show_history,
+        History, of_experiment=True, view=handlers.show_history,
     ),
     Route(
         "GET", "/v1/network", "network",
         "The neighbours, all known agents and links, and refusals by reason.",
-        models.NetworkAnswer, view=handlers.show_network,
+        NetworkAnswer, view=handlers.show_network,
     ),
     Route(
         "GET", "/v1/experiments", "experiments", "The experiments of this agent, by name.",
@@ -109,12 +117,12 @@ ROUTES = (
     ),
     Route(
         "GET", "/v1/controls", "controls", "Pinned and paused arms, and whose controls they are.",
-        models.ControlsAnswer, of_experiment=True, view=handlers.show_controls,
+        ControlsAnswer, of_experiment=True, view=handlers.show_controls,
     ),
     Route(
         "GET", "/v1/sites", "sites",
         "The results of each site for every arm, where one differs, and the gain from sharing.",
-        models.SiteMapAnswer, of_experiment=True, view=handlers.show_sites,
+        SiteMap, of_experiment=True, view=handlers.show_sites,
     ),
     Route(
         "GET", "/v1/page", "page", "The content of the page at /.",
@@ -131,16 +139,16 @@ ROUTES = (
     ),
     Route(
         "POST", "/v1/pin", "pin", "For operators: play only this arm.",
-        models.ControlsAnswer, models.ArmRequest, WRITE_STATUSES, True, order=handlers.pin_arm,
+        ControlsAnswer, models.ArmRequest, WRITE_STATUSES, True, order=handlers.pin_arm,
     ),
     Route(
         "POST", "/v1/pause", "pause", "For operators: stop playing an arm.",
-        models.ControlsAnswer, models.ArmRequest, WRITE_STATUSES, True, order=handlers.pause_arm,
+        ControlsAnswer, models.ArmRequest, WRITE_STATUSES, True, order=handlers.pause_arm,
     ),
     Route(
         "POST", "/v1/resume", "resume",
         "For operators: undo pins and pauses of an arm, or of all arms.",
-        models.ControlsAnswer, models.ResumeRequest, WRITE_STATUSES, True,
+        ControlsAnswer, models.ResumeRequest, WRITE_STATUSES, True,
         order=handlers.resume_arms,
     ),
     Route(
