@@ -22,6 +22,7 @@ from posse.live.exchange.messages import FlowsMessage, OriginsMessage
 from posse.live.experiment.experiment import LiveExperiment
 from posse.live.experiment.history import Kind
 from posse.live.membership import heartbeats as statuses
+from posse.live.membership.answers import NetworkAnswer
 from posse.live.membership.heartbeats import Presence
 from posse.live.membership.network_view import describe_network
 from posse.live.membership.records import Status, StatusMessage
@@ -344,7 +345,7 @@ class Node:
             refused.update(experiment.refusals())
         return refused
 
-    def network(self) -> dict[str, Any]:
+    def network(self) -> NetworkAnswer:
         """Describe neighbours, all known agents and links, and refusals by reason."""
         now = self.clock()
         experiments = dict(self.experiments)

@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
+from posse.live.membership.answers import (
+    AgentAnswer,
+    AgentState,
+    CountAnswer,
+    LinkAnswer,
+    LinkEndAnswer,
+    LinkState,
+    NeighbourAnswer,
+    NetworkAnswer,
+)
 from posse.live.membership.heartbeats import Link, Presence, ReceivedStatus
 from posse.live.membership.records import Status
 
@@ -49,7 +59,7 @@ class NetworkView:
         }
         return cls(statuses, presence.links(), own_status, pulls, fading, now)
 
-    def describe_agents(self) -> dict[str, dict[str, Any]]:
+    def describe_agents(self) -> dict[str, AgentAnswer]:
         """Describe this agent, all neighbours, and every origin with a status or evidence."""
         origins = {origin for pulls in self.pulls.values() for origin in pulls}
         return {
@@ -57,13 +67,11 @@ class NetworkView:
             for name in sorted({*self.statuses, *self.links, *origins})
         }
 
-    def describe_links(self, agents: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
+    def describe_links(self, agents: Mapping[str, AgentAnswer]) -> list[LinkAnswer]:
         """Describe every link between these agents once: own links as seen, others as reported."""
         own_name = self.own_status.origin
-        links = {
-            _sorted_pair(own_name, name): _describe_link("up", link.lag)
-            if link.up
-            else _describe_link("down", None)
+        links: dict[tuple[str, str], tuple[LinkState, float | None]] = {
+            _sorted_pair(own_name, name): ("up", link.lag) if link.up else ("down", None)
             for name, link in self.links.items()
         }
         reports_by_pair: dict[tuple[str, str], list[_LinkReport]] = {}
@@ -81,10 +89,13 @@ class NetworkView:
                 if report.origin in reached and agents[report.origin]["state"] in ALIVE_STATES
             ] or reports[:1]
             states = {report.up for report in trusted}
-            state = "half" if len(states) > 1 else "up" if states.pop() else "down"
+            state: LinkState = "half" if len(states) > 1 else "up" if states.pop() else "down"
             lags = [report.lag for report in trusted if report.lag is not None]
-            links[pair] = _describe_link(state, lags[0] if lags else None)
-        return [{"a": a, "b": b, **edge} for (a, b), edge in sorted(links.items())]
+            links[pair] = state, lags[0] if lags else None
+        return [
+            {"a": a, "b": b, "state": state, "lag": lag}
+            for (a, b), (state, lag) in sorted(links.items(), key=lambda item: item[0])
+        ]
 
     def _find_reachable(self) -> set[str]:
         """Find the agents reached over links that the nearer end of each reports as up."""
@@ -98,7 +109,7 @@ class NetworkView:
             waiting += fresh
         return reached
 
-    def _describe_agent(self, name: str) -> dict[str, Any]:
+    def _describe_agent(self, name: str) -> AgentAnswer:
         received = self.statuses.get(name)
         link = self.links.get(name)
         status = None if received is None else received.status
@@ -120,7 +131,9 @@ class NetworkView:
             "experiments": self._describe_experiments(name, status),
         }
 
-    def _agent_state(self, name: str, received: ReceivedStatus | None, link: Link | None) -> str:
+    def _agent_state(
+        self, name: str, received: ReceivedStatus | None, link: Link | None
+    ) -> AgentState:
         if name == self.own_status.origin:
             return "here"
         if link is not None:
@@ -145,9 +158,7 @@ class NetworkView:
             UNSURE_SECONDS if calls_link_up else -UNSURE_SECONDS
         )
 
-    def _describe_experiments(
-        self, name: str, status: Status | None
-    ) -> dict[str, dict[str, int | None]]:
+    def _describe_experiments(self, name: str, status: Status | None) -> dict[str, CountAnswer]:
         """Describe what an agent reports as counted, and what of it is here; null: unknown."""
         tallies = (
             {experiment: numbers for experiment, *numbers in status.experiments}
@@ -166,7 +177,7 @@ class NetworkView:
 
     def _describe_experiment(
         self, name: str, tallies: Mapping[str, list[int]], received: Mapping[str, int]
-    ) -> dict[str, int | None]:
+    ) -> CountAnswer:
         pulls, open_, late = tallies.get(name, (None, None, None))
         here = received.get(name, 0) if name in self.pulls else None
         behind = None
@@ -198,11 +209,7 @@ def _sorted_pair(first: str, second: str) -> tuple[str, str]:
     return (first, second) if first < second else (second, first)
 
 
-def _describe_link(state: str, lag: float | None) -> dict[str, Any]:
-    return {"state": state, "lag": lag}
-
-
-def _describe_reported(status: Status) -> Iterator[tuple[str, dict[str, Any]]]:
+def _describe_reported(status: Status) -> Iterator[tuple[str, LinkEndAnswer]]:
     for name, up, lag in status.neighbours:
         yield name, {"up": up, "lag": None if lag < 0 else lag / 1000}
 
@@ -217,7 +224,7 @@ def describe_network(
     connected: Mapping[str, bool],
     refused: Mapping[str, int],
     now: float,
-) -> dict[str, Any]:
+) -> NetworkAnswer:
     """Describe neighbours over all experiments, agents, links and refusals."""
     pulls = {
         e: experiment.pulls_by_origin()
@@ -240,18 +247,24 @@ def describe_network(
 
 def _describe_neighbours(
     experiments: Mapping[str, LiveExperiment], connected: Mapping[str, bool]
-) -> dict[str, dict[str, Any]]:
-    neighbours: dict[str, dict[str, Any]] = {}
+) -> dict[str, NeighbourAnswer]:
+    neighbours: dict[str, NeighbourAnswer] = {}
     for experiment in experiments.values():
         for name, status in experiment.neighbours().items():
-            fields = {**asdict(status), "connected": connected.get(name, False)}
+            fields: NeighbourAnswer = {
+                "identity": status.identity,
+                "active": status.active,
+                "last_heard": status.last_heard,
+                "lag": status.lag,
+                "connected": connected.get(name, False),
+            }
             neighbours[name] = (
                 _merge_statuses(neighbours[name], fields) if name in neighbours else fields
             )
     return neighbours
 
 
-def _merge_statuses(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
+def _merge_statuses(first: NeighbourAnswer, second: NeighbourAnswer) -> NeighbourAnswer:
     """Merge the status of one neighbour over two experiments: the last message, the sum of lags."""
     times = [at for status in (first, second) if (at := status["last_heard"]) is not None]
     lags = [lag for status in (first, second) if (lag := status["lag"]) is not None]
