@@ -122,7 +122,7 @@ class Silent:
     ("policy", "words"),
     [
         (Silent(), "cannot decide for a live agent, which logs the propensity of every choice"),
-        (Saying(None), r"its method probabilities\(belief, family, t, horizon\) must give them"),
+        (Saying(None), r"give it a method probabilities\(belief, family, t, horizon\)"),
         (Saying([0.5, 0.5]), "must return one probability for each of the 3 arms, with sum 1, got"),
         (Saying([0.5, 0.5, 0.5]), "must return one probability"),
         (Saying([1.5, -0.5, 0.0]), "must return one probability"),

@@ -310,7 +310,7 @@ class Certain(posse.ThompsonSampling):
 
 @pytest.mark.parametrize("policy", [Liar(), Certain()])
 def test_a_policy_that_chooses_otherwise_than_it_says_is_refused(policy):
-    with pytest.raises(ValueError, match="must choose with the probabilities that it says"):
+    with pytest.raises(ValueError, match="must choose by the probabilities that it reports"):
         Agent(ARMS, families.Bernoulli(), policy=policy)
 
 

@@ -148,7 +148,10 @@ def test_a_rate_cap(since):
         ("rate_cap = {per_second = 3, since = 2999-01-01}", "future"),
         ("rate_cap = {per_second = 0, since = 2026-11-01}", "per_second"),
         ("rate_cap = {per_second = 1, since = 2026-11-01, util = 5}", "'util' is unknown"),
-        ('rate_cap = {per_second = 1, since = 2026-11-01}\nexchange = "flows"', "for 'origins'"),
+        (
+            'rate_cap = {per_second = 1, since = 2026-11-01}\nexchange = "flows"',
+            "needs exchange 'origins'",
+        ),
     ],
 )
 def test_a_wrong_rate_cap(line, words):

@@ -65,7 +65,7 @@ def test_a_file_with_contexts(tmp_path):
         ({"context": None, "family": "bernoulli"}, "^context must be a table such as"),
         ({"context": {}}, r"^context must be a table such as country = \[\"de\", \"fr\"\], got {}"),
         ({"context": 3}, "^context must be a table such as"),
-        ({"family": "bernoulli"}, "^context is not for family 'bernoulli'"),
+        ({"family": "bernoulli"}, "^context does not go with family 'bernoulli'"),
         ({"family": {"name": "logistic"}}, "^family.rate is missing"),
         ({"family": {"name": "logistic", "rate": 3}}, "^family.rate must be"),
         ({"family": {"name": "logstic", "rate": 0.1}}, "did you mean 'logistic'"),
@@ -82,9 +82,9 @@ def test_a_file_with_contexts(tmp_path):
             {"arms": [f"arm{n}" for n in range(300)]},
             "^context has 8 columns and there are 300 arms",
         ),
-        ({"exchange": "flows"}, "^contexts need exchange 'origins': under flows no honest"),
+        ({"exchange": "flows"}, "^contexts need exchange 'origins': flows give no honest"),
         ({"sites": "differ"}, "make the site a category of the context instead$"),
-        ({"stop": {}}, "^stop does not go with a context: .* see expected_loss$"),
+        ({"stop": {}}, "^stop does not go with a context, .* see expected_loss instead$"),
         ({"default_reward": 2, "reward_window": 5}, "^default_reward: reward must be"),
         ({"family": TABLES["linear"]}, "^reward_range must be given for family 'linear'"),
     ],
@@ -102,7 +102,7 @@ def test_the_sentences_of_worlds():
     assert find_conflict(family, "origins", **plain) is None
     assert find_conflict(family, "origins", **{**plain, "half_life": 3600.0}) is None
     assert "need exchange 'origins'" in find_conflict(family, "flows", **plain)
-    assert "a best arm for each" in find_conflict(family, "origins", **{**plain, "stop": Stop()})
+    assert "its own best arm" in find_conflict(family, "origins", **{**plain, "stop": Stop()})
     assert "category of the context" in find_conflict(family, "origins", **{**plain, "sites": 0.1})
 
 
@@ -122,9 +122,7 @@ def test_another_schema_needs_another_experiment(tmp_path):
     world = Several(tmp_path).start(**both)
     try:
         other = {**LOGISTIC, "context": {**SCHEMA, "more": "flag"}}
-        with pytest.raises(
-            ValueError, match=r"^context of the experiment default cannot be changed"
-        ):
+        with pytest.raises(ValueError, match=r"^context of the experiment default cannot change"):
             world.nodes["a"].reload(world.read_settings(table("a", ["default"], **other)))
         world.nodes["a"].stop()
         with pytest.raises(ValueError, match="another"):

@@ -269,7 +269,7 @@ def test_a_partition_is_told_where_it_is_logged(node, caplog, monkeypatch):
         ("partition", "b is connected again"),
     ]
     logged = [record.getMessage() for record in caplog.records]
-    assert logged[0].startswith(kept[0][1] + ": does it run, ")
+    assert logged[0].startswith(kept[0][1] + ": does it run ")
     assert logged[1] == kept[1][1]
 
 

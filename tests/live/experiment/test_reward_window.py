@@ -270,7 +270,9 @@ def test_decisions_of_a_disk_set_back_are_void(make, caplog):
         exchange._own.close()
     for _ in range(2):  # people are told once
         world.experiment.tick(world.now)
-    assert [r.levelname for r in caplog.records if "was set back" in r.message] == ["WARNING"]
+    assert [r.levelname for r in caplog.records if "was restored from a copy" in r.message] == [
+        "WARNING"
+    ]
     world.decide("d")
     before = world.sums
     with pytest.raises(VoidReward, match="open when the store was restored") as refused:
@@ -290,7 +292,7 @@ def test_decisions_of_a_disk_set_back_are_void(make, caplog):
     caplog.clear()
     world.again()  # and not again after a restart
     world.experiment.tick(world.now)
-    assert not [r for r in caplog.records if "was set back" in r.message]
+    assert not [r for r in caplog.records if "was restored from a copy" in r.message]
 
 
 def test_late_rewards_are_counted_with_how_late_they_came(make):
@@ -317,7 +319,7 @@ def test_late_rewards_are_counted_with_how_late_they_came(make):
             "a decision counts when its reward arrives within 10 s, and not at all without one",
         ),
         (COUNT, "counts as 0, the lowest reward, from the start, and its reward corrects that"),
-        (WAIT, r"for default_reward is not the lowest reward \(1, not 0\)"),
+        (WAIT, r"because default_reward is not the lowest reward \(1, not 0\)"),
     ],
 )
 def test_the_log_says_when_decisions_count(make, caplog, silence, said):

@@ -87,11 +87,11 @@ def test_gone_and_back(world):
 CHILD = """
 import sys, time
 from pathlib import Path
-from posse.live.security.certificates import Files
+from posse.live.security.certificates import CertificateFiles
 from posse.live.messaging.transport.zenoh import ZenohTransport
 
 folder, ours, theirs = sys.argv[1:]
-b = ZenohTransport("b", {"a": theirs}, listen=ours, files=Files.of(Path(folder), "b"))
+b = ZenohTransport("b", {"a": theirs}, listen=ours, files=CertificateFiles.in_folder(Path(folder), "b"))
 b.start(lambda peer, payload: b.send(peer, b"%d" % len(payload)))
 time.sleep(60)
 """

@@ -73,17 +73,17 @@ def test_few_certificates_of_a_neighbour_are_kept(world):
 FLOOD = """
 import sys, json, time, zenoh
 from pathlib import Path
-from posse.live.security.certificates import Files, encoded, read_certificate
+from posse.live.security.certificates import CertificateFiles, encode_certificate, read_certificate
 from posse.live.messaging.transport.zenoh_settings import settings
 
 folder, there = Path(sys.argv[1]), sys.argv[2]
-files = Files.of(folder, "b")
+files = CertificateFiles.in_folder(folder, "b")
 wanted = settings("b", ["a"], "default", [], [there], files)
 session = zenoh.open(zenoh.Config.from_json5(json.dumps(wanted)))
 publisher = session.declare_publisher(
     "posse/default/b/a", congestion_control=zenoh.CongestionControl.BLOCK
 )
-certificate = encoded(read_certificate(files.certificate))
+certificate = encode_certificate(read_certificate(files.certificate))
 while not publisher.matching_status.matching:
     time.sleep(0.01)
 sent, last = 0, time.monotonic()

@@ -138,11 +138,11 @@ def test_closing_while_dialling_is_prompt(world):
 HANGING = """
 import sys, time
 from pathlib import Path
-from posse.live.security.certificates import Files
+from posse.live.security.certificates import CertificateFiles
 from posse.live.messaging.transport.zenoh import ZenohTransport
 
 folder, there = sys.argv[1:]
-a = ZenohTransport("a", {"b": there}, files=Files.of(Path(folder), "a"))
+a = ZenohTransport("a", {"b": there}, files=CertificateFiles.in_folder(Path(folder), "a"))
 a.start(print)
 time.sleep(0.5)
 start = time.monotonic()
