@@ -14,7 +14,8 @@ import pytest
 
 from posse import families
 from posse.live.agent.agent import Agent
-from posse.live.experiment.experiment import DecisionQuery, LiveExperiment
+from posse.live.experiment.decision_request import DecisionRequest
+from posse.live.experiment.experiment import LiveExperiment
 from posse.live.experiment.reward_window import RewardWindow
 from posse.live.store import Store, export_decisions
 
@@ -45,7 +46,7 @@ def world(path, name, seed, decisions, **options):
             now[0] += 1.0
             few = (u < 0.3 for u in generator.random(20))
             made = one.draw_decisions(
-                [DecisionQuery(None, ["blue", "green"] if f else None) for f in few]
+                [DecisionRequest(None, ["blue", "green"] if f else None) for f in few]
             )
             store.add_decisions(made)
             wins = generator.random(20) < [RATES[each.arm] for each in made]

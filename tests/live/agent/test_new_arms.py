@@ -13,7 +13,8 @@ import pytest
 
 from posse.families import Bernoulli
 from posse.live.config.experiment_settings import ExperimentSettings
-from posse.live.experiment.experiment import DecisionQuery, LiveExperiment
+from posse.live.experiment.decision_request import DecisionRequest
+from posse.live.experiment.experiment import LiveExperiment
 from posse.live.experiment.reward_window import RewardWindow
 from posse.live.store import Store
 
@@ -43,7 +44,7 @@ def play(path, seconds, default, **options):
         with store.transaction():
             for _ in range(seconds):
                 now[0] += 1.0
-                made = one.draw_decisions([DecisionQuery()] * VISITORS)
+                made = one.draw_decisions([DecisionRequest()] * VISITORS)
                 rows += store.add_decisions(made)
                 for each in made:
                     won = generator.random() < RATES[each.arm]

@@ -5,7 +5,7 @@ import sqlite3
 
 import pytest
 
-from posse.live.experiment.experiment import DecisionQuery
+from posse.live.experiment.decision_request import DecisionRequest
 from posse.live.http.health import get_traffic
 from posse.live.http.request_batches import BatchRequest, RequestBatcher
 from posse.live.store import Conflict, RewardOutcome, StoreError, Unknown
@@ -24,7 +24,7 @@ def ask(node, *questions):
 
 def wish(node, *ids, allowed=None):
     return BatchRequest(
-        node.experiment(), decision_requests=[DecisionQuery(id_, allowed) for id_ in ids]
+        node.experiment(), decision_requests=[DecisionRequest(id_, allowed) for id_ in ids]
     )
 
 

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from posse.contexts import Features
 from posse.live.agent.action_selection import Choice, Shares
@@ -34,6 +34,7 @@ from posse.live.exchange.layouts import DEFAULT
 from posse.live.exchange.ledger import Ledger
 from posse.live.exchange.origins import Origins
 from posse.live.exchange.seam import NeighbourStatus, Outgoing
+from posse.live.experiment.decision_request import DecisionRequest
 from posse.live.experiment.history import History, HistoryRecorder
 from posse.live.experiment.reward_window import (
     EvidenceParticipant,
@@ -76,14 +77,6 @@ log = logging.getLogger(__name__)
 CONTROLS = "controls"
 VERDICT = "verdict"
 SITES_ALIKE_AGAIN = "sites no longer differ"
-
-
-class DecisionQuery(NamedTuple):
-    """A request for a decision: its id (None: a new one), allowed arms (None: all), context."""
-
-    id: str | None = None
-    allowed: Sequence[str] | None = None
-    context: Mapping[str, Any] | None = None  # what is known of the visitor
 
 
 class LiveExperiment:
@@ -227,24 +220,26 @@ class LiveExperiment:
             raise
         return self._make_record(id_, choice, self.clock(), {**self._initial_fields(), **offer})
 
-    def draw_decisions(self, queries: Sequence[DecisionQuery]) -> list[DecisionRecord | ValueError]:
+    def draw_decisions(
+        self, requests: Sequence[DecisionRequest]
+    ) -> list[DecisionRecord | ValueError]:
         """Draw decisions that are not on disk yet; an impossible one is its ValueError."""
         try:
-            visits = [self.agent.encode_context(query.context) for query in queries]
+            visits = [self.agent.encode_context(request.context) for request in requests]
             with self._lock:
-                allowed = [self._apply_controls(query.allowed) for query in queries]
+                allowed = [self._apply_controls(request.allowed) for request in requests]
                 choices = self.agent.draw_choices(allowed, visits)
                 offers = [
-                    self._describe_offer(choice, visit, query.context)
-                    for query, choice, visit in zip(queries, choices, visits, strict=True)
+                    self._describe_offer(choice, visit, request.context)
+                    for request, choice, visit in zip(requests, choices, visits, strict=True)
                 ]
         except ValueError:  # one of them is wrong: each gets an answer of its own
-            return [self._try_draw(query) for query in queries]
+            return [self._try_draw(request) for request in requests]
         now = self.clock()
         initial = self._initial_fields()
         return [
-            self._make_record(query.id, choice, now, {**initial, **offer})
-            for query, choice, offer in zip(queries, choices, offers, strict=True)
+            self._make_record(request.decision, choice, now, {**initial, **offer})
+            for request, choice, offer in zip(requests, choices, offers, strict=True)
         ]
 
     def probabilities(self) -> dict[str, float]:
@@ -275,9 +270,9 @@ class LiveExperiment:
         with self._lock:
             return {"assumed": assumed, "made": self.agent.exchange.incarnation()}
 
-    def _try_draw(self, query: DecisionQuery) -> DecisionRecord | ValueError:
+    def _try_draw(self, request: DecisionRequest) -> DecisionRecord | ValueError:
         try:
-            return self.draw_decision(*query)
+            return self.draw_decision(request.decision, request.allowed, request.context)
         except ValueError as error:
             return error
 

@@ -91,7 +91,8 @@ from posse.live.security.certificates import CertificateFiles
 from posse.live.messaging.transport.zenoh import ZenohTransport
 
 folder, ours, theirs = sys.argv[1:]
-b = ZenohTransport("b", {"a": theirs}, listen=ours, files=CertificateFiles.in_folder(Path(folder), "b"))
+files = CertificateFiles.in_folder(Path(folder), "b")
+b = ZenohTransport("b", {"a": theirs}, listen=ours, files=files)
 b.start(lambda peer, payload: b.send(peer, b"%d" % len(payload)))
 time.sleep(60)
 """
