@@ -217,6 +217,7 @@ class Node:
         """Continue with these experiments and neighbours; requests see the old or the new ones."""
         for experiment in experiments.values():
             experiment.counts.whole = self.counts
+        # Replaced, never changed: other threads may be iterating over the old one.
         self.experiments = dict(experiments)
         self.neighbours = neighbours
         self.tick_seconds = tick_seconds
@@ -231,6 +232,7 @@ class Node:
         now = self.clock()
         failed = None
         experiments = list(self.experiments.values())
+        # Statuses first: an agent whose disk fails must not look dead.
         self._send_statuses(now)  # first: an agent whose disk fails is there all the same
         for experiment in experiments:
             try:
@@ -258,6 +260,7 @@ class Node:
         self.counts.add("received")
         if not self._inbox.put_message(peer, payload):
             # the network's thread waits, and with it who sends too much
+            # Back-pressure: the transport's thread waits, and with it the sender.
             self.stopping.wait(HOLD_SECONDS)
 
     def receive(self, peer: str, payload: bytes) -> None:
@@ -282,6 +285,7 @@ class Node:
         if experiment is None:  # neighbours need not run the same ones
             self.refusals.add("unknown_experiment")
             return True
+        # The counters tell whether the message was any good, and so what its neighbour pays for it.
         before = experiment.refusal_count
         forged = experiment.forgery_count
         try:
@@ -369,6 +373,7 @@ class Node:
                     self._log_event("partition", sentence, advice)
             except StoreError as error:  # such as a full disk: try again later
                 self.failures.add("tick")
+                # A full disk may hold the log as well: one line, not one a tick.
                 if not failing:  # once: the log may be on the same disk
                     log.error("%s", error)
                 failing = True
@@ -386,6 +391,7 @@ class Node:
             peer, payload = message
             began = time.thread_time()
             useful = self._handle_message(peer, payload)
+            # CPU time of this thread alone: a busy machine must not make neighbours pay.
             worked = time.thread_time() - began
             self._inbox.charge_neighbour(
                 peer, seconds=worked * (WORK_PRICE if useful else WASTE_PRICE)

@@ -102,6 +102,7 @@ class ExperimentFactory:
             monotonic=self.monotonic,
         )
         try:
+            # The store decides which variant continues; the other agent is dropped.
             return self._make_experiment(settings, name, _matching_agent(agents, store), store)
         except BaseException:
             store.close()
@@ -116,6 +117,7 @@ class ExperimentFactory:
     def configure_controls(self, settings: AgentSettings, experiment: LiveExperiment) -> None:
         """Give an experiment its operators and keys."""
         sign, vouch = (self.keys.sign, self.keys.vouch) if self.keys else (None, None)
+        # Operators and keys may change at a reload, the experiment stays.
         experiment.configure_operators(settings.operators, sign, vouch)
 
     def _candidate_agents(self, settings: AgentSettings, experiment: str) -> list[Agent]:

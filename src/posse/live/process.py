@@ -36,6 +36,7 @@ def make_node(
 
     around: a wrapper of every transport it opens (middleware), such as faults for a demonstration.
     """
+    # The default of 5 ms would let one busy thread add 5 ms to every request.
     sys.setswitchinterval(SWITCH_SECONDS)
     files = (
         None
@@ -63,6 +64,7 @@ def assemble_node(
     transport = network.connect(settings)
     maker = ExperimentFactory(settings.name, network.keys, clock, draw, monotonic)
     name, *further = settings.experiments
+    # The first experiment opens the store file; the others are views of it.
     first = maker.open_first(settings, name, folder / settings.store)
     try:
         beside = [

@@ -58,6 +58,7 @@ class Reloader:
             moved = fresh is not None or any(
                 getattr(old, key) != getattr(new, key) for key in TRANSPORT_KEYS
             )
+            # Everything that can fail comes first: nothing has changed yet if it raises.
             transport = self.network.connect(new) if moved else None
             added = self._make_experiments(
                 new, [name for name in new.experiments if name not in old.experiments]
@@ -71,6 +72,7 @@ class Reloader:
                 except BaseException:
                     if keys is not None and fresh is not None:
                         keys.switch_to(before)
+                    # The new transport did not start: return to the old settings and address.
                     self._swap_transport(self.network.connect(old), old)
                     raise
             self._apply_to_node(new, added)

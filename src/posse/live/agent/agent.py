@@ -168,6 +168,7 @@ class Agent:
         if self.context is not None:
             places = visits or [self.encode_context(None)] * len(allowed_sets)  # which refuses
             return self._choose_arms_at(subsets, [visit.x for visit in places if visit is not None])
+        # Index policies depend on the round: they must choose one by one.
         if len(subsets) == 1 or not self._chooser.timeless:
             return [self._choose_arms(subset, 1)[0] for subset in subsets]
         choices = {
@@ -241,6 +242,7 @@ class Agent:
     def set_sites(self, sites: str | float) -> None:
         """Read the evidence of other sites in another way from now on."""
         self._rebuild(self.arm_names, sites)
+        # A named winner stays named; only cached judgements are dropped.
         named_verdict = self._judge.named
         self._judge = Judge(self.stop, self._evidence, self.exchange, self.policy)
         self._judge.named = named_verdict
@@ -338,6 +340,7 @@ class Agent:
         """Mark the reward of a counted decision as final, so that reports include it."""
         closing_point = point
         if point is not None and point.log_odds is not None:
+            # Linearise again at what is known now: the estimate has moved since the decision.
             closing_point = self.expansion_point(arm, point.x)  # by what is known now
         quanta = self._evidence.quantize_closing(reward, self._generator, point, closing_point)
         self.exchange.observe(arm, quanta, made=incarnation, at=at)

@@ -46,6 +46,7 @@ class WeightPosteriors:
         """Replace the belief about all arms, (D, K), if it changed."""
         if belief is self._last_belief:
             return
+        # Only arms whose belief changed are factorised again: O(d^3) for each.
         (changed,) = (belief != self._belief).any(axis=0).nonzero()
         for arm in changed.tolist():
             root = self._inverse_root(belief[self._matrix, arm])
@@ -106,6 +107,7 @@ class ArmSubset:
                 self.belief = whole
                 return self
             belief = whole[:, self.places]
+            # Another arm changed: the cached race of this subset is still right.
             if not np.array_equal(belief, self.belief):  # else the race was run already
                 belief.setflags(write=False)
                 self.belief = belief

@@ -132,6 +132,7 @@ class SitePooling:
     def tick(self) -> None:
         """Read the evidence of other sites again, if it changed."""
         self._ticks += 1
+        # With full pooling nothing depends on the comparison but a warning: now and then is enough.
         due = self._ticks % TICKS_BETWEEN_CHECKS == 1 if self.pools_fully else True
         if self.can_compare and due and self._exchange.revision != self._revision:
             self._refresh()
@@ -221,6 +222,7 @@ class SitePooling:
         by_arm = sites.alike()
         order = np.argsort(by_arm, kind="stable")
         arms = [self._arms[k] for k in order if by_arm[k] < SURE] or [self._arms[order[0]]]
+        # Estimated even where the spread was given: the warning is about the data.
         sd = float(Sites(sites.family, sites.evidence).sd_between()[0][order[0]])
         advice = (
             "pooling their evidence may harm: set sites = 'differ'"

@@ -162,6 +162,7 @@ class Judge:
             network_ledger = exchange.evidence()
             ledger = exchange.own() if here else network_ledger
         belief = self._closed_belief(arms, ledger)
+        # All arms ever seen count for the union bound, also those that were removed.
         judgement = self._compute_verdict(arms, belief, len({*arms, *network_ledger}), here)
         with lock:
             judgement = self._update_named(arms, belief, judgement, here, now)
@@ -219,6 +220,7 @@ class Judge:
     ) -> Judgement:
         assert self._stop is not None
         evidence = self._evidence
+        # Under flows pulls are weighted unevenly: no martingale, so no confidence sequence.
         if evidence.signs:  # pulls are weighted unevenly under flows: no martingale
             result = by_loss(evidence.at_mean, belief, self._stop.tolerance, names)
         else:

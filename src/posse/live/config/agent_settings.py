@@ -87,6 +87,7 @@ class AgentSettings:
             raise ValueError(
                 f"there must be 1 to {MOST_EXPERIMENTS} experiments, got {len(self.experiments)}"
             )
+        # Epochs must be long beside a tick, or agents would disagree about the present one.
         for name, value in self.experiments.items():
             if value.half_life is not None and value.half_life < LEAST_TICKS * self.tick_seconds:
                 raise ValueError(
@@ -130,6 +131,7 @@ class AgentSettings:
             raise ValueError("give http_certificate or insecure_http = true, and not both")
         if self.operator_token and self.operator_token == self.http_token:
             raise ValueError("operator_token must be another file than http_token")
+        # Other users of this machine are trusted, other machines are not.
         if _is_local(self.http):
             return
         if not self.http_token:
@@ -191,6 +193,7 @@ def _read_experiments(data: Mapping[str, Any]) -> dict[str, ExperimentSettings]:
             f"experiments must be tables such as [experiments.checkout], "
             f"got {validation.format_value(tables)}"
         )
+    # Imported late: cryptography takes long to import.
     from posse.live.security.certificates import validate_name
 
     experiments = {}

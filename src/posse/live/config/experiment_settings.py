@@ -158,6 +158,7 @@ class ExperimentSettings:
             )
         check_sites(self.sites)
         check_combination(self)
+        # The agent validates most settings itself: build one to find errors at start.
         agent = self.make_agent()  # so that whatever it refuses is refused now
         if self.context is None:
             agent.choose()
@@ -238,6 +239,7 @@ def experiment_from_data(
             raise ValueError(f"{key} is missing")
     values["family"] = _read_family(values["family"])
     if "context" not in data and not is_contextual(values["family"]):
+        # Inherited from the defaults of the file, for other experiments.
         values.pop("context", None)  # that of other experiments
     if "context" in values:
         values["context"] = _read_context(values["context"])
@@ -276,6 +278,7 @@ def _read_rate_cap(data: Any) -> RateCap:
     for key in data:
         validation.validate_choice("rate_cap: key", key, ("per_second", "since"))
     validation.validate_number("rate_cap: per_second", per_second, above=0)
+    # TOML dates have no time zone: UTC, so that all agents read the same cap.
     moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     if moment > datetime.now(UTC):
         raise ValueError(f"rate_cap: since lies in the future: {moment}")

@@ -32,6 +32,7 @@ def read_http_settings(settings: AgentSettings, folder: Path) -> HttpSettings:
         key: _read_token(key, folder / getattr(s, key)) if getattr(s, key) else None
         for key in ("http_token", "operator_token")
     }
+    # Equal tokens would make every application an operator.
     if tokens["http_token"] is not None and tokens["http_token"] == tokens["operator_token"]:
         raise ValueError("operator_token must hold another token than http_token")
     certificate = folder / s.http_certificate if s.http_certificate else None

@@ -154,6 +154,7 @@ class Controls:
         is_renewal = record is not None and control.rank == record.rank  # signed once more
         if record is not None and control.rank < record.rank:
             return None  # older
+        # Cheap checks first: signatures are verified only for operators and plausible versions.
         if control.signer not in self.operators or self._vouch is None:
             return "control_not_from_operator"
         if not self._steps.within_reach(control.version):
@@ -162,6 +163,8 @@ class Controls:
         if valid is None:
             return SIGNATURE_INVALID
         self._steps.add_version(control)
+        # The version is known to exist even if its certificate is not valid now: only then is it
+        # safe to count on from there.
         begin, end = valid
         if not begin <= now <= end:
             return "control_certificate_invalid"
@@ -174,6 +177,7 @@ class Controls:
         if self._network_record is not None and self._network_record not in message.controls:
             self._last_sent.pop(peer, None)  # it lacks what we hold: at the next tick
         refused = []
+        # Bounded work for one message, whatever a neighbour sends.
         for control in message.controls[: MOST_STEPS + 1]:
             if (problem := self.accept_control(control, now)) is not None:
                 refused.append(problem)
@@ -248,6 +252,7 @@ class Controls:
         records += [] if local_record is None else [(local_record, "at this agent alone")]
         pins = [(("pin", record.pinned), source) for record, source in records if record.pinned]
         pauses = {("pause", arm): source for record, source in records for arm in record.paused}
+        # Only one pin can act; the local one is last and goes before the network's.
         return dict(pins[-1:]) | pauses  # a pin here goes before the network's
 
     def describe_status(self, arms: Sequence[str]) -> ControlsAnswer:
@@ -317,6 +322,7 @@ class Controls:
             raise Conflict(
                 f"controls reached version {self.version}, the highest: start a new experiment"
             )
+        # A command of an operator replaces what was set at this agent alone.
         self._local_record = None  # an operator's word is the last one, here as well
         control = self._sign_own(control)
         self._steps.add_version(control)

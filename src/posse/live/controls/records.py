@@ -146,6 +146,7 @@ class VersionSteps:
         """Return as many steps as fit into a message; the next message gets the next ones."""
         batch: list[Control] = []
         size = 0
+        # Round robin: a long list of steps reaches a new agent over several messages.
         for step in self._steps[self._turn :] + self._steps[: self._turn]:
             size += len(step.content) + len(step.signature)
             if batch and size > MOST_BYTES:

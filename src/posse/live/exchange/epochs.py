@@ -110,6 +110,7 @@ class Epochs:
             return True
         if self._monotonic is not None:
             first, then = self._begun
+            # One epoch of tolerance beyond the time that really passed since the first tick.
             most = first + passed - then + 1.0
             if position > most and not self._jumped:
                 self._refusals[JUMPED] += 1
@@ -129,6 +130,7 @@ class Epochs:
             return 1.0
         position = self.position if at is None else at / self.half_life
         # our ticks may be behind the decision, but no further than into the next epoch
+        # The cap keeps a weight at 2 or less, whatever time a decision claims.
         return float(2.0 ** min(position - epoch, 1.0))
 
     def worth(self, epoch: int) -> float:

@@ -208,6 +208,7 @@ class Flows:
             if name in self._active:
                 self._find_peer(identity).credit = True
             self._find_peer(identity).learned = 0
+            # Rule 6: all edges now and then, for a disk may have rolled back to before the edge.
             if name in self._active or remind or not self._is_settled(identity):
                 outgoing.append((name, self._make_message(identity)))
         return outgoing
@@ -226,14 +227,17 @@ class Flows:
         if self._epochs.is_ahead(message.epoch):
             return self._count_refusal(AHEAD)
         src = message.src
+        # Rule 9: the peer received messages that this process never sent: a memory snapshot.
         if message.echo == self._boot and message.heard > self._seq:
             self._restart_boot()
         sender = self._find_peer(src)
+        # Rule 1 (deduplication): repeated and overtaken messages.
         if sender.boots.is_repeated(message.boot, message.seq):
             return []
         if sender.boots.note_message(message.boot, message.seq, self._seq):
             sender.version = None
         record = self._records.find_record(src, peer)
+        # Rule 2: a process that does not know this one, or may be dead, gets our record only.
         if not (message.echo == self._boot and sender.boots.is_alive(message.heard)):
             return [(peer, self._make_message(src))]
         self._records.fade_to(message.epoch, self._bounds)
@@ -243,6 +247,7 @@ class Flows:
         if sender.version is not None and leads > (0 if owner else 1):
             self._restart_boot()
             return self._count_refusal("impossible_version")
+        # Rule 3: a newer version is adopted with the opposite flow; both ends of an edge cancel.
         flow = negative(message.flow)
         if leads > 0 and not self._checks.is_bearable(self._records.level_with(record, flow)):
             # adopted, it would have all others refuse us
@@ -259,6 +264,7 @@ class Flows:
         sender.version = message.version
         if owner and leads == 0 and self._advance_record(record, sender, message):
             return [(peer, self._make_message(src))]
+        # Rule 7: answer only a sender that does not know whether we have its version.
         return [] if message.settled else [(peer, self._make_message(src))]
 
     def state(self) -> dict[str, Any]:
@@ -308,12 +314,14 @@ class Flows:
 
     def _advance_record(self, record: Record, sender: Peer, message: FlowsMessage) -> bool:
         """Advance as the owner when the mirror has its version: repair a fork, or let flow."""
+        # Rule 4: two flows under one version, a fork of two backups. The owner keeps its own.
         if plus(record.flow, message.flow):
             self._records.set_record(message.src, record.version + 1, record.flow)
             return True
         if not (sender.credit and message.active and record.name in self._active):
             return False
         sender.credit = False
+        # Rule 5: Metropolis weights, doubly stochastic whatever the degrees.
         share = 1 + max(self._own_degree(), message.degree)
         gap = minus(self._records.level, message.level)
         step = map_values(gap, lambda value: self._divide(value, share))

@@ -78,6 +78,7 @@ def larger(
         theirs = [values[n] for n in counts]
         ours = [mine[n] for n in counts]
         row, less = (values, mine) if (theirs, newer) > (ours, False) else (mine, values)
+        # Open and closed sums may come from different copies: take the larger count of each.
         if less[counts[-1]] > row[counts[-1]]:  # it closed more
             n = counts[-1] // 2
             row = (*row[:n], *less[n:-1], row[-1])

@@ -112,10 +112,13 @@ class LiveExperiment:
         self._offers = ArmLists(store.read_record(ARMS))
         self._store_arms(agent.arm_names)
         self._offers.use_arms(agent.arm_names)
+        # A winner named before a restart stays named (confidence sequences are valid at any time),
+        # so it is restored before anything can judge again.
         self._restore_verdict()
         self.recorder = HistoryRecorder(
             agent, store, self._offers, self.counts, self._lock, clock, verdict=self.verdict
         )
+        # The settings may have changed while no process ran: the history says so.
         self.recorder.note_missed_changes()
         self.controls = controls or Controls(DEFAULT, name, agent.exchange.identity)
         self.controls.restore(store.read_record(CONTROLS))
@@ -209,6 +212,7 @@ class LiveExperiment:
         context: Mapping[str, Any] | None = None,
     ) -> DecisionRecord:
         """Draw a decision that is not on disk yet; a stored one of the same id goes first."""
+        # Validated before the lock is taken: a bad context must not hold up other requests.
         visit = self.agent.encode_context(context)
         try:
             with self._lock:
@@ -236,6 +240,7 @@ class LiveExperiment:
         except ValueError:  # one of them is wrong: each gets an answer of its own
             return [self._try_draw(request) for request in requests]
         now = self.clock()
+        # Most likely values; the participant corrects them if the incarnation changed meanwhile.
         initial = self._initial_fields()
         return [
             self._make_record(request.decision, choice, now, {**initial, **offer})
@@ -461,6 +466,7 @@ class LiveExperiment:
 
     def close_windows(self, now: float) -> None:
         """Close reward windows that ended, and delete old decisions."""
+        # Without a window one sweep is enough, for decisions that waited for an earlier window.
         if self.reward_window.window is not None or not self._swept:
             self.store.expire_decisions(
                 now, self.reward_window.window, self.reward_window.default_reward
@@ -497,6 +503,7 @@ class LiveExperiment:
         differences = self.agent.differences
         extra = {"experiment": self.name}
         if differences.differ and not before:
+            # Under full pooling differing sites bias every estimate; otherwise it is expected.
             harms = self.agent.sites == "alike"  # else it is as people said
             log.log(
                 logging.WARNING if harms else logging.INFO, "%s", differences.sentence, extra=extra
@@ -528,6 +535,8 @@ class LiveExperiment:
                 before = self.controls.state()
                 active_before = self.controls.active_settings()
                 yield
+                # The record and its event are in one commit: no control without a trace, no trace
+                # without a control.
                 if (after := self.controls.state()) != before:
                     self.store.write_record(CONTROLS, after)
                     now = self.clock()

@@ -109,6 +109,7 @@ def build_arm_histories(
 ) -> dict[str, ArmHistory]:
     """Round the numbers (T, K, 6) of each arm; largest: the largest absolute reward."""
     # so that the largest reward has four digits: rates are differences of sums
+    # Rates are differences of cumulative sums, so the sums need more decimals than the rates.
     places = min(15, max(0, 3 - math.floor(math.log10(largest)))) if largest > 0 else 0
     decimals = (PULL_DECIMALS, PULL_DECIMALS, places) * 2
     arms = {}
@@ -263,6 +264,7 @@ class HistoryRecorder:
 
     def _make_point(self, time: int) -> HistoryPoint:
         agent = self._agent
+        # Summarizing takes long and holds no lock; the ledgers are then read together under it.
         status = agent.arms(self._lock).values()  # takes long, and holds no lock meanwhile
         loss = min(arm_status.expected_loss for arm_status in status)
         with self._lock:
@@ -276,6 +278,7 @@ class HistoryRecorder:
 
     def _note_late(self, now: float) -> None:
         fresh = self._counts["late"] - self._late_noted
+        # At most one event an hour, for late rewards come in crowds; a clock may be set back.
         if fresh and not 0 <= now - self._late_noted_at < HOUR:
             self._late_noted = self._late_noted + fresh
             self._late_noted_at = now

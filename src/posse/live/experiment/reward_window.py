@@ -141,6 +141,7 @@ class EvidenceParticipant:
                 )
                 self.counted += 1
         log_odds = None if point is None else point.log_odds
+        # The record was drawn with these values in most cases: then nothing is copied.
         if (incarnation, assumed, log_odds) == (decision.made, decision.assumed, decision.log_odds):
             return decision
         return replace(decision, made=incarnation, assumed=assumed, log_odds=log_odds)
@@ -168,6 +169,7 @@ class EvidenceParticipant:
                     self._agent.learn(d.arm, reward, d.made, d.time, self._features_of(d))
                     self.counted += 1
                     return True
+                # Evidence waits for the window to close, but an impossible reward is refused now.
                 self._agent.check_reward(reward)  # which waits for the window to close
                 return False
             self._agent.check_reward(reward)
@@ -175,6 +177,7 @@ class EvidenceParticipant:
                 self._agent.correct_reward(
                     d.arm, d.assumed, reward, d.made, d.time, self._expansion_point(d)
                 )
+            # The window was removed by a reload: no other event would close this decision.
             if self.reward_window.window is None:  # not any more: nothing else closes it
                 self._agent.close_decision(d.arm, reward, d.made, d.time, self._expansion_point(d))
                 return True
@@ -211,6 +214,7 @@ class EvidenceParticipant:
         """Return to the state on disk: at a start, or after a failed commit (clean)."""
         parts = {part: value for part, value in state.items() if part != COUNTED}
         with self._lock:
+            # A restore before the first state is a start; later ones undo a failed commit.
             self.resumed |= not self._started
             self._agent.exchange.restore(parts, clean=self._started)
             if COUNTED in state:

@@ -77,6 +77,7 @@ class Link:
         self.owes_echo = self.owes_echo or has_statuses
         if echo:
             self.under_way = {origin: at for origin, at in self.under_way.items() if at != echo}
+            # Round trip by this clock alone: the echoed `sent` was ours, the delay is a duration.
             passed = now - (echo + echo_delay) / 1000
             if -0.01 < passed < LONGEST_ROUND:  # a little below 0: times are in whole ms
                 self.rounds.append(max(0.0, passed))
@@ -175,6 +176,7 @@ class Presence:
     def note_connections(self, connected: Mapping[str, bool | None], now: float) -> None:
         """Note the neighbours, and which of them are connected (None: unknown)."""
         with self._lock:
+            # Neighbours may change by a reload; a new one lacks every status.
             for name in self._links.keys() - connected.keys():
                 del self._links[name]
             for name, up in connected.items():
@@ -189,6 +191,7 @@ class Presence:
                 return True
             about, when = self._last_published
             passed = now - when
+            # A change is published soon, but not at every flap of a link.
             if about != _status_subject(self._neighbour_rows(), experiments, self._later_than):
                 return not 0 <= passed < LEAST_STATUS_SECONDS
             return not 0 <= passed < STATUS_SECONDS  # a clock may go back
@@ -259,12 +262,14 @@ class Presence:
                 link.note_echo(
                     message.sent, message.echo, message.echo_delay, bool(message.statuses), now
                 )
+                # Ages are those at sending: half of a round trip has passed since.
                 sent -= link.lag or 0.0
         for age, status in message.statuses:
             if problem := self._find_problem(status, now):
                 refused[problem] += 1
             elif not self._is_newer(status):
                 self._note_repetition(peer, status, sent - age / 1000)
+            # Signatures last: repetitions, most of the traffic, need no verification.
             elif self._is_signed(status):
                 if problem := self._accept_status(peer, status, sent - age / 1000, now):
                     refused[problem] += 1
@@ -334,6 +339,7 @@ class Presence:
             if stored is not None and status.time == stored.status.time:
                 if (link := self._links.get(peer)) is not None:
                     link.mark_received(origin)
+                # Several routes give several ages; the latest plausible time is the best estimate.
                 made_at = min(max(made_at, stored.made_at), stored.arrived_at)
                 self._statuses[origin] = replace(stored, made_at=made_at)
 

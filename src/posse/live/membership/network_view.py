@@ -88,6 +88,7 @@ class NetworkView:
                 for report in reports
                 if report.origin in reached and agents[report.origin]["state"] in ALIVE_STATES
             ] or reports[:1]
+            # Both ends alive and of different opinion: a one-way link or a partition (split brain).
             states = {report.up for report in trusted}
             state: LinkState = "half" if len(states) > 1 else "up" if states.pop() else "down"
             lags = [report.lag for report in trusted if report.lag is not None]
@@ -182,6 +183,7 @@ class NetworkView:
         here = received.get(name, 0) if name in self.pulls else None
         behind = None
         if pulls is not None and here is not None and name not in self.fading:
+            # A restored agent may report less than is stored here: never below zero.
             behind = max(0, pulls - here)
         return {"counted": pulls, "open": open_, "late": late, "held": here, "behind": behind}
 

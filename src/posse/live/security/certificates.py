@@ -115,6 +115,7 @@ def issue_certificate(
         raise ValueError(f"{files.authority} has expired: run posse certs init --force")
     key = Ed25519PrivateKey.generate()
     certificate = _sign_certificate(name, key, common_name(authority), signer, lifetime, names)
+    # It goes along with every message, so that many hosts would cost bandwidth for ever.
     if len(encode_certificate(certificate)) > MOST_CERTIFICATE_BYTES:
         raise ValueError(
             f"a certificate has at most {MOST_CERTIFICATE_BYTES:,} bytes: give it fewer hosts"
@@ -362,6 +363,7 @@ def _write_pair(
                 os.replace(draft, path)
             else:
                 os.link(draft, path)  # which, unlike a rename, never takes another's place
+                # Remembered to be removed again if the second file fails: both files or neither.
                 placed.append(path)
     except BaseException as error:
         _remove_files(placed)

@@ -40,6 +40,7 @@ def make_verifier(files: CertificateFiles) -> Verify:
             certificate = certificates.decode_certificate(raw, authorities)
             if certificate is None:
                 return None
+            # Bounded memory: honest networks have far fewer certificates.
             if len(trusted) > 10_000:  # of honest agents there are not so many
                 trusted.clear()
             trusted[raw] = certificate
