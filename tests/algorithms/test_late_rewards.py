@@ -5,7 +5,7 @@ import pytest
 
 import posse
 from posse import beliefs, networks
-from posse.algorithms import Heard, Problem
+from posse.algorithms import DelayedRewards, Problem
 from posse.families import FAMILIES, Bernoulli, Bounded, Gaussian
 from posse.policies import ThompsonSampling
 
@@ -28,7 +28,7 @@ def heard_in(t, arms, rewards, delays):
     """What arrives in round t, counted from 1."""
     pulled, run, agent = np.nonzero(np.arange(1, len(arms) + 1)[:, None, None] + delays == t)
     each = pulled, run, agent
-    return Heard(t, run, agent, arms[each], rewards[each], pulled + 1)
+    return DelayedRewards(t, run, agent, arms[each], rewards[each], pulled + 1)
 
 
 def played(algorithm, family, network, arms, rewards, delays, rounds=None):
@@ -36,7 +36,7 @@ def played(algorithm, family, network, arms, rewards, delays, rounds=None):
     state = algorithm.init(problem)
     for t in range(1, (rounds or len(arms)) + 1):
         heard = heard_in(t, arms, rewards, delays)
-        state = algorithm.hear(state, arms[t - 1], heard, network.weights)
+        state = algorithm.learn_delayed(state, arms[t - 1], heard, network.weights)
     if state.exact is None:
         return state.belief
     if isinstance(family, Bernoulli | Bounded):
@@ -161,7 +161,7 @@ def test_a_correction_that_comes_after_its_pull_has_spread_leaves_a_belief():
     state = algorithm.init(Problem(16, N_ARMS, 9, family, network, RUNS))
     for t in range(1, 10):
         heard = heard_in(t, arms, rewards, delays)
-        state = algorithm.hear(state, arms[t - 1], heard, network.weights)
+        state = algorithm.learn_delayed(state, arms[t - 1], heard, network.weights)
         assert (state.belief >= 1).all()
         algorithm.choose(state, t + 1, np.random.default_rng(t))
     # of the whole network nothing is lost: one success of weight 16, no failure of arm 0

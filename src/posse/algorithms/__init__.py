@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from posse.algorithms.algorithm import Algorithm, Heard, Problem
+from posse.algorithms.algorithm import Algorithm, DelayedRewards, Problem
 from posse.algorithms.centralized import Centralized
 from posse.algorithms.decentralized import Decentralized
 from posse.algorithms.flooding import Flooding
@@ -45,7 +45,7 @@ ALGORITHMS: dict[str, Any] = {
     "coop-se": CoopSE,
 }
 
-# Algorithms for bandits with contexts alone; of the others, the first five know them too.
+# Algorithms that need contexts. Of ALGORITHMS, the first five accept contexts as well.
 CONTEXTUAL: dict[str, Any] = {"lin-ucb": LinUCB, "fed-lin-ucb": FedLinUCB}
 
 __all__ = [
@@ -61,13 +61,13 @@ __all__ = [
     "CoopUCB2",
     "CoopUCL",
     "Decentralized",
+    "DelayedRewards",
     "DiscountedUCB",
     "DistUCB",
     "FedLinUCB",
     "Flooding",
     "FollowYourLeader",
     "GosInE",
-    "Heard",
     "Isolated",
     "LinUCB",
     "PartialPooling",

@@ -369,8 +369,8 @@ class _Task:
         simulation = Simulation(
             self.bandit, self.network, algorithm, self.horizon, self.seed, self.times, self.keep
         )
-        if isinstance(algorithm, _CHECKING) and hasattr(algorithm, "check"):
-            algorithm.check(of_run(simulation, self.runs[0]).problem(1))
+        if isinstance(algorithm, _CHECKING) and hasattr(algorithm, "check_problem"):
+            algorithm.check_problem(of_run(simulation, self.runs[0]).problem(1))
         return simulation
 
 

@@ -20,7 +20,7 @@ from posse.algorithms import (
     Flooding,
     PartialPooling,
 )
-from posse.algorithms.bayesian import BayesianAlgorithm, Timed
+from posse.algorithms.bayesian import BayesianAlgorithm, TimedAlgorithm
 from posse.bandits import DELAYS, DRIFTS, AnyBandit, ContextualBandit, UniformMeans
 from posse.families import CONTEXTUAL as CONTEXTUAL_FAMILIES
 from posse.families import FAMILIES, Grid
@@ -212,24 +212,24 @@ def _definer(algorithm: Any, method: str) -> Any:
 def _check_late(
     label: str, algorithm: Any, model: Any, bandit: AnyBandit, keep: tuple[str, ...]
 ) -> None:
-    """Refuse who cannot hear late rewards, and what is not known of those that are open."""
-    if not callable(getattr(algorithm, "hear", None)):
+    """Refuse an algorithm that cannot learn from delayed rewards, and unknown open pulls."""
+    if not callable(getattr(algorithm, "learn_delayed", None)):
         raise ValueError(
-            f"{label} is {type(algorithm).__name__}, which cannot hear late rewards: delayed "
-            "bandits are for Decentralized, Isolated, Centralized and Flooding"
+            f"{label} is {type(algorithm).__name__}, which cannot learn from delayed rewards: "
+            "use Decentralized, Isolated, Centralized, Flooding or Tree"
         )
-    if _definer(algorithm, "learn") not in _definer(algorithm, "hear").__mro__:
+    if _definer(algorithm, "learn") not in _definer(algorithm, "learn_delayed").__mro__:
         raise ValueError(
-            f"{label} is {type(algorithm).__name__}, which has a learn of its own: give it hear "
-            "too, which takes its place where rewards come late"
+            f"{label} is {type(algorithm).__name__}, which has a learn of its own: give it "
+            "learn_delayed too, which takes its place where rewards are delayed"
         )
-    counts = isinstance(algorithm, Timed) and algorithm.open == "count"
+    counts = isinstance(algorithm, TimedAlgorithm) and algorithm.open == "count"
     if counts and is_contextual(model):
         raise ValueError(
             f"open='count' of {label} is not known with contexts, where what an open pull counts "
             "as depends on its visit: use open='wait'"
         )
-    if counts and algorithm.assumed(bandit.family.rewards.low, model) is None:
+    if counts and algorithm.open_pull_statistic(bandit.family.rewards.low, model) is None:
         raise ValueError(
             f"open='count' of {label} needs rewards with a lowest value that its model can learn "
             f"from, and those of family {name_of(bandit.family)!r} lie in {bandit.family.rewards}: "

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from posse.algorithms.rivals.initial_pulls import without_forced_pulls
+from posse.algorithms.rivals.initial_pulls import subtract_forced_pulls
 from posse.lab.compiled import driver
 from posse.lab.compiled.jit import KERNELS, Kernel
 from posse.lab.compiled.kernels import thompson
@@ -77,7 +77,7 @@ class Rows:
         pulls = self.pulls.reshape(len(self.runs), n_agents, n_arms)
         gaps = self.gaps.reshape(len(self.runs), -1, n_arms)
         s = self.simulation
-        regret = without_forced_pulls(self.regret, s.times, gaps.mean(axis=1), s.uncharged_rounds)
+        regret = subtract_forced_pulls(self.regret, s.times, gaps.mean(axis=1), s.uncharged_rounds)
         return Block(regret, in_callers_order(pulls, self.order), kept)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from posse.algorithms.rivals.message_passing import distances
+from posse.algorithms.rivals.message_passing import delivery_delays
 from posse.lab.compiled.registry import Plan
 from posse.networks import weights as rules
 from posse.networks.link_failure import LinkFailure
@@ -88,7 +88,7 @@ def _failing(network: Network, plan: Plan) -> Links:
 
 def _distances(network: Network, plan: Plan) -> Links:
     """Whom each agent hears of, and how many hops away they are."""
-    hearer, speaker, hops = distances(network, plan.hops)
+    hearer, speaker, hops = delivery_delays(network, plan.hops)
     constants = np.zeros(8)
     constants[:2] = hops[-1] + 1, plan.rate
     others = hearer != speaker

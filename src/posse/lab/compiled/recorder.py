@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posse import families
-from posse.algorithms.rivals.initial_pulls import without_forced_pulls
+from posse.algorithms.rivals.initial_pulls import subtract_forced_pulls
 from posse.families.family import plain
 from posse.lab.compiled.kernels.merge import count_living
 from posse.lab.compiled.philox import U64
@@ -76,7 +76,7 @@ class Keeper:
         if "agents" in kept:
             gaps = np.broadcast_to(self._gaps, self._shape).reshape(-1, self._shape[-1])
             curves = kept["agents"].reshape(-1, len(s.times))
-            charged = without_forced_pulls(curves, s.times, gaps, s.uncharged_rounds)
+            charged = subtract_forced_pulls(curves, s.times, gaps, s.uncharged_rounds)
             kept["agents"] = charged.reshape(kept["agents"].shape)
         return kept
 

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from posse import algorithms, families, policies
-from posse.algorithms.rivals.dducb import chebyshev
-from posse.algorithms.rivals.follow_your_leader import leaders_of
+from posse.algorithms.rivals.dducb import chebyshev_values
+from posse.algorithms.rivals.follow_your_leader import choose_leaders
 from posse.algorithms.rivals.initial_pulls import ForcedStart, noise_scale
-from posse.algorithms.rivals.kl_index import kind_of
-from posse.algorithms.rivals.message_passing import distances
+from posse.algorithms.rivals.kl_index import divergence_kind
+from posse.algorithms.rivals.message_passing import delivery_delays
 from posse.bandits import ContextualBandit
 from posse.families import Gaussian
 from posse.families.family import plain
@@ -44,9 +44,9 @@ def missing(simulation: Simulation) -> str | None:
 def parts_of(simulation: Simulation) -> dict[str, Any]:
     """The kernels and their numbers, as `plan.Plan` takes them."""
     algorithm: Any = simulation.algorithm
-    algorithm.check(simulation.problem(1))
+    algorithm.check_problem(simulation.problem(1))
     eliminates = isinstance(algorithm, algorithms.CoopSE)
-    hops = algorithm.reach if isinstance(algorithm, algorithms.UCBNetwork) else 1
+    hops = algorithm.hop_limit if isinstance(algorithm, algorithms.UCBNetwork) else 1
     if eliminates:
         choose = "choose_least_heard"
         merge = "merge_eliminating"
@@ -81,7 +81,7 @@ def level_of(simulation: Simulation, t: int) -> float:
     family = simulation.bandit.family
     level = math.log(t)
     if algorithm.index != "kl":
-        return float(algorithm.width * noise_scale(family, algorithm.sigma) ** 2 * level)
+        return float(algorithm.bonus_constant * noise_scale(family, algorithm.sigma) ** 2 * level)
     return 2.0 * noise_scale(family, None) ** 2 * level if _has_width(simulation) else level
 
 
@@ -89,18 +89,20 @@ def table_of(simulation: Simulation) -> FloatArray:
     """The constants that the choice takes; see `observations`."""
     algorithm: Any = simulation.algorithm
     if isinstance(algorithm, algorithms.CoopSE):
-        return np.array([depth_of(simulation, None), algorithm.width(simulation.problem(1))])
+        return np.array(
+            [depth_of(simulation, None), algorithm.observation_width(simulation.problem(1))]
+        )
     follows = isinstance(algorithm, algorithms.FollowYourLeader)
     forced = 0 if follows else simulation.bandit.n_arms
     kind = _kl_of(simulation) if algorithm.index == "kl" else None
     constants = [forced, isinstance(algorithm, algorithms.ComEx), *(kind or (0, 0.0))]
-    leaders = leaders_of(simulation.network) if follows else ()
+    leaders = choose_leaders(simulation.network) if follows else ()
     return np.array([*constants, *leaders], dtype=np.float64)
 
 
 def depth_of(simulation: Simulation, hops: int | None) -> int:
     """How many rounds a store of observations keeps."""
-    return int(distances(simulation.network, hops)[2][-1]) + 1
+    return int(delivery_delays(simulation.network, hops)[2][-1]) + 1
 
 
 def road_width(simulation: Simulation, hops: int | None) -> int:
@@ -111,7 +113,7 @@ def road_width(simulation: Simulation, hops: int | None) -> int:
 def _kl_of(simulation: Simulation) -> tuple[int, float] | None:
     """The kind and the parameter of the KL index of the bandit's family, if it has a kernel."""
     family = simulation.bandit.family
-    return kind_of(family) if callable(getattr(family, "divergence", None)) else None
+    return divergence_kind(family) if callable(getattr(family, "divergence", None)) else None
 
 
 def _has_width(simulation: Simulation) -> bool:
@@ -212,7 +214,7 @@ def missing_kernel(simulation: Simulation) -> str | None:
         if unknown:
             return unknown
     kl = type(algorithm) in RIVALS and algorithm.index == "kl"
-    if kl and kind_of(simulation.bandit.family) is None:
+    if kl and divergence_kind(simulation.bandit.family) is None:
         return f"the divergence of family {type(simulation.bandit.family).__name__}"
     if type(algorithm) not in BAYESIAN:
         return (
@@ -259,7 +261,7 @@ def _bayesian_parts(simulation: Simulation) -> dict[str, Any]:
     belief = belief_kernel(type(model))
     count, total = families.pair(model, model.prior())
     weight = families.ability(model, "observation_weight")
-    rate = algorithm.rate(simulation.problem(1))
+    rate = algorithm.resolve_learning_rate(simulation.problem(1))
     policy = POLICIES[type(algorithm.policy)]
     lazy = isinstance(algorithm.policy, policies.ThompsonSampling)
     merge = MERGES[type(network.dynamics)]
@@ -295,11 +297,11 @@ def _bayesian_parts(simulation: Simulation) -> dict[str, Any]:
 
 def _baseline_parts(simulation: Simulation) -> dict[str, Any]:
     algorithm: Any = simulation.algorithm
-    algorithm.check(simulation.problem(1))
+    algorithm.check_problem(simulation.problem(1))
     network = simulation.network
     staged = isinstance(algorithm, algorithms.DDUCB)
     merge = MERGES[type(network.dynamics)] if len(network.edges) else "merge_nothing"
-    if staged and algorithm.accelerates(network):
+    if staged and algorithm.uses_chebyshev(network):
         merge = "merge_chebyshev"
     return {
         "merge": merge,
@@ -317,7 +319,7 @@ def _baseline_parts(simulation: Simulation) -> dict[str, Any]:
 
 def _rival_parts(simulation: Simulation) -> dict[str, Any]:
     algorithm: Any = simulation.algorithm
-    algorithm.check(simulation.problem(1))
+    algorithm.check_problem(simulation.problem(1))
     merge, choose = RIVALS[type(algorithm)]
     forced = isinstance(algorithm, ForcedStart)
     n_arms = simulation.bandit.n_arms
@@ -345,7 +347,9 @@ def levels_for(simulation: Simulation, t: int, end: int) -> Any:
         return np.array([level_of(simulation, r) for r in range(t, end)])
     if not isinstance(algorithm, BAYESIAN):  # after the forced rounds
         forced = simulation.bandit.n_arms if isinstance(algorithm, ForcedStart) else 0
-        return np.array([algorithm.scale(problem, r) if r > forced else 0.0 for r in range(t, end)])
+        return np.array(
+            [algorithm.index_scale(problem, r) if r > forced else 0.0 for r in range(t, end)]
+        )
     if isinstance(algorithm.policy, policies.BayesUCB):  # the upper tail
         level = algorithm.policy.level
         return np.array([1.0 - level(round_, simulation.horizon) for round_ in range(t, end)])
@@ -365,7 +369,7 @@ def table_for(simulation: Simulation, plan: Plan) -> Any:
     if isinstance(algorithm, ALGORITHMS):
         return table_of(simulation)
     if plan.choose == "choose_consensus":
-        index = algorithm.index(problem)
+        index = algorithm.build_index(problem)
         return np.concatenate([[index.shift, index.weight, index.growing], index.slack])
     if plan.choose == "choose_staged":
         table = np.zeros(4)
@@ -373,11 +377,15 @@ def table_for(simulation: Simulation, plan: Plan) -> Any:
         table[baselines.PRACTICAL] = algorithm.variant == "practical"
         table[baselines.STAGE] = plan.stage_length
         accelerated = plan.merge == "merge_chebyshev"
-        norm = chebyshev(network.second_eigenvalue, plan.stage_length)[1] if accelerated else 1.0
+        norm = (
+            chebyshev_values(network.second_eigenvalue, plan.stage_length)[1]
+            if accelerated
+            else 1.0
+        )
         table[baselines.NORM] = 1.0 / norm
         return table
     if type(algorithm) in RIVALS:
-        kind = kind_of(simulation.bandit.family) if algorithm.index == "kl" else None
+        kind = divergence_kind(simulation.bandit.family) if algorithm.index == "kl" else None
         return np.concatenate([kind or (-1.0, 0.0), network.degrees + 1.0])
     if plan.choose.startswith("choose_rand_ucb"):
         return np.array([algorithm.policy.width])

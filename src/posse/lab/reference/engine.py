@@ -46,7 +46,7 @@ def simulate_block(
             state = algorithm.learn(state, arms, rewards, weights, **seen)
         else:
             heard = late.heard(t, arms, rewards, **seen)
-            state = algorithm.hear(state, arms, heard, weights)
+            state = algorithm.learn_delayed(state, arms, heard, weights)
         tally.add(t, cells, state, weights)
         advance(len(runs))
     return tally.block()

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from posse.algorithms.algorithm import Heard
+from posse.algorithms.algorithm import DelayedRewards
 from posse.bandits import delays
 from posse.families import FAMILIES, Grid
 from posse.families.family import is_contextual, name_of
@@ -38,7 +38,7 @@ class LateRewards:
         arms: NDArray[np.intp],
         rewards: FloatArray,
         contexts: FloatArray | None = None,
-    ) -> Heard:
+    ) -> DelayedRewards:
         """Send off the rewards of round t, (R, N) each, and take in what arrives in it."""
         wait = np.ravel(delays.drawn(self._delay, self._stream, arms.shape))
         rows = np.flatnonzero((wait != delays.NEVER) & (t + wait <= self._horizon))
@@ -54,7 +54,7 @@ class LateRewards:
         row, arm, pulled = arrived[[0, 1, 3]].astype(np.int64)
         run, agent = np.divmod(row, arms.shape[1])
         x = None if contexts is None else arrived[4:].T
-        return Heard(t, run, agent, arm, arrived[2], pulled, x)
+        return DelayedRewards(t, run, agent, arm, arrived[2], pulled, x)
 
 
 def _features(arms: NDArray[np.intp], contexts: FloatArray | None) -> FloatArray:

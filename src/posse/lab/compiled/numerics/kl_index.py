@@ -6,7 +6,7 @@ import math
 
 from posse.lab.compiled.jit import helper
 
-# The kinds of `posse.algorithms.rivals.kl_index.kind_of`, in its order.
+# The kinds of `posse.algorithms.rivals.kl_index.divergence_kind`, in its order.
 GAUSSIAN, UNKNOWN_VARIANCE, BERNOULLI, POISSON, EXPONENTIAL = range(5)
 # An index above all others, where infinities are not allowed.
 FIRST = 1e300
