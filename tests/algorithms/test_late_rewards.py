@@ -37,14 +37,14 @@ def played(algorithm, family, network, arms, rewards, delays, rounds=None):
     for t in range(1, (rounds or len(arms)) + 1):
         heard = heard_in(t, arms, rewards, delays)
         state = algorithm.learn_delayed(state, arms[t - 1], heard, network.weights)
-    if state.exact is None:
+    if state.unclipped is None:
         return state.belief
     if isinstance(family, Bernoulli | Bounded):
         prior = family.prior()[:, None, None, None]
-        np.testing.assert_array_equal(state.belief, np.maximum(state.exact, prior))
+        np.testing.assert_array_equal(state.belief, np.maximum(state.unclipped, prior))
     else:
-        np.testing.assert_array_equal(state.belief, state.exact)
-    return state.exact
+        np.testing.assert_array_equal(state.belief, state.unclipped)
+    return state.unclipped
 
 
 def slow(algorithm, family, network, arms, rewards, delays):
@@ -165,7 +165,7 @@ def test_a_correction_that_comes_after_its_pull_has_spread_leaves_a_belief():
         assert (state.belief >= 1).all()
         algorithm.choose(state, t + 1, np.random.default_rng(t))
     # of the whole network nothing is lost: one success of weight 16, no failure of arm 0
-    np.testing.assert_allclose((state.exact - 1)[:, 0, :, 0].sum(axis=-1), [16, 0], atol=1e-9)
+    np.testing.assert_allclose((state.unclipped - 1)[:, 0, :, 0].sum(axis=-1), [16, 0], atol=1e-9)
 
 
 def test_what_counts_is_the_bandits_lowest_reward_in_the_agents_model():

@@ -169,8 +169,8 @@ def test_an_arm_whose_estimated_count_is_not_positive_is_played():
     """Chebyshev's weights can be negative, and then so can estimates."""
     network, algorithm = networks.cycle(5), posse.DDUCB()
     problem = Problem(5, 3, 100, Gaussian(), network)
-    settled = np.ones((2, 1, 5, 3))
-    settled[0, 0, :, 1] = [-1e-3, 0.0, -2.0, -1e-9, 0.0]
-    state = dataclasses.replace(algorithm.init(problem), settled=settled)
+    averaged = np.ones((2, 1, 5, 3))
+    averaged[0, 0, :, 1] = [-1e-3, 0.0, -2.0, -1e-9, 0.0]
+    state = dataclasses.replace(algorithm.init(problem), averaged=averaged)
     chosen = algorithm.choose(state, 4, np.random.default_rng(0))
     np.testing.assert_array_equal(chosen, 1)

@@ -81,7 +81,7 @@ def runner(engine: str, simulations: Iterable[Simulation], bars: Bars) -> Run:
         return reference.run
     from posse.lab.compiled import engine as compiled
 
-    compiled.prepare(simulations, bars.compiling)
+    compiled.compile_kernels(simulations, bars.compiling)
     return compiled.run
 
 

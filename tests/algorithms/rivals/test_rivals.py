@@ -151,7 +151,7 @@ class TestGosInE:
             upper=new_of[state.upper[:, order]],
             lower=new_of[state.lower[:, order]],
         )
-        assert (state.counts[state.kept] > 0).all()  # nothing ties
+        assert (state.counts[state.active_arms] > 0).all()  # nothing ties
         chosen, after = (
             algorithm.choose(each, 31, np.random.default_rng(0)) for each in (state, relabelled)
         )
@@ -202,7 +202,7 @@ class TestRefusals:
         [
             (networks.cycle(5).gossip(), "needs a network that does not change, since .*Gossip"),
             (networks.cycle(5).failing(0.3), "needs a network that does not change, since .*Fail"),
-            (LOPSIDED, "needs links that lead both ways, since"),
+            (LOPSIDED, "needs symmetric weights, since"),
         ],
         ids=["gossip", "failing", "lopsided"],
     )

@@ -34,7 +34,7 @@ BANDITS = {
     "poisson": posse.Bandit(Poisson(0.6), [0.5, 2.0, 40.0]),
     "exponential": posse.Bandit(Exponential(), [0.5, 2.0, 1.0]),
 }
-POLICIES = {
+POLICY_KERNELS = {
     "thompson": (posse.ThompsonSampling(), "EAGER"),
     "thompson, lazily": (posse.ThompsonSampling(), "ALWAYS_LAZY"),
     "thompson, eagerly": (posse.ThompsonSampling(), "ALWAYS_EAGER"),
@@ -77,7 +77,7 @@ BASELINES = {
     "tree": (networks.grid(2, 3), posse.Tree(posse.RandUCB())),
     "tree, failing": (networks.grid(2, 3).failing(0.4), posse.Tree(posse.ThompsonSampling())),
 }
-NAMES = [", ".join(names) for names in itertools.product(BANDITS, POLICIES, SETTINGS)]
+NAMES = [", ".join(names) for names in itertools.product(BANDITS, POLICY_KERNELS, SETTINGS)]
 NAMES += BASELINES
 
 
@@ -93,24 +93,27 @@ def trace(name, nudge=0.0):
         network, algorithm = BASELINES[name]
     else:
         bandit, *policy, setting = name.split(", ")
-        algorithm_policy, drawing = POLICIES[", ".join(policy)]
+        algorithm_policy, drawing = POLICY_KERNELS[", ".join(policy)]
         network, algorithm_class = SETTINGS[setting]
         algorithm = algorithm_class(algorithm_policy)
     simulation = Simulation(BANDITS[bandit], network, algorithm, int(TIMES[-1]), SEED, TIMES)
     kept = []
-    links_of, noise = engine.links_of, np.random.default_rng(1)
+    build_network_arrays, noise = engine.build_network_arrays, np.random.default_rng(1)
 
     def nudged(network, plan):
-        links = links_of(network, plan)
+        links = build_network_arrays(network, plan)
         links.weights = links.weights * (1 + nudge * noise.standard_normal(links.weights.shape))
         return links
 
-    class Kept(engine.Rows):
+    class Kept(engine.BlockState):
         def __post_init__(self):
             super().__post_init__()
             kept.append(self)
 
-    with mock.patch.object(engine, "Rows", Kept), mock.patch.object(engine, "links_of", nudged):
+    with (
+        mock.patch.object(engine, "BlockState", Kept),
+        mock.patch.object(engine, "build_network_arrays", nudged),
+    ):
         block = engine.Engine(simulation, int(getattr(thompson, drawing))).run(
             range(RUNS), 1, lambda steps: None
         )

@@ -123,7 +123,7 @@ class CoopSE:
     def _spread_eliminations(
         self, state: EliminationState, weights: Any
     ) -> tuple[NDArray[np.bool_], FloatArray]:
-        """Return eliminations of agents and their sources (R, N, K), and how many were sent (R,)."""
+        """Return eliminations of agents and their sources (R, N, K), and the number sent (R,)."""
         n_runs, n_agents, _ = state.eliminated.shape
         if not state.eliminated.any():
             return state.eliminated, np.zeros(n_runs)

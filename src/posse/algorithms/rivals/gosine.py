@@ -131,7 +131,7 @@ class GosInE:
         phase_counts = state.counts - state.earlier
         runs, agents = np.ogrid[: state.problem.n_runs, : state.problem.n_agents]
         starts, neighbours = _list_neighbours(network.edges, state.problem.n_agents)
-        # floor(u degree) is the position of the neighbour asked; agents without one are masked below
+        # floor(u degree) is the position of the neighbour asked; agents without one are masked
         uniform = generator.random(state.upper.shape)
         adviser = neighbours[starts[:-1] + np.floor(uniform * np.diff(starts)).astype(np.intp)]
         recommended = argmax(phase_counts, generator)[runs, adviser]

@@ -32,7 +32,7 @@ class RidgeRegression:
     def without_data(
         cls, problem: Problem, regularization: float, width: float, rows: int
     ) -> RidgeRegression:
-        """Return a regression of the bandit's shape without data; refuse bandits without contexts."""
+        """Return a regression of the bandit's shape without data; refuse one without contexts."""
         family = problem.family
         if not is_contextual(family):
             raise ValueError("LinUCB needs contexts: give a posse.ContextualBandit")

@@ -105,7 +105,7 @@ class Arena:
         if simulations:
             from posse.lab.compiled import engine
 
-            engine.prepare(simulations, told)
+            engine.compile_kernels(simulations, told)
 
     def play(
         self,

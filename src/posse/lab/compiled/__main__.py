@@ -1,4 +1,4 @@
-"""`python -m posse.lab.compiled`: compile every kernel on all cores, so that nobody waits later."""
+"""`python -m posse.lab.compiled`: compile every kernel on all cores, so that none is compiled later."""
 
 import os
 from concurrent.futures import ProcessPoolExecutor
@@ -8,7 +8,7 @@ from posse.lab.compiled.engine import compile_kernel
 from posse.lab.compiled.jit import KERNELS
 
 missing = [kernel for kernel in KERNELS.values() if not kernel.is_cached]
-missing.sort(key=lambda kernel: -kernel.seconds)  # so that all cores end together
+missing.sort(key=lambda kernel: -kernel.seconds)  # longest first, so that all cores end together
 if missing:
     # processes, because numba compiles in one thread at a time
     n_processes = min(len(missing), os.cpu_count() or 1)

@@ -1,11 +1,11 @@
-"""The loop of Algorithm 1 over compiled parts: merge, choose, play, update, round after round."""
+"""The loop of Algorithm 1 over compiled kernels: merge, choose, draw rewards, update."""
 
 from __future__ import annotations
 
 from numba import types
 
 from posse.lab.compiled.jit import KERNEL, helper, kernel
-from posse.lab.compiled.kernels.thompson import settle
+from posse.lab.compiled.kernels.thompson import update_sampling_modes
 from posse.lab.compiled.philox import U64
 from posse.lab.compiled.signatures import (
     BYTES,
@@ -21,8 +21,10 @@ from posse.lab.compiled.signatures import (
 
 
 @helper
-def update(rows, width, shared, rate, arms, rewards, pulls, tally, first, last, n_agents, n_arms):
-    """Eq. `posterior_update`: count += rate, total += rate * reward; and the books."""
+def update_rows(
+    rows, width, shared, rate, arms, rewards, pulls, tally, first, last, n_agents, n_arms
+):
+    """Eq. `posterior_update`: count += rate, total += rate * reward; and count the pulls."""
     for slot in range(first // n_agents, (last - U64(1)) // n_agents + U64(1)):
         start = max(first, slot * n_agents)
         for i in range(start, min(last, (slot + U64(1)) * n_agents)):
@@ -35,10 +37,11 @@ def update(rows, width, shared, rate, arms, rewards, pulls, tally, first, last, 
 
 
 @helper
-def record(tally, pulls, gaps, regret, column, n_columns, n_agents, n_arms, n_runs):
-    """The regret of each run so far, from how often each arm was played: exact in any order.
+def record_regret(tally, pulls, gaps, regret, column, n_columns, n_agents, n_arms, n_runs):
+    """Compute the cumulative regret of each run from the number of pulls of each arm.
 
-    Where agents have gaps of their own, from how often each of them played it.
+    Integers make it independent of the order of pulls. If every agent has its own gaps, the pulls
+    of each agent are used.
     """
     for slot in range(n_runs):
         total = 0.0
@@ -81,14 +84,15 @@ def play(
     """Rounds t0 to t1 - 1 of the rows lo to hi; returns which buffer then holds the state.
 
     state, other: (rows, 2 arms) each, the two buffers; `flipped` says the state is in `other`.
-    A row holds the counts of all arms, then their totals.  Rows are worked on a tile at a time,
-    from merge to update, while they are in the cache.  `alone` says that these rows are whole runs,
-    so that a round can be closed here; else the caller does it when all its threads are done.
-    There are no messages in the first `unmixed` rounds.  `staged`: what agents observe goes to the
-    store, from where the choice takes it when a stage ends.
+    A row holds the counts of all arms, then their totals. Rows are processed a tile at a time, from
+    merge to update, while they are in the processor's cache. `alone` says that these rows are whole
+    runs, so that the round can be closed here; otherwise the caller closes it when all threads are
+    done. There are no messages in the first `unmixed` rounds. `staged`: observations go to the
+    store, and the choice reads them when a stage ends.
     """
     n_runs = (hi - lo) // n_agents
     column = 0
+    # the first recorded round at or after t0
     while alone and times[column] < t0:
         column += 1
     for t in range(t0, t1):
@@ -96,13 +100,13 @@ def play(
         moved = False
         for first in range(lo, hi, tile):
             last = min(first + tile, hi)
-            # merge: what the neighbours sent after the last round
+            # merge the messages that the neighbours sent after the last round
             moved = t > unmixed + U64(1) and merge(
                 out, now, offsets, neighbours, weights, links, constants, words, arms, rewards,
                 store, first, last, n_agents, n_arms, first_run, t, key0, key1,
             )  # fmt: skip
             rows = out if moved else now
-            # choose: each run by one of the two
+            # choose: each of the two kernels skips the runs of the other
             choose_eagerly(
                 rows, store, shared, levels[t - t0], table, arms, pivots, eager, close,
                 scratch, spare, stream, first, last, n_agents, n_arms, first_run, t, key0, key1,
@@ -111,20 +115,22 @@ def play(
                 rows, store, shared, levels[t - t0], table, arms, pivots, eager, close,
                 scratch, spare, stream, first, last, n_agents, n_arms, first_run, t, key0, key1,
             )  # fmt: skip
-            # play
+            # draw rewards and update
             draw_rewards(
                 means, parameter, arms, rewards,
                 first, last, n_agents, n_arms, first_run, t, key0, key1,
             )  # fmt: skip
-            update(
+            update_rows(
                 store if staged else rows, U64(4 if staged else 2) * n_arms, shared, rate,
                 arms, rewards, pulls, tally, first, last, n_agents, n_arms,
             )  # fmt: skip
         if moved:
             flipped = not flipped
         if alone:
-            settle(eager, close, worth, t, n_agents, n_arms, n_runs)
+            update_sampling_modes(eager, close, worth, t, n_agents, n_arms, n_runs)
             if times[column] == t:
-                record(tally, pulls, gaps, regret, column, times.size, n_agents, n_arms, n_runs)
+                record_regret(
+                    tally, pulls, gaps, regret, column, times.size, n_agents, n_arms, n_runs
+                )
                 column += 1
     return flipped

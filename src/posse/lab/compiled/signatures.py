@@ -1,7 +1,8 @@
-"""The roles of kernels and their signatures: the driver calls them through pointers.
+"""The three roles of kernels (merge, choose, reward) and their signatures.
 
-So a family, a policy or a network is compiled once, whatever it is combined with: compile time
-grows with the sum of the parts, not with their product.
+The driver calls kernels through function pointers. So a family, a policy or a network is compiled
+once, whatever it is combined with: compile time grows with the sum of the parts, not with their
+product.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ def prepare(jobs: Iterable[Job], announce: Callable[[int], None]) -> None:
     if simulations:
         from posse.lab.compiled import engine as compiled
 
-        compiled.prepare(simulations, announce)
+        compiled.compile_kernels(simulations, announce)
 
 
 # The runs that are missing, cut into parts of some seconds.
@@ -267,9 +267,9 @@ def _compile(simulations: Sequence[Simulation]) -> None:
     """Compile here what is not kept yet, so that people are told once, not by each worker."""
     from posse.lab.compiled import engine
 
-    kernels = (kernel for simulation in simulations for kernel in engine.kernels_of(simulation))
+    kernels = (kernel for simulation in simulations for kernel in engine.list_kernels(simulation))
     if not all(kernel.is_cached for kernel in kernels):
-        engine.prepare(simulations, Bars().compiling)
+        engine.compile_kernels(simulations, Bars().compiling)
 
 
 # Progress of work on jobs: one bar over all that is missing, with the time left.

@@ -105,7 +105,7 @@ def about(compiled: bool) -> dict[str, str]:
         return versions()
     from posse.lab.compiled import cache
 
-    return versions() | {PROCESSOR: cache.target()}
+    return versions() | {PROCESSOR: cache.processor_target()}
 
 
 def differences(here: Mapping[str, str], there: Mapping[str, str]) -> str:

@@ -167,7 +167,7 @@ class Reproduction:
             for panel in shown.values()
             for curve in panel.curves.values()
         ]
-        engine.prepare(simulations, self.progress.compiling)
+        engine.compile_kernels(simulations, self.progress.compiling)
 
     def _outcomes(self, shown: dict[str, Panel], suffix: str = "") -> dict[str, Outcome]:
         self.progress.plan([(id_ + suffix, panel, self.runs) for id_, panel in shown.items()])

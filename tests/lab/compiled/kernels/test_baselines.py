@@ -12,8 +12,8 @@ import pytest
 
 import posse
 from posse import networks
-from posse.lab.compiled.network_arrays import links_of
-from posse.lab.compiled.registry import plan_for
+from posse.lab.compiled.network_arrays import build_network_arrays
+from posse.lab.compiled.registry import plan_kernels
 from posse.lab.simulation import Simulation
 from tests.combinations import all_combinations
 
@@ -149,6 +149,6 @@ def test_the_stages_of_a_network_with_weights_of_many_kinds():
     """What the kernel is told: 2 W/lambda_2, and the length of a stage."""
     network = networks.erdos_renyi(12, 0.4, seed=1).weighted("metropolis")
     simulation = Simulation(BANDIT, network, posse.DDUCB(), 5, 0, np.array([5]))
-    links = links_of(network, plan_for(simulation))
+    links = build_network_arrays(network, plan_kernels(simulation))
     np.testing.assert_allclose(links.weights.sum(), 12 * 2 / network.second_eigenvalue)
     assert links.constants[0] == posse.DDUCB().stage_length(network)

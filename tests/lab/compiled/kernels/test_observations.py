@@ -11,7 +11,7 @@ import pytest
 import posse
 from posse import networks
 from posse.algorithms import Problem
-from posse.lab.compiled.engine import Engine, Rows, Work
+from posse.lab.compiled.engine import BlockState, Engine, ThreadWorkspace
 from posse.lab.simulation import Simulation
 from posse.networks.operators import links_in_use
 
@@ -48,13 +48,13 @@ def rounds(bandit, network, algorithm):
     """
     simulation = Simulation(bandit, network, algorithm, HORIZON, SEED, np.array([HORIZON]))
     engine = Engine(simulation)
-    rows = Rows(simulation, engine.plan, range(RUNS))
-    work, n_rows = Work(rows, len(rows.arms), engine.links.n_words), len(rows.arms)
+    rows = BlockState(simulation, engine.plan, range(RUNS))
+    work, n_rows = ThreadWorkspace(rows, len(rows.arms), engine.arrays.n_words), len(rows.arms)
     problem = simulation.problem(RUNS)
     weights = network.sampler(RUNS)(None)
     state, sent = algorithm.init(problem), np.zeros(RUNS)
     for t in range(1, HORIZON + 1):
-        engine._play(rows, work, 0, n_rows, n_rows, t, t + 1, alone=True)
+        engine.play_rows(rows, work, 0, n_rows, n_rows, t, t + 1, alone=True)
         arms = rows.arms.reshape(RUNS, -1).astype(np.intp)
         rewards = rows.rewards[: arms.size].reshape(arms.shape)
         before, state = state, algorithm.learn(state, arms, rewards, weights)
