@@ -238,6 +238,7 @@ def _sum_new_evidence(
     ]
     if discount_factor != 1.0:
         statistics = statistics * discount_factor ** (len(log) - 1 - place)  # discounted by age
+    # sum by (run, agent, arm), one coordinate of the statistic at a time
     cells = receiver * shape[3] + arms
     size = int(np.prod(shape[1:]))
     sums = [np.bincount(cells, row, minlength=size) for row in statistics]

@@ -38,6 +38,7 @@ class Channels:
     def from_network(cls, network: Network) -> Channels:
         """Build the channels of the spanning tree of a network."""
         links = spanning_tree(network)
+        # every link in both directions, sorted by receiver and then by sender
         both = np.concatenate([links, links[:, ::-1]])
         receiver, sender = both[np.lexsort((both[:, 1], both[:, 0]))].T
         reverse = np.lexsort((receiver, sender))  # the rank of (sender, receiver) among all
@@ -55,6 +56,7 @@ class Channels:
         link_weights: FloatArray
         if isinstance(weights, Uniform):
             return np.ones((n_runs, len(self.receiver)), dtype=bool)
+        # the runs are blocks on the diagonal of one sparse matrix
         if isinstance(weights, SparseRuns):
             first = np.arange(0, n_runs * n_agents, n_agents)[:, None]
             rows, columns = np.broadcast_arrays(first + self.receiver, first + self.sender)

@@ -80,6 +80,7 @@ class ComEx(ForcedReceivedIndex):
         n_arms = state.problem.n_arms
         is_sent = is_exploration(state, arms)
         relay, sums = state.relay.deliver_round(np.where(is_sent, arms, n_arms), rewards, weights)
+        # the column of observations that were not sent is dropped
         counts, totals = (array[..., :n_arms] for array in sums)
         # every agent receives its own observation too, which crosses no link
         n_crossed = counts.sum(axis=(1, 2)) - is_sent.sum(axis=1)
@@ -94,6 +95,7 @@ class ComEx(ForcedReceivedIndex):
 
 def is_exploration(state: ReceivedState, arms: NDArray[np.intp]) -> NDArray[np.bool_]:
     """Whether the arm played is new to the agent, or another arm has a larger mean: (R, N)."""
+    # an arm without observations has no mean: playing it is exploration
     means = np.where(state.counts > 0, state.means, -np.inf)
     arm_means = np.take_along_axis(means, arms[..., None], axis=-1)[..., 0]
     return np.asarray((arm_means < means.max(axis=-1)) | np.isneginf(arm_means))

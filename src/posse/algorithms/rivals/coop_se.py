@@ -127,6 +127,7 @@ class CoopSE:
         n_runs, n_agents, _ = state.eliminated.shape
         if not state.eliminated.any():
             return state.eliminated, np.zeros(n_runs)
+        # receivers already aware of an elimination need no message
         matrix = as_matrix(weights, n_agents, n_runs)
         hears = (matrix > 0).astype(np.float64)
         eliminated = state.eliminated.astype(np.float64)

@@ -109,6 +109,7 @@ class DistUCB(ForcedStart):
             index = kl_ucb(problem.family, state.estimates, counts, scale)
         else:
             index = state.estimates + np.sqrt(scale / counts)
+        # an arm lags if another agent is known to have played it at least K times more often
         lags = state.counts <= state.largest - problem.n_arms
         return argmax(np.where(lags.any(axis=-1, keepdims=True), 1.0 * lags, index), generator)
 

@@ -107,6 +107,7 @@ class DPE2:
         leader_arm = argmax(np.where(is_exploring[:, None], index, state.means), generator)
         best = self._best_history(state, is_exploring, leader_arm)
         arms = best[:, np.maximum(hop_distances(network)[leader] - 1, 0)]
+        # the leader alone may explore; its neighbours follow the arm it reports
         arms[:, leader] = leader_arm
         return arms
 
@@ -133,6 +134,7 @@ class DPE2:
         renewed = np.asarray(~state.candidates.any(axis=-1))
         if not renewed.any():
             return replace(state, renewed=renewed)
+        # ln ln t is negative or undefined for t <= 2
         level = math.log(t) + 4 * math.log(math.log(t)) if t > 2 else 0.0
         means = state.means
         finite_means = np.where(np.isfinite(means), means, 0.0)

@@ -37,6 +37,7 @@ def kl_ucb(family: Any, mean: ArrayLike, count: ArrayLike, level: ArrayLike) -> 
     divergence = divergences.divergence(family)
     low = family.rewards.low
     high = family.rewards.high
+    # a consensus average may leave the range of rewards
     means = np.clip(np.asarray(mean, dtype=float), low, high)
     p, n, f = np.broadcast_arrays(means, count, level)
     is_played = n > 0
@@ -167,6 +168,7 @@ def _bisect_index(
     if np.isfinite(high):
         top = np.full_like(low, high)
     else:
+        # double the width until the divergence exceeds the radius everywhere
         for _ in range(_HALVES):
             growing = is_within(low + width) & (width < _FAR)
             if not growing.any():

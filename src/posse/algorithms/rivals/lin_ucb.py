@@ -36,6 +36,7 @@ class RidgeRegression:
         family = problem.family
         if not is_contextual(family):
             raise ValueError("LinUCB needs contexts: give a posse.ContextualBandit")
+        # unit noise and a prior of variance 1/regularization give A = ridge I + sum x x'
         model = Linear(
             prior_sd=1 / math.sqrt(regularization), features=family.features, shared=family.shared
         )
@@ -52,6 +53,7 @@ class RidgeRegression:
         """Compute x' A^-1 x of the arms played: (R, N)."""
         x = contexts
         places = beliefs.places(self.equations, arms)
+        # one row of features per arm: take that of the arm played
         if x.ndim == 4:
             x = np.take_along_axis(x, arms[..., None, None], axis=2)[:, :, 0]
         arm_equations = np.take_along_axis(self.equations, places[None, ..., None], axis=-1)

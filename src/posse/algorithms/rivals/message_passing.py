@@ -62,6 +62,7 @@ def hop_distances(network: Network) -> IntArray:
 
     n_agents = network.n_agents
     i, j = network.edges.T
+    # one entry per link is enough, since the search is undirected
     graph = coo_array((np.ones(len(i)), (i, j)), shape=(n_agents, n_agents)).tocsr()
     distances: IntArray = shortest_path(graph, directed=False, unweighted=True).astype(np.int64)
     distances.setflags(write=False)
@@ -211,6 +212,7 @@ class UnlimitedRelay:
     ) -> tuple[UnlimitedRelay, Sums]:
         """Return what flooding adds to its belief, whose coordinates are count and sum."""
         after = self.flooding.learn(self.state, arms, rewards, weights)
+        # the prior of `_CountAndSum` is zero, so the difference is what is new in this round
         counts, totals = after.belief - self.state.belief
         return replace(self, state=after), (counts, totals)
 

@@ -52,7 +52,8 @@ class UCBNetwork(ForcedReceivedIndex):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.hops is None:  # a file has no None
+        # TOML has no None, so "diameter" stands for it
+        if self.hops is None:
             object.__setattr__(self, "hops", "diameter")
         elif isinstance(self.hops, str):
             checks.choice("hops", self.hops, ("diameter",))

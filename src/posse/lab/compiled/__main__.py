@@ -1,4 +1,4 @@
-"""`python -m posse.lab.compiled`: compile every kernel on all cores, so that none is compiled later."""
+"""`python -m posse.lab.compiled`: compile all kernels on all cores, before they are needed."""
 
 import os
 from concurrent.futures import ProcessPoolExecutor

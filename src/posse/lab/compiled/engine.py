@@ -81,6 +81,7 @@ class BlockState:
         n_agents = self.simulation.network.n_agents
         n_arms = self.simulation.bandit.n_arms
         pulls = self.pulls.reshape(len(self.runs), n_agents, n_arms)
+        # forced pulls are not charged; agents with gaps of their own count by the average gap
         gaps = self.gaps.reshape(len(self.runs), -1, n_arms)
         s = self.simulation
         regret = subtract_forced_pulls(self.regret, s.times, gaps.mean(axis=1), s.uncharged_rounds)
@@ -111,6 +112,7 @@ class Engine:
                     1,
                     advance,
                 )
+        # blocks small enough for the cache, and at least one for each thread
         size = max(1, min(BLOCK_ROWS // n_agents, -(-len(runs) // threads)))
         return play_blocks(self._play_block, in_parts(runs, size), threads, advance)
 
@@ -127,6 +129,7 @@ class Engine:
         horizon = self.simulation.horizon
         work = ThreadWorkspace(rows, n_rows, self.arrays.n_words)
         rounds = max(1, STEPS_PER_CALL // n_rows)
+        # the driver returns for the progress bar, and after the rounds that the recorder reads
         starts = set(range(1, horizon + 1, rounds)) | {horizon + 1}
         pauses = {int(t) + 1 for t in self.simulation.times} if recorder.records_rounds else set()
         for t, following in pairwise(sorted(starts | pauses)):
@@ -140,6 +143,7 @@ class Engine:
         """Return a copy of the state after the merge of round t, before any choice."""
         s = self.simulation
         arrays = self.arrays
+        # the driver swaps two buffers; copies leave both as they are
         now, out = (rows.other, rows.state) if rows.flipped else (rows.state, rows.other)
         state = now.copy()
         moved_to = out.copy()

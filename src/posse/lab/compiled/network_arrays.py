@@ -54,6 +54,7 @@ def build_network_arrays(network: Network, plan: KernelPlan) -> NetworkArrays:
     offsets, neighbours, weights = _csr_rows(matrix)
     constants = np.zeros(8)
     if plan.merge == "merge_chebyshev":
+        # the kernel computes T_n by 2 W/lambda_2, so the factor is part of the weights
         weights = weights * (2 / network.second_eigenvalue)
         constants[0] = plan.stage_length
     return NetworkArrays(
@@ -99,6 +100,7 @@ def _delivery_arrays(network: Network, plan: KernelPlan) -> NetworkArrays:
     constants = np.zeros(8)
     constants[:2] = hops[-1] + 1, plan.rate
     is_other = receiver != sender
+    # grouped by receiver, as CSR rows
     order = np.lexsort((sender[is_other], receiver[is_other]))
     receiver, sender, hops = (array[is_other][order] for array in (receiver, sender, hops))
     offsets = np.searchsorted(receiver, np.arange(network.n_agents + 1)).astype(np.int64)
@@ -123,6 +125,7 @@ def _tree_arrays(network: Network, plan: KernelPlan) -> NetworkArrays:
     constants[:3] = *plan.prior, plan.rate
     if isinstance(dynamics, LinkFailure):
         constants[3] = dynamics.p
+        # a link (i, j) as one number i N + j, to look it up among the sorted links of the tree
         key = np.array([network.n_agents, 1])
         keys = links @ key  # ascending, as links are sorted
         place = np.minimum(np.searchsorted(keys, network.edges @ key), len(links) - 1)

@@ -1,8 +1,8 @@
 """Random numbers for kernels: Philox4x32-10, a counter-based generator without a state.
 
 A draw is addressed by (key, agent, round, run, purpose): the same bits whatever the number of
-threads, the order of the runs or the way agents are divided into tiles. (Salmon, Moraes, Dror, Shaw,
-"Parallel random numbers: as easy as 1, 2, 3", SC 2011.)
+threads, the order of the runs or the way agents are divided into tiles. Source: Salmon, Moraes,
+Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
 """
 
 from __future__ import annotations
@@ -51,6 +51,7 @@ def as_bits(typing_context: Any, number: Any) -> Any:
 @njit(inline="always")
 def philox(agent, t, run, purpose, key0, key1):
     """Return two 64-bit words for an address."""
+    # the address is the counter of the cipher, the seed its key
     c0 = agent
     c1 = t
     c2 = run
@@ -231,6 +232,7 @@ def next_normal(stream):
 def next_gamma(stream, shape):
     """Return a Gamma(shape) variate of a scalar stream (Marsaglia & Tsang 2000)."""
     boost = 1.0
+    # a shape below 1 is drawn as Gamma(shape + 1) U^(1/shape)
     if shape < 1.0:
         boost = math.exp(math.log(next_uniform(stream)) / shape)
         shape += 1.0

@@ -96,6 +96,7 @@ class BlockRecorder:
         s = self._simulation
         algorithm: Any = s.algorithm
         n_runs = len(self._rows.runs)
+        # these algorithms send the same numbers whatever they choose: the first state suffices
         state = algorithm.init(s.problem(n_runs))
         links = count_links_used(self._engine, self._rows.runs, s.horizon)
         sent = [algorithm.numbers_sent(state, t, links[t - 1]) for t in range(1, s.horizon + 1)]

@@ -210,6 +210,7 @@ class KernelPlan:
 
 def missing_kernel(simulation: Simulation) -> str | None:
     """Name the part without a kernel; None if all parts have one."""
+    # in the order in which a reader looks for a cause: what to record, the bandit, the algorithm
     for name in simulation.keep:
         if name not in RECORDABLE:
             return f"keep={name!r}"
@@ -365,12 +366,14 @@ def choice_levels(simulation: Simulation, t: int, end: int) -> Any:
     problem = simulation.problem(1)
     if isinstance(algorithm, OBSERVATION_ALGORITHMS):
         return np.array([observation_level(simulation, r) for r in range(t, end)])
-    if not isinstance(algorithm, BAYESIAN_ALGORITHMS):  # after the forced rounds
+    # index algorithms take their scale, after the forced rounds
+    if not isinstance(algorithm, BAYESIAN_ALGORITHMS):
         forced = simulation.bandit.n_arms if isinstance(algorithm, ForcedStart) else 0
         return np.array(
             [algorithm.index_scale(problem, r) if r > forced else 0.0 for r in range(t, end)]
         )
-    if isinstance(algorithm.policy, policies.BayesUCB):  # the upper tail
+    # Bayes-UCB takes the upper tail, which is exact where the level is close to 1
+    if isinstance(algorithm.policy, policies.BayesUCB):
         level = algorithm.policy.level
         return np.array([1.0 - level(round_, simulation.horizon) for round_ in range(t, end)])
     if isinstance(algorithm.policy, policies.RandUCB):

@@ -66,7 +66,8 @@ def choose_tracking(
         agent = i - slot * n_agents
         row = i * U64(2) * n_arms
         own_at = U64(2) * row
-        if t == n_arms + U64(1):  # the forced rounds are over
+        # after the forced rounds the estimates start at the own sample means
+        if t == n_arms + U64(1):
             for k in range(U64(0), n_arms):
                 mean = store[own_at + n_arms + k] / store[own_at + k]
                 state[row + k] = mean

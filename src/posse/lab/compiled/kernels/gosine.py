@@ -35,6 +35,7 @@ def merge_gosine(
     root = U64(round((t - U64(1)) ** (1.0 / 3.0)))
     if root * root * root != t - U64(1):
         return False
+    # first all agents write their recommendation, then all agents read one: order does not matter
     width = n_arms + U64(3)
     for i in range(lo, hi):
         row = i * U64(2) * n_arms
@@ -49,6 +50,7 @@ def merge_gosine(
                     store[at + n_arms + U64(2)] = float(k)
                     break
                 nth -= U64(1)
+    # L = ceil(K/N) sticky arms of each agent
     size = (n_arms + n_agents - U64(1)) // n_agents
     for i in range(lo, hi):
         slot = i // n_agents

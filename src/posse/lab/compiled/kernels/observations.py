@@ -154,6 +154,7 @@ def merge_eliminating(
         n_left = U64(0)
         for k in range(U64(0), n_arms):
             n_left += U64(store[own_after + k] == 0.0)
+        # an agent must keep an arm to play
         if n_left == U64(0):  # contradictory eliminations: the agent keeps to its own
             for k in range(U64(0), n_arms):
                 store[own_after + k] = store[own_before + k]

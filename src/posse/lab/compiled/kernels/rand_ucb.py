@@ -115,6 +115,7 @@ def _kernel_of(name, posterior):
             for i in range(U64(0), n):
                 tail = 0.5 * scratch[i]
                 score = normal_score(tail)
+                # a width other than 1 stretches the score, and so changes the tail
                 if table[0] != 1.0:
                     score *= table[0]
                     tail = 0.5 * math.erfc(score * math.sqrt(0.5))

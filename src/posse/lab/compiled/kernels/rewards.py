@@ -45,6 +45,7 @@ def poisson_quantile(mean, u):
         score = -normal_score(u)
         return np.rint(mean + math.sqrt(mean) * score + (score * score - 1.0) / 6.0)
     k = 0.0
+    # start near the quantile; from 0 the walk would be long
     if mean > 30.0:
         k = math.floor(max(0.0, mean - normal_score(u) * math.sqrt(mean)))
         below = gamma_tails(k + 1.0, mean)[1]  # P(K <= k) = P(Gamma(k + 1) > mean)

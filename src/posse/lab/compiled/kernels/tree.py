@@ -62,6 +62,7 @@ def merge_tree(
         first = slot * n_agents
         own_evidence = first * U64(3) * width
         messages = own_evidence + n_agents * width
+        # the observations of the last round join the own evidence
         for i in range(U64(0), n_agents):
             cell = own_evidence + i * width + U64(arms[first + i])
             store[cell] += rate
@@ -82,6 +83,7 @@ def merge_tree(
             _exchange_messages(
                 state, a, b, store, messages + U64(link) * U64(2) * width, constants, n_arms
             )
+        # the new state: prior, own evidence, and the messages of all links of an agent
         for i in range(U64(0), n_agents):
             row = (first + i) * width
             for k in range(U64(0), n_arms):

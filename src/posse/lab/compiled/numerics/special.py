@@ -38,6 +38,7 @@ def _log_minus(x, mean):
 @helper
 def beta_prefix(a, b, x):
     """x^a (1 - x)^b / B(a, b), for 0 < x < 1."""
+    # large shapes: the peak by Stirling's formula, so that no large logarithms cancel
     if a >= 10.0 and b >= 10.0:
         n = a + b
         mean = a / n
@@ -93,6 +94,7 @@ def beta_tails(a, b, x):
     if x >= 1.0:
         return 1.0, 0.0
     prefix = beta_prefix(a, b, x)
+    # the continued fraction converges fast below the mean; above it the other tail is computed
     if x < (a + 1.0) / (a + b + 2.0):
         below = prefix * _beta_fraction(a, b, x) / a
         return below, 1.0 - below

@@ -3,9 +3,9 @@
 Every family with a kernel stores two numbers per arm, and both equations of the paper act on them
 alike: an observation y adds rate to the count and rate * y to the total, a merge averages both.
 
-For every posterior P(mean > x) <= factor exp(-d^2 / (2 spread(x) count)) for
-d = x count - total > 0: Chernoff's bound, its exponent bounded from below by a parabola. Comparing it
-with a threshold needs no division and no exp.
+Every posterior has P(mean > x) <= factor exp(-d^2 / (2 spread(x) count)), d = x count - total > 0:
+Chernoff's bound, its exponent bounded from below by a parabola. Comparing it with a threshold needs
+no division and no exp.
 """
 
 from __future__ import annotations
@@ -73,6 +73,9 @@ class PosteriorType(types.Opaque):  # type: ignore[misc]
     def __init__(self, posterior: Posterior) -> None:
         self.posterior = posterior
         super().__init__(f"Posterior({posterior.name})")
+
+
+# How numba treats a posterior: a type with constant attributes, and no data at run time.
 
 
 @typeof_impl.register(Posterior)
