@@ -106,13 +106,13 @@ class Line:
     """Agents as processes of one environment, the middle one to be asked."""
 
     def __init__(self, folder: Path, python: str, n_agents: int = 3, tables: str = "") -> None:
-        from posse.live.demo import agent_settings, in_processes
+        from posse.live.demo import agent_settings, create_process_sites
 
         folder.mkdir()
         self.python = python
         links = [(i, i + 1) for i in range(n_agents - 1)]
         settings = agent_settings(n_agents, ARMS, "origins", tick_seconds=1.0)
-        self.sites = in_processes(folder, links, settings)
+        self.sites = create_process_sites(folder, links, settings)
         for site in self.sites:
             site.file.write_text(site.file.read_text() + tables)
         self.url = self.sites[n_agents // 2].url

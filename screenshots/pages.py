@@ -28,20 +28,20 @@ def agent(folder: Path) -> Iterator[str]:
 @contextmanager
 def swarm(folder: Path) -> Iterator[str]:
     """A swarm of eight in memory in which some things go wrong."""
-    from posse.live.demo.page import Show, default_story
-    from posse.live.demo.page.app import serve
+    from posse.live.demo.page import Demonstration, default_scenario
+    from posse.live.demo.page.app import serve_page
 
     folder.mkdir()
-    show = Show(folder, default_story(8, 4), in_memory=True, seed=3)
-    with serve(show, 0) as server:
+    show = Demonstration(folder, default_scenario(8, 4), in_memory=True, seed=3)
+    with serve_page(show, 0) as server:
         try:
             show.start()
             show.set_pace(False, 4.0).result(60)
             time.sleep(12)
             for button, one in (("kill", "lyon"), ("lie", "porto"), ("differ", "rome")):
-                show.press(button, one).result(60)
+                show.press_button(button, one).result(60)
                 time.sleep(2)
-            show.press("cut", link=("oslo", "wien")).result(60)
+            show.press_button("cut", link=("oslo", "wien")).result(60)
             time.sleep(4)
             show.set_pace(False, 1.0).result(60)
             yield f"{server.url}/"

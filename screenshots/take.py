@@ -22,7 +22,7 @@ from typing import Any
 from screenshots import axe, pages
 from screenshots.shop import TOKEN
 from tests.browsing import chromium, console, scheme, screen, until
-from tests.live.page.feeding import feed, size
+from tests.live.http.page.feeding import feed, size
 
 DOCS = Path(__file__).parent.parent / "docs"
 MEMORY = Path("/dev/shm")

@@ -8,7 +8,7 @@ import numpy as np
 
 import posse
 from posse.families import Gaussian, Linear
-from posse.randomness import generator
+from posse.randomness import create_generator
 
 SEED, AGENTS = 15, 16
 TS, CYCLE, GRID = posse.ThompsonSampling(), posse.networks.cycle(AGENTS), posse.networks.grid(4, 4)
@@ -108,7 +108,7 @@ def coverage(bandit, family, result, seed):
     visits = np.random.default_rng(seed)
     n_runs, n_times, _, n_agents, _ = result.beliefs.shape
     theta = np.stack(
-        [bandit.theta_of_run(r, generator(seed, r, "means")) for r in result.run_numbers]
+        [bandit.theta_of_run(r, create_generator(seed, r, "means")) for r in result.run_numbers]
     )
     every, best = np.empty((n_runs, n_times)), np.empty((n_runs, n_times))
     for column in range(n_times):

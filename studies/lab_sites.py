@@ -12,7 +12,14 @@ from numba import njit
 import posse
 from posse import sites
 from posse.algorithms import Problem
-from posse.families import Bernoulli, Gaussian, Poisson, ability, pair, unpair
+from posse.families import (
+    Bernoulli,
+    Gaussian,
+    Poisson,
+    from_count_and_total,
+    get_optional,
+    to_count_and_total,
+)
 from posse.sites import GRID, SURE, Sites
 
 SEED = 12
@@ -83,13 +90,17 @@ class Reading:
 
     def __init__(self, family, evidence):
         self.family = family
-        self.weight = ability(family, "observation_weight")
-        self.prior_count, self.prior_total = (pair(family, family.prior()) / self.weight).tolist()
-        self.pulls, self.total = pair(family, evidence) / self.weight
+        self.weight = get_optional(family, "observation_weight")
+        self.prior_count, self.prior_total = (
+            to_count_and_total(family, family.prior()) / self.weight
+        ).tolist()
+        self.pulls, self.total = to_count_and_total(family, evidence) / self.weight
         count, total = self.pulls.sum(axis=1), self.total.sum(axis=1)
         self.mean = (self.prior_total + total) / (self.prior_count + count)
         self.variance = family.variance(self.mean)
-        sds = GRID[:, None, None] * ability(family, "site_spread") * family.site_unit(self.mean)
+        sds = (
+            GRID[:, None, None] * get_optional(family, "site_spread") * family.site_unit(self.mean)
+        )
         self.ratio = sds**2 / self.variance
         self.likelihood = likelihoods(self.pulls, self.total, self.mean, self.variance, self.ratio)
 
@@ -98,7 +109,7 @@ class Reading:
         prior = self.prior_count, self.prior_total
         weights = sites.weights(self.likelihood)
         count, mean = mixtures(self.pulls, self.total, *prior, self.variance, self.ratio, weights)
-        return unpair(self.family, self.weight * np.stack([count, count * mean]))
+        return from_count_and_total(self.family, self.weight * np.stack([count, count * mean]))
 
 
 class Fast(posse.PartialPooling):

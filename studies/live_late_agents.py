@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from posse.live import Client
-from posse.live.demo import agent_settings, in_processes
+from posse.live.demo import agent_settings, create_process_sites
 from posse.live.store import Late
 
 RATES = {"a": 0.02, "b": 0.025, "c": 0.03, "d": 0.04}
@@ -77,12 +77,12 @@ def measure(exchange, experiments, folder):
     settings = agent_settings(3, list(RATES), exchange, 1.0, names)
     for each in settings:
         each |= {"reward_window": WINDOW, "default_reward": 0}
-    sites = in_processes(Path(folder), LINKS, settings)
+    sites = create_process_sites(Path(folder), LINKS, settings)
     try:
         for site in sites:
             site.start()
         for site in sites:
-            site.wait()
+            site.wait_until_ready()
         shops = [Shop(site.url, names, seed) for seed, site in enumerate(sites)]
         start = time.monotonic() + 0.1
         threads = [

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-from posse.families import FAMILIES, ability
+from posse.families import FAMILIES, get_optional
 from posse.policies import POLICIES
 from tests.browsing import opened
 
@@ -128,7 +128,7 @@ def mean_grid() -> Callable[..., np.ndarray]:
     """Means across the family's range, (G,); a family on cells is asked at their centres."""
 
     def points(family: Any) -> np.ndarray:
-        if len(ability(family, "edges")):
+        if len(get_optional(family, "edges")):
             return ((family.edges[:-1] + family.edges[1:]) / 2)[:: family.points // 16]
         low, high = family.means.low, family.means.high
         if np.isfinite(high):
@@ -178,7 +178,7 @@ def race() -> Callable[..., tuple[np.ndarray, np.ndarray]]:
     def exact(family: Any, belief: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         from scipy.special import ndtr
 
-        if len(ability(family, "edges")):  # linear inside each cell: a few cuts there suffice
+        if len(get_optional(family, "edges")):  # linear inside each cell: a few cuts there suffice
             cuts = np.arange(6 * family.points + 1) / 6
             edges = np.interp(cuts, np.arange(family.points + 1), family.edges)
         else:

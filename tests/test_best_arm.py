@@ -164,7 +164,7 @@ def test_three_student_arms_against_scipy_quadrature(counts):
 
 
 class LogNormal:
-    """A stranger's family: the logarithm of its means has a Gaussian belief; no Abilities."""
+    """A stranger's family: the logarithm of its means has a Gaussian belief; no OptionalMethods."""
 
     means: ClassVar[Interval] = Interval(0.0, math.inf)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from posse import randomness
-from posse.randomness import PURPOSES, Streams, generator
+from posse.randomness import PURPOSES, Streams, create_generator
 
 A = np.array([[0.5, 2.0, 30.0], [1.0, 1.0, 4.0], [0.1, 7.0, 9.0]])
 DRAWS = {
@@ -67,14 +67,16 @@ ALONE = {
 
 @pytest.mark.parametrize("draw", DRAWS)
 def test_row_r_comes_from_the_generator_of_run_r(draw):
-    block = DRAWS[draw](Streams.of(5, [0, 1, 2], "policy"), [0, 1, 2])
+    block = DRAWS[draw](Streams.for_runs(5, [0, 1, 2], "policy"), [0, 1, 2])
     for run in range(3):
-        np.testing.assert_array_equal(block[run], ALONE[draw](generator(5, run, "policy"), run))
+        np.testing.assert_array_equal(
+            block[run], ALONE[draw](create_generator(5, run, "policy"), run)
+        )
 
 
 @pytest.mark.parametrize("draw", DRAWS)
 def test_a_run_draws_the_same_in_any_block(draw):
-    pair, alone = Streams.of(5, [2, 1], "policy"), Streams.of(5, [1], "policy")
+    pair, alone = Streams.for_runs(5, [2, 1], "policy"), Streams.for_runs(5, [1], "policy")
     for _ in range(3):  # the streams go on alike
         in_pair, by_itself = DRAWS[draw](pair, [2, 1]), DRAWS[draw](alone, [1])
         np.testing.assert_array_equal(in_pair[1], by_itself[0])
@@ -82,7 +84,7 @@ def test_a_run_draws_the_same_in_any_block(draw):
 
 
 def test_a_draw_for_another_number_of_runs_is_an_error():
-    streams = Streams.of(5, [0, 1], "policy")
+    streams = Streams.for_runs(5, [0, 1], "policy")
     for draw in ("random", "standard_normal", "standard_gamma", "beta"):
         with pytest.raises(ValueError, match="zip"):
             DRAWS[draw](streams, [0, 1, 2])
@@ -93,19 +95,21 @@ def test_a_draw_for_another_number_of_runs_is_an_error():
 
 def test_streams_of_other_seeds_runs_and_purposes_differ():
     keys = list(itertools.product([0, 1, 2**40], [0, 1, 255, 256], PURPOSES))
-    firsts = {generator(*key).random() for key in keys}
+    firsts = {create_generator(*key).random() for key in keys}
     assert len(firsts) == len(keys)
 
 
 def test_a_stream_is_the_same_every_time():
     np.testing.assert_array_equal(
-        generator(3, 4, "rewards").random(8), generator(3, 4, "rewards").random(8)
+        create_generator(3, 4, "rewards").random(8), create_generator(3, 4, "rewards").random(8)
     )
 
 
 def test_streams_of_neighbouring_runs_are_uncorrelated():
     """400 pairs of 1000 normals each: the largest |correlation| stays below 5.5 sigma."""
-    normals = np.stack([generator(0, run, "rewards").standard_normal(1000) for run in range(29)])
+    normals = np.stack(
+        [create_generator(0, run, "rewards").standard_normal(1000) for run in range(29)]
+    )
     correlations = np.corrcoef(normals)[np.triu_indices(29, 1)]
     assert np.abs(correlations).max() * np.sqrt(1000) < 5.5
 
@@ -115,9 +119,9 @@ def test_published_numbers_depend_on_the_order_of_purposes():
     assert PURPOSES[:5] == ("means", "permutation", "rewards", "network", "policy")
     sequence = np.random.SeedSequence(7, spawn_key=(3, 2))
     expected = np.random.Generator(np.random.SFC64(sequence)).random(4)
-    np.testing.assert_array_equal(generator(7, 3, "rewards").random(4), expected)
+    np.testing.assert_array_equal(create_generator(7, 3, "rewards").random(4), expected)
 
 
 def test_an_unknown_purpose_is_refused():
     with pytest.raises(ValueError, match="not in tuple"):
-        randomness.generator(1, 0, "weather")
+        randomness.create_generator(1, 0, "weather")

@@ -18,7 +18,7 @@ from posse.families import (
     GaussianUnknownVariance,
     Grid,
     Poisson,
-    ability,
+    get_optional,
 )
 from posse.sites import GRID, Sites
 
@@ -79,7 +79,7 @@ def test_variances_are_those_of_rewards(family):
 
     for mean in (0.2, 0.7):
         drawn = family.draw_rewards(np.full(uniform.shape, mean), Strata()).var()
-        said = float(ability(family, "variance")(np.array(mean)))
+        said = float(get_optional(family, "variance")(np.array(mean)))
         if family.name == "bounded":
             assert drawn == pytest.approx(said / (1 + family.concentration), rel=1e-3)
         else:
@@ -221,7 +221,7 @@ def test_the_belief_has_the_moments_of_the_mixture(family):
     """Components one by one, their means and variances from the family's own posterior."""
     evidence = evidence_of(family, 8, apart=0.5)[:, 0]
     found = Sites(family, evidence)
-    unit = ability(family, "site_unit")(found.pooled_mean)
+    unit = get_optional(family, "site_unit")(found.pooled_mean)
     for arm in range(len(MEANS)):
         one = evidence[..., arm : arm + 1]
         multiples = found.sds[:, 0, arm] / float(unit[0, arm])

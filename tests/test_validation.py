@@ -7,12 +7,12 @@ import math
 import numpy as np
 import pytest
 
-from posse import validation as checks
+from posse import validation
 
 
 @pytest.mark.parametrize("value", [2, 2.5, np.float32(2.5), np.int8(3), np.float64(2.5)])
 def test_numbers_pass_as_floats(value):
-    result = checks.number("sigma", value, above=0)
+    result = validation.validate_number("sigma", value, above=0)
     assert type(result) is float
     assert result == value
 
@@ -20,9 +20,9 @@ def test_numbers_pass_as_floats(value):
 @pytest.mark.parametrize("value", ["1", None, True, np.True_, [1.0], np.array([1.0]), 1j])
 def test_what_is_not_a_number(value):
     with pytest.raises(ValueError, match=r"^sigma must be a number, got "):
-        checks.number("sigma", value)
+        validation.validate_number("sigma", value)
     with pytest.raises(ValueError, match=r"^points must be a whole number at least 2, got "):
-        checks.whole("points", value, at_least=2)
+        validation.validate_integer("points", value, at_least=2)
 
 
 @pytest.mark.parametrize(
@@ -38,55 +38,55 @@ def test_what_is_not_a_number(value):
 )
 def test_bounds_of_numbers(bounds, good, bad, message):
     for value in good:
-        assert checks.number("p", value, **bounds) == value
+        assert validation.validate_number("p", value, **bounds) == value
     for value in bad:
         with pytest.raises(ValueError, match=f"^p must be {message} {value!r}$"):
-            checks.number("p", value, **bounds)
+            validation.validate_number("p", value, **bounds)
 
 
 def test_whole_numbers():
     for value in (2, 2.0, np.int64(2), np.float64(2.0), 10**30):
-        result = checks.whole("n", value, at_least=2)
+        result = validation.validate_integer("n", value, at_least=2)
         assert type(result) is int
         assert result == value
     for value in (1, 2.5, -3, math.nan, math.inf, -math.inf):
         with pytest.raises(ValueError, match=r"^n must be a whole number at least 2, got"):
-            checks.whole("n", value, at_least=2)
-    assert checks.whole("n", 5, at_least=2, at_most=5) == 5
+            validation.validate_integer("n", value, at_least=2)
+    assert validation.validate_integer("n", 5, at_least=2, at_most=5) == 5
     with pytest.raises(
         ValueError, match="n must be a whole number at least 2 and at most 5, got 6"
     ):
-        checks.whole("n", 6, at_least=2, at_most=5)
+        validation.validate_integer("n", 6, at_least=2, at_most=5)
 
 
 def test_choices():
     allowed = ["max-degree", "metropolis", "lazy"]
-    assert checks.choice("weights", "lazy", allowed) == "lazy"
+    assert validation.validate_choice("weights", "lazy", allowed) == "lazy"
     with pytest.raises(ValueError, match="weights 'metropolys' is unknown: did you mean 'metro"):
-        checks.choice("weights", "metropolys", allowed)
+        validation.validate_choice("weights", "metropolys", allowed)
     with pytest.raises(
         ValueError, match=r"^weights 'zzz' is unknown: allowed are max-degree, metropolis, lazy$"
     ):
-        checks.choice("weights", "zzz", iter(allowed))
+        validation.validate_choice("weights", "zzz", iter(allowed))
     with pytest.raises(ValueError, match="weights None is unknown"):
-        checks.choice("weights", None, allowed)
+        validation.validate_choice("weights", None, allowed)
 
 
 def test_frozen_arrays_compare_by_content():
     values = np.array([[0.1, 0.2], [0.3, 0.4]])
-    frozen = checks.FrozenArray(values)
-    assert frozen == checks.FrozenArray(values.tolist())
-    assert hash(frozen) == hash(checks.FrozenArray(values.copy()))
-    assert frozen == checks.FrozenArray(np.asfortranarray(values))
+    frozen = validation.FrozenArray(values)
+    assert frozen == validation.FrozenArray(values.tolist())
+    assert hash(frozen) == hash(validation.FrozenArray(values.copy()))
+    assert frozen == validation.FrozenArray(np.asfortranarray(values))
     others = [values + 1e-9, values.ravel(), values.T, values.astype(np.float32)]
-    assert all(frozen != checks.FrozenArray(other) for other in others)
+    assert all(frozen != validation.FrozenArray(other) for other in others)
     assert frozen != values.tolist()
     assert "shape=(2, 2)" in repr(frozen)
 
 
 def test_frozen_arrays_cannot_be_changed_from_inside_or_outside():
     values = np.array([0.1, 0.2])
-    frozen = checks.FrozenArray(values)
+    frozen = validation.FrozenArray(values)
     values[0] = 9.0
     assert frozen.values[0] == 0.1
     with pytest.raises(ValueError, match="read-only"):

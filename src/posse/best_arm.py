@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posse.families.family import Family
-from posse.families.optional_methods import ability
+from posse.families.optional_methods import get_optional
 from posse.randomness import FloatArray
 
 NODES = 10  # of a quick rule in a cell
@@ -218,7 +218,7 @@ class _Cells:
 
 def _edges(family: Family, quantiles: FloatArray, start: float = -np.inf) -> FloatArray:
     """The ends of cells from the start on, ascending, none wider than those of an arm there."""
-    jumps = ability(family, "edges")  # of a family on cells
+    jumps = get_optional(family, "edges")  # of a family on cells
     edges = _distinct(np.append(quantiles, jumps))
     edges = edges[edges >= start]
     if len(edges) < 3 or len(jumps):

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from posse import validation as checks
+from posse import validation
 from posse.randomness import FloatArray, Randomness
 
 LONGEST_NAME = 200  # as of arms
@@ -35,16 +35,16 @@ class Category:
         given: Any = self.names
         names = () if isinstance(given, str) else tuple(given)
         if not names or len(set(names)) < len(names):
-            raise ValueError(f"must be different names, got {checks.shown(self.names)}")
+            raise ValueError(f"must be different names, got {validation.format_value(self.names)}")
         for name in names:
             check_name(name)
         object.__setattr__(self, "names", names)
         if self.shares is not None:
-            shares = checks.numbers("shares", self.shares, 0)
+            shares = validation.validate_array("shares", self.shares, 0)
             if shares.shape != (len(names),) or not shares.sum() > 0:
                 raise ValueError(
                     f"shares must be one for each of {len(names)} names, got "
-                    f"{checks.shown(self.shares)}"
+                    f"{validation.format_value(self.shares)}"
                 )
             object.__setattr__(self, "shares", tuple(shares.tolist()))
         _check_optional(self)
@@ -56,7 +56,7 @@ class Category:
     def features(self, value: Any) -> tuple[list[float], bool, bool]:
         """The columns of a value, whether it is unknown, whether it is clipped."""
         if not isinstance(value, str):
-            raise ValueError(f"must be text, got {checks.shown(value)}")
+            raise ValueError(f"must be text, got {validation.format_value(value)}")
         if len(value) > LONGEST_NAME:
             raise ValueError(f"must have at most {LONGEST_NAME} characters, got {len(value)}")
         return [float(value == name) for name in self.names], value not in self.names, False
@@ -87,7 +87,9 @@ class Flag:
     missing: float = 0.1
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "share", checks.number("share", self.share, at_least=0, at_most=1))
+        object.__setattr__(
+            self, "share", validation.validate_number("share", self.share, at_least=0, at_most=1)
+        )
         _check_optional(self)
 
     def columns(self, name: str) -> list[str]:
@@ -97,7 +99,7 @@ class Flag:
     def features(self, value: Any) -> tuple[list[float], bool, bool]:
         """The columns of a value, whether it is unknown, whether it is clipped."""
         if not isinstance(value, bool | np.bool_):
-            raise ValueError(f"must be true or false, got {checks.shown(value)}")
+            raise ValueError(f"must be true or false, got {validation.format_value(value)}")
         return [1.0 if value else -1.0], False, False
 
     def drawn(self, uniform: FloatArray) -> FloatArray:
@@ -125,8 +127,8 @@ class Number:
     missing: float = 0.1
 
     def __post_init__(self) -> None:
-        low = checks.number("low", self.low, at_least=-1e30, at_most=1e30)
-        high = checks.number("high", self.high, above=low, at_most=1e30)
+        low = validation.validate_number("low", self.low, at_least=-1e30, at_most=1e30)
+        high = validation.validate_number("high", self.high, above=low, at_most=1e30)
         object.__setattr__(self, "low", low)
         object.__setattr__(self, "high", high)
         _check_optional(self)
@@ -140,9 +142,9 @@ class Number:
         if isinstance(value, bool | np.bool_) or not isinstance(
             value, int | float | np.integer | np.floating
         ):
-            raise ValueError(f"must be a number, got {checks.shown(value)}")
-        if not checks.is_finite(value):
-            raise ValueError(f"must be a finite number, got {checks.shown(value)}")
+            raise ValueError(f"must be a number, got {validation.format_value(value)}")
+        if not validation.is_finite(value):
+            raise ValueError(f"must be a finite number, got {validation.format_value(value)}")
         middle = (self.low + self.high) / 2
         half = (self.high - self.low) / 2
         clipped = not self.low <= value <= self.high
@@ -174,7 +176,7 @@ def field_of(given: Any) -> Field:
         return Category(tuple(given))
     raise ValueError(
         'must be a list of categories, "flag", or a range such as {low = 0, high = 500}, '
-        f"got {checks.shown(given)}"
+        f"got {validation.format_value(given)}"
     )
 
 
@@ -185,19 +187,21 @@ def _of_table(given: dict[str, Any]) -> Field:
     if kind is None:
         raise ValueError(
             'must say what it is: {categories = ["de", "fr"]}, {flag = true} or '
-            f"{{low = 0, high = 500}}, got {checks.shown(given)}"
+            f"{{low = 0, high = 500}}, got {validation.format_value(given)}"
         )
     first = {}
     if kind == "categories":
         names = given.pop("categories")
         if not isinstance(names, list | tuple):
-            raise ValueError(f"categories must be a list of names, got {checks.shown(names)}")
+            raise ValueError(
+                f"categories must be a list of names, got {validation.format_value(names)}"
+            )
         first["names"] = tuple(names)
     elif kind == "flag" and given.pop("flag") is not True:
         raise ValueError("flag must be true where it is a key: its share is another, share = 0.5")
     allowed = [f.name for f in dataclasses.fields(kinds[kind]) if f.name != "names"]
     for key in given:
-        checks.choice("key", key, allowed)
+        validation.validate_choice("key", key, allowed)
     if kind == "low" and "high" not in given:
         raise ValueError("high is missing")
     if isinstance(given.get("shares"), list):
@@ -209,18 +213,21 @@ def _of_table(given: dict[str, Any]) -> Field:
 def check_name(name: Any) -> str:
     """The name, refused if people could not read it."""
     if not isinstance(name, str) or not name.strip() or not name.isprintable():
-        raise ValueError(f"names must be printable text, got {checks.shown(name)}")
+        raise ValueError(f"names must be printable text, got {validation.format_value(name)}")
     if len(name) > LONGEST_NAME:
         raise ValueError(
-            f"names must have at most {LONGEST_NAME} characters, got {checks.shown(name)}"
+            f"names must have at most {LONGEST_NAME} characters, "
+            f"got {validation.format_value(name)}"
         )
     return name
 
 
 def _check_optional(field: Any) -> None:
     if not isinstance(field.optional, bool):
-        raise ValueError(f"optional must be true or false, got {checks.shown(field.optional)}")
-    share = checks.number("missing", field.missing, at_least=0, at_most=1)
+        raise ValueError(
+            f"optional must be true or false, got {validation.format_value(field.optional)}"
+        )
+    share = validation.validate_number("missing", field.missing, at_least=0, at_most=1)
     object.__setattr__(field, "missing", share)
 
 
@@ -280,7 +287,7 @@ class Contexts:
         ):
             raise ValueError(
                 'contexts must be a table of fields such as {"country": ["de", "fr"], '
-                f'"basket": (0, 500)}}, got {checks.shown(given)}'
+                f'"basket": (0, 500)}}, got {validation.format_value(given)}'
             )
         object.__setattr__(
             self, "fields", tuple((_name(name), _field(name, f)) for name, f in given)
@@ -317,12 +324,13 @@ class Contexts:
         """
         if not isinstance(context, Mapping):
             raise ValueError(
-                f"context must be a table of names and values, got {checks.shown(context)}"
+                f"context must be a table of names and values, "
+                f"got {validation.format_value(context)}"
             )
         names = [name for name, _ in self]
         for key in context:
             if key not in names:
-                checks.choice("context:", key, names)
+                validation.validate_choice("context:", key, names)
         x = [1.0]
         unknown = []
         clipped = []

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from posse.randomness import FloatArray
-from posse.validation import number, numbers
+from posse.validation import validate_array, validate_number
 
 Divergence = Callable[[ArrayLike, ArrayLike], FloatArray]
 
@@ -23,15 +23,15 @@ def kl_bernoulli(p: ArrayLike, q: ArrayLike) -> FloatArray:
     >>> round(float(theory.kl_bernoulli(0.5, 0.9)), 4)
     0.5108
     """
-    p = numbers("p", p, 0, 1)
-    q = numbers("q", q, 0, 1)
+    p = validate_array("p", p, 0, 1)
+    q = validate_array("q", q, 0, 1)
     return _relative_entropy(p, q) + _relative_entropy(1 - p, 1 - q)
 
 
 def kl_gaussian(p: ArrayLike, q: ArrayLike, sigma: float = 1.0) -> FloatArray:
     """Divergence of Gaussian laws with means p and q and the same known sigma."""
-    gap = numbers("p", p) - numbers("q", q)
-    return (gap / number("sigma", sigma, above=0)) ** 2 / 2
+    gap = validate_array("p", p) - validate_array("q", q)
+    return (gap / validate_number("sigma", sigma, above=0)) ** 2 / 2
 
 
 def kl_gaussian_unknown_variance(p: ArrayLike, q: ArrayLike, sigma: float = 1.0) -> FloatArray:
@@ -40,19 +40,19 @@ def kl_gaussian_unknown_variance(p: ArrayLike, q: ArrayLike, sigma: float = 1.0)
     log(1 + (p - q)^2 / sigma^2) / 2 takes the place of `kl_gaussian` when the agents do not know
     sigma: Burnetas & Katehakis (1996); attained by Cowan, Honda & Katehakis (2018).
     """
-    gap = numbers("p", p) - numbers("q", q)
-    return np.log1p((gap / number("sigma", sigma, above=0)) ** 2) / 2
+    gap = validate_array("p", p) - validate_array("q", q)
+    return np.log1p((gap / validate_number("sigma", sigma, above=0)) ** 2) / 2
 
 
 def kl_poisson(p: ArrayLike, q: ArrayLike) -> FloatArray:
     """Divergence of Poisson laws with means p and q >= 0."""
-    return _relative_entropy(numbers("p", p, 0), numbers("q", q, 0))
+    return _relative_entropy(validate_array("p", p, 0), validate_array("q", q, 0))
 
 
 def kl_exponential(p: ArrayLike, q: ArrayLike) -> FloatArray:
     """Divergence of exponential laws with means p and q > 0."""
-    p = numbers("p", p, 0, open_low=True)
-    q = numbers("q", q, 0, open_low=True)
+    p = validate_array("p", p, 0, open_low=True)
+    q = validate_array("q", q, 0, open_low=True)
     return _relative_entropy(q, p) / q
 
 

@@ -49,7 +49,7 @@ class Randomness(Protocol):
         """Whole numbers from low to high - 1, or from 0 to low - 1."""
 
 
-def generator(seed: int, run: int, purpose: str) -> np.random.Generator:
+def create_generator(seed: int, run: int, purpose: str) -> np.random.Generator:
     """The stream of one run and purpose: the same whatever else is simulated."""
     key = (run, PURPOSES.index(purpose))
     return np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed, spawn_key=key)))
@@ -66,28 +66,28 @@ class Streams:
         self.generators = tuple(generators)
 
     @classmethod
-    def of(cls, seed: int, runs: Sequence[int], purpose: str) -> Streams:
+    def for_runs(cls, seed: int, runs: Sequence[int], purpose: str) -> Streams:
         """The streams of some runs for one purpose."""
-        return cls([generator(seed, run, purpose) for run in runs])
+        return cls([create_generator(seed, run, purpose) for run in runs])
 
     def random(self, size: tuple[int, ...]) -> FloatArray:
         """Uniforms of shape (R, ...)."""
         out = np.empty(size)
-        for run, stream in zip(_rows(out), self.generators, strict=True):
+        for run, stream in zip(_view_rows(out), self.generators, strict=True):
             stream.random(out=run)
         return out
 
     def standard_normal(self, size: tuple[int, ...]) -> FloatArray:
         """Standard normal variates of shape (R, ...)."""
         out = np.empty(size)
-        for run, stream in zip(_rows(out), self.generators, strict=True):
+        for run, stream in zip(_view_rows(out), self.generators, strict=True):
             stream.standard_normal(out=run)
         return out
 
     def standard_gamma(self, shape: FloatArray) -> FloatArray:
         """Gamma variates, one for each entry of shape (R, ...)."""
         out = np.empty(shape.shape)
-        rows = zip(_rows(out), self.generators, _rows(shape), strict=True)
+        rows = zip(_view_rows(out), self.generators, _view_rows(shape), strict=True)
         for run, stream, a in rows:
             stream.standard_gamma(a, out=run)
         return out
@@ -105,29 +105,31 @@ class Streams:
         """Whole numbers of shape (R, ...) from low to high - 1, or from 0 to low - 1."""
         if high is None:
             low, high = 0, low
-        return self._each(lambda g, n, *x: g.integers(*x, n, endpoint=endpoint), size, low, high)
+        return self._draw_rows(
+            lambda g, n, *x: g.integers(*x, n, endpoint=endpoint), size, low, high
+        )
 
     def uniform(self, low: Any = 0.0, high: Any = 1.0, size: Any = None) -> FloatArray:
         """Uniforms of shape (R, ...) on [low, high)."""
-        return self._each(lambda g, n, *x: g.uniform(*x, n), size, low, high)
+        return self._draw_rows(lambda g, n, *x: g.uniform(*x, n), size, low, high)
 
     def normal(self, loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> FloatArray:
         """Normal variates of shape (R, ...)."""
-        return self._each(lambda g, n, *x: g.normal(*x, n), size, loc, scale)
+        return self._draw_rows(lambda g, n, *x: g.normal(*x, n), size, loc, scale)
 
     def exponential(self, scale: Any = 1.0, size: Any = None) -> FloatArray:
         """Exponential variates of shape (R, ...)."""
-        return self._each(lambda g, n, *x: g.exponential(*x, n), size, scale)
+        return self._draw_rows(lambda g, n, *x: g.exponential(*x, n), size, scale)
 
     def choice(self, a: Any, size: Any = None, replace: bool = True, p: Any = None) -> NDArray[Any]:
         """Entries of a, or numbers below it, drawn for every run on its own: (R, ...)."""
-        return self._each(lambda g, n: g.choice(a, n, replace, p), size)
+        return self._draw_rows(lambda g, n: g.choice(a, n, replace, p), size)
 
     def permutation(self, x: Any) -> NDArray[Any]:
         """An order of x, or of the numbers below it, for every run: (R, len)."""
         return np.stack([stream.permutation(x) for stream in self.generators])
 
-    def _each(self, draw: Callable[..., Any], size: Any, *parameters: Any) -> NDArray[Any]:
+    def _draw_rows(self, draw: Callable[..., Any], size: Any, *parameters: Any) -> NDArray[Any]:
         """Row r of (R, ...) from `draw(generator r, shape of a row, row r of the parameters)`.
 
         A size of None is that of the parameters, or one number for every run.
@@ -149,6 +151,6 @@ class Streams:
         )
 
 
-def _rows(values: FloatArray) -> FloatArray:
+def _view_rows(values: FloatArray) -> FloatArray:
     """An array (R, ...) whose rows are arrays, even where each holds one number: views."""
     return values if values.ndim > 1 else values[:, None]

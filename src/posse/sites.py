@@ -13,9 +13,9 @@ from math import atan, log, pi
 
 import numpy as np
 
-from posse import validation as checks
+from posse import validation
 from posse.families.family import Family, name_of
-from posse.families.optional_methods import ability, pair, unpair
+from posse.families.optional_methods import from_count_and_total, get_optional, to_count_and_total
 from posse.randomness import FloatArray
 
 # what tau may be, as multiples of the family's `site_spread` and `site_unit`
@@ -33,7 +33,7 @@ SURE = 0.05  # sites differ where the probability that they are alike is below t
 
 def check(family: Family) -> None:
     """Refuse a family of which the variance of a reward is no function of the mean."""
-    if ability(family, "variance")(np.array([0.5])) is None:
+    if get_optional(family, "variance")(np.array([0.5])) is None:
         raise ValueError(
             f"sites that differ need a family that knows the variance of a reward by its mean, "
             f"such as bernoulli, bounded, gaussian, poisson or exponential, got {name_of(family)}"
@@ -43,7 +43,7 @@ def check(family: Family) -> None:
 def check_site_sd(name: str, site_sd: float | None) -> None:
     """Refuse what is no standard deviation between sites."""
     if site_sd is not None:
-        checks.number(name, site_sd, at_least=0, at_most=1e30)
+        validation.validate_number(name, site_sd, at_least=0, at_most=1e30)
 
 
 @dataclass(frozen=True)
@@ -65,11 +65,11 @@ class Sites:
     @cached_property
     def _pair(self) -> FloatArray:
         """Pulls and sums of rewards: (2, ..., N, K)."""
-        return np.asarray(pair(self.family, self.evidence) / self._weight)
+        return np.asarray(to_count_and_total(self.family, self.evidence) / self._weight)
 
     @property
     def _weight(self) -> float:
-        return float(ability(self.family, "observation_weight"))
+        return float(get_optional(self.family, "observation_weight"))
 
     @cached_property
     def _prior(self) -> tuple[float, float, float]:
@@ -78,9 +78,9 @@ class Sites:
         A posterior mean is (prior sum + sum) / (prior pulls + pulls): of the exponential's shape,
         one is no pull.
         """
-        two = unpair(self.family, self._weight * np.array([2.0, 1.0]))
+        two = from_count_and_total(self.family, self._weight * np.array([2.0, 1.0]))
         more = 2.0 - 1.0 / float(self.family.posterior_mean(two))
-        count, total = pair(self.family, self.family.prior()) / self._weight
+        count, total = to_count_and_total(self.family, self.family.prior()) / self._weight
         return float(count) - more, float(total), more
 
     @cached_property
@@ -93,19 +93,19 @@ class Sites:
     @cached_property
     def variance(self) -> FloatArray:
         """Of one reward, at the pooled posterior mean, where it is never 0: (..., 1, K)."""
-        found: FloatArray = ability(self.family, "variance")(self.pooled_mean)
+        found: FloatArray = get_optional(self.family, "variance")(self.pooled_mean)
         return found
 
     @cached_property
     def sds(self) -> FloatArray:
         """What the standard deviation between sites may be: (T, ..., 1, K)."""
         multiples = GRID * self._spread if self.site_sd is None else np.array([self.site_sd])
-        unit: FloatArray = ability(self.family, "site_unit")(self.pooled_mean)
+        unit: FloatArray = get_optional(self.family, "site_unit")(self.pooled_mean)
         return np.asarray(multiples.reshape(-1, *[1] * unit.ndim) * unit)
 
     @property
     def _spread(self) -> float:
-        return float(ability(self.family, "site_spread"))
+        return float(get_optional(self.family, "site_spread"))
 
     @cached_property
     def _ratio(self) -> FloatArray:
@@ -152,7 +152,7 @@ class Sites:
         if acted is None:
             (pulls, total), capped = self._pair, self._capped
         else:
-            pulls, total = pair(self.family, acted) / self._weight
+            pulls, total = to_count_and_total(self.family, acted) / self._weight
             capped = 1.0 / (1.0 + self._ratio * pulls)
         heard = capped * pulls
         summed = capped * total
@@ -191,7 +191,9 @@ class Sites:
         spread = spread + (weights * (mean - middle) ** 2).sum(axis=0) / variance
         matched = 1.0 / spread
         more = self._prior[2]
-        return unpair(self.family, self._weight * np.stack([matched + more, matched * middle]))
+        return from_count_and_total(
+            self.family, self._weight * np.stack([matched + more, matched * middle])
+        )
 
     def sd_between(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """The standard deviation between sites: mean and 80% range of its posterior, (..., K)."""

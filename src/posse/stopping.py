@@ -23,9 +23,9 @@ from typing import Literal
 import numpy as np
 
 from posse import best_arm as race
-from posse import validation as checks
+from posse import validation
 from posse.families.family import Family, is_contextual, name_of
-from posse.families.optional_methods import ability
+from posse.families.optional_methods import get_optional
 from posse.randomness import FloatArray
 
 STRENGTHS = np.array([10.0, 100.0, 1000.0, 10000.0])  # pulls, averaged over
@@ -85,17 +85,17 @@ def verdict(
     >>> found.verdict, found.arm, round(found.evidence, 1), round(found.needed, 1)
     ('winner', 0, 5.1, 3.7)
     """
-    checks.number("error", error, above=0, below=1)
+    validation.validate_number("error", error, above=0, below=1)
     if is_contextual(family):
         raise ValueError("with contexts there is a best arm for each: see expected_loss")
     if tolerance is not None:
         width = family.means.high - family.means.low
-        checks.number("tolerance", tolerance, above=0, below=width)
+        validation.validate_number("tolerance", tolerance, above=0, below=width)
     if reason := why_not(family):
         raise ValueError(f"family {name_of(family)!r} can have no verdict: {reason}")
     evidence = _evidence(family, belief)
     n_arms = belief.shape[-1]
-    ever = checks.whole("arms_ever", arms_ever or n_arms, at_least=n_arms)
+    ever = validation.validate_integer("arms_ever", arms_ever or n_arms, at_least=n_arms)
     needed = math.log(max(1, ever - 1) / error)
     pulls, means = _pulls(family, evidence)
     evidence = np.where(pulls > 0, evidence, 0.0)  # a prior may be so strong that it swallows all
@@ -146,7 +146,7 @@ class _Words:
         self._named = names is not None
         self._names = list(names) if names is not None else [f"arm {k}" for k in range(n_arms)]
         self._where = f" {where}" if where else ""
-        assumed = ability(family, "assumption")
+        assumed = get_optional(family, "assumption")
         self._if = f", if {assumed}" if assumed else ""
 
     def winner(self, arm: int, error: float) -> str:
@@ -184,7 +184,7 @@ def why_not(family: Family) -> str | None:
     """Why the evidence of a family cannot name a winner; None if it can."""
     if len(family.parameters) > 1:
         return "a nuisance parameter beside the mean leaves no martingale to stop by"
-    if len(ability(family, "edges")):
+    if len(get_optional(family, "edges")):
         # E[exp(l)] is above 1 for a true mean that is no centre of a cell, and grows with the pulls
         return "its belief is kept on cells, and a mean between their centres is none of them"
     return None

@@ -22,7 +22,7 @@ from posse.divergences import kl_gaussian as kl_gaussian
 from posse.divergences import kl_gaussian_unknown_variance as kl_gaussian_unknown_variance
 from posse.divergences import kl_poisson as kl_poisson
 from posse.randomness import FloatArray
-from posse.validation import number, numbers, whole
+from posse.validation import validate_array, validate_integer, validate_number
 
 # Regret --------------------------------------------------------------------------------------
 
@@ -50,7 +50,7 @@ def lai_robbins_constant(
     0.0783
     """
     means, gaps = _means_and_gaps(means)
-    agents = whole("n_agents", n_agents, at_least=1)
+    agents = validate_integer("n_agents", n_agents, at_least=1)
     worse = gaps > 0
     return float(np.sum(gaps[worse] / divergence(means[worse], means.max()))) / agents
 
@@ -102,11 +102,11 @@ def theorem_1(
     N log N / (1 - lambda_2); the appendix has 4 N log N / (1 - sigma_2). The theorem allows every
     epsilon > 0, its proof takes epsilon <= 1.
     """
-    means, gaps = _means_and_gaps(numbers("means", means, 0, 1))
-    agents = whole("n_agents", n_agents, at_least=1)
-    spectral_gap = number("spectral_gap", spectral_gap, above=0, at_most=1)
-    horizon = whole("horizon", horizon, at_least=1)
-    epsilon = number("epsilon", epsilon, above=0)
+    means, gaps = _means_and_gaps(validate_array("means", means, 0, 1))
+    agents = validate_integer("n_agents", n_agents, at_least=1)
+    spectral_gap = validate_number("spectral_gap", spectral_gap, above=0, at_most=1)
+    horizon = validate_integer("horizon", horizon, at_least=1)
+    epsilon = validate_number("epsilon", epsilon, above=0)
 
     constant = lai_robbins_constant(means, agents)
     leading = (1 + epsilon) ** 2 * math.log(agents * horizon) * constant
@@ -134,9 +134,9 @@ def mixing_time(n_agents: int, second_eigenvalue: float, accuracy: float = 0.01)
     >>> theory.mixing_time(100, second_eigenvalue=0.9)
     59
     """
-    agents = whole("n_agents", n_agents, at_least=1)
-    second = number("second_eigenvalue", second_eigenvalue, at_least=0, at_most=1)
-    accuracy = number("accuracy", accuracy, above=0, below=1)
+    agents = validate_integer("n_agents", n_agents, at_least=1)
+    second = validate_number("second_eigenvalue", second_eigenvalue, at_least=0, at_most=1)
+    accuracy = validate_number("accuracy", accuracy, above=0, below=1)
     start = math.sqrt(agents) / 2
     if agents == 1 or start <= accuracy:
         return 0
@@ -160,7 +160,7 @@ def consensus_deviation(weights: ArrayLike, rounds: int) -> ConsensusDeviation:
     The bound is 4 log N / (1 - sigma_2) for doubly stochastic W (N, N) (Fact `W_sum_conv`).
     """
     weights = _square(weights)
-    rounds = whole("rounds", rounds, at_least=1)
+    rounds = validate_integer("rounds", rounds, at_least=1)
     agents = len(weights)
     power = np.eye(agents)
     deviation = np.zeros(agents)
@@ -195,11 +195,13 @@ def alpha_beta_bounds(
     (any shape); prior Beta(1, 1), learning rate N unless given. The lower bounds are the lemma's:
     they may fall below 1, where the parameters themselves never go.
     """
-    successes = numbers("successes", successes, 0)
-    pulls = numbers("pulls", pulls, 0)
-    agents = whole("n_agents", n_agents, at_least=1)
-    spectral_gap = number("spectral_gap", spectral_gap, above=0, at_most=1)
-    rate = number("learning_rate", agents if learning_rate is None else learning_rate, above=0)
+    successes = validate_array("successes", successes, 0)
+    pulls = validate_array("pulls", pulls, 0)
+    agents = validate_integer("n_agents", n_agents, at_least=1)
+    spectral_gap = validate_number("spectral_gap", spectral_gap, above=0, at_most=1)
+    rate = validate_number(
+        "learning_rate", agents if learning_rate is None else learning_rate, above=0
+    )
     if np.any(successes > pulls):
         raise ValueError(f"successes must be at most pulls = {pulls}, got {successes}")
     slack = rate * 4 * math.log(agents) / spectral_gap
@@ -226,9 +228,9 @@ def posterior_closed_form(
     weights = _square(weights)
     agents = len(weights)
     played = np.asarray(arms)
-    rewards = numbers("rewards", rewards, 0, 1)
-    rate = number("learning_rate", learning_rate, above=0)
-    n_arms = whole("n_arms", n_arms, at_least=1)
+    rewards = validate_array("rewards", rewards, 0, 1)
+    rate = validate_number("learning_rate", learning_rate, above=0)
+    n_arms = validate_integer("n_arms", n_arms, at_least=1)
     if played.ndim != 2 or played.shape[1] != agents or played.shape != rewards.shape:
         raise ValueError(
             f"arms and rewards must both have shape (rounds, {agents}), "
@@ -263,7 +265,7 @@ def _consensus_bound(weights: FloatArray) -> float:
 
 def _means_and_gaps(means: ArrayLike) -> tuple[FloatArray, FloatArray]:
     """Means (K,), checked, and their gaps to the best."""
-    values = numbers("means", means)
+    values = validate_array("means", means)
     if values.ndim != 1 or values.size == 0:
         raise ValueError(f"means must be a list of at least one number, got {means!r}")
     return values, values.max() - values
@@ -272,7 +274,7 @@ def _means_and_gaps(means: ArrayLike) -> tuple[FloatArray, FloatArray]:
 def _square(weights: Any) -> FloatArray:
     """Doubly stochastic weights (N, N), checked and dense."""
     dense = weights.toarray() if hasattr(weights, "toarray") else weights
-    values = numbers("weights", dense, 0)
+    values = validate_array("weights", dense, 0)
     if values.ndim != 2 or values.shape[0] != values.shape[1] or values.size == 0:
         raise ValueError(f"weights must be a square matrix, got shape {values.shape}")
     sums = np.concatenate([values.sum(axis=0), values.sum(axis=1)])

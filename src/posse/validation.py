@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import math
+import os
 from collections.abc import Iterable
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 
-def shown(value: Any) -> str:
+def format_value(value: Any) -> str:
     """A value in one short line."""
     text = " ".join(repr(value).split())
     return text if len(text) <= 100 else f"{text[:97]}..."
@@ -26,7 +27,7 @@ def is_finite(value: Any) -> bool:
         return False
 
 
-def number(
+def validate_number(
     name: str,
     value: Any,
     *,
@@ -40,7 +41,7 @@ def number(
     if isinstance(value, (bool, np.bool_)) or not isinstance(
         value, (int, float, np.integer, np.floating)
     ):
-        raise ValueError(f"{name} must be a number, got {shown(value)}")
+        raise ValueError(f"{name} must be a number, got {format_value(value)}")
     bounds = [
         (value > above, above, "above"),
         (value >= at_least, at_least, "at least"),
@@ -52,15 +53,15 @@ def number(
             f"{word} {bound:g}" for _, bound, word in bounds if math.isfinite(bound)
         )
         raise ValueError(
-            f"{name} must be a finite number {allowed}".rstrip() + f", got {shown(value)}"
+            f"{name} must be a finite number {allowed}".rstrip() + f", got {format_value(value)}"
         )
     return float(value)
 
 
-def whole(name: str, value: Any, *, at_least: int, at_most: int | None = None) -> int:
+def validate_integer(name: str, value: Any, *, at_least: int, at_most: int | None = None) -> int:
     """An integer within the given bounds (2.0 counts as 2)."""
     allowed = f"at least {at_least}" + (f" and at most {at_most}" if at_most is not None else "")
-    message = f"{name} must be a whole number {allowed}, got {shown(value)}"
+    message = f"{name} must be a whole number {allowed}, got {format_value(value)}"
     if isinstance(value, (bool, np.bool_)) or not isinstance(
         value, (int, float, np.integer, np.floating)
     ):
@@ -72,7 +73,7 @@ def whole(name: str, value: Any, *, at_least: int, at_most: int | None = None) -
     return int(value)
 
 
-def numbers(
+def validate_array(
     name: str,
     values: ArrayLike,
     low: float = -math.inf,
@@ -84,35 +85,50 @@ def numbers(
     try:
         array = np.asarray(values, dtype=float)
     except (TypeError, ValueError):
-        raise ValueError(f"{name} must be numbers, got {shown(values)}") from None
+        raise ValueError(f"{name} must be numbers, got {format_value(values)}") from None
     above_low = array > low if open_low else array >= low
     if not np.all(np.isfinite(array) & above_low & (array <= high)):
         lower = f" {'above' if open_low else 'at least'} {low:g}" if math.isfinite(low) else ""
         upper = f" and at most {high:g}" if math.isfinite(high) else ""
-        raise ValueError(f"{name} must be finite numbers{lower}{upper}, got {shown(values)}")
+        raise ValueError(f"{name} must be finite numbers{lower}{upper}, got {format_value(values)}")
     return array
 
 
-def choice(name: str, value: Any, allowed: Iterable[str]) -> str:
+def validate_choice(name: str, value: Any, allowed: Iterable[str]) -> str:
     """One of the allowed names; an unknown one gets the nearest as a suggestion."""
     options = list(allowed)
     if value in options:
         return str(value)
     near = difflib.get_close_matches(str(value), options, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}? " if near else ""
-    raise ValueError(f"{name} {shown(value)} is unknown: {hint}allowed are {', '.join(options)}")
+    raise ValueError(
+        f"{name} {format_value(value)} is unknown: {hint}allowed are {', '.join(options)}"
+    )
 
 
-def capable(name: str, value: Any, methods: Iterable[str], example: str) -> None:
+def validate_methods(name: str, value: Any, methods: Iterable[str], example: str) -> None:
     """An object with these methods; a class given in place of an object is the usual slip."""
     lacking = [method for method in methods if not callable(getattr(value, method, None))]
     if isinstance(value, type):
         what = f"the class {value.__name__}, not an object"
     elif lacking:
-        what = f"{shown(value)}, which lacks {' and '.join(lacking)}"
+        what = f"{format_value(value)}, which lacks {' and '.join(lacking)}"
     else:
         return
     raise ValueError(f"{name} must be one such as {example}, got {what}")
+
+
+def detect_memory() -> float:
+    """The memory of this machine in GB; 100 where it does not say."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
+    except (AttributeError, ValueError, OSError):  # not on Windows
+        return 100.0
+
+
+def format_gigabytes(value: float) -> str:
+    """A number of GB as sentences show it."""
+    return f"{value:,.0f} GB" if value >= 1000 else f"{value:.3g} GB"
 
 
 class FrozenArray:

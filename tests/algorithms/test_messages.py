@@ -65,7 +65,7 @@ def rounds_of(algorithm, network, family, rounds=ROUNDS):
     generator = np.random.default_rng(0)
     n_agents = network.n_agents
     problem = Problem(n_agents, N_ARMS, rounds, family, network, RUNS)
-    draw, source = network.sampler(RUNS), Streams.of(4, range(RUNS), "network")
+    draw, source = network.sampler(RUNS), Streams.for_runs(4, range(RUNS), "network")
     state = start = algorithm.init(problem)
     for t in range(1, rounds + 1):
         arms = algorithm.choose(state, t, generator)

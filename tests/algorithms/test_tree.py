@@ -158,7 +158,7 @@ def test_with_losses_nothing_is_counted_twice(seed, which, one_way):
     n_agents, n_rounds, n_runs = network.n_agents, 15, 2
     family, algorithm = Gaussian(), Tree(TS)
     generator = np.random.default_rng(seed)
-    draw, source = network.sampler(n_runs), Streams.of(seed, range(n_runs), "network")
+    draw, source = network.sampler(n_runs), Streams.for_runs(seed, range(n_runs), "network")
     channels = Channels.from_network(network)
     state = algorithm.init(Problem(n_agents, n_agents, n_rounds, family, network, n_runs))
     rewards = generator.normal(size=(n_runs, n_rounds, n_agents))
@@ -188,7 +188,7 @@ def test_sparse_weights_of_runs_are_read_link_by_link(p):
     """The same as from the dense ones."""
     network = networks.cycle(60).failing(p)
     channels, draw = Channels.from_network(network), network.sampler(3)
-    source = Streams.of(1, range(3), "network")
+    source = Streams.for_runs(1, range(3), "network")
     for t in range(1, 4):
         weights = draw(source, t)
         dense = networks.as_matrix(weights, 60, 3)[:, channels.receiver, channels.sender] > 0

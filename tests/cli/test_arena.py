@@ -148,4 +148,4 @@ def test_whoever_stops_it_is_told_how_to_go_on(capsys, monkeypatch):
 
     monkeypatch.setattr(workers, "play", interrupted)
     assert posse("arena", *TINY, "--quiet") == 130
-    assert "the same command goes on from here" in capsys.readouterr().err
+    assert "run the same command to resume" in capsys.readouterr().err

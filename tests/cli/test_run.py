@@ -100,7 +100,7 @@ def test_whoever_stops_it_is_told_how_to_go_on(capsys, monkeypatch):
 
     monkeypatch.setattr(workers, "play", interrupted)
     assert posse("run", "two.toml", "--quiet") == 130
-    assert "the same command goes on from here" in capsys.readouterr().err
+    assert "run the same command to resume" in capsys.readouterr().err
 
 
 def test_the_table_says_which_engine_ran_what_where_they_differ(capsys):

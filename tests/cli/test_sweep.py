@@ -83,7 +83,7 @@ def test_whoever_stops_it_is_told_how_to_go_on(capsys, monkeypatch):
 
     monkeypatch.setattr(workers, "play", interrupted)
     assert posse("sweep", "two.toml", "--quiet") == 130
-    assert "the same command goes on from here" in capsys.readouterr().err
+    assert "run the same command to resume" in capsys.readouterr().err
 
 
 def test_values_are_not_cut_in_80_columns(capsys, monkeypatch):

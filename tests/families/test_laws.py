@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from posse import beliefs
-from posse.families import FAMILIES, ability
+from posse.families import FAMILIES, get_optional
 
 SHAPES = [(), (3,), (2, 3), (2, 2, 3)]
 LEVELS = np.array([1e-12, 1e-6, 0.01, 0.3, 0.5, 0.9, 1 - 1e-6, 1 - 1e-12])
@@ -40,7 +40,7 @@ def panels(family, belief, cuts):
     """Gauss-Legendre nodes and weights that cover one belief (D,) but for 2e-13 of its mass."""
     lower = np.concatenate([np.geomspace(1e-13, 0.05, 40), np.linspace(0.05, 0.5, 30)[1:]])
     levels = np.concatenate([lower, 1 - lower[-2::-1]])
-    edges = [family.mean_quantile(belief[:, None], levels), cuts, ability(family, "edges")]
+    edges = [family.mean_quantile(belief[:, None], levels), cuts, get_optional(family, "edges")]
     edges = np.unique(np.concatenate(edges))
     nodes, weights = np.polynomial.legendre.leggauss(12)
     half = np.diff(edges)[:, None] / 2

@@ -12,7 +12,14 @@ import numpy as np
 import pytest
 from scipy import optimize, special
 
-from posse.families import FAMILIES, Abilities, Gaussian, ability, pair, unpair
+from posse.families import (
+    FAMILIES,
+    Gaussian,
+    OptionalMethods,
+    from_count_and_total,
+    get_optional,
+    to_count_and_total,
+)
 from posse.live.agent.evidence import Evidence
 
 LEVELS = (np.arange(20_000) + 0.5) / 20_000
@@ -39,7 +46,7 @@ def that_say(name):
     every = {
         key: cls.example() if hasattr(cls, "example") else cls() for key, cls in FAMILIES.items()
     }
-    return [pytest.param(each, id=key) for key, each in every.items() if ability(each, name)]
+    return [pytest.param(each, id=key) for key, each in every.items() if get_optional(each, name)]
 
 
 @pytest.mark.parametrize("family", that_say("powers"))
@@ -105,11 +112,15 @@ def test_the_kernels_count_and_total(family, with_random_prior, learnt):
     generator = np.random.default_rng(5)
     family = with_random_prior(family, generator)
     rewards = np.array([0.0, 0.25, 1.0])
-    count, total = pair(family, family.statistic(rewards))
-    np.testing.assert_allclose(count, ability(family, "observation_weight"), rtol=1e-15)
-    np.testing.assert_allclose(total, ability(family, "observation_weight") * rewards, rtol=1e-15)
+    count, total = to_count_and_total(family, family.statistic(rewards))
+    np.testing.assert_allclose(count, get_optional(family, "observation_weight"), rtol=1e-15)
+    np.testing.assert_allclose(
+        total, get_optional(family, "observation_weight") * rewards, rtol=1e-15
+    )
     belief = learnt(family, generator, (2, 3))
-    np.testing.assert_allclose(unpair(family, pair(family, belief)), belief, rtol=1e-14)
+    np.testing.assert_allclose(
+        from_count_and_total(family, to_count_and_total(family, belief)), belief, rtol=1e-14
+    )
 
 
 @pytest.mark.parametrize("family", that_say("reward_kernel"))
@@ -117,7 +128,7 @@ def test_reward_kernels_exist(family):
     from posse.lab.compiled.kernels import rewards
 
     assert callable(getattr(rewards, family.reward_kernel))
-    assert isinstance(ability(family, "reward_parameter"), float)
+    assert isinstance(get_optional(family, "reward_parameter"), float)
 
 
 @pytest.mark.parametrize("family", that_say("kernel"))
@@ -128,7 +139,7 @@ def test_belief_kernels_exist(family):
 
 
 def test_edges_ascend_within_the_means(family):
-    edges = ability(family, "edges")
+    edges = get_optional(family, "edges")
     assert np.all(np.diff(edges) > 0)
     assert len(edges) == 0 or (edges[0], edges[-1]) == family.means[:2]
 
@@ -137,7 +148,11 @@ def test_a_class_without_the_base_has_the_defaults():
     class Plain:
         powers = (1,)
 
-    said = {name: ability(Plain(), name) for name in vars(Abilities) if not name.startswith("_")}
+    said = {
+        name: get_optional(Plain(), name)
+        for name in vars(OptionalMethods)
+        if not name.startswith("_")
+    }
     assert said.pop("powers") == (1,)
     assert len(said.pop("edges")) == 0
     assert said.pop("variance")(np.ones(2)) is None
@@ -155,4 +170,4 @@ def test_a_class_without_the_base_has_the_defaults():
         "site_spread": 1.0,
     }
     with pytest.raises(AttributeError):
-        ability(Plain(), "powres")
+        get_optional(Plain(), "powres")

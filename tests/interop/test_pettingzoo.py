@@ -14,7 +14,7 @@ from posse.families import FAMILIES
 from posse.interop.pettingzoo import Learning, Played, parallel_env
 from posse.networks import as_matrix
 from posse.randomness import Streams
-from posse.serialization import encode as described
+from posse.serialization import encode
 from posse.serialization.decode import from_data
 
 GAUSSIAN = posse.Bandit.gaussian([0.5, 0.1, 0.3])
@@ -99,7 +99,7 @@ def test_an_algorithm_of_posse_stepped_by_hand_has_the_regret_that_simulate_give
     env.reset(seed=7, options={"run": 3})
     dec_ts = posse.Decentralized(posse.ThompsonSampling())
     state = dec_ts.init(Problem(5, 3, 30, GAUSSIAN.family, CYCLE))
-    stream = Streams.of(7, [3], "policy")
+    stream = Streams.for_runs(7, [3], "policy")
     for t in range(1, 31):
         arms = dec_ts.choose(state, t, stream)
         _, rewards, _, truncated, infos = env.step(dict(zip(env.agents, arms[0], strict=True)))
@@ -157,7 +157,7 @@ def test_episodes_are_runs():
 def test_agents_hear_whom_the_weights_of_the_round_let_them_hear(network):
     env = parallel_env(GAUSSIAN, network, horizon=10)
     env.reset(seed=2)
-    draw, stream, n = network.sampler(1), Streams.of(2, [0], "network"), network.n_agents
+    draw, stream, n = network.sampler(1), Streams.for_runs(2, [0], "network"), network.n_agents
     for t in range(1, 11):
         arms = [(t + i) % 3 for i in range(n)]
         seen, rewards, *_ = env.step(dict(zip(env.agents, arms, strict=True)))
@@ -255,7 +255,7 @@ def test_policies_of_a_module_come_back_from_a_file(algorithm, tmp_path, monkeyp
         "parameters": Played(mine.Trained(0.5)),
         "learning": Learning(mine.fresh),
     }[algorithm]
-    assert from_data(Algorithm, described.algorithm(made)) == made
+    assert from_data(Algorithm, encode.encode_algorithm(made)) == made
     del sys.modules["mine_in_a_zoo"]
 
 

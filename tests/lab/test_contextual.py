@@ -17,7 +17,7 @@ from posse.algorithms import ALGORITHMS
 from posse.contexts import Category, Contexts
 from posse.families import Bernoulli, Gaussian, Linear, Logistic
 from posse.lab.experiments import experiment_from_toml, experiment_to_toml
-from posse.randomness import generator
+from posse.randomness import create_generator
 
 TS = posse.ThompsonSampling()
 SHOP = Contexts({"country": ["de", "fr", "it"], "basket": (0, 500)})
@@ -81,8 +81,8 @@ def test_regret_is_against_the_best_arm_for_the_context_that_the_agent_met(world
     d, n_rows = bandit.family.features, 1 if bandit.family.shared else bandit.n_arms
     assert len(seen) == 12
     for run in range(3):
-        theta = bandit.theta(generator(5, run, "means"), (n_rows, d))
-        visits = generator(5, run, "contexts")
+        theta = bandit.theta(create_generator(5, run, "means"), (n_rows, d))
+        visits = create_generator(5, run, "contexts")
         pulls = np.zeros((4, bandit.n_arms))
         regret = np.zeros(4)
         for t in range(12):

@@ -116,8 +116,8 @@ PLAIN = st.recursive(
 
 @given(st.dictionaries(TEXT, PLAIN, max_size=5))
 def test_toml_is_what_tomllib_reads(data):
-    assert tomllib.loads(toml.section((), data)) == data
-    assert tomllib.loads(toml.section(("a", "b c"), data)) == {"a": {"b c": data}}
+    assert tomllib.loads(toml.format_section((), data)) == data
+    assert tomllib.loads(toml.format_section(("a", "b c"), data)) == {"a": {"b c": data}}
 
 
 @pytest.mark.parametrize(

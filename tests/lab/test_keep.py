@@ -15,7 +15,7 @@ from posse.lab import recording
 from posse.lab.comparisons import Comparison
 from posse.lab.results import Result
 from posse.lab.simulation import KEEP
-from posse.randomness import generator
+from posse.randomness import create_generator
 from tests.lab.making import make
 from tests.lab.stored import assert_same
 
@@ -35,10 +35,10 @@ def slow_run(run, network, seed=4, horizon=20, times=(2, 7, 20)):
     """dec-TS on Gaussian arms, one run, agent by agent: what keep= is to give, by its names."""
     weights = np.asarray(network.weights)
     n_agents, n_arms = len(weights), 3
-    order = generator(seed, run, "permutation").permutation(n_arms)
-    callers = generator(seed, run, "means").uniform(0, 1, n_arms)
+    order = create_generator(seed, run, "permutation").permutation(n_arms)
+    callers = create_generator(seed, run, "means").uniform(0, 1, n_arms)
     means = callers[order]
-    policy, rewards = generator(seed, run, "policy"), generator(seed, run, "rewards")
+    policy, rewards = create_generator(seed, run, "policy"), create_generator(seed, run, "rewards")
     shift, precision = np.zeros((n_agents, n_arms)), np.ones((n_agents, n_arms))
     regret = np.zeros(n_agents)
     kept = {"agents": [], "means": callers, "messages": [], "beliefs": []}
@@ -244,13 +244,13 @@ def test_what_memory_cannot_hold_is_refused_at_the_door(monkeypatch):
     big = {"horizon": 10**6, "runs": 10, "record": 100}
     # bytes, all that is held without keep=: the rounds, and the runs twice while they are joined
     curves = 8 * 100 + 2 * 10 * (8 * 100 + 4 * 4 * 3)
-    monkeypatch.setattr(recording, "memory", lambda: (curves + 8) / 1e9)
+    monkeypatch.setattr(recording, "detect_memory", lambda: (curves + 8) / 1e9)
     task = {"bandit": BANDIT, "network": NETWORK, "runs": 10}
     recording.check_size(**task, points=recording.points(100, 10**6), keep=())
-    monkeypatch.setattr(recording, "memory", lambda: (curves - 8) / 1e9)
+    monkeypatch.setattr(recording, "detect_memory", lambda: (curves - 8) / 1e9)
     with pytest.raises(ValueError, match="whose curves, pulls take"):
         recording.check_size(**task, points=100, keep=())
-    monkeypatch.setattr(recording, "memory", lambda: (curves + 8) / 1e9)
+    monkeypatch.setattr(recording, "detect_memory", lambda: (curves + 8) / 1e9)
     for keep in KEEP:
         sentence = f"whose curves, pulls, {keep} take .* keep less with keep="
         with pytest.raises(ValueError, match=sentence):
@@ -269,7 +269,7 @@ def test_memory_is_counted_for_every_algorithm_and_what_it_believes(monkeypatch)
     # bytes of the bandit's own two coordinates in five rounds, and of the list of these rounds
     one = 5 * 8 * (1 + 2 * 4 * 3) + 4 * 4 * 3 + 5 * 8
     task = {"horizon": 5, "runs": 1, "record": 5, "keep": "beliefs", "engine": "reference"}
-    monkeypatch.setattr(recording, "memory", lambda: 1.5 * one / 1e9)
+    monkeypatch.setattr(recording, "detect_memory", lambda: 1.5 * one / 1e9)
     assert posse.simulate(BANDIT, NETWORK, posse.Decentralized(TS), **task).runs == 1
     with pytest.raises(ValueError, match="whose curves, pulls, beliefs take"):
         posse.simulate(BANDIT, NETWORK, grid, **task)

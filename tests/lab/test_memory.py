@@ -25,7 +25,7 @@ ALLOCATED = 10e6  # bytes, at most, by what is refused
 @pytest.fixture(autouse=True)
 def _small_machine(monkeypatch):
     for module in (recording, graphs):
-        monkeypatch.setattr(module, "memory", lambda: 0.1)
+        monkeypatch.setattr(module, "detect_memory", lambda: 0.1)
 
 
 def refusal(function, *arguments, **options):

@@ -15,8 +15,8 @@ import posse
 from posse import networks
 from posse.families import Gaussian, Grid
 from posse.families.family import REAL_LINE
+from posse.import_strings import REPR_ONLY
 from posse.lab.experiments import experiment_of
-from posse.serialization.import_strings import REPR_ONLY
 from tests.lab.stored import assert_same
 
 BANDIT = posse.Bandit.gaussian([0.2, 0.8])

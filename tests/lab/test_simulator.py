@@ -10,7 +10,7 @@ from posse.families import FAMILIES, Bernoulli, Gaussian, Grid
 from posse.lab.recording import recorded_rounds
 from posse.lab.reference import engine as reference
 from posse.policies import POLICIES
-from posse.randomness import generator
+from posse.randomness import create_generator
 
 BANDIT = posse.Bandit.gaussian([0.2, 0.6, 0.1])
 NETWORK = networks.path(4)
@@ -25,9 +25,9 @@ DYNAMICS = {
 def slow_run(bandit, weights, horizon, seed, run):
     """dec-TS on Gaussian arms, one run, agent by agent and arm by arm, from the same streams."""
     n_agents, n_arms = len(weights), bandit.n_arms
-    order = generator(seed, run, "permutation").permutation(n_arms)
+    order = create_generator(seed, run, "permutation").permutation(n_arms)
     means = np.array(bandit.means)[order]
-    policy, rewards = generator(seed, run, "policy"), generator(seed, run, "rewards")
+    policy, rewards = create_generator(seed, run, "policy"), create_generator(seed, run, "rewards")
     shift, precision = np.zeros((n_agents, n_arms)), np.ones((n_agents, n_arms))
     total, regret, pulls = 0.0, [], np.zeros((n_agents, n_arms), dtype=int)
     for _ in range(horizon):

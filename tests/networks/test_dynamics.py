@@ -41,7 +41,7 @@ NETWORKS = every_network()
 
 
 def streams(runs: Any, seed: int = 1) -> Streams:
-    return Streams.of(seed, runs, "network")
+    return Streams.for_runs(seed, runs, "network")
 
 
 def matrices(weights: Any, n_runs: int, n_agents: int) -> np.ndarray:

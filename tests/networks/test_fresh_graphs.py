@@ -12,7 +12,7 @@ import pytest
 
 from posse import networks
 from posse.networks import EXAMPLES, Network
-from posse.randomness import generator
+from posse.randomness import create_generator
 
 RANDOM = [name for name, arguments in EXAMPLES.items() if "seed" in arguments]
 FRESH = {name: getattr(networks, name)(**{**EXAMPLES[name], "seed": "run"}) for name in RANDOM}
@@ -76,7 +76,7 @@ def test_each_run_has_a_plain_network_of_its_own(network: Network) -> None:
 @pytest.mark.parametrize("name", RANDOM)
 def test_the_graph_is_the_first_connected_one_of_the_runs_stream(name: str) -> None:
     for run in range(20):
-        source = generator(3, run, "graph")
+        source = create_generator(3, run, "graph")
         while True:
             given = {**EXAMPLES[name], "seed": int(source.integers(2**32))}
             try:
@@ -89,7 +89,7 @@ def test_the_graph_is_the_first_connected_one_of_the_runs_stream(name: str) -> N
 
 def test_draws_that_fall_apart_are_drawn_again_but_not_for_ever() -> None:
     sparse = networks.erdos_renyi(12, 0.15, seed="run")  # some one in ten is connected
-    first = [int(generator(0, run, "graph").integers(2**32)) for run in range(20)]
+    first = [int(create_generator(0, run, "graph").integers(2**32)) for run in range(20)]
     kept = [dict(sparse.of_run(0, run).arguments)["seed"] for run in range(20)]
     assert sum(a != b for a, b in zip(first, kept, strict=True)) > 5
     hopeless = networks.random_geometric(30, 0.01, seed="run")
@@ -163,7 +163,7 @@ def test_dynamics_of_ones_own_see_each_runs_graph() -> None:
     assert degrees[0] == 11
     one = network.of_run(1, 0)
     assert one.dynamics == Busy()
-    np.testing.assert_array_equal(one.sampler(1)(generator(0, 0, "network"), 1), one.weights)
+    np.testing.assert_array_equal(one.sampler(1)(create_generator(0, 0, "network"), 1), one.weights)
 
 
 def test_arguments_are_checked_at_once() -> None:

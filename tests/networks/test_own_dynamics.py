@@ -14,11 +14,10 @@ import pytest
 import scipy.sparse as sp
 
 import posse
-from posse import networks
+from posse import import_strings, networks
 from posse.networks import Network
 from posse.networks.operators import Pairs
 from posse.randomness import Streams
-from posse.serialization import import_strings as named
 
 RING, LINE = networks.cycle(6), networks.path(6)
 
@@ -57,7 +56,7 @@ class Plain:
 
 
 def streams(n_runs: int) -> Streams:
-    return Streams.of(1, range(n_runs), "network")
+    return Streams.for_runs(1, range(n_runs), "network")
 
 
 def seen(network: Network, n_runs: int, *t: int) -> Any:
@@ -86,7 +85,7 @@ def test_every_sampler_takes_the_round_or_counts(network: Network) -> None:
 W = np.asarray(LINE.weights)
 KINDS = {
     "dense": W,
-    "matrix": np.matrix(W),
+    "matrix": W.view(np.matrix),  # whose constructor warns
     "of each run": np.stack([W, np.eye(6)]),
     "sparse": sp.csr_array(W),
     "coo": sp.coo_matrix(W),
@@ -220,13 +219,13 @@ def test_what_has_no_name_is_written_by_its_repr_and_not_read_back() -> None:
     for dynamics in (Plain(W), Local()):
         data = RING.varying(dynamics).to_data()
         shown = repr(dynamics).split(" at 0x")[0][:90]  # short, and alike in every process
-        assert list(data["dynamics"]) == [named.REPR_ONLY]
-        assert data["dynamics"][named.REPR_ONLY].startswith(shown)
-        assert " at 0x" not in data["dynamics"][named.REPR_ONLY]
+        assert list(data["dynamics"]) == [import_strings.REPR_ONLY]
+        assert data["dynamics"][import_strings.REPR_ONLY].startswith(shown)
+        assert " at 0x" not in data["dynamics"][import_strings.REPR_ONLY]
         with pytest.raises(ValueError, match="was saved by its repr alone and cannot be built"):
             Network.from_data(data)
     odd = RING.varying(Schedule(when=lambda t: True)).to_data()["dynamics"]
-    assert list(odd["when"]) == [named.REPR_ONLY]
+    assert list(odd["when"]) == [import_strings.REPR_ONLY]
 
 
 def test_what_the_main_script_defines_is_of_no_use_to_another_program() -> None:
@@ -240,7 +239,7 @@ class Mine:
 print(cycle(6).varying(Mine()).to_data()["dynamics"])
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == str({named.REPR_ONLY: "Mine()"})
+    assert done.stdout.strip() == str({import_strings.REPR_ONLY: "Mine()"})
 
 
 @pytest.mark.parametrize(

@@ -114,7 +114,7 @@ def test_relabelling_agents_relabels_the_choice(policy, family, learnt):
 def test_arms_of_equal_belief_are_equally_likely(policy, family, learnt, t):
     """The first round above all; positional ties would play arm 0 alone."""
     n_arms = 5
-    n_agents = min(20_000, 1_000_000 // len(family.prior()))
+    n_agents = min(8_000, 1_000_000 // len(family.prior()))
     if t == 1:
         belief = beliefs.prior(family, n_agents, n_arms)
     else:
@@ -176,8 +176,8 @@ def test_a_run_does_not_notice_the_other_runs_of_its_block(policy, family, learn
     """Three rounds; runs 0 and 2 begin with ties, run 1 does not."""
     belief = learnt(family, np.random.default_rng(10), (3, 4, 5))
     belief[:, [0, 2]] = belief[:, [0, 2], :, :1]
-    together = Streams.of(11, [0, 1, 2], "policy")
-    alone = [Streams.of(11, [run], "policy") for run in range(3)]
+    together = Streams.for_runs(11, [0, 1, 2], "policy")
+    alone = [Streams.for_runs(11, [run], "policy") for run in range(3)]
     for t in (1, 2, 3):
         arms = choose(policy, belief, family, t, HORIZON, together)
         for run in range(3):

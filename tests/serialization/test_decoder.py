@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import pytest
 
-from posse.serialization.decoder import Decoder, DecodingError, find
+from posse.serialization.decoder import Decoder, DecodingError, import_object
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ GOOD = {"name": "x", "inner": {}}
     ],
 )
 def test_values(more, expected):
-    made = Decoder().value(Outer, GOOD | more)
+    made = Decoder().decode_value(Outer, GOOD | more)
     assert made == expected
     assert type(made.inner.sigma) is float
     assert all(type(end) is float for end in made.pair)
@@ -85,15 +85,15 @@ def test_values(more, expected):
 )
 def test_mistakes(more, sentence):
     with pytest.raises(DecodingError) as caught:
-        Decoder().value(Outer, GOOD | more)
+        Decoder().decode_value(Outer, GOOD | more)
     assert str(caught.value).startswith(sentence)
     assert "\n" not in str(caught.value)
 
 
 def test_a_missing_field_is_named_and_the_joint_is_the_readers():
     with pytest.raises(DecodingError, match=r"^inner: is missing$") as caught:
-        Decoder().value(Outer, {"name": "x"})
-    assert caught.value.under("here").sentence(" ") == "here.inner is missing"
+        Decoder().decode_value(Outer, {"name": "x"})
+    assert caught.value.with_parent_key("here").format_message(" ") == "here.inner is missing"
 
 
 @pytest.mark.parametrize(
@@ -109,23 +109,23 @@ def test_a_missing_field_is_named_and_the_joint_is_the_readers():
     ],
 )
 def test_entries_of_a_registry(data, sentence):
-    assert Decoder().entry({"inner": Inner}, {"name": "inner", "sigma": 2}) == Inner(2.0)
-    assert Decoder().entry({"inner": Inner}, "inner") == Inner()
+    assert Decoder().decode_entry({"inner": Inner}, {"name": "inner", "sigma": 2}) == Inner(2.0)
+    assert Decoder().decode_entry({"inner": Inner}, "inner") == Inner()
     with pytest.raises(DecodingError) as caught:
-        Decoder().entry({"inner": Inner}, data)
+        Decoder().decode_entry({"inner": Inner}, data)
     assert str(caught.value).startswith(sentence)
 
 
 def test_builders_are_for_annotations_and_for_fields():
     decoder = Decoder({Inner: lambda data: Inner(float(data)), (Outer, "limit"): len})
-    assert decoder.value(Outer, {"name": "x", "inner": "2.5", "limit": "abc"}) == Outer(
+    assert decoder.decode_value(Outer, {"name": "x", "inner": "2.5", "limit": "abc"}) == Outer(
         "x", Inner(2.5), limit=3
     )
     with pytest.raises(DecodingError, match=r"^inner: could not convert string to float"):
-        decoder.value(Outer, {"name": "x", "inner": "y"})
+        decoder.decode_value(Outer, {"name": "x", "inner": "y"})
 
 
 def test_classes_are_found_by_name():
-    assert find("posse.families:Gaussian").__name__ == "Gaussian"
-    family = Decoder().entry({}, {"name": "posse.families:Gaussian", "sigma": 2})
+    assert import_object("posse.families:Gaussian").__name__ == "Gaussian"
+    family = Decoder().decode_entry({}, {"name": "posse.families:Gaussian", "sigma": 2})
     assert repr(family) == "Gaussian(sigma=2.0, prior_mean=0.0, prior_sd=1.0)"

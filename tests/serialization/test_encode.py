@@ -9,7 +9,7 @@ import pytest
 
 import posse
 from posse import networks
-from posse.serialization.import_strings import REPR_ONLY
+from posse.import_strings import REPR_ONLY
 
 GREEDY = posse.Greedy()
 NETWORK = networks.path(3)

@@ -14,8 +14,7 @@ from typing import Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from posse import beliefs, policies
-from posse import validation as checks
+from posse import beliefs, policies, validation
 from posse.algorithms.algorithm import DelayedRewards, Problem
 from posse.families.family import Model, is_contextual, plain
 from posse.policies.policy import Policy
@@ -59,9 +58,11 @@ class BayesianAlgorithm:
     family: Model | None = None
 
     def __post_init__(self) -> None:
-        checks.capable("policy", self.policy, ["scores"], "posse.ThompsonSampling()")
+        validation.validate_methods("policy", self.policy, ["scores"], "posse.ThompsonSampling()")
         if self.family is not None:
-            checks.capable("family", self.family, ["statistic"], "posse.families.Gaussian()")
+            validation.validate_methods(
+                "family", self.family, ["statistic"], "posse.families.Gaussian()"
+            )
 
     @classmethod
     def example(cls) -> Self:
@@ -120,9 +121,9 @@ class TimedAlgorithm(BayesianAlgorithm):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.half_life is not None:
-            checks.number("half_life", self.half_life, above=0)
+            validation.validate_number("half_life", self.half_life, above=0)
         if self.open is not None:
-            checks.choice("open", self.open, ("count", "wait"))
+            validation.validate_choice("open", self.open, ("count", "wait"))
 
     @property
     def discount_factor(self) -> float:

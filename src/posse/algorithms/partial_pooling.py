@@ -12,8 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from posse import beliefs, sites
-from posse import validation as checks
+from posse import beliefs, sites, validation
 from posse.algorithms.algorithm import Problem
 from posse.algorithms.bayesian import BayesianAlgorithm, BayesianState
 from posse.families.family import Family, plain
@@ -54,7 +53,7 @@ class PartialPooling(BayesianAlgorithm):
     def __post_init__(self) -> None:
         super().__post_init__()
         sites.check_site_sd("site_sd", self.site_sd)
-        checks.number("refresh", self.refresh, at_least=0, at_most=1)
+        validation.validate_number("refresh", self.refresh, at_least=0, at_most=1)
 
     def init(self, problem: Problem) -> PartialPoolingState:
         """Start at the prior, without evidence."""

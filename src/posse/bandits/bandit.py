@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from posse import validation as checks
+from posse import validation
 from posse.bandits.delays import Delay, check_delay, given_delay
 from posse.bandits.drift import Drift, Rotation, check_drift
 from posse.bandits.means import Means, NormalMeans, SiteMeans, UniformMeans, at_sites
@@ -49,7 +49,9 @@ class Bandit:
     delay: Any = None
 
     def __post_init__(self) -> None:
-        checks.capable("family", self.family, ["draw_rewards"], "posse.families.Gaussian()")
+        validation.validate_methods(
+            "family", self.family, ["draw_rewards"], "posse.families.Gaussian()"
+        )
         check_family("family", self.family, ["draw_rewards"], ["means"])
         if isinstance(self.means, SiteMeans):
             centre = self._checked(self.means.means)
@@ -64,7 +66,7 @@ class Bandit:
 
     def _checked(self, given: Any) -> Any:
         """Means that the family allows, in a form that compares and hashes."""
-        means = given.values if isinstance(given, checks.FrozenArray) else given
+        means = given.values if isinstance(given, validation.FrozenArray) else given
         if isinstance(means, UniformMeans):
             ends = np.nextafter([means.low, means.high], [means.high, means.low])
             check_means(self.family, ends)  # the ends themselves are drawn with probability 0
@@ -77,11 +79,11 @@ class Bandit:
             self._draw(means, np.random.default_rng(0))
             return means
         values = check_means(self.family, means)
-        return tuple(values.tolist()) if values.ndim == 1 else checks.FrozenArray(values)
+        return tuple(values.tolist()) if values.ndim == 1 else validation.FrozenArray(values)
 
     def _check_sites(self) -> None:
         centre = self.means_of_arms
-        if isinstance(centre, checks.FrozenArray):
+        if isinstance(centre, validation.FrozenArray):
             per_agent = centre.values.ndim == 3
         else:
             per_agent = callable(centre) and len(self._drawn_shape()) == 2
@@ -163,14 +165,14 @@ class Bandit:
         centre = self.means_of_arms
         if isinstance(centre, tuple):
             return len(centre)
-        if isinstance(centre, checks.FrozenArray):
+        if isinstance(centre, validation.FrozenArray):
             return int(centre.values.shape[-1])
         return self._drawn_shape()[-1]
 
     @property
     def per_agent(self) -> bool:
         """Whether each agent has means of its own."""
-        if isinstance(self.means, checks.FrozenArray):
+        if isinstance(self.means, validation.FrozenArray):
             return self.means.values.ndim == 3
         if isinstance(self.means, SiteMeans):
             return True
@@ -183,7 +185,7 @@ class Bandit:
             raise ValueError("gaps differ from round to round: the means of this bandit drift")
         if isinstance(self.means, tuple):
             means = np.array(self.means)
-        elif isinstance(self.means, checks.FrozenArray):
+        elif isinstance(self.means, validation.FrozenArray):
             means = self.means.values
         else:
             raise ValueError("gaps differ from run to run: the means of this bandit are drawn")
@@ -197,21 +199,21 @@ class Bandit:
         centre = self.means_of_arms
         if isinstance(centre, tuple):
             return np.array(centre)
-        if isinstance(centre, checks.FrozenArray):
+        if isinstance(centre, validation.FrozenArray):
             return np.asarray(centre.values[run])
         return self._draw(centre, generator)
 
     def check_runs(self, runs: int) -> None:
         """Refuse more runs than there are rows of means."""
         centre = self.means_of_arms
-        if isinstance(centre, checks.FrozenArray) and runs > len(centre.values):
+        if isinstance(centre, validation.FrozenArray) and runs > len(centre.values):
             raise ValueError(
                 f"runs is {runs}, but means are given for {len(centre.values)} runs only"
             )
 
     def check_agents(self, n_agents: int) -> None:
         """Refuse a network of another number of agents than there are means for."""
-        if isinstance(self.means, checks.FrozenArray) and self.means.values.ndim == 3:
+        if isinstance(self.means, validation.FrozenArray) and self.means.values.ndim == 3:
             given = self.means.values.shape[1]
         elif callable(self.means) and self.per_agent:
             given = self._drawn_shape()[0]

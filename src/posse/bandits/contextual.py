@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from posse import validation as checks
+from posse import validation
 from posse.bandits.delays import Delay, check_delay, given_delay
 from posse.contexts import Contexts
 from posse.families.family import ContextualFamily, is_contextual
@@ -28,8 +28,12 @@ class UnitFeatures:
     features: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "n_arms", checks.whole("n_arms", self.n_arms, at_least=2))
-        object.__setattr__(self, "features", checks.whole("features", self.features, at_least=1))
+        object.__setattr__(
+            self, "n_arms", validation.validate_integer("n_arms", self.n_arms, at_least=2)
+        )
+        object.__setattr__(
+            self, "features", validation.validate_integer("features", self.features, at_least=1)
+        )
 
     def __call__(self, generator: Randomness, size: tuple[int, ...]) -> FloatArray:
         """The features of all arms at some visits: (R, N) -> (R, N, K, d)."""
@@ -60,11 +64,13 @@ class NormalWeights:
     intercept_sd: float | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "n_arms", checks.whole("n_arms", self.n_arms, at_least=2))
-        object.__setattr__(self, "sd", checks.number("sd", self.sd, at_least=0))
-        checks.number("intercept", self.intercept)
+        object.__setattr__(
+            self, "n_arms", validation.validate_integer("n_arms", self.n_arms, at_least=2)
+        )
+        object.__setattr__(self, "sd", validation.validate_number("sd", self.sd, at_least=0))
+        validation.validate_number("intercept", self.intercept)
         if self.intercept_sd is not None:
-            checks.number("intercept_sd", self.intercept_sd, at_least=0)
+            validation.validate_number("intercept_sd", self.intercept_sd, at_least=0)
 
     def __call__(self, generator: np.random.Generator, shape: tuple[int, int]) -> FloatArray:
         """One draw of the weights, a row for each arm: (rows, d)."""
@@ -114,7 +120,7 @@ class ContextualBandit:
         if not is_contextual(self.family) or isinstance(self.family, type):
             raise ValueError(
                 "family must be one with contexts such as posse.families.Linear(), "
-                f"got {checks.shown(self.family)}"
+                f"got {validation.format_value(self.family)}"
             )
         if isinstance(self.contexts, dict):
             object.__setattr__(self, "contexts", Contexts(self.contexts))
@@ -138,7 +144,7 @@ class ContextualBandit:
         if not callable(self.contexts) or isinstance(self.contexts, type):
             raise ValueError(
                 "contexts must be posse.Contexts({...}), or a function of a generator and a size "
-                f"(runs, agents), got {checks.shown(self.contexts)}"
+                f"(runs, agents), got {validation.format_value(self.contexts)}"
             )
         if type(self.contexts) is UnitFeatures:
             return (self.contexts.n_arms, self.contexts.features)
@@ -152,7 +158,8 @@ class ContextualBandit:
             ) from error
         if len(shape) not in (3, 4) or shape[:2] != size or 0 in shape:
             raise ValueError(
-                f"contexts {checks.shown(self.contexts)} must give numbers in shape (1, 2, d), or "
+                f"contexts {validation.format_value(self.contexts)} "
+                "must give numbers in shape (1, 2, d), or "
                 f"with a row for each arm (1, 2, K, d), for size {size} (runs, agents), got {shape}"
             )
         return shape[2:]
@@ -164,8 +171,9 @@ class ContextualBandit:
             return x
         if x.shape != (*size, *self.shape) or not np.isfinite(x).all():
             raise ValueError(
-                f"contexts {checks.shown(self.contexts)} must give finite numbers in shape "
-                f"{(*size, *self.shape)}, as they did at first, got {checks.shown(x)}"
+                f"contexts {validation.format_value(self.contexts)} "
+                "must give finite numbers in shape "
+                f"{(*size, *self.shape)}, as they did at first, got {validation.format_value(x)}"
             )
         return x
 
@@ -173,8 +181,8 @@ class ContextualBandit:
         """Weights of the family's shape, in a form that compares and hashes."""
         if isinstance(theta, NormalWeights):
             return theta
-        given = theta.values if isinstance(theta, checks.FrozenArray) else theta
-        values = np.atleast_2d(checks.numbers("theta", given, -1e30, 1e30))
+        given = theta.values if isinstance(theta, validation.FrozenArray) else theta
+        values = np.atleast_2d(validation.validate_array("theta", given, -1e30, 1e30))
         rows, features = values.shape[-2:]
         if values.ndim > 3 or features != self.family.features or not values.size:
             raise ValueError(
@@ -185,7 +193,7 @@ class ContextualBandit:
             raise ValueError(f"theta must be one row where all arms share it, got {rows} rows")
         if not self.family.shared and rows < 2:
             raise ValueError(f"theta must be of at least 2 arms, got shape {values.shape}")
-        return checks.FrozenArray(values)
+        return validation.FrozenArray(values)
 
     def delayed(
         self, delay: Delay | None = None, *, mean: float | None = None, never: float = 0.0

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from posse import validation as checks
+from posse import validation
 from posse.randomness import IntArray, Randomness
 
 NEVER = -1
@@ -39,8 +39,10 @@ class GeometricDelay:
     never: float = 0.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "mean", checks.number("mean", self.mean, at_least=0))
-        object.__setattr__(self, "never", checks.number("never", self.never, at_least=0, below=1))
+        object.__setattr__(self, "mean", validation.validate_number("mean", self.mean, at_least=0))
+        object.__setattr__(
+            self, "never", validation.validate_number("never", self.never, at_least=0, below=1)
+        )
 
     def __call__(self, generator: Randomness, size: tuple[int, ...]) -> IntArray:
         """Rounds until each reward arrives, NEVER among them: (R, N)."""
@@ -66,8 +68,9 @@ def drawn(delay: Delay, generator: Randomness, size: tuple[int, ...]) -> IntArra
     late = np.isfinite(values) & (values >= 0)
     if values.shape != size or np.isnan(values).any() or (values[late] % 1 != 0).any():
         raise ValueError(
-            f"delay {checks.shown(delay)} must give whole rounds in shape {size} (runs, agents), "
-            f"negative or inf for never, got {checks.shown(rounds)}"
+            f"delay {validation.format_value(delay)} "
+            f"must give whole rounds in shape {size} (runs, agents), "
+            f"negative or inf for never, got {validation.format_value(rounds)}"
         )
     return np.where(late, np.minimum(values, _LONGEST), NEVER).astype(np.int64)
 
@@ -84,7 +87,8 @@ def check_delay(delay: Any) -> None:
     if isinstance(delay, type) or not callable(delay):
         raise ValueError(
             "delay must be one such as posse.bandits.GeometricDelay(20), or a function of a "
-            f"generator and a size (runs, agents) that gives rounds, got {checks.shown(delay)}"
+            f"generator and a size (runs, agents) that gives rounds, "
+            f"got {validation.format_value(delay)}"
         )
     try:
         drawn(delay, np.random.default_rng(0), (1, 2))

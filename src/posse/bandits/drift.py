@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from posse import validation as checks
+from posse import validation
 from posse.randomness import FloatArray, Randomness
 
 
@@ -42,7 +42,9 @@ class Rotation:
     every: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "every", checks.whole("every", self.every, at_least=1))
+        object.__setattr__(
+            self, "every", validation.validate_integer("every", self.every, at_least=1)
+        )
 
     def means_at(
         self, t: int, means: FloatArray, before: FloatArray, generator: Randomness
@@ -67,8 +69,8 @@ class RandomWalk:
     time: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "sd", checks.number("sd", self.sd, above=0))
-        object.__setattr__(self, "time", checks.number("time", self.time, at_least=1))
+        object.__setattr__(self, "sd", validation.validate_number("sd", self.sd, above=0))
+        object.__setattr__(self, "time", validation.validate_number("time", self.time, at_least=1))
 
     def means_at(
         self, t: int, means: FloatArray, before: FloatArray, generator: Randomness
@@ -94,8 +96,12 @@ class Sines:
     period: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "amplitude", checks.number("amplitude", self.amplitude, above=0))
-        object.__setattr__(self, "period", checks.number("period", self.period, above=0))
+        object.__setattr__(
+            self, "amplitude", validation.validate_number("amplitude", self.amplitude, above=0)
+        )
+        object.__setattr__(
+            self, "period", validation.validate_number("period", self.period, above=0)
+        )
 
     def means_at(
         self, t: int, means: FloatArray, before: FloatArray, generator: Randomness
@@ -108,7 +114,7 @@ class Sines:
 
 def check_drift(drift: Any) -> None:
     """Refuse what cannot tell the means of a round."""
-    checks.capable("drift", drift, ["means_at"], "posse.bandits.Rotation(500)")
+    validation.validate_methods("drift", drift, ["means_at"], "posse.bandits.Rotation(500)")
 
 
 # Drifts by the names that files know; any other is 'module:class'.

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from posse import validation as checks
+from posse import validation
 from posse.families.family import Family, nearest_means
 from posse.randomness import FloatArray
 
 # Means are fixed for all runs, given per run (and agent), or drawn afresh in each run.
-Means = tuple[float, ...] | checks.FrozenArray | Callable[[np.random.Generator], FloatArray]
+Means = tuple[float, ...] | validation.FrozenArray | Callable[[np.random.Generator], FloatArray]
 
 
 @dataclass(frozen=True)
@@ -30,9 +30,11 @@ class UniformMeans:
     high: float = 1.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "n_arms", checks.whole("n_arms", self.n_arms, at_least=2))
-        checks.number("low", self.low)
-        checks.number("high", self.high, above=self.low)
+        object.__setattr__(
+            self, "n_arms", validation.validate_integer("n_arms", self.n_arms, at_least=2)
+        )
+        validation.validate_number("low", self.low)
+        validation.validate_number("high", self.high, above=self.low)
 
     def __call__(self, generator: np.random.Generator) -> FloatArray:
         """One draw of the means: (K,)."""
@@ -52,9 +54,11 @@ class NormalMeans:
     sd: float = 1.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "n_arms", checks.whole("n_arms", self.n_arms, at_least=2))
-        checks.number("mean", self.mean)
-        checks.number("sd", self.sd, above=0)
+        object.__setattr__(
+            self, "n_arms", validation.validate_integer("n_arms", self.n_arms, at_least=2)
+        )
+        validation.validate_number("mean", self.mean)
+        validation.validate_number("sd", self.sd, above=0)
 
     def __call__(self, generator: np.random.Generator) -> FloatArray:
         """One draw of the means: (K,)."""
@@ -84,9 +88,11 @@ class SiteMeans:
         if isinstance(self.means, SiteMeans):
             raise ValueError("site_sd: the means differ from agent to agent already")
         if np.ndim(self.sd) == 0:
-            object.__setattr__(self, "sd", checks.number("site_sd", self.sd, at_least=0))
+            object.__setattr__(
+                self, "sd", validation.validate_number("site_sd", self.sd, at_least=0)
+            )
         else:
-            each = checks.numbers("site_sd", self.sd, 0)
+            each = validation.validate_array("site_sd", self.sd, 0)
             if each.ndim != 1:
                 raise ValueError(f"site_sd must be one number or one an arm, got {each.shape}")
             object.__setattr__(self, "sd", tuple(each.tolist()))

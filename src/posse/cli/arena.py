@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from posse.cli.common import Cluster, Workers, executing, goes_on, mistakes
+from posse.cli.common import Cluster, Workers, announce_resume, catch_user_errors, open_executor
 
 if TYPE_CHECKING:
     from posse.lab.arena.report_data import ArenaReport, Standing
@@ -63,7 +63,7 @@ def arena(
     played again, so an interrupted arena goes on where it was.
     """
     start = time.perf_counter()
-    with mistakes():
+    with catch_user_errors():
         from posse.lab.arena import players as line_up
         from posse.lab.arena import players as strangers
         from posse.lab.arena import report_data as tables
@@ -84,16 +84,16 @@ def arena(
     if workers is None and cluster is None:
         workers = running.workers_for(played.missing)
     with (
-        executing(workers, cluster) as executor,
-        goes_on(),
-        mistakes(),
+        open_executor(workers, cluster) as executor,
+        announce_resume(),
+        catch_user_errors(),
         _progress(quiet) as progress,
     ):
         hands = (os.cpu_count() or 1) if executor is None else capacity(executor)
         played.compile(progress.compiling)
         seconds = progress.seconds(played, measure=full, hands=hands)
         played.play(executor=executor, advance=progress.playing(played, seconds))
-    with mistakes():
+    with catch_user_errors():
         machine = f"{hands} threads" if executor is None else f"{hands} workers"
         made = report.report_of(played, time.perf_counter() - start, machine)
         tables.write(made, output)

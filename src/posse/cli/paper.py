@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from posse.cli.common import Cluster, Mistake, Workers, executing, goes_on, mistakes
+from posse.cli.common import (
+    Cluster,
+    UserError,
+    Workers,
+    announce_resume,
+    catch_user_errors,
+    open_executor,
+)
 
 if TYPE_CHECKING:
     from posse.lab.paper.panels import Panel
@@ -52,25 +59,31 @@ def paper(
 
     What was computed before is not computed again, so an interrupted run goes on where it was.
     """
-    with mistakes():
-        from posse import validation as checks
+    with catch_user_errors():
+        from posse import validation
         from posse.lab.paper import panels
         from posse.lab.paper.panels import FULL, QUICK, SEED
         from posse.lab.paper.report import Progress, Reproduction
 
         if full and runs is not None:
-            raise Mistake("give --full or --runs, not both")
+            raise UserError("give --full or --runs, not both")
         n_runs = runs if runs is not None else FULL if full else QUICK
         reproduction = Reproduction(
             ids=panels.chosen(figures or []),
-            runs=checks.whole("--runs", n_runs, at_least=2),
-            seed=SEED if seed is None else checks.whole("--seed", seed, at_least=0),
+            runs=validation.validate_integer("--runs", n_runs, at_least=2),
+            seed=SEED if seed is None else validation.validate_integer("--seed", seed, at_least=0),
             output=output,
-            threads=checks.whole("--threads", threads or os.cpu_count() or 1, at_least=1),
+            threads=validation.validate_integer(
+                "--threads", threads or os.cpu_count() or 1, at_least=1
+            ),
             as_published=as_published,
         )
         output.mkdir(parents=True, exist_ok=True)
-    with executing(workers, cluster, threads) as executor, goes_on(), mistakes():
+    with (
+        open_executor(workers, cluster, threads) as executor,
+        announce_resume(),
+        catch_user_errors(),
+    ):
         reproduction.executor = executor
         with _bars(Progress(), quiet) as progress:
             reproduction.progress = progress

@@ -12,7 +12,12 @@ from posse.families.grid import Grid
 from posse.families.linear import Linear
 from posse.families.logistic import Logistic
 from posse.families.logit_normal import LogitNormal
-from posse.families.optional_methods import Abilities, ability, pair, unpair
+from posse.families.optional_methods import (
+    OptionalMethods,
+    from_count_and_total,
+    get_optional,
+    to_count_and_total,
+)
 from posse.families.poisson import Poisson
 
 FAMILIES: dict[str, Any] = {
@@ -31,7 +36,6 @@ CONTEXTUAL: dict[str, Any] = {"linear": Linear, "logistic": Logistic}
 __all__ = [
     "CONTEXTUAL",
     "FAMILIES",
-    "Abilities",
     "Bernoulli",
     "Bounded",
     "ContextualFamily",
@@ -44,9 +48,10 @@ __all__ = [
     "Linear",
     "Logistic",
     "LogitNormal",
+    "OptionalMethods",
     "Poisson",
-    "ability",
+    "from_count_and_total",
+    "get_optional",
     "is_contextual",
-    "pair",
-    "unpair",
+    "to_count_and_total",
 ]

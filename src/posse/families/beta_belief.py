@@ -7,15 +7,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from posse import validation as checks
+from posse import validation
 from posse.divergences import Divergence, kl_bernoulli
 from posse.families.family import UNIT, Interval
-from posse.families.optional_methods import Abilities
+from posse.families.optional_methods import OptionalMethods
 from posse.randomness import FloatArray, Numbers, Randomness
 
 
 @dataclass(frozen=True)
-class BetaBelief(Abilities):
+class BetaBelief(OptionalMethods):
     """A Beta belief with coordinates (alpha, beta), the paper's own (Lemma 1)."""
 
     parameters: ClassVar[tuple[str, ...]] = ("mean",)
@@ -28,8 +28,8 @@ class BetaBelief(Abilities):
     beta: float = 1.0
 
     def __post_init__(self) -> None:
-        checks.number("alpha", self.alpha, above=0)
-        checks.number("beta", self.beta, above=0)
+        validation.validate_number("alpha", self.alpha, above=0)
+        validation.validate_number("beta", self.beta, above=0)
 
     @property
     def divergence(self) -> Divergence:

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from posse import validation as checks
+from posse import validation
 from posse.families.beta_belief import BetaBelief
 from posse.families.family import Interval
 from posse.randomness import FloatArray, Randomness
@@ -28,7 +28,7 @@ class Bounded(BetaBelief):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        checks.number("concentration", self.concentration, above=0)
+        validation.validate_number("concentration", self.concentration, above=0)
 
     @property
     def reward_parameter(self) -> float:

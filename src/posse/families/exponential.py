@@ -7,15 +7,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from posse import validation as checks
+from posse import validation
 from posse.divergences import Divergence, kl_exponential
 from posse.families.family import POSITIVE, Interval
-from posse.families.optional_methods import Abilities
+from posse.families.optional_methods import OptionalMethods
 from posse.randomness import FloatArray, Numbers, Randomness
 
 
 @dataclass(frozen=True)
-class Exponential(Abilities):
+class Exponential(OptionalMethods):
     """Exponential rewards, 1/mean ~ Gamma(shape, rate); coordinates (shape, rate)."""
 
     name: ClassVar[str] = "exponential"
@@ -33,8 +33,8 @@ class Exponential(Abilities):
 
     def __post_init__(self) -> None:
         # with shape <= 1 the prior expectation of the mean is infinite
-        checks.number("shape", self.shape, above=1)
-        checks.number("rate", self.rate, above=0)
+        validation.validate_number("shape", self.shape, above=1)
+        validation.validate_number("rate", self.rate, above=0)
 
     @property
     def divergence(self) -> Divergence:

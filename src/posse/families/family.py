@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, TypeGuard, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from posse import validation as checks
+from posse import validation
 from posse.randomness import FloatArray, Numbers, Randomness
 
 
@@ -173,13 +173,13 @@ def check_family(who: str, family: Any, methods: Iterable[str], ranges: Iterable
     lacking += [name for name in ranges if not hasattr(family, name)]
     if lacking:
         raise ValueError(
-            f"{who} {checks.shown(family)} lacks {' and '.join(lacking)}: "
+            f"{who} {validation.format_value(family)} lacks {' and '.join(lacking)}: "
             "see posse.families.Family for what a family supplies"
         )
     for name in ranges:
         if not isinstance(getattr(family, name), Interval):
             raise ValueError(
-                f"{who} {checks.shown(family)} must have {name} such as "
+                f"{who} {validation.format_value(family)} must have {name} such as "
                 f"posse.families.Interval(0, 1), got {getattr(family, name)!r}"
             )
 

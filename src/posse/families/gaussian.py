@@ -9,15 +9,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from posse import validation as checks
+from posse import validation
 from posse.divergences import Divergence, kl_gaussian
 from posse.families.family import LARGEST_MEAN, REAL_LINE, Interval
-from posse.families.optional_methods import Abilities
+from posse.families.optional_methods import OptionalMethods
 from posse.randomness import FloatArray, Numbers, Randomness
 
 
 @dataclass(frozen=True)
-class Gaussian(Abilities):
+class Gaussian(OptionalMethods):
     """N(m, sigma^2) rewards, prior N(prior_mean, prior_sd^2); coordinates (m L, L), L = precision.
 
     In these coordinates the merge is eqs. `sigma_merge` and `mu_merge` of Lemma 2.
@@ -38,9 +38,11 @@ class Gaussian(Abilities):
     prior_sd: float = 1.0
 
     def __post_init__(self) -> None:
-        checks.number("sigma", self.sigma, at_least=1e-30, at_most=1e30)
-        checks.number("prior_mean", self.prior_mean, at_least=-LARGEST_MEAN, at_most=LARGEST_MEAN)
-        checks.number("prior_sd", self.prior_sd, at_least=1e-30, at_most=1e30)
+        validation.validate_number("sigma", self.sigma, at_least=1e-30, at_most=1e30)
+        validation.validate_number(
+            "prior_mean", self.prior_mean, at_least=-LARGEST_MEAN, at_most=LARGEST_MEAN
+        )
+        validation.validate_number("prior_sd", self.prior_sd, at_least=1e-30, at_most=1e30)
 
     @property
     def divergence(self) -> Divergence:

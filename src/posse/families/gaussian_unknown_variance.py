@@ -9,10 +9,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from posse import validation as checks
+from posse import validation
 from posse.divergences import Divergence, kl_gaussian_unknown_variance
 from posse.families.family import LARGEST_MEAN, REAL_LINE, Interval
-from posse.families.optional_methods import Abilities
+from posse.families.optional_methods import OptionalMethods
 from posse.randomness import FloatArray, Numbers, Randomness
 
 
@@ -32,7 +32,7 @@ class NormalGamma:
 
 
 @dataclass(frozen=True)
-class GaussianUnknownVariance(Abilities):
+class GaussianUnknownVariance(OptionalMethods):
     """N(m, 1/tau) rewards, Normal-Gamma prior; `sigma` only draws rewards, the belief learns it.
 
     Coordinates (kappa m, kappa, a, b + kappa m^2 / 2) with kappa = count, a = shape, b = rate.
@@ -51,11 +51,13 @@ class GaussianUnknownVariance(Abilities):
     rate: float = 1.0
 
     def __post_init__(self) -> None:
-        checks.number("prior_mean", self.prior_mean, at_least=-LARGEST_MEAN, at_most=LARGEST_MEAN)
+        validation.validate_number(
+            "prior_mean", self.prior_mean, at_least=-LARGEST_MEAN, at_most=LARGEST_MEAN
+        )
         for field in ("sigma", "prior_count", "rate"):
-            checks.number(field, getattr(self, field), at_least=1e-30, at_most=1e30)
+            validation.validate_number(field, getattr(self, field), at_least=1e-30, at_most=1e30)
         # with shape <= 1/2 the mean is Student-t with at most 1 degree of freedom: no expectation
-        checks.number("shape", self.shape, above=0.5)
+        validation.validate_number("shape", self.shape, above=0.5)
 
     @property
     def divergence(self) -> Divergence:

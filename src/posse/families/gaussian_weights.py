@@ -15,7 +15,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from posse import validation as checks
+from posse import validation
 from posse.randomness import FloatArray
 
 LEAST_VARIANCE = 1e-30  # of a mean at a context; that of no features at all is 0
@@ -35,13 +35,19 @@ class GaussianWeights:
     shared: bool = False  # one theta for all arms, which differ by their features
 
     def __post_init__(self) -> None:
-        checks.number("prior_sd", self.prior_sd, at_least=1e-30, at_most=1e30)
+        validation.validate_number("prior_sd", self.prior_sd, at_least=1e-30, at_most=1e30)
         if self.intercept_sd is not None:
-            checks.number("intercept_sd", self.intercept_sd, at_least=1e-30, at_most=1e30)
-        features = checks.whole("features", self.features, at_least=0, at_most=10_000)
+            validation.validate_number(
+                "intercept_sd", self.intercept_sd, at_least=1e-30, at_most=1e30
+            )
+        features = validation.validate_integer(
+            "features", self.features, at_least=0, at_most=10_000
+        )
         object.__setattr__(self, "features", features)
         if not isinstance(self.shared, bool):
-            raise ValueError(f"shared must be True or False, got {checks.shown(self.shared)}")
+            raise ValueError(
+                f"shared must be True or False, got {validation.format_value(self.shared)}"
+            )
 
     @property
     def _intercept(self) -> float:

@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from posse import validation as checks
+from posse import validation
 from posse.families.family import REAL_LINE, Interval
-from posse.families.optional_methods import Abilities
+from posse.families.optional_methods import OptionalMethods
 from posse.randomness import FloatArray, Numbers, Randomness
 
 # (rewards, theta) -> log p(reward | theta); (theta) -> mean; (mean, uniform) -> reward.
@@ -39,7 +39,7 @@ def _of_cell(values: FloatArray, cell: NDArray[np.intp]) -> FloatArray:
 
 
 @dataclass(frozen=True)
-class Grid(Abilities):
+class Grid(OptionalMethods):
     """Rewards with any likelihood of one parameter theta, with a uniform prior on its support.
 
     The support is cut into `points` equal cells; the D = points coordinates are log-densities at
@@ -69,10 +69,12 @@ class Grid(Abilities):
             raise ValueError(f"draw must be a function or None, got {self.draw!r}")
         if not isinstance(self.support, (tuple, list)) or len(self.support) != 2:
             raise ValueError(f"support must be a pair (low, high), got {self.support!r}")
-        low = checks.number("the low end of support", self.support[0])
-        high = checks.number("the high end of support", self.support[1], above=low)
+        low = validation.validate_number("the low end of support", self.support[0])
+        high = validation.validate_number("the high end of support", self.support[1], above=low)
         object.__setattr__(self, "support", (low, high))
-        object.__setattr__(self, "points", checks.whole("points", self.points, at_least=2))
+        object.__setattr__(
+            self, "points", validation.validate_integer("points", self.points, at_least=2)
+        )
         steps = np.diff(self._mean_of_theta(self._theta_edges))
         if not (np.all(steps > 0) or np.all(steps < 0)):
             raise ValueError("mean must be finite and strictly monotone in theta on the support")

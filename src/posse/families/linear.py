@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from posse import validation as checks
+from posse import validation
 from posse.families.family import LARGEST_MEAN, REAL_LINE, Interval
 from posse.families.gaussian import Gaussian
 from posse.families.gaussian_weights import GaussianWeights
@@ -45,8 +45,10 @@ class Linear(GaussianWeights):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        checks.number("sigma", self.sigma, at_least=1e-30, at_most=1e30)
-        checks.number("prior_mean", self.prior_mean, at_least=-LARGEST_MEAN, at_most=LARGEST_MEAN)
+        validation.validate_number("sigma", self.sigma, at_least=1e-30, at_most=1e30)
+        validation.validate_number(
+            "prior_mean", self.prior_mean, at_least=-LARGEST_MEAN, at_most=LARGEST_MEAN
+        )
 
     @property
     def _intercept(self) -> float:

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from posse import validation as checks
+from posse import validation
 from posse.families.family import UNIT, Interval
 from posse.families.gaussian_weights import GaussianWeights
 from posse.families.logit_normal import LogitNormal
@@ -46,7 +46,7 @@ class Logistic(GaussianWeights):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        checks.number("rate", self.rate, above=0, below=1)
+        validation.validate_number("rate", self.rate, above=0, below=1)
 
     @classmethod
     def example(cls) -> Logistic:

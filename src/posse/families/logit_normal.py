@@ -9,18 +9,18 @@ from typing import ClassVar
 
 import numpy as np
 
-from posse import validation as checks
+from posse import validation
 from posse.divergences import Divergence, kl_bernoulli
 from posse.families.family import UNIT, Interval
 from posse.families.gaussian import Gaussian
-from posse.families.optional_methods import Abilities
+from posse.families.optional_methods import OptionalMethods
 from posse.randomness import FloatArray, Numbers, Randomness
 
 _LOG_ODDS = Gaussian()  # whose coordinates these are, and whose functions need no sigma
 
 
 @dataclass(frozen=True)
-class LogitNormal(Abilities):
+class LogitNormal(OptionalMethods):
     """Rewards 0 or 1 whose probability has log-odds N(m, 1/L); coordinates (m L, L).
 
     Everything about the probability follows from the Gaussian by a monotone map, but for its mean,
@@ -37,8 +37,8 @@ class LogitNormal(Abilities):
     prior_sd: float = 1.0
 
     def __post_init__(self) -> None:
-        checks.number("prior_mean", self.prior_mean)
-        checks.number("prior_sd", self.prior_sd, above=0)
+        validation.validate_number("prior_mean", self.prior_mean)
+        validation.validate_number("prior_sd", self.prior_sd, above=0)
 
     @property
     def divergence(self) -> Divergence:

@@ -1,8 +1,8 @@
-"""What a family can do beyond the contract `Family`, and what holds where it says nothing.
+"""Optional methods of a family beyond the protocol `Family`, and their defaults.
 
-Theory, baselines, kernels and live agents ask a family here and keep no table of families, so that
-a new one is its own file and a line in FAMILIES. A family inherits `Abilities` for the defaults; a
-class without it works too, since `ability` reads the same defaults.
+Theory, baselines, kernels and live agents ask a family itself and keep no table of families, so a
+new family is one file and one line in FAMILIES. A family inherits `OptionalMethods` to get the
+defaults; a class without that base works as well, because `get_optional` reads the same defaults.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from posse.families.family import Family
 from posse.randomness import FloatArray
 
 
-class Abilities:
+class OptionalMethods:
     """Defaults of what a family may say of itself; each can be left as it is.
 
     powers: live agents sum these powers of a reward, beside a count; `statistic(y)` is linear in
@@ -83,27 +83,27 @@ class Abilities:
         return np.empty(0)
 
 
-_DEFAULTS = Abilities()
+_DEFAULTS = OptionalMethods()
 
 
-def ability(family: Family, name: str) -> Any:
-    """What a family says of itself under this name of `Abilities`, else the default."""
+def get_optional(family: Family, name: str) -> Any:
+    """What a family says of itself under this name of `OptionalMethods`, else the default."""
     return getattr(family, name, getattr(_DEFAULTS, name))
 
 
-def pair(family: Family, belief: FloatArray) -> FloatArray:
+def to_count_and_total(family: Family, belief: FloatArray) -> FloatArray:
     """The (count, total) of a family with a kernel, from its coordinates: (2, ...) -> (2, ...)."""
-    solved = np.linalg.solve(_basis(family), belief.reshape(2, -1))
-    return np.asarray(solved.reshape(belief.shape))
+    count_and_total = np.linalg.solve(_count_total_basis(family), belief.reshape(2, -1))
+    return np.asarray(count_and_total.reshape(belief.shape))
 
 
-def unpair(family: Family, pair: FloatArray) -> FloatArray:
+def from_count_and_total(family: Family, count_and_total: FloatArray) -> FloatArray:
     """The coordinates of a family with a kernel, from its (count, total): (2, ...) -> (2, ...)."""
-    return np.tensordot(_basis(family), pair, axes=1)
+    return np.tensordot(_count_total_basis(family), count_and_total, axes=1)
 
 
-def _basis(family: Family) -> FloatArray:
+def _count_total_basis(family: Family) -> FloatArray:
     """B with coordinates = B (count, total), from statistic(y) = weight B (1, y): (2, 2)."""
     at_zero, at_one = family.statistic(np.array([0.0, 1.0])).T
-    weight = ability(family, "observation_weight")
+    weight = get_optional(family, "observation_weight")
     return np.asarray(np.stack([at_zero, at_one - at_zero], axis=1) / weight)

@@ -7,15 +7,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from posse import validation as checks
+from posse import validation
 from posse.divergences import Divergence, kl_poisson
 from posse.families.family import POSITIVE, Interval
-from posse.families.optional_methods import Abilities
+from posse.families.optional_methods import OptionalMethods
 from posse.randomness import FloatArray, Numbers, Randomness
 
 
 @dataclass(frozen=True)
-class Poisson(Abilities):
+class Poisson(OptionalMethods):
     """Poisson rewards, mean ~ Gamma(shape, rate); coordinates (shape, rate)."""
 
     name: ClassVar[str] = "poisson"
@@ -32,8 +32,8 @@ class Poisson(Abilities):
     rate: float = 1.0
 
     def __post_init__(self) -> None:
-        checks.number("shape", self.shape, above=0)
-        checks.number("rate", self.rate, above=0)
+        validation.validate_number("shape", self.shape, above=0)
+        validation.validate_number("rate", self.rate, above=0)
 
     @property
     def divergence(self) -> Divergence:

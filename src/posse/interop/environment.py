@@ -11,7 +11,7 @@ import numpy as np
 from gymnasium import spaces
 from pettingzoo import ParallelEnv
 
-from posse import validation as checks
+from posse import validation
 from posse.bandits import Bandit, ContextualBandit
 from posse.interop.observations import Observation, Sight, arm_of, name_of
 from posse.interop.policy_adapter import Played
@@ -19,7 +19,7 @@ from posse.lab.reference.environment import Rounds
 from posse.lab.simulation import Simulation
 from posse.lab.simulator import jobs_of
 from posse.networks import Network
-from posse.randomness import FloatArray, IntArray, generator
+from posse.randomness import FloatArray, IntArray, create_generator
 
 Infos = dict[str, dict[str, Any]]
 
@@ -65,19 +65,19 @@ class BanditEnv(ParallelEnv[str, Observation, int]):  # type: ignore[misc]
         options: {"run": 5} begins that run; whatever else there is means nothing here.
         """
         if seed is not None:
-            self.seed = checks.whole("seed", seed, at_least=0)
+            self.seed = validation.validate_integer("seed", seed, at_least=0)
             self.run = -1
         elif self.seed is None:
             self.seed = secrets.randbits(32)
         run = (options or {}).get("run", self.run + 1)
-        self.run = checks.whole("run", run, at_least=0)
+        self.run = validation.validate_integer("run", run, at_least=0)
         bandit = self._simulation.bandit
         bandit.check_runs(self.run + 1)
         network = self._simulation.network.of_run(self.seed, self.run)
         playing = dataclasses.replace(self._simulation, network=network, seed=self.seed)
         self._rounds = Rounds(playing, [self.run])
         self._sight = Sight.of(network, self._slots)
-        self._generator = generator(self.seed, self.run, "policy")
+        self._generator = create_generator(self.seed, self.run, "policy")
         self._regret = np.zeros(network.n_agents)
         self._seen = self._sight.before(1, bandit.n_arms)
         self.agents = list(self.possible_agents)
@@ -90,7 +90,9 @@ class BanditEnv(ParallelEnv[str, Observation, int]):  # type: ignore[misc]
         if not self.agents:
             raise ValueError("no run is being played: call reset() first")
         if not isinstance(actions, Mapping):
-            raise ValueError(f"actions must be a dict of agent to arm, got {checks.shown(actions)}")
+            raise ValueError(
+                f"actions must be a dict of agent to arm, got {validation.format_value(actions)}"
+            )
         if set(actions) != set(self.agents):
             odd = sorted(set(actions) ^ set(self.agents), key=str)
             raise ValueError(f"actions must have one for each of the agents, see {odd[0]!r}")
@@ -158,7 +160,7 @@ def _checked(bandit: Any, network: Any, horizon: Any) -> Simulation:
 def _slots(network: Network, slots: int | None) -> int:
     """How many neighbours an observation has room for, in all runs."""
     if slots is not None:
-        slots = checks.whole("slots", slots, at_least=1)
+        slots = validation.validate_integer("slots", slots, at_least=1)
     if not network.is_recipe:
         return int(Sight.of(network, slots).others.shape[1])
     if slots is None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from posse import validation as checks
+from posse import validation
 from posse.networks import Network, as_matrix
 from posse.networks.dynamics import is_own
 from posse.randomness import FloatArray, IntArray
@@ -30,7 +30,8 @@ def arm_of(agent: str, action: Any, n_arms: int) -> int:
         arm = -1
     if not 0 <= arm < n_arms or isinstance(action, bool):
         raise ValueError(
-            f"{agent} must play a whole number from 0 to {n_arms - 1}, got {checks.shown(action)}"
+            f"{agent} must play a whole number from 0 to {n_arms - 1}, "
+            f"got {validation.format_value(action)}"
         )
     return arm
 

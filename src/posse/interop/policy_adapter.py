@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from posse import validation as checks
+from posse import validation
 from posse.algorithms.algorithm import Problem
 from posse.interop.observations import Observation, Seen, Sight, arm_of, name_of
 from posse.randomness import FloatArray, IntArray, Randomness
@@ -49,7 +49,7 @@ class Played:
             raise ValueError(
                 "policy must be a function of agent, observation and generator that gives an arm "
                 "(a class that makes one for each run is for Learning), "
-                f"got {checks.shown(self.policy)}"
+                f"got {validation.format_value(self.policy)}"
             )
 
     def init(self, problem: Problem) -> _Table:
@@ -91,7 +91,7 @@ class Learning:
         if not callable(self.make):
             raise ValueError(
                 "make must be a function or class that gives a policy for each run, "
-                f"got {checks.shown(self.make)}"
+                f"got {validation.format_value(self.make)}"
             )
 
     def init(self, problem: Problem) -> _Table:
@@ -101,7 +101,7 @@ class Learning:
             if not callable(policy):
                 raise ValueError(
                     f"make must give functions of agent, observation and generator, "
-                    f"got {checks.shown(policy)}"
+                    f"got {validation.format_value(policy)}"
                 )
         return _Table.laid(problem, self.slots, policies)
 
@@ -112,7 +112,7 @@ class Learning:
 
 def _check(algorithm: Any) -> None:
     if algorithm.slots is not None:
-        slots = checks.whole("slots", algorithm.slots, at_least=1)
+        slots = validation.validate_integer("slots", algorithm.slots, at_least=1)
         object.__setattr__(algorithm, "slots", slots)
 
 

@@ -8,7 +8,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from posse import validation as checks
+from posse import validation
 from posse.lab import run_ranges as ranges
 from posse.lab.comparisons import Comparison
 from posse.lab.results import Result
@@ -33,7 +33,7 @@ def concat(parts: Any) -> Any:
     if not given or not all(isinstance(part, Result | Comparison) for part in given):
         raise ValueError(
             "parts must be results such as [first, second] of simulate(..., runs=range(...)), "
-            f"got {checks.shown(parts)}"
+            f"got {validation.format_value(parts)}"
         )
     if len({type(part) for part in given}) > 1:
         raise ValueError("parts must be all results or all comparisons, got some of each")

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from posse import validation as checks
+from posse import validation
 from posse.algorithms import Algorithm
 from posse.bandits import AnyBandit
 from posse.lab import run_ranges as ranges
@@ -31,7 +31,7 @@ from posse.lab.simulator import compare, engine_of_each, jobs_of
 from posse.networks import Network
 from posse.serialization import toml
 from posse.serialization.decode import from_data
-from posse.serialization.encode import not_rerunnable, to_data
+from posse.serialization.encode import find_repr_only, to_data
 
 T = TypeVar("T")
 
@@ -67,7 +67,7 @@ class Experiment:
                 f"single must be False, or True for one algorithm, got {self.single!r} for "
                 f"{len(self.algorithms)}"
             )
-        horizon = checks.whole("horizon", self.horizon, at_least=1)
+        horizon = validation.validate_integer("horizon", self.horizon, at_least=1)
         check_record(self.record, horizon)
         runs = ranges.runs_of(self.runs)
         self.bandit.check_runs(runs.stop)
@@ -76,7 +76,7 @@ class Experiment:
             "algorithms": MappingProxyType(dict(self.algorithms)),
             "horizon": horizon,
             "runs": ranges.plain(runs),
-            "seed": checks.whole("seed", self.seed, at_least=0),
+            "seed": validation.validate_integer("seed", self.seed, at_least=0),
             "record": _plain(self.record),
             "engine": _engine(engine_of_each(self.engine, self.algorithms)),
             "keep": keeping.checked(self.keep),
@@ -178,7 +178,7 @@ def read_file(path: str | os.PathLike[str], build: Callable[[str], T]) -> T:
 
 def experiment_from_toml(text: str) -> Experiment:
     """Build the experiment that TOML text describes."""
-    data = toml.read(text)
+    data = toml.parse_toml(text)
     if "sweep" in data:
         raise ValueError(
             "the table [sweep] makes it a sweep: posse sweep runs it, posse.read_sweep reads it"
@@ -201,8 +201,8 @@ def experiment_to_toml(experiment: Experiment) -> str:
         tables["algorithms", name] = to_data(algorithm)
     for path, table in tables.items():
         _refuse_repr_only(".".join(path), table)
-    sections = [toml.section(path, _short(table)) for path, table in tables.items()]
-    text = "\n\n".join([toml.section((), head), *sections]) + "\n"
+    sections = [toml.format_section(path, _short(table)) for path, table in tables.items()]
+    text = "\n\n".join([toml.format_section((), head), *sections]) + "\n"
     if experiment_from_toml(text) != experiment:
         raise ValueError("this experiment would not come back the same from a TOML file")
     return text
@@ -221,7 +221,9 @@ def experiment_of(result: Result | Comparison) -> Experiment:
     It runs on the engines that gave the result, to the same numbers.
     """
     if not isinstance(result, Result | Comparison):
-        raise ValueError(f"result must be a Result or a Comparison, got {checks.shown(result)}")
+        raise ValueError(
+            f"result must be a Result or a Comparison, got {validation.format_value(result)}"
+        )
     single = isinstance(result, Result)
     results = {"algorithm": result} if isinstance(result, Result) else dict(result)
     first = next(iter(results.values()))
@@ -239,7 +241,7 @@ def experiment_of(result: Result | Comparison) -> Experiment:
     every_round = len(first.times) == first.horizon
     shared = {key: first.settings[key] for key in made_by}
     algorithms = {name: each.settings["algorithm"] for name, each in results.items()}
-    for path, part in not_rerunnable({**shared, "algorithms": algorithms}).items():
+    for path, part in find_repr_only({**shared, "algorithms": algorithms}).items():
         raise ValueError(
             f"{path} cannot be rerun: the file only shows {part}; "
             "define it in a module, as a function or a frozen dataclass of plain fields"
@@ -293,7 +295,7 @@ def _short(table: Mapping[str, Any]) -> dict[str, Any]:
 
 def _refuse_repr_only(path: str, data: Any) -> None:
     """Refuse functions and classes that a file could not name."""
-    for part in not_rerunnable(data).values():
+    for part in find_repr_only(data).values():
         raise ValueError(
             f"{path}: {part} cannot be written to a file: define it in a module, as a function or "
             "a frozen dataclass of plain fields"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from posse import validation as checks
+from posse import validation
 from posse.lab.atomic_files import atomic_write
 from posse.lab.statistics import mean_interval
 
@@ -97,7 +97,7 @@ def draw_result(
     from matplotlib.cbook import normalize_kwargs
     from matplotlib.lines import Line2D
 
-    checks.choice("bands", bands, BANDS)
+    validation.validate_choice("bands", bands, BANDS)
     drawn = shown(len(result.times))
     times = result.times[drawn]
     regret = result.regret[:, drawn]
@@ -190,7 +190,9 @@ def spread(wanted: ArrayLike, gap: float, low: float, high: float) -> NDArray[np
 
 def save_figure(figure: Figure, path: str | os.PathLike[str], dpi: float = 200) -> None:
     """Write a figure as PNG, PDF or SVG, by the suffix of the path: wholly or not at all."""
-    kind = checks.choice("figure format", Path(path).suffix.lower().lstrip("."), FORMATS)
+    kind = validation.validate_choice(
+        "figure format", Path(path).suffix.lower().lstrip("."), FORMATS
+    )
     # no dates inside: the same figure is the same file
     undated = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}.get(kind)
     with atomic_write(path) as temporary:

@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from posse import validation as checks
+from posse import validation
 from posse.algorithms import ALGORITHMS, CONTEXTUAL, Centralized, Decentralized
 from posse.algorithms.bayesian import BayesianAlgorithm
 from posse.bandits import AnyBandit, ContextualBandit
 from posse.effective_samples import SIGNS
 from posse.families.family import Model, is_contextual
 from posse.lab import simulation as keeping
-from posse.memory import format_gigabytes, memory
 from posse.networks.network import Network
+from posse.validation import detect_memory, format_gigabytes
 
 
 def points(record: Any, horizon: int) -> int:
@@ -63,7 +63,7 @@ def check_size(
         joined = max(sizes_of_results) if runs > 1 else 0.0
         return 8 * points + sum(sizes_of_results) + joined
 
-    room = memory() * 1e9
+    room = detect_memory() * 1e9
     needed = count_bytes(runs, points, keep)
     if needed <= room:
         return
@@ -118,7 +118,7 @@ def check_run(
         copies = 2 if isinstance(algorithm, Decentralized) else 1
         numbers += copies * keeping.coordinates_of(model) * float(n_believers) * n_beliefs
     needed = 8 * numbers / 1e9
-    room = memory()
+    room = detect_memory()
     if needed > room:
         sizes = {"agents": n_agents, "arms": n_arms, "features": n_features}
         counted = {name: size for name, size in sizes.items() if size > 1}
@@ -139,7 +139,7 @@ def check_record(record: Any, horizon: int) -> None:
     if record is None:
         return
     if np.ndim(record) == 0:
-        checks.whole("record", record, at_least=1)
+        validation.validate_integer("record", record, at_least=1)
         return
     rounds = np.asarray(record)
     valid = rounds.ndim == 1 and rounds.size > 0 and np.issubdtype(rounds.dtype, np.integer)

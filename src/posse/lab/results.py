@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from posse import validation as checks
+from posse import validation
 from posse.lab import run_ranges as ranges
 from posse.lab.simulation import KEEP, arm_orders, dims_in
 from posse.lab.statistics import mean_interval
@@ -96,7 +96,7 @@ def read_only_kept(
     sizes: of the axes that are known; the others are free.
     """
     for name in kept:
-        checks.choice("kept", name, KEEP)
+        validation.validate_choice("kept", name, KEEP)
     checked = {}
     for name in [name for name in KEEP if name in kept]:
         dims = dims_in(name, np.ndim(kept[name]), settings)

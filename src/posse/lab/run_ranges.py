@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from posse import validation as checks
+from posse import validation
 
 LARGEST = 2**31 - 1  # the largest number of a run that the file format holds
 
@@ -22,10 +22,12 @@ def _runs_of(runs: Any) -> range:
     if isinstance(runs, Mapping):
         if set(runs) != {"start", "stop"}:
             raise ValueError(f"runs must be a number or a table of start and stop, got {runs!r}")
-        start = checks.whole("runs.start", runs["start"], at_least=0)
-        return range(start, checks.whole("runs.stop", runs["stop"], at_least=start + 1))
+        start = validation.validate_integer("runs.start", runs["start"], at_least=0)
+        return range(
+            start, validation.validate_integer("runs.stop", runs["stop"], at_least=start + 1)
+        )
     if not isinstance(runs, range):
-        return range(checks.whole("runs", runs, at_least=1))
+        return range(validation.validate_integer("runs", runs, at_least=1))
     if runs.start < 0 or runs.step != 1 or not runs:
         raise ValueError(
             f"runs must be a number or a range such as range(100, 200), of step 1, got {runs!r}"

@@ -12,14 +12,14 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from posse import validation as checks
+from posse import validation
 from posse.algorithms.algorithm import Algorithm, Problem
 from posse.bandits import AnyBandit, ContextualBandit, SiteMeans
 from posse.families.family import Model, is_contextual
 from posse.lab import run_ranges as ranges
 from posse.lab.recording import axes
 from posse.networks.network import Network
-from posse.randomness import FloatArray, generator
+from posse.randomness import FloatArray, create_generator
 
 
 class Kept(NamedTuple):
@@ -45,7 +45,7 @@ def checked(keep: Any) -> tuple[str, ...]:
         keep = (keep,)
     if not isinstance(keep, Iterable):
         raise ValueError(f'keep must be names such as ("agents", "means"), got {keep!r}')
-    names = {checks.choice("keep", name, KEEP) for name in keep}
+    names = {validation.validate_choice("keep", name, KEEP) for name in keep}
     return tuple(name for name in KEEP if name in names)
 
 
@@ -126,7 +126,9 @@ class Simulation:
         bandit = self.bandit
         n_arms = self.bandit.n_arms
         assert not isinstance(bandit, ContextualBandit)  # which has them round by round
-        means = [bandit.means_of_run(run, generator(self.seed, run, "means")) for run in runs]
+        means = [
+            bandit.means_of_run(run, create_generator(self.seed, run, "means")) for run in runs
+        ]
         if any(drawn.shape[-1] != n_arms for drawn in means):
             raise ValueError(f"means: every run must have {n_arms} arms, as the first draw had")
         if isinstance(bandit.means, SiteMeans):
@@ -135,7 +137,7 @@ class Simulation:
                     drawn,
                     self.network.n_agents,
                     bandit.family,
-                    generator(self.seed, run, "sites"),
+                    create_generator(self.seed, run, "sites"),
                 )
                 for run, drawn in zip(runs, means, strict=True)
             ]
@@ -184,7 +186,9 @@ class Block:
 
 def arm_orders(seed: int, runs: Sequence[int], n_arms: int) -> NDArray[np.intp]:
     """The caller's arm that is arm 0, 1, ... to the algorithm, in each run: (R, K)."""
-    return np.stack([generator(seed, run, "permutation").permutation(n_arms) for run in runs])
+    return np.stack(
+        [create_generator(seed, run, "permutation").permutation(n_arms) for run in runs]
+    )
 
 
 def in_played_order(values: FloatArray, order: NDArray[np.intp]) -> FloatArray:

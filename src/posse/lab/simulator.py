@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from posse import validation as checks
+from posse import validation
 from posse.algorithms import ALGORITHMS
 from posse.algorithms.algorithm import Algorithm
 from posse.algorithms.rivals.initial_pulls import ForcedStart
@@ -30,8 +30,8 @@ from posse.lab.results import Result
 from posse.lab.simulation import Block, Job, Simulation, in_parts, model_of, play_blocks
 from posse.lab.validation import rehearse
 from posse.networks.network import Network
-from posse.serialization import encode as described
-from posse.serialization.encode import versions
+from posse.serialization import encode
+from posse.serialization.encode import collect_versions
 
 Run = Callable[..., Block]
 
@@ -113,15 +113,15 @@ def settings_of(simulation: Simulation, runs: range, engine: str) -> dict[str, A
     """All that a rerun needs, as plain data."""
     s = simulation
     return {
-        "bandit": described.bandit(s.bandit),
-        "network": described.network(s.network),
-        "algorithm": described.algorithm(s.algorithm),
+        "bandit": encode.encode_bandit(s.bandit),
+        "network": encode.encode_network(s.network),
+        "algorithm": encode.encode_algorithm(s.algorithm),
         "horizon": s.horizon,
         "runs": ranges.to_setting(runs),
         "seed": s.seed,
         "engine": engine,
         **({"keep": list(s.keep)} if s.keep else {}),
-        "versions": versions(),
+        "versions": collect_versions(),
     }
 
 
@@ -165,7 +165,7 @@ def simulate(
     ((10, 100), (10, 5, 3))
     """
     task = _Task.checked(bandit, network, horizon, runs, seed, threads, record, keep)
-    checks.choice("engine", engine, ENGINES)
+    validation.validate_choice("engine", engine, ENGINES)
     entry = _Entry("simulating", "algorithm", "", algorithm, engine)
     (result,) = task.results([entry], progress, try_out=False)
     return result
@@ -231,11 +231,11 @@ def jobs_of(
 def engine_of_each(engine: Any, algorithms: Iterable[str]) -> dict[str, str]:
     """The engine asked for by name of algorithm: one for all, or a table with "auto" elsewhere."""
     if not isinstance(engine, Mapping):
-        return dict.fromkeys(algorithms, checks.choice("engine", engine, ENGINES))
+        return dict.fromkeys(algorithms, validation.validate_choice("engine", engine, ENGINES))
     names = list(algorithms)
     for name, each in engine.items():
-        checks.choice("engine: algorithm", name, names)
-        checks.choice(f"engine: {name}", each, ENGINES)
+        validation.validate_choice("engine: algorithm", name, names)
+        validation.validate_choice(f"engine: {name}", each, ENGINES)
     return {name: engine.get(name, "auto") for name in names}
 
 
@@ -291,14 +291,18 @@ class _Task:
     ) -> _Task:
         """Refuse in one sentence what cannot be simulated."""
         parts.check_problem(bandit, network)
-        horizon = checks.whole("horizon", horizon, at_least=1, at_most=2**31 - 1)
+        horizon = validation.validate_integer("horizon", horizon, at_least=1, at_most=2**31 - 1)
         runs = ranges.runs_of(runs)
         keep = keeping.checked(keep)
         check_size(bandit, network, len(runs), points(record, horizon))
         check_run(bandit, network)
-        seed = secrets.randbits(32) if seed is None else checks.whole("seed", seed, at_least=0)
+        seed = (
+            secrets.randbits(32)
+            if seed is None
+            else validation.validate_integer("seed", seed, at_least=0)
+        )
         threads = os.cpu_count() or 1 if threads is None else threads
-        threads = checks.whole("threads", threads, at_least=1)
+        threads = validation.validate_integer("threads", threads, at_least=1)
         bandit.check_runs(runs.stop)
         parts.check_means(bandit, seed, runs)
         times = recorded_rounds(record, horizon)

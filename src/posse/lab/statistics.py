@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from posse import validation as checks
+from posse import validation
 from posse.lab.run_ranges import words
 from posse.randomness import FloatArray
 
@@ -43,7 +43,7 @@ def mean_interval(
     """
     from scipy.special import stdtrit
 
-    level = checks.number("level", level, above=0, below=1)
+    level = validation.validate_number("level", level, above=0, below=1)
     sample = np.asarray(values, dtype=np.float64)
     runs = sample.shape[axis] if sample.ndim else 0
     if runs == 0:
@@ -86,7 +86,7 @@ def growth(result: Result, start: int | None = None, level: float = 0.95) -> Gro
     half of ln t; the acceleration is the slope in the later half minus that in the earlier one.
     """
     start = max(1, result.horizon // 10) if start is None else start
-    start = checks.whole("start", start, at_least=1, at_most=result.horizon)
+    start = validation.validate_integer("start", start, at_least=1, at_most=result.horizon)
     kept = result.times >= start
     if kept.sum() < 4:
         raise ValueError(f"growth needs 4 recorded rounds from {start} on, got {kept.sum()}")
@@ -125,7 +125,7 @@ def p_value(interval: Estimate[float], runs: int) -> float:
 
 def holm(p_values: ArrayLike) -> NDArray[np.float64]:
     """Adjust p-values for their number (Holm 1979): those below 5% are significant together."""
-    p = checks.numbers("p_values", p_values, 0, 1)
+    p = validation.validate_array("p_values", p_values, 0, 1)
     order = np.argsort(p)
     steps = p[order] * np.arange(len(p), 0, -1)
     adjusted = np.empty(len(p))

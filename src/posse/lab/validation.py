@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from posse import algorithms, policies
-from posse import validation as checks
+from posse import algorithms, policies, validation
 from posse.algorithms import (
     ALGORITHMS,
     CONTEXTUAL,
@@ -30,8 +29,8 @@ from posse.lab.simulation import Simulation, model_of
 from posse.networks.dynamics import is_own
 from posse.networks.network import Network
 from posse.policies import POLICIES
-from posse.randomness import generator
-from posse.serialization.encode import not_rerunnable
+from posse.randomness import create_generator
+from posse.serialization.encode import find_repr_only
 
 ROUNDS = 2  # the second plays with a state that `learn` gave
 
@@ -108,14 +107,17 @@ def check_means(bandit: AnyBandit, seed: int, runs: range) -> None:
     function = bandit.means_of_arms
     if not callable(function) or isinstance(function, UniformMeans):
         return
-    once, again = (bandit.means_of_run(runs[0], generator(seed, runs[0], "means")) for _ in "12")
+    once, again = (
+        bandit.means_of_run(runs[0], create_generator(seed, runs[0], "means")) for _ in "12"
+    )
     if not np.array_equal(once, again):
         raise ValueError(
-            f"means: {checks.shown(function)} must draw from the generator it is given and "
+            f"means: {validation.format_value(function)} "
+            "must draw from the generator it is given and "
             "nothing else: a run must have the same means whenever it is played"
         )
     for run in runs:
-        drawn = bandit.means_of_run(run, generator(seed, run, "means"))
+        drawn = bandit.means_of_run(run, create_generator(seed, run, "means"))
         if drawn.shape != once.shape:
             agents = f"{len(once)} agents and " if once.ndim == 2 else ""
             raise ValueError(
@@ -125,7 +127,7 @@ def check_means(bandit: AnyBandit, seed: int, runs: range) -> None:
 
 def check_algorithm(label: str, algorithm: Any, bandit: AnyBandit, keep: tuple[str, ...]) -> None:
     """Refuse what is no algorithm, a model that it cannot learn by, and what it cannot tell."""
-    checks.capable(
+    validation.validate_methods(
         label,
         algorithm,
         ["init", "choose", "learn"],
@@ -265,7 +267,7 @@ def warn_of_short_memory(
 
 def warn_of_what_cannot_be_rerun(settings: Sequence[Mapping[str, Any]], stacklevel: int) -> None:
     """Say before the first round, not after the last, what a file will only show."""
-    shown = sorted(set(not_rerunnable(list(settings)).values()))
+    shown = sorted(set(find_repr_only(list(settings)).values()))
     if shown:
         it = "it" if len(shown) == 1 else "each"
         warnings.warn(

@@ -7,8 +7,7 @@ import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec
 
-from posse.networks import graphs
-from posse.networks import serialization as recipes
+from posse.networks import graphs, serialization
 from posse.networks.dynamics import DYNAMICS
 from posse.networks.gossip import Gossip
 from posse.networks.graphs import EXAMPLES, GRAPHS, Graph
@@ -103,7 +102,7 @@ def from_networkx(graph: nx.Graph[Any], weight: str | Literal[False] | None = No
     if not isinstance(weight, str):
         raise ValueError(f"weight must be the name of an attribute of edges or False, got {weight}")
     rule = Matrix.of_links(n_agents, graphs.edge_weights(graph, weight))
-    return Network("from_edges", recipes.support(rule), rule)
+    return Network("from_edges", serialization.get_matrix_arguments(rule), rule)
 
 
 def from_matrix(matrix: Any, check: bool = True) -> Network:
@@ -113,4 +112,4 @@ def from_matrix(matrix: Any, check: bool = True) -> Network:
     check: False admits any non-negative W with a warning, for published variants only.
     """
     rule = Matrix.of(matrix, check)
-    return Network("from_edges", recipes.support(rule), rule)
+    return Network("from_edges", serialization.get_matrix_arguments(rule), rule)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 
-from posse import validation as checks
+from posse import validation
 from posse.networks.gossip import Gossip
 from posse.networks.link_failure import LinkFailure
 from posse.networks.operators import Operator, as_operator
@@ -104,7 +104,7 @@ def _refuse_unsuitable(weights: Any, dynamics: Any, n_agents: int, n_runs: int) 
     if not hasattr(type(weights), "__matmul__"):
         raise ValueError(
             f"{name} must give an array, a sparse matrix or an operator with @, "
-            f"got {checks.shown(weights)}"
+            f"got {validation.format_value(weights)}"
         )
     row_sums, columns_off = _sums(name, weights, n_agents, n_runs)
     if not getattr(dynamics, "doubly_stochastic", True):

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from posse import validation as checks
-from posse.memory import format_gigabytes, memory
+from posse import validation
+from posse.validation import detect_memory, format_gigabytes
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -44,7 +44,9 @@ def complete(agents: int) -> Graph:
 
     agents: how many, from 1 to 10,000.
     """
-    n = checks.whole("agents", agents, at_least=1, at_most=10_000)  # 50 million links
+    n = validation.validate_integer(
+        "agents", agents, at_least=1, at_most=10_000
+    )  # 50 million links
     return simple(n, np.triu_indices(n, k=1))
 
 
@@ -113,7 +115,7 @@ def regular_ring(agents: int, k: int) -> Graph:
     k: neighbours on each side, at least 1.
     """
     n = _agents(agents)
-    k = checks.whole("k", k, at_least=1)
+    k = validation.validate_integer("k", k, at_least=1)
     if 2 * k >= n:
         raise ValueError(f"k must satisfy 2 k < agents (k neighbours on each side), got {k=}, {n=}")
     _check_links(n * k, "agents or a smaller k", _LINK)
@@ -126,7 +128,7 @@ def hypercube(dimension: int) -> Graph:
 
     dimension: from 0 (one agent) to 20.
     """
-    dimension = checks.whole("dimension", dimension, at_least=0, at_most=20)
+    dimension = validation.validate_integer("dimension", dimension, at_least=0, at_most=20)
     corners = np.arange(2**dimension)
     return simple(corners.size, *((corners, corners ^ (1 << bit)) for bit in range(dimension)))
 
@@ -145,7 +147,7 @@ def erdos_renyi(agents: int, p: float, seed: Seed = 0) -> Graph:
     import networkx as nx
 
     n = _agents(agents)
-    p = checks.number("p", p, at_least=0, at_most=1)
+    p = validation.validate_number("p", p, at_least=0, at_most=1)
     seed = _seed(seed)
     _check_links(n * (n - 1) / 2 * p, "agents or a smaller p")
     return from_networkx(nx.fast_gnp_random_graph(n, p, seed=seed))
@@ -162,10 +164,10 @@ def watts_strogatz(agents: int, k: int, p: float, seed: Seed = 0) -> Graph:
     import networkx as nx
 
     n = _agents(agents)
-    k = checks.whole("k", k, at_least=2)
+    k = validation.validate_integer("k", k, at_least=2)
     if k % 2 or k >= n:
         raise ValueError(f"k must be even and below agents={n} (k/2 on each side), got {k}")
-    p = checks.number("p", p, at_least=0, at_most=1)
+    p = validation.validate_number("p", p, at_least=0, at_most=1)
     seed = _seed(seed)
     _check_links(n * k / 2, "agents or a smaller k")
     return from_networkx(nx.watts_strogatz_graph(n, k, p, seed=seed))
@@ -180,8 +182,8 @@ def barabasi_albert(agents: int, m: int, seed: Seed = 0) -> Graph:
     """
     import networkx as nx
 
-    n = checks.whole("agents", agents, at_least=2)
-    m = checks.whole("m", m, at_least=1, at_most=n - 1)
+    n = validation.validate_integer("agents", agents, at_least=2)
+    m = validation.validate_integer("m", m, at_least=1, at_most=n - 1)
     seed = _seed(seed)
     _check_links((n - m) * m, "agents or a smaller m")
     return from_networkx(nx.barabasi_albert_graph(n, m, seed=seed))
@@ -197,7 +199,7 @@ def random_regular(agents: int, degree: int, seed: Seed = 0) -> Graph:
     import networkx as nx
 
     n = _agents(agents)
-    degree = checks.whole("degree", degree, at_least=0, at_most=n - 1)
+    degree = validation.validate_integer("degree", degree, at_least=0, at_most=n - 1)
     seed = _seed(seed)
     if n * degree % 2:
         raise ValueError(f"agents * degree must be even, got agents={n} and {degree=}")
@@ -215,7 +217,7 @@ def random_geometric(agents: int, radius: float, seed: Seed = 0) -> Graph:
     import networkx as nx
 
     n = _agents(agents)
-    radius = checks.number("radius", radius, above=0)
+    radius = validation.validate_number("radius", radius, above=0)
     seed = _seed(seed)
     _check_links(n * (n - 1) / 2 * share_linked(radius), "agents or a smaller radius")
     return from_networkx(nx.random_geometric_graph(n, radius, seed=seed))
@@ -240,7 +242,7 @@ def from_edges(edges: Any, agents: int | None = None) -> Graph:
     [1, 2, 1]
     """
     try:
-        pairs = np.asarray(edges.values if isinstance(edges, checks.FrozenArray) else edges)
+        pairs = np.asarray(edges.values if isinstance(edges, validation.FrozenArray) else edges)
     except ValueError as error:
         raise ValueError(f"edges must be pairs of whole numbers: {error}") from None
     if pairs.size == 0:
@@ -266,7 +268,8 @@ def from_networkx(graph: nx.Graph[Any]) -> Graph:
     """The links of a NetworkX graph, without what they carry; agent i is the i-th of its nodes."""
     if not all(hasattr(graph, name) for name in ("nodes", "edges", "is_directed")):
         raise ValueError(
-            f"graph must be one such as networkx.petersen_graph(), got {checks.shown(graph)}"
+            f"graph must be one such as networkx.petersen_graph(), "
+            f"got {validation.format_value(graph)}"
         )
     for unsuitable, found, advice in (
         ("undirected", graph.is_directed(), "call .to_undirected() first"),
@@ -286,7 +289,7 @@ def edge_weights(graph: nx.Graph[Any], weight: str) -> dict[tuple[int, int], flo
     for i, j, value in edges:
         if value is None:
             raise ValueError(f"weight {weight!r} must be on every edge, but ({i}, {j}) has none")
-        checks.number(f"weight {weight!r} of edge ({i}, {j})", value, at_least=0)
+        validation.validate_number(f"weight {weight!r} of edge ({i}, {j})", value, at_least=0)
     return {(order[i], order[j]): float(value) for i, j, value in edges}
 
 
@@ -313,13 +316,13 @@ def simple(n_agents: int, *pairs: tuple[IntArray, IntArray]) -> Graph:
 
 
 def _agents(value: Any) -> int:
-    return checks.whole("agents", value, at_least=1, at_most=_MOST_AGENTS)
+    return validation.validate_integer("agents", value, at_least=1, at_most=_MOST_AGENTS)
 
 
 def _check_links(expected: float, fewer: str, bytes_a_link: int = _NETWORKX_LINK) -> None:
     """Refuse a graph of more links than memory holds, before any is drawn."""
     needed = expected * bytes_a_link / 1e9
-    room = memory()
+    room = detect_memory()
     if needed > room:
         raise ValueError(
             f"the graph has about {expected:.2g} links, which take {format_gigabytes(needed)} of "
@@ -333,12 +336,17 @@ def _seed(value: Any) -> int:
             "seed must be a whole number at least 0 for one graph in all runs, or 'run' for a "
             f"fresh graph in every run, got {value!r}"
         )
-    return checks.whole("seed", value, at_least=0)
+    return validation.validate_integer("seed", value, at_least=0)
 
 
 def _seats(rows: Any, columns: Any) -> IntArray:
-    shape = checks.whole("rows", rows, at_least=1), checks.whole("columns", columns, at_least=1)
-    checks.whole("rows x columns", shape[0] * shape[1], at_least=1, at_most=_MOST_AGENTS)
+    shape = (
+        validation.validate_integer("rows", rows, at_least=1),
+        validation.validate_integer("columns", columns, at_least=1),
+    )
+    validation.validate_integer(
+        "rows x columns", shape[0] * shape[1], at_least=1, at_most=_MOST_AGENTS
+    )
     return np.arange(shape[0] * shape[1]).reshape(shape)
 
 

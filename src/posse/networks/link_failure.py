@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posse import validation as checks
+from posse import validation
 from posse.networks import weights as rules
 from posse.networks.operators import Operator, SparseRuns, as_operator
 from posse.networks.weights import FloatArray
@@ -30,8 +30,8 @@ class LinkFailure:
     normalise: str = "full"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "p", checks.number("p", self.p, at_least=0, below=1))
-        checks.choice("normalise", self.normalise, ("full", "realised"))
+        object.__setattr__(self, "p", validation.validate_number("p", self.p, at_least=0, below=1))
+        validation.validate_choice("normalise", self.normalise, ("full", "realised"))
 
     def check(self, network: Network) -> None:
         """The weights must be symmetric, since a link fails for both its ends."""

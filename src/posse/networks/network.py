@@ -14,10 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from posse import validation as checks
+from posse import validation
 from posse.networks import describe as facts
-from posse.networks import graphs, spectrum
-from posse.networks import serialization as recipes
+from posse.networks import graphs, serialization, spectrum
 from posse.networks import weights as rules
 from posse.networks.dynamics import Draw, Dynamics, drawing, is_own
 from posse.networks.gossip import Gossip
@@ -25,7 +24,7 @@ from posse.networks.graphs import GRAPHS, Graph, IntArray
 from posse.networks.link_failure import LinkFailure
 from posse.networks.static import STATIC
 from posse.networks.weights import DEFAULT_RULE, WEIGHT_RULES, FloatArray, Matrix
-from posse.randomness import generator
+from posse.randomness import create_generator
 
 _FRESH = "this network is a fresh graph in every run"
 
@@ -54,22 +53,24 @@ class Network:
     """
 
     graph: str
-    arguments: recipes.Arguments
+    arguments: serialization.Arguments
     rule: str | Matrix = DEFAULT_RULE
     dynamics: Dynamics = STATIC
 
     def __post_init__(self) -> None:
-        checks.choice("graph", self.graph, GRAPHS)
+        validation.validate_choice("graph", self.graph, GRAPHS)
         object.__setattr__(self, "arguments", self._plain_arguments())
         if not isinstance(self.rule, Matrix):
-            checks.choice("weights", self.rule, WEIGHT_RULES)
+            validation.validate_choice("weights", self.rule, WEIGHT_RULES)
             if not self.is_recipe:
                 self._refuse_disconnected()
         elif self.is_recipe:
             raise ValueError(f"weights of {self.graph} must be a rule's name, since {_FRESH}")
         else:  # connected by its own check, if any
             self._refuse_foreign_links(self.rule.graph())
-        checks.capable("dynamics", self.dynamics, ["sampler"], "posse.networks.Gossip()")
+        validation.validate_methods(
+            "dynamics", self.dynamics, ["sampler"], "posse.networks.Gossip()"
+        )
         # one's own need no check, and may ask about the graph: each run's then
         if hasattr(self.dynamics, "check") and not (self.is_recipe and is_own(self.dynamics)):
             self.dynamics.check(self)
@@ -102,7 +103,9 @@ class Network:
         for x of shape (..., R, N, K).
         """
         self._refuse_recipe()
-        return drawing(self.dynamics, self, checks.whole("n_runs", n_runs, at_least=1))
+        return drawing(
+            self.dynamics, self, validation.validate_integer("n_runs", n_runs, at_least=1)
+        )
 
     @property
     def is_recipe(self) -> bool:
@@ -117,7 +120,7 @@ class Network:
         """
         if not self.is_recipe:
             return self
-        source = generator(seed, run, "graph")
+        source = create_generator(seed, run, "graph")
         for _ in range(most_draws):
             drawn = dict(self.arguments) | {"seed": int(source.integers(2**32))}
             try:
@@ -132,12 +135,12 @@ class Network:
 
     def to_data(self) -> dict[str, Any]:
         """The recipe as plain data, without what is left at its default."""
-        return recipes.write(self)
+        return serialization.encode_network(self)
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Network:
         """The network of plain data, as from `to_data` or a TOML table."""
-        return cls(**recipes.read(data))
+        return cls(**serialization.decode_network(data))
 
     @functools.cached_property
     def topology(self) -> Graph:
@@ -167,7 +170,7 @@ class Network:
 
     def neighbours(self, agent: int) -> IntArray:
         """The agents linked to this one, in order; unlike the paper's N(i), without itself."""
-        agent = checks.whole("agent", agent, at_least=0, at_most=self.n_agents - 1)
+        agent = validation.validate_integer("agent", agent, at_least=0, at_most=self.n_agents - 1)
         starts, others = self._adjacency
         return others[starts[agent] : starts[agent + 1]]
 
@@ -255,10 +258,10 @@ class Network:
         others.setflags(write=False)
         return np.concatenate([[0], np.cumsum(self.degrees)]), others
 
-    def _plain_arguments(self) -> recipes.Arguments:
+    def _plain_arguments(self) -> serialization.Arguments:
         """The arguments, checked by building the graph, in one plain form that compares well."""
         build = GRAPHS[self.graph]
-        given = recipes.bind(build, dict(self.arguments), self.graph)
+        given = serialization.bind_arguments(build, dict(self.arguments), self.graph)
         fresh = given.get("seed") == graphs.RUN
         graph = build(**(given | {"seed": 0} if fresh else given))
         if not fresh:  # The graph is in hand: keep it, under the name of the cached property
@@ -268,7 +271,7 @@ class Network:
             for name, p in inspect.signature(build).parameters.items()
         }
         if "edges" in plain:
-            plain |= {"edges": checks.FrozenArray(graph.edges), "agents": graph.n_agents}
+            plain |= {"edges": validation.FrozenArray(graph.edges), "agents": graph.n_agents}
         return tuple(plain.items())
 
     def _with(self, dynamics: Dynamics) -> Network:

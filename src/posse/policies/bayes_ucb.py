@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from posse import validation as checks
+from posse import validation
 from posse.families.family import Family
 from posse.policies.policy import shared
 from posse.randomness import FloatArray, Randomness
@@ -25,7 +25,7 @@ class BayesUCB:
     log_power: float = 0.0
 
     def __post_init__(self) -> None:
-        checks.number("log_power", self.log_power, at_least=0, at_most=100)
+        validation.validate_number("log_power", self.log_power, at_least=0, at_most=100)
 
     def level(self, t: int, horizon: int | None) -> float:
         """The quantile level of round t; 0 where the formula would be negative, and for T = 1."""

@@ -10,10 +10,10 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from posse import validation as checks
+from posse import validation
 from posse.best_arm import Race
 from posse.families.family import Family
-from posse.families.optional_methods import ability
+from posse.families.optional_methods import get_optional
 from posse.policies.policy import timeless
 from posse.randomness import FloatArray, Randomness
 
@@ -45,8 +45,8 @@ class RandUCB:
     width: float = 1.0
 
     def __post_init__(self) -> None:
-        checks.number("sampling", self.sampling, at_least=0, at_most=1)
-        checks.number("width", self.width, above=0, at_most=2)
+        validation.validate_number("sampling", self.sampling, at_least=0, at_most=1)
+        validation.validate_number("width", self.width, above=0, at_most=2)
 
     @timeless
     def scores(
@@ -84,7 +84,7 @@ class RandUCB:
         With `sampling`, that share of Thompson Sampling's, which are within 1e-7. None for a family
         whose quantile functions may cross more than once.
         """
-        if not ability(family, "quantiles_cross_once"):
+        if not get_optional(family, "quantiles_cross_once"):
             return None
         from scipy.special import ndtr
 

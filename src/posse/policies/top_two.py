@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from posse import validation as checks
+from posse import validation
 from posse.best_arm import Race
 from posse.families.family import Family
-from posse.families.optional_methods import ability
+from posse.families.optional_methods import get_optional
 from posse.policies.policy import argmax, timeless
 from posse.randomness import FloatArray, Randomness
 
@@ -38,7 +38,7 @@ class TopTwo:
     fraction: float = 0.5
 
     def __post_init__(self) -> None:
-        checks.number("fraction", self.fraction, at_least=0, at_most=1)
+        validation.validate_number("fraction", self.fraction, at_least=0, at_most=1)
 
     @timeless
     def scores(
@@ -102,7 +102,7 @@ def _worth(family: Family, belief: FloatArray) -> FloatArray:
 
 def _of_a_reward(family: Family, mean: FloatArray) -> FloatArray:
     """The variance of one reward of this mean; the same of all where the family does not say."""
-    found = ability(family, "variance")(mean)
+    found = get_optional(family, "variance")(mean)
     return np.ones_like(mean) if found is None else found
 
 

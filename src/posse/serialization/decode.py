@@ -26,87 +26,91 @@ from posse.bandits import (
 from posse.contexts import Contexts
 from posse.families import CONTEXTUAL, FAMILIES, ContextualFamily, Family
 from posse.families.family import Model
+from posse.import_strings import import_object
 from posse.networks import GRAPHS, Network
 from posse.policies import POLICIES, Policy
-from posse.serialization.decoder import Decoder, naming, table
-from posse.serialization.import_strings import find
+from posse.serialization.decoder import Decoder, locate_errors, validate_table
 
 T = TypeVar("T")
 
 
 def from_data(kind: type[T], data: Any) -> T:
     """Build a dataclass and all it holds, or say in one sentence which key is wrong, and why."""
-    return typing.cast(T, _DECODER.value(kind, data))
+    return typing.cast(T, _DECODER.decode_value(kind, data))
 
 
-def _entry(registry: Mapping[str, Any], data: Any) -> Any:
-    return _DECODER.entry(registry, data)
+def _decode_entry(registry: Mapping[str, Any], data: Any) -> Any:
+    return _DECODER.decode_entry(registry, data)
 
 
-def _means(data: Any) -> Any:
+def _decode_means(data: Any) -> Any:
     """Means as numbers, as a function that draws them, or as an entry of MEANS."""
     if isinstance(data, str) and ":" in data:
-        return find(data)
-    return _entry(MEANS, data) if isinstance(data, str | Mapping) else data
+        return import_object(data)
+    return _decode_entry(MEANS, data) if isinstance(data, str | Mapping) else data
 
 
-def _delay(data: Any) -> Any:
+def _decode_delay(data: Any) -> Any:
     """When rewards arrive: an entry of DELAYS, or a function that draws it."""
-    return find(data) if isinstance(data, str) and ":" in data else _entry(DELAYS, data)
+    return (
+        import_object(data)
+        if isinstance(data, str) and ":" in data
+        else _decode_entry(DELAYS, data)
+    )
 
 
-def _contexts(data: Any) -> Any:
+def _decode_contexts(data: Any) -> Any:
     """Contexts as a schema, as a function that draws them, or as an entry of CONTEXTS."""
     if isinstance(data, str) and ":" in data:
-        return find(data)
-    name = data if isinstance(data, str) else table(data).get("name")
-    named = isinstance(name, str) and (name in CONTEXTS or ":" in name)
-    return _entry(CONTEXTS, data) if named or isinstance(data, str) else Contexts(data)
+        return import_object(data)
+    name = data if isinstance(data, str) else validate_table(data).get("name")
+    is_entry = isinstance(name, str) and (name in CONTEXTS or ":" in name)
+    return _decode_entry(CONTEXTS, data) if is_entry or isinstance(data, str) else Contexts(data)
 
 
-def _theta(data: Any) -> Any:
+def _decode_theta(data: Any) -> Any:
     """True weights as numbers, or as an entry of WEIGHTS."""
-    return _entry(WEIGHTS, data) if isinstance(data, str | Mapping) else data
+    return _decode_entry(WEIGHTS, data) if isinstance(data, str | Mapping) else data
 
 
-def _bandit(data: Any) -> AnyBandit:
+def _decode_bandit(data: Any) -> AnyBandit:
     """A bandit; `site_sd` beside its means makes them SiteMeans, `contexts` a contextual one."""
-    given = dict(table(data))
-    if "contexts" in given or "theta" in given:
-        contextual: ContextualBandit = _DECODER.fields(ContextualBandit, given)
+    settings = dict(validate_table(data))
+    if "contexts" in settings or "theta" in settings:
+        contextual: ContextualBandit = _DECODER.decode_dataclass(ContextualBandit, settings)
         return contextual
-    if "site_sd" in given and "means" in given:
-        with naming(("site_sd",)):
-            given["means"] = SiteMeans(_means(given["means"]), given.pop("site_sd"))
-    bandit: Bandit = _DECODER.fields(Bandit, given, also=("site_sd",))
+    if "site_sd" in settings and "means" in settings:
+        with locate_errors(("site_sd",)):
+            settings["means"] = SiteMeans(_decode_means(settings["means"]), settings.pop("site_sd"))
+    bandit: Bandit = _DECODER.decode_dataclass(Bandit, settings, extra_keys=("site_sd",))
     return bandit
 
 
-def _network(data: Any) -> Network:
-    given = table(data)
-    with naming(("graph", *given)):
-        if "graph" not in given:
+def _decode_network(data: Any) -> Network:
+    settings = validate_table(data)
+    with locate_errors(("graph", *settings)):
+        if "graph" not in settings:
             raise ValueError(f"graph is missing: allowed are {', '.join(GRAPHS)}")
-        return Network.from_data(given)
+        return Network.from_data(settings)
 
 
 _DECODER = Decoder(
     {
-        Family: partial(_entry, FAMILIES),
-        ContextualFamily: partial(_entry, CONTEXTUAL),
-        Model | None: partial(_entry, FAMILIES | CONTEXTUAL),
-        Policy: partial(_entry, POLICIES),
-        Algorithm: partial(_entry, ALGORITHMS | algorithms.CONTEXTUAL),
-        Network: _network,
-        Bandit: _bandit,
-        AnyBandit: _bandit,
+        Family: partial(_decode_entry, FAMILIES),
+        ContextualFamily: partial(_decode_entry, CONTEXTUAL),
+        Model | None: partial(_decode_entry, FAMILIES | CONTEXTUAL),
+        Policy: partial(_decode_entry, POLICIES),
+        Algorithm: partial(_decode_entry, ALGORITHMS | algorithms.CONTEXTUAL),
+        Network: _decode_network,
+        Bandit: _decode_bandit,
+        AnyBandit: _decode_bandit,
         # wider than annotations can say
-        (Bandit, "means"): _means,
-        (SiteMeans, "means"): _means,
-        (Bandit, "drift"): partial(_entry, DRIFTS),
-        (Bandit, "delay"): _delay,
-        (ContextualBandit, "contexts"): _contexts,
-        (ContextualBandit, "theta"): _theta,
-        (ContextualBandit, "delay"): _delay,
+        (Bandit, "means"): _decode_means,
+        (SiteMeans, "means"): _decode_means,
+        (Bandit, "drift"): partial(_decode_entry, DRIFTS),
+        (Bandit, "delay"): _decode_delay,
+        (ContextualBandit, "contexts"): _decode_contexts,
+        (ContextualBandit, "theta"): _decode_theta,
+        (ContextualBandit, "delay"): _decode_delay,
     }
 )

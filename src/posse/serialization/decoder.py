@@ -16,8 +16,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Literal
 
-from posse import validation as checks
-from posse.serialization.import_strings import find
+from posse import validation
+from posse.import_strings import import_object
 
 
 class DecodingError(ValueError):
@@ -26,21 +26,22 @@ class DecodingError(ValueError):
     def __init__(self, reason: str, path: tuple[str, ...] = ()) -> None:
         self.reason = " ".join(reason.split())
         self.path = path
-        super().__init__(self.sentence(": "))
+        super().__init__(self.format_message(": "))
 
-    def sentence(self, joint: str) -> str:
+    def format_message(self, separator: str) -> str:
         """'path.of.the.key', what joins, 'must be ...'."""
         path = ".".join(
-            name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _quoted(name) for name in self.path
+            name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _quote_key(name)
+            for name in self.path
         )
-        return f"{path}{joint}{self.reason}" if path else self.reason
+        return f"{path}{separator}{self.reason}" if path else self.reason
 
-    def under(self, key: str) -> DecodingError:
+    def with_parent_key(self, key: str) -> DecodingError:
         """The same, as seen from one table further out."""
         return DecodingError(self.reason, (key, *self.path))
 
 
-def _quoted(name: str) -> str:
+def _quote_key(name: str) -> str:
     return json.dumps(name, ensure_ascii=False)
 
 
@@ -54,90 +55,107 @@ class Decoder:
 
     builders: Mapping[Any, Callable[[Any], Any]] = dataclasses.field(default_factory=dict)
 
-    def value(self, hint: Any, data: Any) -> Any:
+    def decode_value(self, hint: Any, data: Any) -> Any:
         """The value of a field annotated with `hint`."""
         if hint in self.builders:
-            with naming(()):
+            with locate_errors(()):
                 return self.builders[hint](data)
-        if hint in _PLAIN:
-            return _plain(hint, data)
+        if hint in _SCALARS:
+            return _validate_scalar(hint, data)
         if isinstance(hint, type) and dataclasses.is_dataclass(hint):
-            return self.fields(hint, data)
+            return self.decode_dataclass(hint, data)
         origin = typing.get_origin(hint)
         arguments = typing.get_args(hint)
         if origin is Callable:  # an object that is called like one is a table of its fields
-            return self.entry({}, data) if isinstance(data, Mapping) else _function(data)
+            return (
+                self.decode_entry({}, data) if isinstance(data, Mapping) else _import_function(data)
+            )
         if origin is Mapping:
-            return {name: self.at(name, arguments[1], item) for name, item in table(data).items()}
+            return {
+                name: self.decode_item(name, arguments[1], item)
+                for name, item in validate_table(data).items()
+            }
         if origin is tuple:
-            return self._tuple(arguments, data)
+            return self._decode_tuple(arguments, data)
         if origin in (typing.Union, types.UnionType):
-            some = [argument for argument in arguments if argument is not types.NoneType]
+            members = [argument for argument in arguments if argument is not types.NoneType]
             # which member of a wider union is meant, its constructor knows best
-            return data if len(some) > 1 or data is None else self.value(some[0], data)
+            return data if len(members) > 1 or data is None else self.decode_value(members[0], data)
         if origin is Literal and data not in arguments:
             *most, last = map(repr, arguments)
-            raise DecodingError(f"must be {', '.join(most)} or {last}, got {checks.shown(data)}")
+            raise DecodingError(
+                f"must be {', '.join(most)} or {last}, got {validation.format_value(data)}"
+            )
         return data
 
-    def at(self, key: str, hint: Any, data: Any) -> Any:
+    def decode_item(self, key: str, hint: Any, data: Any) -> Any:
         """The value under a key of a table."""
-        with _under(key):
-            return self.value(hint, data)
+        with _prefix_errors(key):
+            return self.decode_value(hint, data)
 
-    def fields(self, kind: type, data: Any, also: Collection[str] = ()) -> Any:
+    def decode_dataclass(self, kind: type, data: Any, extra_keys: Collection[str] = ()) -> Any:
         """A dataclass from the table of its fields; defaults are left to the dataclass."""
-        given = table(data)
-        hints = _hints(kind)
-        with naming(()):
-            for key in given:
-                checks.choice("key", key, [*also, *hints])
+        settings = validate_table(data)
+        hints = _get_field_types(kind)
+        with locate_errors(()):
+            for key in settings:
+                validation.validate_choice("key", key, [*extra_keys, *hints])
         values = {}
         for name, hint in hints.items():
-            if name in given:
-                own = (kind, name)
-                values[name] = self.at(name, own if own in self.builders else hint, given[name])
-            elif name in _required(kind):
+            if name in settings:
+                builder_key = (kind, name)
+                values[name] = self.decode_item(
+                    name, builder_key if builder_key in self.builders else hint, settings[name]
+                )
+            elif name in _get_required_fields(kind):
                 raise DecodingError("is missing", (name,))
-        with naming([*also, *hints]):
+        with locate_errors([*extra_keys, *hints]):
             return kind(**values)
 
-    def entry(self, registry: Mapping[str, Any], data: Any) -> Any:
+    def decode_entry(self, registry: Mapping[str, Any], data: Any) -> Any:
         """One of a registry, or of 'module:class': from its name, or a table of it and fields."""
         if not isinstance(data, str | Mapping):
-            raise DecodingError(f"must be a name or a table with a name, got {checks.shown(data)}")
-        given = {"name": data} if isinstance(data, str) else dict(data)
+            raise DecodingError(
+                f"must be a name or a table with a name, got {validation.format_value(data)}"
+            )
+        settings = {"name": data} if isinstance(data, str) else dict(data)
         # a name that stands for the whole entry has no key of its own
-        with naming(("name",), inside=not isinstance(data, str)):
-            if "name" not in given:
+        with locate_errors(("name",), inside=not isinstance(data, str)):
+            if "name" not in settings:
                 raise ValueError(f"name is missing: allowed are {', '.join(registry)}")
-            name = given.pop("name")
+            name = settings.pop("name")
             if not isinstance(name, str) or ":" not in name:
-                kind = registry[checks.choice("name", name, registry)]
-            elif not dataclasses.is_dataclass(kind := find(name)):
+                kind = registry[validation.validate_choice("name", name, registry)]
+            elif not dataclasses.is_dataclass(kind := import_object(name)):
                 raise ValueError(
-                    f"name must be that of a frozen dataclass, got {checks.shown(name)}"
+                    f"name must be that of a frozen dataclass, got {validation.format_value(name)}"
                 )
-        return self.fields(kind, given, also=("name",))
+        return self.decode_dataclass(kind, settings, extra_keys=("name",))
 
-    def _tuple(self, arguments: tuple[Any, ...], data: Any) -> tuple[Any, ...]:
+    def _decode_tuple(self, arguments: tuple[Any, ...], data: Any) -> tuple[Any, ...]:
         if not isinstance(data, list | tuple):
-            raise DecodingError(f"must be a list, got {checks.shown(data)}")
+            raise DecodingError(f"must be a list, got {validation.format_value(data)}")
         hints = [arguments[0]] * len(data) if arguments[-1] is ... else list(arguments)
         if len(hints) != len(data):
-            raise DecodingError(f"must be a list of {len(hints)}, got {checks.shown(data)}")
-        return tuple(self.at(str(i), *each) for i, each in enumerate(zip(hints, data, strict=True)))
+            raise DecodingError(
+                f"must be a list of {len(hints)}, got {validation.format_value(data)}"
+            )
+        return tuple(
+            self.decode_item(str(i), *each) for i, each in enumerate(zip(hints, data, strict=True))
+        )
 
 
-def table(data: Any) -> Mapping[str, Any]:
+def validate_table(data: Any) -> Mapping[str, Any]:
     """The data, if they are a table."""
     if not isinstance(data, Mapping):
-        raise DecodingError(f"must be a table of names and values, got {checks.shown(data)}")
+        raise DecodingError(
+            f"must be a table of names and values, got {validation.format_value(data)}"
+        )
     return data
 
 
 @contextmanager
-def naming(keys: Collection[str], inside: bool = True) -> Iterator[None]:
+def locate_errors(keys: Collection[str], inside: bool = True) -> Iterator[None]:
     """Turn a ValueError into a DecodingError under the key that it begins with ("sigma must").
 
     inside: False where the value stands for the key itself, so that the path is complete.
@@ -147,22 +165,22 @@ def naming(keys: Collection[str], inside: bool = True) -> Iterator[None]:
     except DecodingError:
         raise
     except ValueError as error:
-        word, _, rest = str(error).partition(" ")
+        word, _, reason = str(error).partition(" ")
         key = word.rstrip(":")
         if key not in keys:
             raise DecodingError(str(error)) from None
-        raise DecodingError(rest, (key,) if inside else ()) from None
+        raise DecodingError(reason, (key,) if inside else ()) from None
 
 
 @contextmanager
-def _under(key: str) -> Iterator[None]:
+def _prefix_errors(key: str) -> Iterator[None]:
     try:
         yield
     except DecodingError as error:
-        raise error.under(key) from None
+        raise error.with_parent_key(key) from None
 
 
-_PLAIN: dict[Any, str] = {
+_SCALARS: dict[Any, str] = {
     bool: "true or false",
     float: "a number",
     int: "a whole number",
@@ -170,35 +188,37 @@ _PLAIN: dict[Any, str] = {
 }
 
 
-def _plain(hint: Any, data: Any) -> Any:
+def _validate_scalar(hint: Any, data: Any) -> Any:
     """No guessing: "10" is not 10, nor is true; but 1 is 1.0."""
-    if hint is float and type(data) is int and checks.is_finite(data):
+    if hint is float and type(data) is int and validation.is_finite(data):
         return float(data)
     if type(data) is not hint:
-        raise DecodingError(f"must be {_PLAIN[hint]}, got {checks.shown(data)}")
+        raise DecodingError(f"must be {_SCALARS[hint]}, got {validation.format_value(data)}")
     return data
 
 
-def _function(data: Any) -> Any:
-    with naming(()):
+def _import_function(data: Any) -> Any:
+    with locate_errors(()):
         if not isinstance(data, str):
-            raise ValueError(f"a function is named 'module:function', got {checks.shown(data)}")
-        return find(data)
+            raise ValueError(
+                f"a function is named 'module:function', got {validation.format_value(data)}"
+            )
+        return import_object(data)
 
 
 @functools.cache
-def _hints(kind: type) -> dict[str, Any]:
+def _get_field_types(kind: type) -> dict[str, Any]:
     """The annotations of a dataclass's fields."""
     hints = typing.get_type_hints(kind)
-    return {field.name: hints[field.name] for field in _dataclass_fields(kind) if field.init}
+    return {field.name: hints[field.name] for field in _get_fields(kind) if field.init}
 
 
 @functools.cache
-def _required(kind: type) -> frozenset[str]:
+def _get_required_fields(kind: type) -> frozenset[str]:
     missing = dataclasses.MISSING
-    fields = _dataclass_fields(kind)
+    fields = _get_fields(kind)
     return frozenset(f.name for f in fields if f.default is missing is f.default_factory)
 
 
-def _dataclass_fields(kind: Any) -> tuple[dataclasses.Field[Any], ...]:
+def _get_fields(kind: Any) -> tuple[dataclasses.Field[Any], ...]:
     return dataclasses.fields(kind)

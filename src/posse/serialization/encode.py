@@ -28,11 +28,11 @@ from posse.bandits import (
 )
 from posse.contexts import Contexts
 from posse.families import CONTEXTUAL, FAMILIES, ContextualFamily, Family
+from posse.import_strings import REPR_ONLY, get_import_string, mark_repr_only
 from posse.networks import Network
 from posse.networks.dynamics import is_own
 from posse.policies import POLICIES
 from posse.serialization.decode import from_data
-from posse.serialization.import_strings import REPR_ONLY, name_of, repr_only
 from posse.validation import FrozenArray
 
 REGISTRIES: tuple[dict[str, Any], ...] = (
@@ -51,7 +51,7 @@ def to_data(value: Any) -> Any:
     if isinstance(value, Network | Contexts):
         return value.to_data()
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return _dataclass(value)
+        return _encode_dataclass(value)
     if isinstance(value, FrozenArray):
         return value.values.tolist()
     if isinstance(value, np.ndarray | np.generic):
@@ -62,12 +62,12 @@ def to_data(value: Any) -> Any:
         return [to_data(item) for item in value]
     if value is None or isinstance(value, bool | int | float | str):
         return value
-    return name_of(value) or repr_only(value)
+    return get_import_string(value) or mark_repr_only(value)
 
 
-def _dataclass(value: Any) -> Any:
-    given = {f.name: getattr(value, f.name) for f in dataclasses.fields(value) if f.init}
-    fields = {key: to_data(item) for key, item in given.items() if item is not None}
+def _encode_dataclass(value: Any) -> Any:
+    values = {f.name: getattr(value, f.name) for f in dataclasses.fields(value) if f.init}
+    fields = {key: to_data(item) for key, item in values.items() if item is not None}
     if isinstance(value, Bandit):
         if isinstance(value.means, SiteMeans):  # as the constructors have it
             sites = fields.pop("means")
@@ -75,17 +75,17 @@ def _dataclass(value: Any) -> Any:
         return fields
     if isinstance(value, ContextualBandit):  # which tells the family how many features there are
         return fields | {"family": {k: v for k, v in fields["family"].items() if k != "features"}}
-    name = _kind(type(value))
-    return repr_only(value) if name is None else {"name": name, **fields}
+    name = _find_name(type(value))
+    return mark_repr_only(value) if name is None else {"name": name, **fields}
 
 
-def _kind(cls: type) -> str | None:
+def _find_name(cls: type) -> str | None:
     """The name of a class in its registry, else 'module:class'."""
     names = (name for registry in REGISTRIES for name, kind in registry.items() if kind is cls)
-    return next(names, None) or name_of(cls)
+    return next(names, None) or get_import_string(cls)
 
 
-def not_rerunnable(data: Any, path: str = "") -> dict[str, str]:
+def find_repr_only(data: Any, path: str = "") -> dict[str, str]:
     """The parts of plain data that cannot be built again: repr by path."""
     if isinstance(data, Mapping):
         if REPR_ONLY in data:
@@ -95,13 +95,13 @@ def not_rerunnable(data: Any, path: str = "") -> dict[str, str]:
         items = enumerate(data)
     else:
         return {}
-    found: dict[str, str] = {}
+    reprs: dict[str, str] = {}
     for key, item in items:
-        found |= not_rerunnable(item, f"{path}.{key}" if path else str(key))
-    return found
+        reprs |= find_repr_only(item, f"{path}.{key}" if path else str(key))
+    return reprs
 
 
-def versions() -> dict[str, str]:
+def collect_versions() -> dict[str, str]:
     """The versions a number may depend on."""
     return {
         "posse": posse.__version__,
@@ -117,81 +117,89 @@ def versions() -> dict[str, str]:
 # shown.
 
 
-def algorithm(value: Any) -> Any:
+def encode_algorithm(value: Any) -> Any:
     """An algorithm as plain data."""
-    return _faithful(Algorithm, value)
+    return _encode_checked(Algorithm, value)
 
 
-def bandit(value: AnyBandit) -> dict[str, Any]:
+def encode_bandit(value: AnyBandit) -> dict[str, Any]:
     """A bandit as plain data, part by part."""
     if isinstance(value, ContextualBandit):
-        return _contextual(value)
-    data: dict[str, Any] = to_data(value) | {"family": _faithful(Family, value.family)}
+        return _encode_contextual_bandit(value)
+    data: dict[str, Any] = to_data(value) | {"family": _encode_checked(Family, value.family)}
     for name, part in {
         "means": value.means_of_arms,
         "drift": value.drift,
         "delay": value.delay,
     }.items():
-        if part is None or isinstance(part, tuple | FrozenArray) or not_rerunnable(data[name]):
+        if part is None or isinstance(part, tuple | FrozenArray) or find_repr_only(data[name]):
             continue
-        if not _same(_rebuilt((Bandit, name), data[name]), part):
-            data[name] = repr_only(part)
+        if not _are_equivalent(_try_rebuild((Bandit, name), data[name]), part):
+            data[name] = mark_repr_only(part)
     return data
 
 
-def _contextual(value: ContextualBandit) -> dict[str, Any]:
+def _encode_contextual_bandit(value: ContextualBandit) -> dict[str, Any]:
     data: dict[str, Any] = to_data(value)
-    family = None if not_rerunnable(data["family"]) else _rebuilt(ContextualFamily, data["family"])
-    if family is None or not _same(family.with_features(value.family.features), value.family):
-        data["family"] = repr_only(value.family)
+    family = (
+        None if find_repr_only(data["family"]) else _try_rebuild(ContextualFamily, data["family"])
+    )
+    if family is None or not _are_equivalent(
+        family.with_features(value.family.features), value.family
+    ):
+        data["family"] = mark_repr_only(value.family)
     for name in ("contexts", "theta", "delay"):
         part = getattr(value, name)
-        if part is None or isinstance(part, FrozenArray) or not_rerunnable(data[name]):
+        if part is None or isinstance(part, FrozenArray) or find_repr_only(data[name]):
             continue
-        if not _same(_rebuilt((ContextualBandit, name), data[name]), part):
-            data[name] = repr_only(part)
+        if not _are_equivalent(_try_rebuild((ContextualBandit, name), data[name]), part):
+            data[name] = mark_repr_only(part)
     return data
 
 
-def network(value: Network) -> dict[str, Any]:
+def encode_network(value: Network) -> dict[str, Any]:
     """A network as plain data."""
     data = value.to_data()
-    if is_own(value.dynamics) and not not_rerunnable(data):
-        rebuilt = _rebuilt(Network, data)
-        if rebuilt is None or not _same(rebuilt.dynamics, value.dynamics):
-            data["dynamics"] = repr_only(value.dynamics)
+    if is_own(value.dynamics) and not find_repr_only(data):
+        rebuilt = _try_rebuild(Network, data)
+        if rebuilt is None or not _are_equivalent(rebuilt.dynamics, value.dynamics):
+            data["dynamics"] = mark_repr_only(value.dynamics)
     return data
 
 
-def _faithful(kind: Any, value: Any) -> Any:
+def _encode_checked(kind: Any, value: Any) -> Any:
     data = to_data(value)
-    if not_rerunnable(data):
+    if find_repr_only(data):
         return data
-    rebuilt = _rebuilt(kind, data)
-    return data if rebuilt is not None and _same(rebuilt, value) else repr_only(value)
+    rebuilt = _try_rebuild(kind, data)
+    return (
+        data if rebuilt is not None and _are_equivalent(rebuilt, value) else mark_repr_only(value)
+    )
 
 
-def _rebuilt(kind: Any, data: Any) -> Any:
+def _try_rebuild(kind: Any, data: Any) -> Any:
     try:
         return from_data(kind, data)
     except Exception:  # whatever the constructor of a user's class may raise
         return None
 
 
-def _same(one: Any, other: Any) -> bool:
+def _are_equivalent(left: Any, right: Any) -> bool:
     """Whether two values will do the same; lists and tuples of the same are the same."""
-    if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
-        return type(one) is type(other) and np.array_equal(one, other)
-    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
-        return len(one) == len(other) and all(map(_same, one, other))
-    if isinstance(one, Mapping) and isinstance(other, Mapping):
-        return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
-    if dataclasses.is_dataclass(one):
-        names = [field.name for field in dataclasses.fields(one) if field.compare]
-        return type(one) is type(other) and all(
-            _same(getattr(one, name), getattr(other, name)) for name in names
+    if isinstance(left, np.ndarray) or isinstance(right, np.ndarray):
+        return type(left) is type(right) and np.array_equal(left, right)
+    if isinstance(left, list | tuple) and isinstance(right, list | tuple):
+        return len(left) == len(right) and all(map(_are_equivalent, left, right))
+    if isinstance(left, Mapping) and isinstance(right, Mapping):
+        return left.keys() == right.keys() and all(
+            _are_equivalent(left[key], right[key]) for key in left
+        )
+    if dataclasses.is_dataclass(left):
+        names = [field.name for field in dataclasses.fields(left) if field.compare]
+        return type(left) is type(right) and all(
+            _are_equivalent(getattr(left, name), getattr(right, name)) for name in names
         )
     try:
-        return bool(one == other) or bool(one != one and other != other)  # nan is nan
+        return bool(left == right) or bool(left != left and right != right)  # nan is nan
     except Exception:  # whatever a user's == may raise
         return False

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 
-def read(text: str) -> dict[str, Any]:
+def parse_toml(text: str) -> dict[str, Any]:
     """The data in TOML text."""
     try:
         return tomllib.loads(text)
@@ -17,33 +17,36 @@ def read(text: str) -> dict[str, Any]:
         raise ValueError(f"this is not TOML: {error}") from None
 
 
-def section(path: tuple[str, ...], table: Mapping[str, Any], one_of_many: bool = False) -> str:
+def format_section(path: tuple[str, ...], table: Mapping[str, Any], in_array: bool = False) -> str:
     """One line per value under the header [path], or [[path]]; no header for the empty path."""
-    name = f"[{'.'.join(map(key, path))}]"
-    header = [f"[{name}]" if one_of_many else name] if path else []
-    return "\n".join([*header, *(f"{key(name)} = {value(item)}" for name, item in table.items())])
+    name = f"[{'.'.join(map(format_key, path))}]"
+    header = [f"[{name}]" if in_array else name] if path else []
+    return "\n".join(
+        [*header, *(f"{format_key(name)} = {format_value(item)}" for name, item in table.items())]
+    )
 
 
-def key(name: str) -> str:
+def format_key(name: str) -> str:
     """A name as a key, in quotes where it needs them."""
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _text(name)
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _format_text(name)
 
 
-def value(item: Any) -> str:
+def format_value(item: Any) -> str:
     """A value on one line; tables are written inline."""
     if isinstance(item, bool):
         return "true" if item else "false"
     if isinstance(item, int | float):
         return repr(item)
     if isinstance(item, str):
-        return _text(item)
+        return _format_text(item)
     if isinstance(item, list | tuple):
-        return f"[{', '.join(map(value, item))}]"
+        return f"[{', '.join(map(format_value, item))}]"
     if isinstance(item, Mapping):
-        return f"{{{', '.join(f'{key(name)} = {value(inner)}' for name, inner in item.items())}}}"
+        pairs = (f"{format_key(name)} = {format_value(inner)}" for name, inner in item.items())
+        return f"{{{', '.join(pairs)}}}"
     raise ValueError(f"TOML holds text, numbers, lists and tables, got {item!r}")
 
 
-def _text(text: str) -> str:
+def _format_text(text: str) -> str:
     # JSON escapes all that TOML asks for, but for the delete character
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

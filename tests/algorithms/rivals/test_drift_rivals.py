@@ -8,7 +8,7 @@ import pytest
 import posse
 from posse import networks
 from posse.bandits import Rotation
-from posse.randomness import generator
+from posse.randomness import create_generator
 
 MEANS = [0.8, 0.4, 0.0]
 SEED, RUNS, HORIZON = 11, 3, 60
@@ -35,8 +35,8 @@ def weight(algorithm, age):
 
 def plain(algorithm, run):
     """The pulls of one run: each index from a sum over all the past, nothing of posse's."""
-    order = generator(SEED, run, "permutation").permutation(len(MEANS))
-    noise = generator(SEED, run, "rewards")
+    order = create_generator(SEED, run, "permutation").permutation(len(MEANS))
+    noise = create_generator(SEED, run, "rewards")
     bound = 2 * (algorithm.sigma or 0.5)
     past = [[] for _ in range(NETWORK.n_agents)]
     pulls = np.zeros((NETWORK.n_agents, len(MEANS)), int)

@@ -78,7 +78,7 @@ def rounds_of(algorithm, network, rounds=14, family=None):
     generator = np.random.default_rng(0)
     family = family or Gaussian()
     problem = Problem(network.n_agents, N_ARMS, rounds, family, network, RUNS)
-    draw, source = network.sampler(RUNS), Streams.of(4, range(RUNS), "network")
+    draw, source = network.sampler(RUNS), Streams.for_runs(4, range(RUNS), "network")
     state = algorithm.init(problem)
     for t in range(1, rounds + 1):
         arms = algorithm.choose(state, t, generator)

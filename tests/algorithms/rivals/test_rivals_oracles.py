@@ -53,7 +53,7 @@ def referee(algorithm, network, family, seed, horizon=HORIZON):
         np.broadcast_to(MEANS, (horizon, network.n_agents, N_ARMS)), generator
     )
     noted, uniforms, played, weights = Noted(seed), [], [], []
-    draw, source = network.sampler(1), Streams.of(seed, [0], "network")
+    draw, source = network.sampler(1), Streams.for_runs(seed, [0], "network")
     state = algorithm.init(problem)
     for t in range(1, horizon + 1):
         noted.drawn = []

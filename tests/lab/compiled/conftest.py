@@ -35,7 +35,9 @@ class Kind:
 
     def coordinates(self, count: Any, total: Any) -> np.ndarray:
         """The family's own coordinates (2, ...) of a pair (count, total)."""
-        return families.unpair(self.family, np.stack(np.broadcast_arrays(count, total)))
+        return families.from_count_and_total(
+            self.family, np.stack(np.broadcast_arrays(count, total))
+        )
 
     def tail(self, count: Any, total: Any, x: Any) -> Any:
         """P(mean > x), by the family."""
@@ -45,8 +47,8 @@ class Kind:
         """(count, total) after so many observations of such rewards each: (2, ...)."""
         prior = self.family.prior().reshape(-1, *[1] * np.ndim(sizes))
         statistic = self.family.statistic(np.broadcast_to(rewards, np.shape(sizes)))
-        weight = families.ability(self.family, "observation_weight")
-        return families.pair(self.family, prior + sizes / weight * statistic)
+        weight = families.get_optional(self.family, "observation_weight")
+        return families.to_count_and_total(self.family, prior + sizes / weight * statistic)
 
     def rows(self, generator: Any, sizes: Any, off: Any) -> Any:
         """(count, total): arms of some sharpness that are so many deviations from a common mean.

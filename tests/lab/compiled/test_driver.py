@@ -54,7 +54,7 @@ def belief_of(rows, family, n_agents):
     n_arms = len(rows.means) // RUNS
     pairs = state.reshape(RUNS, -1, 2, n_arms)  # one row an agent, or one for all
     count, total = np.broadcast_to(pairs, (RUNS, n_agents, 2, n_arms)).transpose(2, 0, 1, 3)
-    return families.unpair(family, np.stack([count, total]))
+    return families.from_count_and_total(family, np.stack([count, total]))
 
 
 def weights_of_round(network, t):

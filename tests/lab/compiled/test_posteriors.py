@@ -107,9 +107,9 @@ class TestForms:
     @pytest.mark.parametrize("family", plan.POSTERIOR_KERNELS, ids=lambda family: family.__name__)
     def test_an_observation_adds_rate_and_rate_times_reward(self, family):
         model = family()
-        weight = families.ability(model, "observation_weight")
+        weight = families.get_optional(model, "observation_weight")
         for y in (0.0, 0.25, 1.0):
-            added = families.pair(model, model.statistic(np.array(y)))
+            added = families.to_count_and_total(model, model.statistic(np.array(y)))
             np.testing.assert_allclose(added, [weight, weight * y], rtol=1e-15)
 
     def test_the_mean_is_the_familys(self, kind):

@@ -243,7 +243,7 @@ class TestDigest:
     def test_so_have_other_versions(self, monkeypatch):
         """Parts that different versions made could not be joined."""
         before = digest(job())
-        monkeypatch.setattr(digests, "versions", lambda: {"numpy": "3.0"})
+        monkeypatch.setattr(digests, "collect_versions", lambda: {"numpy": "3.0"})
         assert digest(job()) != before
 
     @pytest.mark.parametrize("changed", ["mine_x", "helper_x", "late_x"])
@@ -282,12 +282,11 @@ SMALL = """
 import sys
 from pathlib import Path
 import posse
-from posse.lab import simulation
-from posse.lab.jobs import jobs
+from posse.lab import simulation, simulator
 from posse.lab.jobs.scheduler import complete
 from posse.lab.jobs.results_cache import PartStore
-jobs._MOST_RUNS = 2
-made = simulation.jobs_of(
+simulation._MOST_RUNS = 2
+made = simulator.jobs_of(
     posse.Bandit.gaussian([0.5, 0.1]), posse.networks.cycle(4),
     {"dec-TS": posse.Decentralized(posse.ThompsonSampling())}, horizon=20, runs=16, seed=3,
     engine="reference",

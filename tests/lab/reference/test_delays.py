@@ -128,7 +128,7 @@ def test_every_reward_arrives_in_its_round():
     once, late = Listener(), Listener()
     simulate(BERNOULLI, once, keep=())
     simulate(BERNOULLI.delayed(up_to_five), late, keep=())
-    streams = posse.randomness.Streams.of(5, range(5), "delay")
+    streams = posse.randomness.Streams.for_runs(5, range(5), "delay")
     waits = [up_to_five(streams, (5, 4)) for _ in range(30)]
     due = {t: [] for t in range(1, 31)}
     for t, (arms, rewards) in enumerate(once.log, start=1):

@@ -12,7 +12,7 @@ from posse.bandits import RandomWalk, Rotation, Sines, SiteMeans, UniformMeans
 from posse.lab import recording
 from posse.lab.experiments import experiment_from_toml, experiment_of, experiment_to_toml
 from posse.lab.reference import engine as reference
-from posse.randomness import generator
+from posse.randomness import create_generator
 from tests.lab.stored import assert_same
 
 TS = posse.ThompsonSampling()
@@ -81,7 +81,7 @@ def plain_world(bandit, run):
     family, sd = bandit.family, bandit.means.sd
     arms = list(bandit.means.means)
     n_arms, relative = len(arms), family.means.low >= 0
-    sites = generator(SEED, run, "sites")
+    sites = create_generator(SEED, run, "sites")
     base = []
     for _ in range(NETWORK.n_agents):
         z = [sites.standard_normal() for _ in range(n_arms)]
@@ -92,7 +92,7 @@ def plain_world(bandit, run):
     if not family.means.closed:  # just inside
         low, high = low + 1e-30, np.nextafter(high, low)
     base = [[min(max(m, low), high) for m in row] for row in base]
-    walk, steps = [0.0] * n_arms, generator(SEED, run, "drift")
+    walk, steps = [0.0] * n_arms, create_generator(SEED, run, "drift")
     rounds = []
     for t in range(1, HORIZON + 1):
         d = bandit.drift
@@ -131,8 +131,8 @@ def test_a_slow_plain_loop_meets_the_same_world(drift, family):
     means = np.empty((RUNS, HORIZON, n_agents, n_arms))
     regret, pulls = np.zeros((RUNS, n_agents, HORIZON)), np.zeros((RUNS, n_agents, n_arms))
     for run in range(RUNS):
-        order = generator(SEED, run, "permutation").permutation(n_arms)
-        draws = generator(SEED, run, "rewards")
+        order = create_generator(SEED, run, "permutation").permutation(n_arms)
+        draws = create_generator(SEED, run, "rewards")
         so_far = [0.0] * n_agents
         for t, now in enumerate(plain_world(bandit, run), start=1):
             means[run, t - 1] = now
@@ -282,7 +282,7 @@ def test_results_show_and_print(name, tmp_path):
 
 def test_what_no_memory_holds_is_refused(monkeypatch):
     """Means of 1000 rounds, 4 agents and 3 arms take 96 kB a run; those of a run's arms 24 B."""
-    monkeypatch.setattr(recording, "memory", lambda: 2e-4)
+    monkeypatch.setattr(recording, "detect_memory", lambda: 2e-4)
     bandit = posse.Bandit.gaussian(MEANS)
     options = {"horizon": 1000, "keep": ("means",), "runs": 3}
     simulated(bandit, **options)
@@ -420,7 +420,7 @@ def test_drifts_of_ones_own_that_are_refused(drift, message):
 def test_a_drift_of_ones_own_returns_from_a_file():
     result = simulated(posse.Bandit.gaussian(MEANS, site_sd=0.1).drifting(Downwards(0.5)))
     np.testing.assert_allclose(result.means[:, 0] - result.means[:, 2], 1.0)
-    assert result.settings["bandit"]["drift"]["name"].endswith("test_worlds:Downwards")
+    assert result.settings["bandit"]["drift"]["name"].endswith("test_true_means:Downwards")
     assert_same(experiment_of(result).run(), result)
     assert json.loads(json.dumps(result.settings)) == result.settings
 

@@ -14,8 +14,9 @@ from posse.lab.jobs import workers
 CHILD = """
 import sys
 import posse
-from posse.lab.jobs import jobs, workers
-jobs._MOST_RUNS = 4
+from posse.lab import simulation
+from posse.lab.jobs import workers
+simulation._MOST_RUNS = 4
 real, computed = workers.play, []
 
 def play(part):

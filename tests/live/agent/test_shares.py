@@ -312,7 +312,7 @@ def test_every_policy_is_honest_about_every_family(policy, family):
     if policy.probabilities(prior, family, 1, 100) is None:
         assert (policy.name, family.name) in {("rand-ucb", "gaussian-unknown-variance"),
                                               ("rand-ucb", "grid")}  # fmt: skip
-    elif families.ability(family, "powers"):  # live agents can have it
+    elif families.get_optional(family, "powers"):  # live agents can have it
         Chooser(policy, family, 100, Shares()).check_honesty()
 
 

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from posse.cli import main, status
-from posse.cli.common import Mistake
+from posse.cli.common import UserError
 from posse.live.http import serve
 
 LONGEST = 60.0  # seconds, on a machine that does much else
@@ -143,14 +143,14 @@ def test_a_password_is_not_shown(node, capsys):
 
 
 def test_brackets_in_an_error_are_shown(capsys, monkeypatch):
-    shown = iter(["", Mistake("no [/b] answers"), KeyboardInterrupt()])
+    shown = iter(["", UserError("no [/b] answers"), KeyboardInterrupt()])
 
     def show(client):
         if isinstance(each := next(shown), BaseException):
             raise each
         return each
 
-    monkeypatch.setattr(status, "shown", show)
+    monkeypatch.setattr(status, "render_agent", show)
     monkeypatch.setattr(time, "sleep", lambda seconds: None)
     with pytest.raises(SystemExit) as done:
         main(["status", "http://127.0.0.1:9", "--watch"])

@@ -128,7 +128,7 @@ def test_a_reload_takes_effect_decision_by_decision(make):
 )
 def test_a_longer_window_is_advised_when_many_rewards_are_late(late, rewards, advised):
     about = {"late_rewards": late, "rewards": rewards, "longest_lateness": 60.0}
-    (line,) = overview.windows({}, about)
+    (line,) = overview.describe_windows({}, about)
     assert line.startswith(f"late: {late} of {late + rewards:,} reward")
     assert line.endswith(": lengthen reward_window") is advised
 
@@ -155,10 +155,10 @@ def test_open_and_late_ones_are_shown(make):
     assert lines['posse_reward_lateness_seconds_bucket{experiment="checkout",le="+Inf"}'] == "1"
     arms = only.arms()
     late = {"late_rewards": 2, "rewards": 98, "longest_lateness": 1234.5}
-    shown = list(overview.windows(arms, late))
+    shown = list(overview.describe_windows(arms, late))
     assert shown == [
-        "open, so not shown above: red 0 here, 0 in network, green 1 here, 1 in network",
+        "open, so not in the table: red 0 here, 0 in network, green 1 here, 1 in network",
         "late: 2 of 100 rewards came up to 1,234 s after the window had closed, and did not count",
     ]
     faded = {name: {"open_here": 0.0, "open_in_network": 3e-6} for name in arms}  # of flows
-    assert list(overview.windows(faded, {})) == []
+    assert list(overview.describe_windows(faded, {})) == []

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from posse import validation as checks
+from posse import validation
 from posse.algorithms.algorithm import Problem
 from posse.algorithms.rivals.initial_pulls import noise_scale
 from posse.algorithms.rivals.message_passing import (
@@ -61,10 +61,10 @@ class CoopSE:
     sigma: float | None = None
 
     def __post_init__(self) -> None:
-        checks.choice("index", self.index, ("published", "gaussian"))
-        checks.number("exploration", self.exploration, above=0)
+        validation.validate_choice("index", self.index, ("published", "gaussian"))
+        validation.validate_number("exploration", self.exploration, above=0)
         if self.sigma is not None:
-            checks.number("sigma", self.sigma, above=0)
+            validation.validate_number("sigma", self.sigma, above=0)
 
     @classmethod
     def example(cls) -> Self:

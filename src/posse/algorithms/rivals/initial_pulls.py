@@ -8,10 +8,10 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from posse import validation as checks
+from posse import validation
 from posse.algorithms.algorithm import Problem
 from posse.families.family import Model, is_contextual, name_of, plain
-from posse.families.optional_methods import ability
+from posse.families.optional_methods import get_optional
 from posse.networks.static import Static
 from posse.networks.weights import is_symmetric
 from posse.randomness import FloatArray, IntArray
@@ -30,7 +30,7 @@ class ForcedStart:
 
     def __post_init__(self) -> None:
         if self.sigma is not None:
-            checks.number("sigma", self.sigma, above=0)
+            validation.validate_number("sigma", self.sigma, above=0)
         if not isinstance(self.charge_initial, bool):
             raise ValueError(f"charge_initial must be True or False, got {self.charge_initial!r}")
 
@@ -52,13 +52,17 @@ def noise_scale(family: Model, sigma: float | None) -> float:
     """Return the sigma given, or the sub-Gaussian constant of the family."""
     if sigma is not None:
         return sigma
-    subgaussian = ability(family.at_mean if is_contextual(family) else plain(family), "subgaussian")
+    subgaussian = get_optional(
+        family.at_mean if is_contextual(family) else plain(family), "subgaussian"
+    )
     if subgaussian is None:
         raise ValueError(
             f"sigma must be given for rewards of family {name_of(family)!r}, "
             "whose sub-Gaussian constant is not known"
         )
-    return checks.number(f"subgaussian of family {name_of(family)!r}", subgaussian, above=0)
+    return validation.validate_number(
+        f"subgaussian of family {name_of(family)!r}", subgaussian, above=0
+    )
 
 
 def check_static(problem: Problem, name: str) -> None:

@@ -9,8 +9,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from posse import beliefs
-from posse import validation as checks
+from posse import beliefs, validation
 from posse.algorithms.algorithm import Problem
 from posse.algorithms.rivals.initial_pulls import noise_scale
 from posse.families.family import is_contextual
@@ -95,7 +94,7 @@ class LinUCB:
     sigma: float | None = None
 
     def __post_init__(self) -> None:
-        checks.choice("data", self.data, ("own", "all"))
+        validation.validate_choice("data", self.data, ("own", "all"))
         check_regression(self.exploration, self.regularization, self.sigma)
 
     def init(self, problem: Problem) -> RidgeRegression:
@@ -132,7 +131,7 @@ class LinUCB:
 
 def check_regression(exploration: Any, regularization: Any, sigma: Any) -> None:
     """Refuse invalid settings of a confidence bound by ridge regression."""
-    checks.number("exploration", exploration, at_least=0)
-    checks.number("regularization", regularization, above=0)
+    validation.validate_number("exploration", exploration, at_least=0)
+    validation.validate_number("regularization", regularization, above=0)
     if sigma is not None:
-        checks.number("sigma", sigma, above=0)
+        validation.validate_number("sigma", sigma, above=0)

@@ -15,7 +15,7 @@ from typing import Any, Literal, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from posse import validation as checks
+from posse import validation
 from posse.algorithms.algorithm import Problem
 from posse.algorithms.flooding import (
     Flooding,
@@ -314,9 +314,9 @@ class ReceivedIndex:
     sigma: float | None = None
 
     def __post_init__(self) -> None:
-        checks.choice("index", self.index, ("published", "kl"))
+        validation.validate_choice("index", self.index, ("published", "kl"))
         if self.sigma is not None:
-            checks.number("sigma", self.sigma, above=0)
+            validation.validate_number("sigma", self.sigma, above=0)
             if self.index == "kl":
                 raise ValueError(
                     f"sigma has no effect with index 'kl', leave it out: got {self.sigma}"

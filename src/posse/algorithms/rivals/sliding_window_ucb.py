@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from posse import validation as checks
+from posse import validation
 from posse.algorithms.algorithm import Problem
 from posse.algorithms.rivals.initial_pulls import ForcedStart, noise_scale
 from posse.policies.policy import argmax
@@ -50,8 +50,10 @@ class SlidingWindowUCB(ForcedStart):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "window", checks.whole("window", self.window, at_least=1))
-        checks.number("exploration", self.exploration, above=0)
+        object.__setattr__(
+            self, "window", validation.validate_integer("window", self.window, at_least=1)
+        )
+        validation.validate_number("exploration", self.exploration, above=0)
 
     @classmethod
     def example(cls) -> Self:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from posse import validation as checks
+from posse import validation
 from posse.algorithms.algorithm import Problem
 from posse.algorithms.rivals.message_passing import (
     ForcedReceivedIndex,
@@ -56,9 +56,9 @@ class UCBNetwork(ForcedReceivedIndex):
         if self.hops is None:
             object.__setattr__(self, "hops", "diameter")
         elif isinstance(self.hops, str):
-            checks.choice("hops", self.hops, ("diameter",))
+            validation.validate_choice("hops", self.hops, ("diameter",))
         else:
-            checks.whole("hops", self.hops, at_least=1)
+            validation.validate_integer("hops", self.hops, at_least=1)
 
     @property
     def hop_limit(self) -> int | None:

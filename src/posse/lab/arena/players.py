@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from posse import algorithms, policies
-from posse import validation as checks
+from posse import algorithms, policies, validation
 from posse.bandits import ContextualBandit
 from posse.lab.arena import report_data as data
 from posse.lab.arena.report_data import Entrant
@@ -19,8 +18,8 @@ from posse.lab.arena.suite import CONTEXTS, PLAIN, Instance
 from posse.lab.simulation import Job
 from posse.lab.simulator import jobs_of
 from posse.lab.validation import rehearse
-from posse.serialization import encode as described
-from posse.serialization.encode import not_rerunnable
+from posse.serialization import encode
+from posse.serialization.encode import find_repr_only
 
 REFERENCE = "dec-TS"
 RECORDED = 24  # rounds of a curve
@@ -110,7 +109,9 @@ def chosen(names: Iterable[str] | None, kind: str = PLAIN) -> dict[str, Player]:
     every = line_up(kind)
     if names is None:
         return every
-    wanted = {REFERENCE} | {checks.choice("algorithm", name.strip(), every) for name in names}
+    wanted = {REFERENCE} | {
+        validation.validate_choice("algorithm", name.strip(), every) for name in names
+    }
     return {name: player for name, player in every.items() if name in wanted}
 
 
@@ -171,8 +172,10 @@ def own(names: Iterable[str], taken: Iterable[str]) -> dict[str, Player]:
             raise ValueError(f"{_EXAMPLE}, got {text!r}")
         module = _imported(text, place)
         algorithm = _algorithm(text, module, path)
-        checks.capable(text, algorithm, ["init", "choose", "learn"], "a class with these")
-        if not_rerunnable(described.algorithm(algorithm)):
+        validation.validate_methods(
+            text, algorithm, ["init", "choose", "learn"], "a class with these"
+        )
+        if find_repr_only(encode.encode_algorithm(algorithm)):
             algorithm = Own(f"{module.__name__}:{path}")
         name = path
         while name in {*taken, *players}:

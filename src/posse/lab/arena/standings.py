@@ -30,7 +30,7 @@ from posse.lab.report import text as words
 from posse.lab.results import Result
 from posse.lab.statistics import FEWEST_RUNS, SIGNIFICANT, Estimate, adjusted, on_front
 from posse.randomness import FloatArray
-from posse.serialization.encode import versions
+from posse.serialization.encode import collect_versions
 
 
 class Order(NamedTuple):
@@ -208,7 +208,7 @@ def report_of(arena: Arena, seconds: float, machine: str) -> ArenaReport:
             runs=arena.form.runs,
             seed=arena.form.seed,
             seconds=seconds,
-            versions=versions(),
+            versions=collect_versions(),
             machine=f"{platform.machine()}, {machine}",
             suite=kind,
         ),

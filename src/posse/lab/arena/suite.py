@@ -14,8 +14,7 @@ from importlib import resources
 
 import numpy as np
 
-from posse import theory
-from posse import validation as checks
+from posse import theory, validation
 from posse.bandits import AnyBandit
 from posse.families.family import plain
 from posse.networks import Network
@@ -66,7 +65,7 @@ def suite() -> Suite:
 
 def chosen(numbers: str | None, kind: str = PLAIN) -> tuple[Instance, ...]:
     """The instances of a class that text such as "1,4,7-9" names; all if there is none."""
-    every = suite().of(checks.choice("suite", kind, CLASSES))
+    every = suite().of(validation.validate_choice("suite", kind, CLASSES))
     if numbers is None:
         return every
     wanted: set[int] = set()
@@ -74,8 +73,12 @@ def chosen(numbers: str | None, kind: str = PLAIN) -> tuple[Instance, ...]:
         ends = re.fullmatch(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?", part)
         if not ends:
             raise ValueError(f"instances must be numbers such as 1,4,7-9, got {numbers!r}")
-        first = checks.whole("instances", int(ends[1]), at_least=1, at_most=len(every))
-        last = checks.whole("instances", int(ends[2] or first), at_least=first, at_most=len(every))
+        first = validation.validate_integer(
+            "instances", int(ends[1]), at_least=1, at_most=len(every)
+        )
+        last = validation.validate_integer(
+            "instances", int(ends[2] or first), at_least=first, at_most=len(every)
+        )
         wanted |= set(range(first, last + 1))
     return tuple(instance for instance in every if instance.number in wanted)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from posse import validation as checks
+from posse import validation
 from posse.lab.arena.players import REFERENCE, Player, job_of
 from posse.lab.arena.report_data import Refusal
 from posse.lab.arena.suite import Instance, suite
@@ -52,9 +52,13 @@ def form(full: bool, runs: int | None, horizon: int | None, seed: int | None) ->
     """The quick form or the full one, or what was asked for in its place."""
     fixed = suite()
     usual_runs, usual_rounds = (fixed.full_runs, None) if full else (QUICK_RUNS, QUICK_HORIZON)
-    runs = usual_runs if runs is None else checks.whole("runs", runs, at_least=2)
-    rounds = usual_rounds if horizon is None else checks.whole("horizon", horizon, at_least=1)
-    seed = fixed.seed if seed is None else checks.whole("seed", seed, at_least=0)
+    runs = usual_runs if runs is None else validation.validate_integer("runs", runs, at_least=2)
+    rounds = (
+        usual_rounds
+        if horizon is None
+        else validation.validate_integer("horizon", horizon, at_least=1)
+    )
+    seed = fixed.seed if seed is None else validation.validate_integer("seed", seed, at_least=0)
     usual = (runs, rounds, seed) == (usual_runs, usual_rounds, fixed.seed)
     return Form(
         mode=("full" if full else "quick") if usual else "custom",

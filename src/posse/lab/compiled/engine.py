@@ -263,11 +263,6 @@ def list_kernels(simulation: Simulation) -> list[Kernel]:
     return [KERNELS[name] for name in _kernel_names(plan_kernels(simulation))] + [driver.play]
 
 
-def compile_kernel(name: str) -> None:
-    """Compile one kernel into the cache; a function that another process can run."""
-    KERNELS[name].dispatcher  # noqa: B018
-
-
 def compile_kernels(simulations: Iterable[Simulation], announce: Callable[[int], None]) -> None:
     """Compile the kernels that simulations need and the cache lacks.
 

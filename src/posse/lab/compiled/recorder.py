@@ -89,7 +89,9 @@ class BlockRecorder:
         n_runs, n_agents, n_arms = self._shape
         pairs = state.reshape(n_runs, -1, 2, n_arms)  # one row per agent, or one for all
         pairs = np.broadcast_to(pairs, (n_runs, n_agents, 2, n_arms))
-        return families.unpair(plain(self._simulation.model), np.moveaxis(pairs, 2, 0))
+        return families.from_count_and_total(
+            plain(self._simulation.model), np.moveaxis(pairs, 2, 0)
+        )
 
     def _count_messages(self) -> FloatArray:
         """Count the numbers sent per agent up to each recorded round: (R, len)."""

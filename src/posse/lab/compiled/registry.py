@@ -260,7 +260,7 @@ def plan_kernels(simulation: Simulation) -> KernelPlan:
     rewards = plain(simulation.bandit.family)
     draw = reward_kernel(type(rewards))
     assert draw is not None
-    parameter = float(families.ability(rewards, "reward_parameter"))
+    parameter = float(families.get_optional(rewards, "reward_parameter"))
     if isinstance(simulation.algorithm, BAYESIAN_ALGORITHMS):
         parts = _plan_bayesian(simulation)
     elif isinstance(simulation.algorithm, OBSERVATION_ALGORITHMS):
@@ -278,8 +278,8 @@ def _plan_bayesian(simulation: Simulation) -> dict[str, Any]:
     model = plain(simulation.model)
     network = simulation.network
     posterior = posterior_kernel(type(model))
-    count, total = families.pair(model, model.prior())
-    weight = families.ability(model, "observation_weight")
+    count, total = families.to_count_and_total(model, model.prior())
+    weight = families.get_optional(model, "observation_weight")
     rate = algorithm.resolve_learning_rate(simulation.problem(1))
     policy = POLICY_KERNELS[type(algorithm.policy)]
     lazy = isinstance(algorithm.policy, policies.ThompsonSampling)

@@ -21,7 +21,7 @@ from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
 from typing import Any
 
-from posse import validation as checks
+from posse import validation
 from posse.lab.jobs import workers
 
 # Spawned, as a fork of a process with threads may hang; and alike on every system.
@@ -90,7 +90,11 @@ def processes(count: int | None = None) -> Iterator[Executor]:
 
     A script that uses them needs `if __name__ == "__main__":`, as each of them imports it.
     """
-    count = os.cpu_count() or 1 if count is None else checks.whole("processes", count, at_least=1)
+    count = (
+        os.cpu_count() or 1
+        if count is None
+        else validation.validate_integer("processes", count, at_least=1)
+    )
     executor = Processes(count)
     try:
         yield executor
@@ -114,7 +118,8 @@ def dask_cluster(address: str) -> Iterator[Executor]:
     except (OSError, ValueError) as error:  # a timeout is an OSError
         why = "" if "timed out" in str(error).lower() else f": {error}"
         raise ValueError(
-            f"no Dask scheduler answers at {checks.shown(address)} within {PATIENCE} s{why}"
+            f"no Dask scheduler answers at {validation.format_value(address)} "
+            f"within {PATIENCE} s{why}"
         ) from None
     executor = client.get_executor()
     try:

@@ -29,13 +29,13 @@ from posse.lab.results import Result
 from posse.lab.run_ranges import words
 from posse.lab.simulation import Job
 from posse.lab.simulator import settings_of
-from posse.serialization import encode as described
-from posse.serialization.encode import not_rerunnable, versions
+from posse.serialization import encode
+from posse.serialization.encode import collect_versions, find_repr_only
 
 # What shows numbers or carries them about but does not make them.
 _SHOWING = (
     *("live", "cli", "interop"),
-    *("lab/paper", "lab/pages", "lab/arena", "lab/sweeps", "lab/work"),
+    *("lab/paper", "lab/report", "lab/arena", "lab/sweeps", "lab/jobs"),
     *("lab/plots.py", "lab/comparisons.py", "lab/progress.py"),
 )
 
@@ -87,21 +87,21 @@ def _digest(job: Job) -> str:
     s = job.simulation
     data: dict[str, Any] = {
         "version": VERSION,
-        "bandit": described.bandit(s.bandit),
-        "network": described.network(s.network),
-        "algorithm": described.algorithm(s.algorithm),
+        "bandit": encode.encode_bandit(s.bandit),
+        "network": encode.encode_network(s.network),
+        "algorithm": encode.encode_algorithm(s.algorithm),
         "horizon": s.horizon,
         "seed": s.seed,
         "times": s.times.tolist(),
         "keep": list(s.keep),
         "engine": job.engine,
     }
-    for path, part in not_rerunnable(data).items():
+    for path, part in find_repr_only(data).items():
         raise ValueError(
             f"{path}: {part} has no name by which a file could tell it from others: define it in a "
             "module, as a function or a frozen dataclass of plain fields"
         )
-    data["versions"] = versions()
+    data["versions"] = collect_versions()
     data["source"] = source_hash()
     data["other sources"] = other_sources(data)
     return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:20]

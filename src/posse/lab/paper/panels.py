@@ -15,8 +15,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from posse import networks, theory
-from posse import validation as checks
+from posse import networks, theory, validation
 from posse.algorithms import Algorithm, Isolated
 from posse.bandits import Bandit
 from posse.lab.compiled import registry as plan
@@ -25,7 +24,7 @@ from posse.lab.jobs.scheduler import complete
 from posse.lab.results import Result
 from posse.lab.simulation import Job, Simulation
 from posse.networks import Network
-from posse.randomness import FloatArray, generator
+from posse.randomness import FloatArray, create_generator
 from posse.serialization.decode import from_data
 
 # In the order of the paper; the last is no figure but what can be compared with published values.
@@ -98,7 +97,7 @@ def toml_of(id_: str) -> str:
 @cache
 def panel(id_: str) -> Panel:
     """A panel by its id, such as 'fig1a'."""
-    checks.choice("figure", id_, IDS)
+    validation.validate_choice("figure", id_, IDS)
     return from_data(Panel, tomllib.loads(toml_of(id_)))
 
 
@@ -109,7 +108,7 @@ def chosen(names: list[str]) -> list[str]:
         key = name.lower().removeprefix("figure").removeprefix("fig").strip()
         matching = [i for i in IDS if i.removeprefix("fig") == key]
         matching = matching or [i for i in IDS if i.removeprefix("fig").rstrip("ab") == key]
-        found += matching or [checks.choice("figure", name, IDS)]
+        found += matching or [validation.validate_choice("figure", name, IDS)]
     return [i for i in IDS if i in found or not names]
 
 
@@ -156,7 +155,7 @@ class Outcome:
         bandit = self.panel.bandit
         runs = range(self.results[name].runs)
         return np.stack(
-            [bandit.means_of_run(run, generator(self.seed, run, "means")) for run in runs]
+            [bandit.means_of_run(run, create_generator(self.seed, run, "means")) for run in runs]
         )
 
     def gaps(self, name: str) -> FloatArray:

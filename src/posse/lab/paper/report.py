@@ -24,7 +24,7 @@ from posse.lab.plots import draw_result, dress, is_wide, save_figure, set_logari
 from posse.lab.report.curves import write_csv
 from posse.lab.report.pages import paper as page
 from posse.lab.report.text import write_json
-from posse.serialization.encode import versions
+from posse.serialization.encode import collect_versions
 
 
 def draw(outcome: Outcome, path: Path) -> list[Path]:
@@ -204,7 +204,7 @@ class Reproduction:
             variant="as published" if self.as_published else "as stated",
             seed=self.seed,
             seconds=seconds,
-            versions=versions(),
+            versions=collect_versions(),
             machine=f"{platform.machine()}, {self._hands()}",
         )
 

@@ -28,7 +28,7 @@ def simulate_block(
     s = simulation
     problem = s.problem(len(runs))
     played = Rounds(s, runs)
-    to_policy = Streams.of(s.seed, runs, "policy")
+    to_policy = Streams.for_runs(s.seed, runs, "policy")
 
     state = s.algorithm.init(problem)
     tally = Tally(s, problem, runs, played.world, state)

@@ -28,7 +28,7 @@ class LateRewards:
     def __init__(self, simulation: Simulation, runs: Sequence[int]) -> None:
         self._delay = simulation.bandit.delay
         self._horizon = simulation.horizon
-        self._stream = Streams.of(simulation.seed, runs, "delay")
+        self._stream = Streams.for_runs(simulation.seed, runs, "delay")
         # (4 + d, n) each: row run * N + agent, arm, reward and round of the pull; its features
         self._due: dict[int, list[FloatArray]] = {}
 
@@ -78,8 +78,8 @@ class Rounds:
     def __init__(self, simulation: Simulation, runs: Sequence[int]) -> None:
         s = simulation
         self.world = world_of(s, runs)
-        self._to_rewards = Streams.of(s.seed, runs, "rewards")
-        self._to_network = Streams.of(s.seed, runs, "network")
+        self._to_rewards = Streams.for_runs(s.seed, runs, "rewards")
+        self._to_network = Streams.for_runs(s.seed, runs, "network")
         self._draw_weights = s.network.sampler(len(runs))
         family: Any = s.bandit.family
         self._draw_rewards = _drawing(family.at_mean if is_contextual(family) else family)

@@ -29,7 +29,7 @@ class Sketches:
         algorithm: Any = simulation.algorithm  # decentralized, or it was refused
         self._rate = algorithm.resolve_learning_rate(problem)
         self._fading = algorithm.discount_factor
-        self._signs = Streams.of(simulation.seed, runs, "signs")
+        self._signs = Streams.for_runs(simulation.seed, runs, "signs")
         between = (problem.n_runs, problem.n_agents)
         self.values: FloatArray = calibration.no_sketch(between, problem.n_arms)
 

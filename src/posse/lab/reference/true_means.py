@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from posse import validation as checks
+from posse import validation
 from posse.bandits import CONTEXTS, DRIFTS, ContextualBandit
 from posse.contexts import Contexts
 from posse.families.family import nearest_means
 from posse.lab.simulation import Simulation, arm_orders, in_played_order
-from posse.randomness import FloatArray, Streams, generator
+from posse.randomness import FloatArray, Streams, create_generator
 
 
 class World:
@@ -40,7 +40,7 @@ class World:
         self.order = arm_orders(s.seed, runs, s.bandit.n_arms)
         self._show(self._own)
         if self.changes:
-            self._stream = Streams.of(s.seed, runs, "drift")
+            self._stream = Streams.for_runs(s.seed, runs, "drift")
 
     def begin(self, t: int) -> None:
         """Round t begins: the means are now its own."""
@@ -52,8 +52,9 @@ class World:
             return
         if now.shape != self._own.shape or not np.isfinite(now).all():
             raise ValueError(
-                f"drift {checks.shown(drift)} must give finite means in shape {self._own.shape} "
-                f"(runs, agents, arms), got {checks.shown(now)} in round {t}"
+                f"drift {validation.format_value(drift)} "
+                f"must give finite means in shape {self._own.shape} "
+                f"(runs, agents, arms), got {validation.format_value(now)} in round {t}"
             )
         now.setflags(write=False)
         self._now = now
@@ -72,10 +73,12 @@ class ContextualWorld:
         assert isinstance(s.bandit, ContextualBandit)
         self.changes = True
         self._bandit = s.bandit
-        self._stream = Streams.of(s.seed, runs, "contexts")
+        self._stream = Streams.for_runs(s.seed, runs, "contexts")
         self._size = (len(runs), s.network.n_agents)
         self.order = arm_orders(s.seed, runs, s.bandit.n_arms)
-        of_runs = [s.bandit.theta_of_run(run, generator(s.seed, run, "means")) for run in runs]
+        of_runs = [
+            s.bandit.theta_of_run(run, create_generator(s.seed, run, "means")) for run in runs
+        ]
         self._theta = np.stack(of_runs)  # (R, K, d), or (R, 1, d)
         if not s.bandit.family.shared:
             self._theta = np.take_along_axis(self._theta, self.order[:, :, None], axis=1)
@@ -119,11 +122,12 @@ def check_world(simulation: Simulation, run: int) -> None:
                 raise  # a sentence already
             except Exception as error:  # whatever a user's part may raise
                 raise ValueError(
-                    f"{what} {checks.shown(part)} failed in round {t}: "
+                    f"{what} {validation.format_value(part)} failed in round {t}: "
                     f"{type(error).__name__}: {error}"
                 ) from error
         if not np.array_equal(worlds[0].means, worlds[1].means):
             raise ValueError(
-                f"{what} {checks.shown(part)} must draw from the generator it is given and keep "
+                f"{what} {validation.format_value(part)} "
+                "must draw from the generator it is given and keep "
                 "nothing: a run must have the same means whenever it is played"
             )

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from posse import validation as checks
+from posse import validation
 from posse.lab import plots
 from posse.lab.atomic_files import atomic_write
 from posse.lab.comparisons import Comparison
@@ -34,7 +34,7 @@ def write(
     """
     check(folder)
     if not isinstance(title, str | None):
-        raise ValueError(f"title must be text, got {checks.shown(title)}")
+        raise ValueError(f"title must be text, got {validation.format_value(title)}")
     single = isinstance(value, Result)
     comparison = Comparison({words.name_of(value): value}) if isinstance(value, Result) else value
     report = report_of(comparison, title, single)

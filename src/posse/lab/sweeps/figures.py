@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posse import validation as checks
+from posse import validation
 from posse.lab import plots
 from posse.lab.sweeps.grid import Axis, Label, label_of
 from posse.randomness import FloatArray
@@ -130,14 +130,16 @@ def known(sweep: Sweep, name: Any) -> str:
     """The name of a dimension in short: keys may be written in full, too."""
     names = [each for dimension in dimensions(sweep) for each in dimension.labels]
     short = sweep.grid.short_names()
-    return short.get(name) or checks.choice("key", name, names)
+    return short.get(name) or validation.validate_choice("key", name, names)
 
 
 def chosen(sweep: Sweep, where: Mapping[str, Any] | None) -> list[Dimension]:
     """All dimensions with the points that `where` leaves of them."""
     found = dimensions(sweep)
     if where is not None and not isinstance(where, Mapping):
-        raise ValueError(f"where must be a dict of key to value, got {checks.shown(where)}")
+        raise ValueError(
+            f"where must be a dict of key to value, got {validation.format_value(where)}"
+        )
     for full, value in (where or {}).items():
         key = known(sweep, full)
         number = _number(found, key)
@@ -148,7 +150,8 @@ def chosen(sweep: Sweep, where: Mapping[str, Any] | None) -> list[Dimension]:
             if each not in labels:
                 there = ", ".join(map(repr, dict.fromkeys(labels)))
                 raise ValueError(
-                    f"where: {key} = {checks.shown(each)} is not in the sweep: it has {there}"
+                    f"where: {key} = {validation.format_value(each)} "
+                    f"is not in the sweep: it has {there}"
                 )
         left = tuple(point for point in dimension.points if labels[point] in wanted)
         if not left:
@@ -241,7 +244,7 @@ def heat_map(
         algorithm = sweep.algorithms[0]
     if algorithm is None:
         raise ValueError(f"algorithm must be given, one of {', '.join(sweep.algorithms)}")
-    checks.choice("algorithm", algorithm, sweep.algorithms)
+    validation.validate_choice("algorithm", algorithm, sweep.algorithms)
     where = dict(where or {}) | {ALGORITHM: algorithm}
     x, y = _two(sweep, x, y, where)
     layout = lay_out(sweep, {"x": x, "y": y}, where)

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from posse import validation as checks
+from posse import validation
 from posse.lab.atomic_files import atomic_write
 from posse.lab.experiments import Experiment, experiment_to_toml, read_file
 from posse.lab.sweeps import sweep as tables
@@ -42,7 +42,7 @@ def read_sweep(path: str | os.PathLike[str]) -> tuple[Experiment, dict[Any, Any]
 
 def sweep_from_toml(text: str) -> tuple[Experiment, dict[Any, Any]]:
     """The experiment and the grid that TOML text describes."""
-    data = toml.read(text)
+    data = toml.parse_toml(text)
     if "sweep" not in data:
         raise ValueError(
             "there is no table [sweep], such as [sweep] with the line network.agents = [10, 30]"
@@ -64,8 +64,8 @@ def sweep_to_toml(experiment: Experiment, grid: Mapping[Any, Any] | Grid) -> str
                     f"grid: {key} has the value None, which TOML has no word for: write the "
                     "default itself, or leave it out"
                 )
-    sections = [toml.section(("sweep",), data)]
-    sections += [toml.section(("sweep", PAIRED), table, one_of_many=True) for table in pairs]
+    sections = [toml.format_section(("sweep",), data)]
+    sections += [toml.format_section(("sweep", PAIRED), table, in_array=True) for table in pairs]
     return "\n\n".join([experiment_to_toml(experiment).rstrip(), *sections]) + "\n"
 
 
@@ -96,7 +96,7 @@ def save(sweep: Sweep, folder: Path) -> list[Path]:
 def _grid(table: Any) -> dict[Any, Any]:
     """The grid of a table [sweep]."""
     if not isinstance(table, Mapping):
-        raise ValueError(f"sweep must be a table, got {checks.shown(table)}")
+        raise ValueError(f"sweep must be a table, got {validation.format_value(table)}")
     paired = table.get(PAIRED, [])
     if not isinstance(paired, list) or not all(isinstance(each, Mapping) for each in paired):
         raise ValueError(f"sweep.{PAIRED} must be tables, each under [[sweep.{PAIRED}]]")
@@ -135,4 +135,6 @@ def _lists(table: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, li
         elif isinstance(value, list):
             yield key, value
         else:
-            raise ValueError(f"sweep: {key} must be a list of values, got {checks.shown(value)}")
+            raise ValueError(
+                f"sweep: {key} must be a list of values, got {validation.format_value(value)}"
+            )

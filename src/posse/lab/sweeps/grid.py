@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from posse import validation as checks
+from posse import validation
 from posse.bandits import SiteMeans
+from posse.import_strings import REPR_ONLY
 from posse.lab import run_ranges as ranges
 from posse.lab.experiments import Experiment
 from posse.networks import Network
-from posse.serialization import encode as described
-from posse.serialization.encode import not_rerunnable, to_data
-from posse.serialization.import_strings import REPR_ONLY
+from posse.serialization import encode
+from posse.serialization.encode import find_repr_only, to_data
 
 EVERY = "*"
 _PART = re.compile(r"""\s*(?:"([^"]*)"|'([^']*)'|([^."']+?))\s*(\.|$)""")
@@ -32,9 +32,9 @@ def data_of(experiment: Experiment) -> dict[str, Any]:
     """An experiment as data that build it again; refused where some part has no name in a file."""
     e = experiment
     data: dict[str, Any] = {
-        "bandit": described.bandit(e.bandit),
-        "network": described.network(e.network),
-        "algorithms": {name: described.algorithm(each) for name, each in e.algorithms.items()},
+        "bandit": encode.encode_bandit(e.bandit),
+        "network": encode.encode_network(e.network),
+        "algorithms": {name: encode.encode_algorithm(each) for name, each in e.algorithms.items()},
         "horizon": e.horizon,
         "runs": ranges.to_setting(ranges.runs_of(e.runs)),
         "seed": e.seed,
@@ -43,7 +43,7 @@ def data_of(experiment: Experiment) -> dict[str, Any]:
     }
     if e.record is not None:
         data["record"] = to_data(e.record)
-    for path, part in not_rerunnable(data).items():
+    for path, part in find_repr_only(data).items():
         raise ValueError(
             f"{path}: {part} has no name by which a file could tell it from others: define it in "
             "a module, as a function or a frozen dataclass of plain fields"
@@ -63,7 +63,7 @@ def path_of(key: Any) -> tuple[str, ...]:
                 return tuple(parts)
     raise ValueError(
         f"keys of a sweep are such as 'network.agents' (a name with a dot in quotes, as in "
-        f"'algorithms.\"TS 0.5\".policy'), got {checks.shown(key)}"
+        f"'algorithms.\"TS 0.5\".policy'), got {validation.format_value(key)}"
     )
 
 
@@ -79,7 +79,7 @@ def overlap(first: tuple[str, ...], second: tuple[str, ...]) -> bool:
 def put(data: dict[str, Any], key: str, value: Any) -> None:
     """Set what a key stands for, in place; None leaves it to its default."""
     path = path_of(key)
-    checks.choice("key", path[0], _TOP)
+    validation.validate_choice("key", path[0], _TOP)
     for each in _spelled_out(data, key, path):
         _put(data, key, each, value)
 
@@ -91,20 +91,20 @@ def _spelled_out(data: Mapping[str, Any], key: str, path: tuple[str, ...]) -> li
     names = list(data["algorithms"])
     if path[1] != EVERY:
         if len(path) > 2:  # a whole algorithm may be a new one
-            checks.choice(f"{key}: algorithm", path[1], names)
+            validation.validate_choice(f"{key}: algorithm", path[1], names)
         return [path]
     if len(path) == 2:
         return [("algorithms", name) for name in names]
     from posse.algorithms import ALGORITHMS, CONTEXTUAL
-    from posse.serialization.import_strings import find
+    from posse.import_strings import import_object
 
     kinds = {}
     for name in names:
         entry = data["algorithms"][name]
         kind = entry if isinstance(entry, str) else entry["name"]
-        kinds[name] = find(kind) if ":" in kind else (ALGORITHMS | CONTEXTUAL)[kind]
+        kinds[name] = import_object(kind) if ":" in kind else (ALGORITHMS | CONTEXTUAL)[kind]
     fields = {name: [f.name for f in dataclasses.fields(kind)] for name, kind in kinds.items()}
-    checks.choice(
+    validation.validate_choice(
         f"{key}: field", path[2], sorted({each for own in fields.values() for each in own})
     )
     return [("algorithms", name, *path[2:]) for name in names if path[2] in fields[name]]
@@ -179,7 +179,7 @@ class Grid:
         if not isinstance(given, Mapping) or not given:
             raise ValueError(
                 'grid must be a dict such as {"network.agents": [10, 30]}, '
-                f"got {checks.shown(given)}"
+                f"got {validation.format_value(given)}"
             )
         # paired lists last, as a file has them
         axes = tuple(
@@ -270,12 +270,16 @@ def _axis(keys: Any, values: Any) -> Axis:
     for name in names:
         path_of(name)
     if not names or len(set(names)) < len(names):
-        raise ValueError(f"grid: a paired list needs keys, each once, got {checks.shown(keys)}")
+        raise ValueError(
+            f"grid: a paired list needs keys, each once, got {validation.format_value(keys)}"
+        )
     shown = " & ".join(names)
     if isinstance(values, np.ndarray | range):
         values = list(values)
     if not isinstance(values, list | tuple) or not values:
-        raise ValueError(f"grid: {shown} needs a list of values, got {checks.shown(values)}")
+        raise ValueError(
+            f"grid: {shown} needs a list of values, got {validation.format_value(values)}"
+        )
     rows: dict[str, tuple[Any, ...]] = {}
     texts: dict[str, list[Label]] = {}
     for given in values:
@@ -283,7 +287,7 @@ def _axis(keys: Any, values: Any) -> Axis:
         if not isinstance(row, list | tuple) or len(row) != len(names):
             raise ValueError(
                 f"grid: each value of ({shown}) must be a tuple of {len(names)}, "
-                f"got {checks.shown(given)}"
+                f"got {validation.format_value(given)}"
             )
         plain = tuple(_plain(name, value) for name, value in zip(names, row, strict=True))
         mark = json.dumps([_alike(each) for each in plain])
@@ -305,7 +309,7 @@ def _alike(value: Any) -> Any:
 def _plain(key: str, value: Any) -> Any:
     """A value as plain data, as short as somebody would write it in a file."""
     data = short(value)
-    for part in not_rerunnable(data).values():
+    for part in find_repr_only(data).values():
         raise ValueError(
             f"grid: {key}: {part} has no name by which a file could tell it from others: define "
             "it in a module, as a function or a frozen dataclass of plain fields"
@@ -345,7 +349,7 @@ def _label(value: Any) -> Label:
         rest = ", ".join(f"{k}={_label(v)}" for k, v in value.items() if k not in ("name", "graph"))
         name = value.get("name", value.get("graph", ""))
         return f"{name}({rest})" if rest else str(name)
-    return checks.shown([_label(each) for each in value])
+    return validation.format_value([_label(each) for each in value])
 
 
 def _told_apart(rows: list[list[Label]]) -> tuple[tuple[Label, ...], ...]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from posse import validation as checks
+from posse import validation
 from posse.lab.comparisons import Comparison
 from posse.lab.experiments import Experiment
 from posse.lab.jobs.results_cache import PartStore, digest
@@ -146,10 +146,12 @@ def planned(
     if not isinstance(experiment, Experiment):
         raise ValueError(
             "experiment must be an experiment such as posse.read_experiment('file.toml'), "
-            f"got {checks.shown(experiment)}"
+            f"got {validation.format_value(experiment)}"
         )
     if not isinstance(folder, str | os.PathLike):
-        raise ValueError(f"folder must be the path of a folder, got {checks.shown(folder)}")
+        raise ValueError(
+            f"folder must be the path of a folder, got {validation.format_value(folder)}"
+        )
     if runs is not None:
         experiment = dataclasses.replace(experiment, runs=runs)
     made = grid if isinstance(grid, Grid) else Grid.checked(grid)
@@ -235,10 +237,10 @@ class Sweep:
     def _find(self, wanted: Any) -> Cell:
         if not isinstance(wanted, Mapping):
             raise KeyError(
-                f"a cell is its number or a dict of its keys, got {checks.shown(wanted)}"
+                f"a cell is its number or a dict of its keys, got {validation.format_value(wanted)}"
             )
         for key in wanted:
-            checks.choice("key", key, self.grid.keys)
+            validation.validate_choice("key", key, self.grid.keys)
         plain = {key: short(value) for key, value in wanted.items()}
         found = []
         for cell in self.plan:

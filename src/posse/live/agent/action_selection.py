@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posse import best_arm as gaussian_race
-from posse import validation as checks
+from posse import validation
 from posse.best_arm import Race
 from posse.divergences import kl_bernoulli
 from posse.families.family import Family
@@ -42,10 +42,10 @@ class Shares:
     new_arm_pulls: int = 100
 
     def __post_init__(self) -> None:
-        checks.number("min_share", self.min_share, at_least=0, at_most=1)
+        validation.validate_number("min_share", self.min_share, at_least=0, at_most=1)
         if self.new_arm_share is not None:
-            checks.number("new_arm_share", self.new_arm_share, above=0, at_most=1)
-        checks.whole("new_arm_pulls", self.new_arm_pulls, at_least=1)
+            validation.validate_number("new_arm_share", self.new_arm_share, above=0, at_most=1)
+        validation.validate_integer("new_arm_pulls", self.new_arm_pulls, at_least=1)
 
     def check(self, n_arms: int) -> None:
         """Refuse a least share that so many arms cannot all have."""
@@ -138,7 +138,7 @@ class Chooser:
     """Chooses by a policy and shares; what it says of probabilities is what it draws by."""
 
     def __init__(self, policy: Policy, family: Family, horizon: int | None, shares: Shares) -> None:
-        checks.capable("policy", policy, ["scores"], "posse.ThompsonSampling()")
+        validation.validate_methods("policy", policy, ["scores"], "posse.ThompsonSampling()")
         self.policy = policy
         self.family = family
         self.horizon = horizon
@@ -287,7 +287,7 @@ class Chooser:
         """What the policy says of the arms, each of them with a probability."""
         said = self._ask(belief, t, Race(self.family))
         n_arms = belief.shape[1]
-        policy = checks.shown(self.policy)
+        policy = validation.format_value(self.policy)
         if said is None:
             raise ValueError(
                 f"policy {policy} cannot decide for a live agent, which logs the probability of "
@@ -302,7 +302,7 @@ class Chooser:
         ):
             raise ValueError(
                 f"policy {policy} must say one probability for each of the {n_arms} arms, "
-                f"1 in sum, got {checks.shown(said)}"
+                f"1 in sum, got {validation.format_value(said)}"
             )
         return values
 
@@ -325,9 +325,11 @@ class Chooser:
         surprise = TRIES * kl_bernoulli(counts / TRIES, np.minimum(said, 1.0))
         if (surprise > np.log(2 * len(said) / ERROR)).any():
             raise ValueError(
-                f"policy {checks.shown(self.policy)} must choose with the probabilities that it "
-                f"says: it said {checks.shown(said.round(3).tolist())}, and of {TRIES} choices "
-                f"these fell on each arm: {checks.shown(counts.astype(int).tolist())}"
+                f"policy {validation.format_value(self.policy)} "
+                "must choose with the probabilities that it "
+                f"says: it said {validation.format_value(said.round(3).tolist())}, "
+                f"and of {TRIES} choices "
+                f"these fell on each arm: {validation.format_value(counts.astype(int).tolist())}"
             )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from posse import validation as checks
+from posse import validation
 from posse.contexts import Contexts, Features
 from posse.families.family import Model
 from posse.live.agent.action_selection import Choice, Chooser, Shares
@@ -452,7 +452,7 @@ class Agent:
         except TypeError:  # a list in place of a name
             subset = None
         if subset is None:
-            names = [checks.choice("arm", name, self.arm_names) for name in key]
+            names = [validation.validate_choice("arm", name, self.arm_names) for name in key]
             subset = self._beliefs.add(key, list(dict.fromkeys(names)) or self.arm_names)
         return subset
 

@@ -1,7 +1,8 @@
 """Sums of the powers of rewards, scale-free: the sufficient statistics of plain families.
 
 What one reward adds is y/scale, and further powers of it where the family says so
-(`Abilities.powers`: the second where the variance is unknown); its statistic is linear in them.
+(`OptionalMethods.powers`: the second where the variance is unknown); its statistic is linear in
+them.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from posse import validation as checks
+from posse import validation
 from posse.contexts import Contexts
 from posse.effective_samples import CAUTION as CAUTION
 from posse.effective_samples import SIGNS as SIGNS
 from posse.families.family import Family, Interval, Model, check_family, name_of
-from posse.families.optional_methods import ability
+from posse.families.optional_methods import get_optional
 from posse.live.agent.context_evidence import Met, Moments, weights_of
 from posse.live.exchange.quanta import PER_UNIT, from_quanta, to_quanta
 from posse.randomness import FloatArray
@@ -54,7 +55,7 @@ class Powers:
     @cached_property
     def powers(self) -> tuple[int, ...]:
         """Which powers of a reward add up, beside the count."""
-        return tuple(sorted(ability(self.family, "powers")))
+        return tuple(sorted(get_optional(self.family, "powers")))
 
     @property
     def number(self) -> int:
@@ -64,7 +65,7 @@ class Powers:
     @cached_property
     def scale(self) -> float:
         """What a reward is divided by: the family's unit, else the largest reward."""
-        unit: float | None = ability(self.family, "unit")
+        unit: float | None = get_optional(self.family, "unit")
         return max(abs(end) for end in self.reward_range) if unit is None else unit
 
     @property
@@ -160,7 +161,7 @@ class Powers:
 
 def check_powers(family: Any) -> None:
     """Refuse a family that does not say how its rewards add up."""
-    powers: Any = ability(family, "powers")
+    powers: Any = get_optional(family, "powers")
     if not powers or isinstance(family, type):
         raise ValueError(
             f"family must be one for live agents, got {family!r}: it does not say of which powers "
@@ -171,9 +172,9 @@ def check_powers(family: Any) -> None:
     )
     if not whole or len(set(powers)) < len(powers):
         raise ValueError(f"powers must be different whole numbers from 1, got {powers!r}")
-    unit: Any = ability(family, "unit")
+    unit: Any = get_optional(family, "unit")
     if unit is not None:
-        checks.number(f"unit of family {name_of(family)!r}", unit, above=0)
+        validation.validate_number(f"unit of family {name_of(family)!r}", unit, above=0)
     check_family("family", family, READ_BY, ["means", "rewards"])
 
 
@@ -219,7 +220,7 @@ class Evidence:
         low = family.rewards.low
         high = family.rewards.high
         if reward_range is not None:
-            asked = [checks.number("reward_range", end) for end in reward_range]
+            asked = [validation.validate_number("reward_range", end) for end in reward_range]
             if len(asked) != 2 or not low <= asked[0] < asked[1] <= high:
                 raise ValueError(
                     f"reward_range must be two rising numbers within {family.rewards}, "
@@ -364,7 +365,9 @@ class Evidence:
 
     def check_reward(self, reward: float) -> None:
         """Refuse what cannot be a reward, in one sentence."""
-        checks.number("reward", reward, at_least=self.reward_range[0], at_most=self.reward_range[1])
+        validation.validate_number(
+            "reward", reward, at_least=self.reward_range[0], at_most=self.reward_range[1]
+        )
         if not self.family.rewards.contains(np.array(reward)).all():
             raise ValueError(f"reward must lie in {self.family.rewards}, got {reward}")
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from posse import validation as checks
+from posse import validation
 from posse.contexts import Contexts
 from posse.families.family import Model, name_of
 from posse.live.agent.evidence import SIGNS, Evidence
@@ -88,11 +88,13 @@ def arm_names(arms: Sequence[str]) -> list[str]:
     names = [] if isinstance(arms, str) else list(arms)
     valid = all(isinstance(name, str) and name and name.isprintable() for name in names)
     if not names or not valid or len(set(names)) < len(names):
-        raise ValueError(f"arms must be one or more different names, got {checks.shown(arms)}")
+        raise ValueError(
+            f"arms must be one or more different names, got {validation.format_value(arms)}"
+        )
     if len(names) > MOST_ARMS or max(map(len, names)) > LONGEST_NAME:
         raise ValueError(
             f"arms must be at most {MOST_ARMS} names of at most {LONGEST_NAME} characters, "
-            f"got {checks.shown(arms)}"
+            f"got {validation.format_value(arms)}"
         )
     return names
 
@@ -104,16 +106,16 @@ def checked_options(
     half_life: float | None,
 ) -> dict[str, Any]:
     """The further arguments of an exchange of this kind."""
-    checks.choice("exchange", exchange, EXCHANGES)
+    validation.validate_choice("exchange", exchange, EXCHANGES)
     options = dict(given or {})
     if network_size is not None:
         if exchange != "flows":
             raise ValueError("network_size is for 'flows': the exchange 'origins' needs no N")
-        options["network_size"] = checks.whole(
+        options["network_size"] = validation.validate_integer(
             "network_size", network_size, at_least=1, at_most=LARGEST_NETWORK
         )
     if half_life is not None:
-        options["half_life"] = checks.number("half_life", half_life, above=0)
+        options["half_life"] = validation.validate_number("half_life", half_life, above=0)
     return options
 
 

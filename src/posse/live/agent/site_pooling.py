@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from posse import validation as checks
+from posse import validation
 from posse.best_arm import fine
-from posse.families.optional_methods import ability
+from posse.families.optional_methods import get_optional
 from posse.live.agent.evidence import Evidence, Powers
 from posse.live.exchange import Exchange
 from posse.live.exchange.quanta import PER_UNIT
@@ -32,8 +32,8 @@ OVER = 0.5  # the probability to be alike from which on a warning ends
 def check_sites(sites: str | float) -> str | float:
     """Refuse what does not say how sites compare."""
     if isinstance(sites, str):
-        return checks.choice("sites", sites, ("alike", "differ"))
-    return checks.number("sites", sites, at_least=0, at_most=1e30)
+        return validation.validate_choice("sites", sites, ("alike", "differ"))
+    return validation.validate_number("sites", sites, at_least=0, at_most=1e30)
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class SiteReading:
         known = hasattr(exchange, "by_origin") and not evidence.signs  # flows have signs
         self._family = evidence.at_mean
         contexts = evidence.features > 0
-        variance = ability(self._family, "variance")(np.array([0.5]))
+        variance = get_optional(self._family, "variance")(np.array([0.5]))
         self.able = known and steady and variance is not None and not contexts
         if self.pools:
             self.site_sd = None
@@ -361,7 +361,7 @@ def _apart(
         others = n.sum() - n
         elsewhere = (total.sum() - total) / others
         pooled = np.array([total.sum() / n.sum()])
-        variance = float(ability(evidence.at_mean, "variance")(pooled)[0])
+        variance = float(get_optional(evidence.at_mean, "variance")(pooled)[0])
         if not variance > 0:
             break
         errors = (total / n - elsewhere) / np.sqrt(variance * (1 / n + 1 / others))

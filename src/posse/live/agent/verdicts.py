@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from posse import best_arm as race
-from posse import validation as checks
+from posse import validation
 from posse.live.agent.evidence import Evidence
 from posse.live.exchange import Exchange
 from posse.live.exchange.ledger import Ledger
@@ -34,9 +34,9 @@ class Stop:
     tolerance: float | None = None
 
     def __post_init__(self) -> None:
-        checks.number("stop: error", self.error, above=0, below=1)
+        validation.validate_number("stop: error", self.error, above=0, below=1)
         if self.tolerance is not None:
-            checks.number("stop: tolerance", self.tolerance, above=0)
+            validation.validate_number("stop: tolerance", self.tolerance, above=0)
 
 
 @dataclass(frozen=True)

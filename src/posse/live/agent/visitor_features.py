@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from posse import validation as checks
+from posse import validation
 from posse.contexts import Contexts, Features
 from posse.families.logistic import FARTHEST
 from posse.live.agent.context_evidence import Met, Moments
@@ -43,7 +43,7 @@ def placed(schema: Contexts, context: Mapping[str, Any], average: FloatArray) ->
     known = {name: len(field.columns(name)) + field.optional for name, field in schema}
     for name in context:
         if name not in known:
-            checks.choice("context:", name, list(known))
+            validation.validate_choice("context:", name, list(known))
     for name, columns in known.items():
         if name in context:
             field = Contexts({name: dict(schema)[name]})

@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 from urllib.parse import quote
 
-from posse import validation as checks
+from posse import validation
 from posse.live.agent.agent import Decision
 from posse.live.store import Conflict, Unknown
 from posse.live.store.records import number, text
@@ -247,7 +247,7 @@ class Fallback:
 
     def __init__(self, arm: str | None, after: float) -> None:
         self.arm = None if arm is None else text("fallback", arm)
-        self._after = checks.number("fallback_after", after, above=0)
+        self._after = validation.validate_number("fallback_after", after, above=0)
         self.away = False  # whether the agent was so when last asked: then it is tried only once
         self._ids: dict[str | None, None] = {}
         self._lock = threading.Lock()  # of changes to them: threads share a client

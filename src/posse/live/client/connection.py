@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
-from posse import validation as checks
+from posse import validation
 from posse.live.client.calls import refusal
 from posse.live.store import StoreError
 from posse.live.store.records import text
@@ -56,7 +56,7 @@ class Address:
         verify: str | Path | None = None,
     ) -> None:
         self.url = url
-        self.timeout = checks.number("timeout", timeout, above=0)
+        self.timeout = validation.validate_number("timeout", timeout, above=0)
         self.socket = url.removeprefix("unix:") if url.startswith("unix:") else None
         try:
             self.parts = urlsplit("http://localhost" if self.socket is not None else url)
@@ -178,10 +178,10 @@ class Patience:
     backoff: float
 
     def __post_init__(self) -> None:
-        checks.number("patience", self.seconds, at_least=0)
-        checks.number("backoff", self.backoff, at_least=0)
+        validation.validate_number("patience", self.seconds, at_least=0)
+        validation.validate_number("backoff", self.backoff, at_least=0)
         if self.attempts is not None:
-            checks.whole("attempts", self.attempts, at_least=1)
+            validation.validate_integer("attempts", self.attempts, at_least=1)
 
     def of(self, hurry: float | None, away: bool) -> Patience:
         """One attempt only for whoever is in a hurry while the agent is known to be away."""

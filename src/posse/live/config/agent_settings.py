@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from posse import validation as checks
+from posse import validation
 from posse.live.agent.agent import Agent
 from posse.live.config.experiment_settings import KEYS, ExperimentSettings, experiment_from_data
 from posse.live.exchange.epochs import LEAST_TICKS
@@ -64,9 +64,11 @@ class Settings:
     def __post_init__(self) -> None:
         for key in _TEXTS:
             if not isinstance(getattr(self, key), str):
-                raise ValueError(f"{key} must be text, got {checks.shown(getattr(self, key))}")
-        checks.choice("log", self.log, LOGS)
-        checks.number("tick_seconds", self.tick_seconds, at_least=0.01, at_most=3600)
+                raise ValueError(
+                    f"{key} must be text, got {validation.format_value(getattr(self, key))}"
+                )
+        validation.validate_choice("log", self.log, LOGS)
+        validation.validate_number("tick_seconds", self.tick_seconds, at_least=0.01, at_most=3600)
         for key, table in (("neighbours", self.neighbours), ("router", self.router)):
             if not isinstance(table, Mapping) or not all(
                 isinstance(address, str) for address in table.values()
@@ -79,7 +81,7 @@ class Settings:
                 raise ValueError(f"{key} must be a list of names, such as {example}")
         for key in ("insecure", "insecure_http"):
             if not isinstance(getattr(self, key), bool):
-                got = checks.shown(getattr(self, key))
+                got = validation.format_value(getattr(self, key))
                 raise ValueError(f"{key} must be true or false, got {got}")
         if not 0 < len(self.experiments) <= MOST_EXPERIMENTS:
             raise ValueError(
@@ -132,12 +134,13 @@ class Settings:
             return
         if not self.http_token:
             raise ValueError(
-                f"http {checks.shown(self.http)} is open to other machines: it needs http_token, "
+                f"http {validation.format_value(self.http)} "
+                "is open to other machines: it needs http_token, "
                 "a file with the token that requests must bring"
             )
         if not (self.http_certificate or self.insecure_http):
             raise ValueError(
-                f"http {checks.shown(self.http)} is open to other machines: it needs "
+                f"http {validation.format_value(self.http)} is open to other machines: it needs "
                 "http_certificate, or insecure_http = true where something else encrypts"
             )
 
@@ -162,7 +165,7 @@ def from_data(data: Mapping[str, Any]) -> Settings:
     """Settings from plain data."""
     known = [*(each.name for each in fields(Settings)), *KEYS]
     for key in data:
-        checks.choice("key", key, known)
+        validation.validate_choice("key", key, known)
     if "name" not in data:
         raise ValueError("name is missing")
     values = {key: value for key, value in data.items() if key not in KEYS}
@@ -170,7 +173,7 @@ def from_data(data: Mapping[str, Any]) -> Settings:
     for key in _LISTS:
         if key in data:
             if not isinstance(data[key], list):
-                raise ValueError(f"{key} must be a list, got {checks.shown(data[key])}")
+                raise ValueError(f"{key} must be a list, got {validation.format_value(data[key])}")
             values[key] = tuple(data[key])
     if "limits" in data:
         values["limits"] = _limits(data["limits"])
@@ -185,7 +188,8 @@ def _experiments(data: Mapping[str, Any]) -> dict[str, ExperimentSettings]:
     tables = data["experiments"]
     if not isinstance(tables, Mapping) or not all(isinstance(t, Mapping) for t in tables.values()):
         raise ValueError(
-            f"experiments must be tables such as [experiments.checkout], got {checks.shown(tables)}"
+            f"experiments must be tables such as [experiments.checkout], "
+            f"got {validation.format_value(tables)}"
         )
     from posse.live.security.certificates import checked_name
 
@@ -201,9 +205,9 @@ def _experiments(data: Mapping[str, Any]) -> dict[str, ExperimentSettings]:
 def _limits(data: Any) -> Limits:
     if not isinstance(data, Mapping):
         example = "{messages_per_second = 50, bytes_per_second = 2000000}"
-        raise ValueError(f"limits must be like {example}, got {checks.shown(data)}")
+        raise ValueError(f"limits must be like {example}, got {validation.format_value(data)}")
     for key in data:
-        checks.choice("limits: key", key, [each.name for each in fields(Limits)])
+        validation.validate_choice("limits: key", key, [each.name for each in fields(Limits)])
     return Limits(**data)
 
 

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime, time
 from typing import Any
 
-from posse import validation as checks
+from posse import validation
 from posse.contexts import Contexts
 from posse.families import CONTEXTUAL, FAMILIES
 from posse.families.family import Model, is_contextual, name_of
@@ -27,7 +27,7 @@ SECONDS = {"second": 1.0, "minute": 60.0, "hour": 3600.0, "day": 86400.0, "week"
 def seconds(name: str, value: Any) -> float:
     """The seconds that a number, or a number with a unit, stands for."""
     if not isinstance(value, str):
-        return float(checks.number(name, value, above=0))
+        return float(validation.validate_number(name, value, above=0))
     number, _, unit = value.strip().partition(" ")
     unit = unit.strip()
     try:
@@ -35,10 +35,10 @@ def seconds(name: str, value: Any) -> float:
     except ValueError:
         amount = -1.0
     one = unit.removesuffix("s")
-    if not (amount > 0 and one in SECONDS and checks.is_finite(amount)):
+    if not (amount > 0 and one in SECONDS and validation.is_finite(amount)):
         raise ValueError(
             f'{name} must be seconds, or a number and a unit such as "90 minutes", "12 hours" or '
-            f'"14 days", got {checks.shown(value)}'
+            f'"14 days", got {validation.format_value(value)}'
         )
     return amount * SECONDS[one]
 
@@ -140,16 +140,16 @@ class ExperimentSettings:
 
     def __post_init__(self) -> None:
         if not isinstance(self.exchange, str):
-            raise ValueError(f"exchange must be text, got {checks.shown(self.exchange)}")
-        checks.choice("exchange", self.exchange, EXCHANGES)
+            raise ValueError(f"exchange must be text, got {validation.format_value(self.exchange)}")
+        validation.validate_choice("exchange", self.exchange, EXCHANGES)
         if self.reward_window is not None:
-            checks.number("reward_window", self.reward_window, above=0)
+            validation.validate_number("reward_window", self.reward_window, above=0)
         if self.default_reward is not None:
-            checks.number("default_reward", self.default_reward)
+            validation.validate_number("default_reward", self.default_reward)
             if self.reward_window is None:
                 raise ValueError("default_reward needs reward_window: how long to wait, in seconds")
         if self.remember is not None:
-            checks.number("remember", self.remember, above=0)
+            validation.validate_number("remember", self.remember, above=0)
             if self.reward_window is None or self.remember < self.reward_window:
                 raise ValueError("remember needs reward_window, and must not be shorter than it")
         if self.rate_cap is not None and self.exchange != "origins":
@@ -222,7 +222,7 @@ def experiment_from_data(
 ) -> ExperimentSettings:
     """The settings of one experiment from plain data, and from defaults for what it leaves out."""
     for key in data:
-        checks.choice("key", key, KEYS)
+        validation.validate_choice("key", key, KEYS)
     exchange = data.get("exchange", (defaults or {}).get("exchange", "origins"))
     values = {
         key: value
@@ -240,11 +240,13 @@ def experiment_from_data(
     if "policy" in values:
         values["policy"] = _entry("policy", POLICIES, values["policy"])
     if not isinstance(values["arms"], list):
-        raise ValueError(f"arms must be a list of names, got {checks.shown(values['arms'])}")
+        raise ValueError(
+            f"arms must be a list of names, got {validation.format_value(values['arms'])}"
+        )
     values["arms"] = tuple(values["arms"])
     if "reward_range" in values:
         if not isinstance(values["reward_range"], list):
-            got = checks.shown(values["reward_range"])
+            got = validation.format_value(values["reward_range"])
             raise ValueError(f"reward_range must be a list, got {got}")
         values["reward_range"] = tuple(values["reward_range"])
     if "rate_cap" in values:
@@ -264,10 +266,12 @@ def _rate_cap(data: Any) -> RateCap:
         moment = since if isinstance(since, datetime) else datetime.combine(since, time())
     except (KeyError, TypeError):
         example = "{per_second = 20, since = 2026-11-01}"
-        raise ValueError(f"rate_cap must be like {example}, got {checks.shown(data)}") from None
+        raise ValueError(
+            f"rate_cap must be like {example}, got {validation.format_value(data)}"
+        ) from None
     for key in data:
-        checks.choice("rate_cap: key", key, ("per_second", "since"))
-    checks.number("rate_cap: per_second", per_second, above=0)
+        validation.validate_choice("rate_cap: key", key, ("per_second", "since"))
+    validation.validate_number("rate_cap: per_second", per_second, above=0)
     moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     if moment > datetime.now(UTC):
         raise ValueError(f"rate_cap: since lies in the future: {moment}")
@@ -278,9 +282,9 @@ def _stop(data: Any) -> Stop:
     """From a table of numbers, all of which may be left out."""
     if not isinstance(data, Mapping):
         example = "{error = 0.05, tolerance = 0.005}"
-        raise ValueError(f"stop must be like {example}, got {checks.shown(data)}")
+        raise ValueError(f"stop must be like {example}, got {validation.format_value(data)}")
     for key in data:
-        checks.choice("stop: key", key, ("error", "tolerance"))
+        validation.validate_choice("stop: key", key, ("error", "tolerance"))
     return Stop(**data)
 
 
@@ -293,7 +297,9 @@ def _context(data: Any) -> Contexts:
     """The schema of a table of fields, in sentences that name the key as the file has it."""
     if not isinstance(data, Mapping) or not data:
         example = 'country = ["de", "fr"]'
-        raise ValueError(f"context must be a table such as {example}, got {checks.shown(data)}")
+        raise ValueError(
+            f"context must be a table such as {example}, got {validation.format_value(data)}"
+        )
     try:
         return Contexts(data)
     except ValueError as error:
@@ -306,6 +312,6 @@ def _context(data: Any) -> Contexts:
 def _entry(key: str, registry: Mapping[str, Any], data: Any) -> Any:
     """One of a registry, from its name or from a table of its name and fields."""
     try:
-        return Decoder().entry(registry, data)
+        return Decoder().decode_entry(registry, data)
     except DecodingError as error:
-        raise ValueError(error.under(key).sentence(" ")) from None
+        raise ValueError(error.with_parent_key(key).format_message(" ")) from None

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from posse.live.agent.agent import Decision
 from posse.live.config.agent_settings import Settings, from_data
-from posse.live.demo.site import Site, Visitor
+from posse.live.demo.site import AgentSite, Visitor
 from posse.live.exchange.ledger import Ledger
 from posse.live.experiment.experiment import DEFAULT
 from posse.live.http.metrics import metrics
@@ -27,7 +27,7 @@ T = TypeVar("T")
 Make = Callable[[Settings, Path], Node]
 
 
-class MemorySite(Site):
+class MemorySite(AgentSite):
     """A node that ticks in a thread of its own, or by hand.
 
     What a crash leaves is a copy of its files, taken between two commits; what the dead node says
@@ -39,7 +39,7 @@ class MemorySite(Site):
         settings: Settings,
         folder: Path,
         network: MemoryNetwork,
-        turn: threading.Lock,
+        network_lock: threading.Lock,
         make: Make | None = None,
         by_hand: bool = False,
     ) -> None:
@@ -49,37 +49,37 @@ class MemorySite(Site):
         self._folder = folder
         # whose turn it is to use the network
         self._network = network
-        self._turn = turn
-        self._make = make or self._plain
+        self._network_lock = network_lock
+        self._make = make or self._make_plain_node
         self._by_hand = by_hand
         self._lives = 0
         self._node: Node | None = None
 
     def start(self) -> None:
         """Open the store that its last life left, and tick."""
-        node = self._make(self._now(), self._folder)
-        with self._turn:
+        node = self._make(self._current_settings(), self._folder)
+        with self._network_lock:
             node.transport.start(node.receive)
         self._node = node
         if not self._by_hand:
-            threading.Thread(target=self._tick, args=(node,), daemon=True).start()
+            threading.Thread(target=self._tick_repeatedly, args=(node,), daemon=True).start()
 
     def kill(self) -> None:
         """Go on from what is on disk at this moment."""
-        node = self._alive()
-        before = self._path
-        with self._turn, node.store.transaction():
+        node = self._require_node()
+        before = self._store_path
+        with self._network_lock, node.store.transaction():
             self._node = None
             node.transport.close()
             self._lives += 1
             for end in ("", "-wal"):
                 if (file := before.with_name(before.name + end)).exists():
-                    shutil.copyfile(file, self._path.with_name(self._path.name + end))
+                    shutil.copyfile(file, self._store_path.with_name(self._store_path.name + end))
         node.stop()
 
     def stop(self) -> None:
         """End it cleanly."""
-        with self._turn:
+        with self._network_lock:
             node = self._node
             self._node = None
             if node is not None:
@@ -95,61 +95,61 @@ class MemorySite(Site):
         if self._node is not None:
             self._node.tick()
 
-    def change(self, settings: Settings) -> None:
+    def change_settings(self, settings: Settings) -> None:
         """Go on by other settings and the neighbours of now, at once or at the next start."""
         self._settings = settings
         if self._node is not None:
-            self._node.reload(self._now())
+            self._node.reload(self._current_settings())
 
-    def visitor(self, experiment: str) -> AbstractContextManager[Visitor]:
+    def open_visitor(self, experiment: str) -> AbstractContextManager[Visitor]:
         """Somebody in this process."""
         return nullcontext(_Visitor(self, experiment))
 
     def pull(self, experiment: str = DEFAULT) -> Decision:
         """Ask for a decision."""
-        node = self._alive()
+        node = self._require_node()
         decision = node.experiment(experiment).decide()
-        return self._answered(node, Decision(decision.id, decision.arm, decision.probability))
+        return self._check_alive(node, Decision(decision.id, decision.arm, decision.probability))
 
     def update(self, decision: Decision, reward: float, experiment: str = DEFAULT) -> bool:
         """Say how it went."""
-        node = self._alive()
+        node = self._require_node()
         outcome = node.experiment(experiment).reward(decision.id, reward)
-        return self._answered(node, outcome is Outcome.NEW)
+        return self._check_alive(node, outcome is Outcome.NEW)
 
-    def evidence(self, experiment: str = DEFAULT) -> dict[str, Ledger]:
+    def read_evidence(self, experiment: str = DEFAULT) -> dict[str, Ledger]:
         """As the node has it."""
-        return self._alive().experiment(experiment).evidence()
+        return self._require_node().experiment(experiment).evidence()
 
-    def metrics(self) -> str:
+    def read_metrics(self) -> str:
         """As the node counts."""
-        return metrics(self._alive())
+        return metrics(self._require_node())
 
-    def _now(self) -> Settings:
+    def _current_settings(self) -> Settings:
         near = dict.fromkeys(self._network.neighbours(self.name), "")
-        return replace(self._settings, store=self._path.name, neighbours=near)
+        return replace(self._settings, store=self._store_path.name, neighbours=near)
 
-    def _plain(self, settings: Settings, folder: Path) -> Node:
+    def _make_plain_node(self, settings: Settings, folder: Path) -> Node:
         return assemble(settings, folder, Outside(lambda _: self._network.transport(self.name)))
 
     @property
-    def _path(self) -> Path:
+    def _store_path(self) -> Path:
         return self._folder / f"{self.name}.{self._lives}.db"
 
-    def _alive(self) -> Node:
+    def _require_node(self) -> Node:
         if self._node is None:
             raise ConnectionError(f"{self.name} is down")
         return self._node
 
-    def _answered(self, node: Node, answer: T) -> T:
+    def _check_alive(self, node: Node, answer: T) -> T:
         if self._node is not node:
             raise ConnectionError(f"{self.name} died before it answered")
         return answer
 
-    def _tick(self, node: Node) -> None:
+    def _tick_repeatedly(self, node: Node) -> None:
         pause = threading.Event()
         while not pause.wait(self._settings.tick_seconds):
-            with self._turn:
+            with self._network_lock:
                 if self._node is not node:
                     return
                 node.tick()
@@ -172,7 +172,7 @@ class _Visitor:
         return self.site.update(decision, reward, self.experiment)
 
 
-def in_memory(
+def create_memory_sites(
     folder: Path,
     links: Sequence[tuple[int, int]],
     agents: Sequence[Mapping[str, Any]],

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 from urllib.request import ProxyHandler, build_opener
 
 from posse.live.client import Client
-from posse.live.demo.site import Site, Visitor
+from posse.live.demo.site import AgentSite, Visitor
 from posse.live.exchange.ledger import Ledger
 from posse.live.experiment.experiment import DEFAULT
 from posse.live.security import certificates
@@ -26,7 +26,7 @@ Route = Callable[[str, str, int], int]
 Launch = Callable[[Path, BinaryIO], subprocess.Popen[bytes]]
 
 
-def run_agent(file: Path, log: BinaryIO) -> subprocess.Popen[bytes]:
+def launch_agent(file: Path, log: BinaryIO) -> subprocess.Popen[bytes]:
     """A `posse agent`; what it says goes to its log."""
     return subprocess.Popen(
         [sys.executable, "-c", "from posse.cli import main; main()", "agent", file],
@@ -36,7 +36,7 @@ def run_agent(file: Path, log: BinaryIO) -> subprocess.Popen[bytes]:
     )
 
 
-class ProcessSite(Site):
+class ProcessSite(AgentSite):
     """An agent's process, reached over HTTP."""
 
     def __init__(
@@ -45,7 +45,7 @@ class ProcessSite(Site):
         file: Path,
         url: str,
         experiments: Sequence[str] = (DEFAULT,),
-        launch: Launch = run_agent,
+        launch: Launch = launch_agent,
     ) -> None:
         super().__init__(name, experiments)
         self.file = file
@@ -53,12 +53,13 @@ class ProcessSite(Site):
         self._launch = launch
         self.process: subprocess.Popen[bytes] | None = None
         self._clients = {
-            each: Client(url, timeout=30.0, attempts=1, experiment=each) for each in experiments
+            experiment: Client(url, timeout=30.0, attempts=1, experiment=experiment)
+            for experiment in experiments
         }
 
     def start(self) -> None:
         """Start the process; what it says goes to its log."""
-        with self.file.with_suffix(".log").open("ab") as log, _uninterrupted():
+        with self.file.with_suffix(".log").open("ab") as log, _delay_interrupts():
             self.process = self._launch(self.file, log)
 
     def kill(self) -> None:
@@ -67,14 +68,14 @@ class ProcessSite(Site):
             self.process.kill()
             self.process.wait(30)
 
-    def tell_to_stop(self) -> None:
+    def request_stop(self) -> None:
         """SIGTERM."""
         if self.process is not None:
             self.process.terminate()
 
     def stop(self) -> None:
         """SIGTERM; SIGKILL for one that does not heed it."""
-        self.tell_to_stop()
+        self.request_stop()
         try:
             if self.process is not None:
                 self.process.wait(15)
@@ -83,21 +84,21 @@ class ProcessSite(Site):
         for client in self._clients.values():
             client.close()
 
-    def visitor(self, experiment: str) -> AbstractContextManager[Visitor]:
+    def open_visitor(self, experiment: str) -> AbstractContextManager[Visitor]:
         """Somebody who comes over HTTP."""
         # the swarm asks again for longer
         return Client(self.url, attempts=2, backoff=0.05, experiment=experiment)
 
-    def evidence(self, experiment: str = DEFAULT) -> dict[str, Ledger]:
+    def read_evidence(self, experiment: str = DEFAULT) -> dict[str, Ledger]:
         """As /v1/evidence says."""
         return self._clients[experiment].evidence()
 
-    def metrics(self) -> str:
+    def read_metrics(self) -> str:
         """As /metrics says."""
         with OPENER.open(f"{self.url}/metrics", timeout=2.0) as answer:
             return str(answer.read().decode())
 
-    def problem(self) -> str | None:
+    def find_problem(self) -> str | None:
         """The last words of a process that ended."""
         if self.process is None or self.process.poll() is None:
             return None
@@ -105,7 +106,7 @@ class ProcessSite(Site):
         return words[-500:] or f"it ended with code {self.process.returncode}"
 
 
-def in_processes(
+def create_process_sites(
     folder: Path,
     links: Sequence[tuple[int, int]],
     agents: Sequence[Mapping[str, Any]],
@@ -139,22 +140,22 @@ def write_settings(file: Path, agent: Mapping[str, Any]) -> None:
     tables = {"neighbours": agent["neighbours"]}
     for name, table in agent.get("experiments", {}).items():
         tables[f"experiments.{name}"] = table
-    top = {key: each for key, each in agent.items() if key not in ("neighbours", "experiments")}
-    text = "".join(f"[{name}]\n{_toml(table)}" for name, table in tables.items())
+    top = {key: value for key, value in agent.items() if key not in ("neighbours", "experiments")}
+    text = "".join(f"[{name}]\n{_to_toml(table)}" for name, table in tables.items())
     fresh = file.with_suffix(".new")
-    fresh.write_text(_toml(top) + text)
+    fresh.write_text(_to_toml(top) + text)
     fresh.replace(file)
 
 
 @contextmanager
-def _uninterrupted() -> Iterator[None]:
+def _delay_interrupts() -> Iterator[None]:
     """Put off Ctrl-C and SIGTERM: a process that is started but not yet noted would stay behind."""
     if threading.current_thread() is not threading.main_thread():  # others are not interrupted
         yield
         return
-    came: list[int] = []
+    delayed: list[int] = []
     before = {
-        number: signal.signal(number, lambda number, _: came.append(number))
+        number: signal.signal(number, lambda number, _: delayed.append(number))
         for number in (signal.SIGINT, signal.SIGTERM)
         if callable(signal.getsignal(number))  # else nothing is raised here
     }
@@ -163,22 +164,22 @@ def _uninterrupted() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-        if came:
-            signal.raise_signal(came[0])
+        if delayed:
+            signal.raise_signal(delayed[0])
 
 
 def free_ports(count: int) -> list[int]:
     """Ports that nobody listens on; held together, so that they differ."""
     sockets = [socket.socket() for _ in range(count)]
     try:
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
+        for listener in sockets:
+            listener.bind(("127.0.0.1", 0))
+        return [listener.getsockname()[1] for listener in sockets]
     finally:
-        for each in sockets:
-            each.close()
+        for listener in sockets:
+            listener.close()
 
 
-def _toml(table: Mapping[str, Any]) -> str:
+def _to_toml(table: Mapping[str, Any]) -> str:
     """Text, numbers and lists of them: TOML writes these as Python does, but for the quotes."""
     return "".join(f"{key} = {value!r}\n" for key, value in table.items())

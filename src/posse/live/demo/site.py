@@ -33,7 +33,7 @@ class Sample:
     """What an agent says of itself at one moment."""
 
     here: float = 0.0  # pulls
-    held: float = 0.0
+    in_network: float = 0.0
     sent: int = 0  # messages
     received: int = 0
     refused: int = 0
@@ -41,7 +41,7 @@ class Sample:
     neighbours: int = 0
 
     @classmethod
-    def read(cls, metrics: str) -> Sample:
+    def parse_metrics(cls, metrics: str) -> Sample:
         """From the text of /metrics."""
         sums: defaultdict[str, float] = defaultdict(float)
         neighbours = 0
@@ -53,7 +53,7 @@ class Sample:
                 sums[labels if name == "messages_total" else name] += float(value)
         return cls(
             here=sums["pulls_here"],
-            held=sums["pulls_in_network"],
+            in_network=sums["pulls_in_network"],
             sent=int(sums['direction="sent"}']),
             received=int(sums['direction="received"}']),
             refused=int(sums["refusals_total"]),
@@ -69,27 +69,29 @@ class Count:
     name: str
     acknowledged: dict[str, tuple[int, int]]  # by arm: the sum of rewards, how many
     own: Ledger  # in quanta
-    held: Ledger
+    network: Ledger
     experiment: str = DEFAULT
 
     @property
     def lost(self) -> int:
         """How many acknowledged rewards the agent does not have; below 0, how many too many."""
-        return sum(count for _, count in self.acknowledged.values()) - pulls(self.own)
+        return sum(count for _, count in self.acknowledged.values()) - count_pulls(self.own)
 
     @property
-    def exact(self) -> bool:
+    def is_exact(self) -> bool:
         """Whether the agent has what it acknowledged, arm by arm, in whole quanta."""
-        told = {arm: (s * PER_UNIT, n * PER_UNIT) for arm, (s, n) in self.acknowledged.items()}
-        return told == {arm: (values[0], values[-1]) for arm, values in self.own.items()}
+        acknowledged = {
+            arm: (s * PER_UNIT, n * PER_UNIT) for arm, (s, n) in self.acknowledged.items()
+        }
+        return acknowledged == {arm: (values[0], values[-1]) for arm, values in self.own.items()}
 
 
-def pulls(ledger: Ledger) -> int:
+def count_pulls(ledger: Ledger) -> int:
     """How many pulls this is the evidence of, rounded down."""
     return sum(values[-1] for values in ledger.values()) // PER_UNIT
 
 
-class Site(ABC):
+class AgentSite(ABC):
     """An agent that can be started, visited, killed and asked; and what its visitors did."""
 
     def __init__(self, name: str, experiments: Sequence[str] = (DEFAULT,)) -> None:
@@ -99,8 +101,8 @@ class Site(ABC):
         self.regret = 0.0
         self.visits: Counter[str] = Counter()  # by arm
         # acknowledged, by experiment and arm: their sum, and their number
-        self.rewards: Counter[tuple[str, str]] = Counter()
-        self.rewarded: Counter[tuple[str, str]] = Counter()
+        self.reward_sums: Counter[tuple[str, str]] = Counter()
+        self.reward_counts: Counter[tuple[str, str]] = Counter()
         self.sample = Sample()
         self.answers = False  # when it was last asked
 
@@ -116,62 +118,62 @@ class Site(ABC):
     def stop(self) -> None:
         """End it cleanly, or else."""
 
-    def tell_to_stop(self) -> None:  # noqa: B027 (where stopping takes no time, there is no need)
+    def request_stop(self) -> None:  # noqa: B027 (where stopping takes no time, there is no need)
         """Let it begin to end, so that many end at the same time."""
 
     @abstractmethod
-    def visitor(self, experiment: str) -> AbstractContextManager[Visitor]:
+    def open_visitor(self, experiment: str) -> AbstractContextManager[Visitor]:
         """Somebody who visits an experiment."""
 
     @abstractmethod
-    def evidence(self, experiment: str) -> dict[str, Ledger]:
+    def read_evidence(self, experiment: str) -> dict[str, Ledger]:
         """In quanta, of an experiment: its own, and what it holds of all."""
 
     @abstractmethod
-    def metrics(self) -> str:
+    def read_metrics(self) -> str:
         """Its counters, as Prometheus reads them."""
 
-    def problem(self) -> str | None:
+    def find_problem(self) -> str | None:
         """Why it will never answer, if that is known."""
         return None
 
     @property
     def acknowledged(self) -> int:
         """The rewards that visitors were told it has."""
-        return self.rewarded.total()
+        return self.reward_counts.total()
 
-    def acknowledge(self, arm: str, reward: int, experiment: str = DEFAULT) -> None:
+    def add_acknowledged(self, arm: str, reward: int, experiment: str = DEFAULT) -> None:
         """Note that a visitor was told so."""
-        self.rewards[experiment, arm] += reward
-        self.rewarded[experiment, arm] += 1
+        self.reward_sums[experiment, arm] += reward
+        self.reward_counts[experiment, arm] += 1
 
-    def look(self) -> bool:
+    def take_sample(self) -> bool:
         """Take a sample; whether it answers."""
         try:
-            self.sample = Sample.read(self.metrics())
+            self.sample = Sample.parse_metrics(self.read_metrics())
             self.answers = True
         except Exception:  # whatever it is, this one does not answer now
             self.answers = False
         return self.answers
 
-    def wait(self) -> None:
+    def wait_until_ready(self) -> None:
         """Wait until it answers."""
         deadline = time.monotonic() + START_SECONDS
-        while not self.look():
-            problem = self.problem()
+        while not self.take_sample():
+            problem = self.find_problem()
             if problem is not None or time.monotonic() > deadline:
                 raise ValueError(f"{self.name} does not answer: {problem or 'it takes too long'}")
             time.sleep(0.05)
 
-    def counts(self) -> list[Count]:
+    def collect_counts(self) -> list[Count]:
         """What was acknowledged, and what is there, of each experiment."""
-        return [self._count(experiment) for experiment in self.experiments]
+        return [self._count_experiment(experiment) for experiment in self.experiments]
 
-    def _count(self, experiment: str) -> Count:
-        told = {
-            arm: (self.rewards[each, arm], n)
-            for (each, arm), n in self.rewarded.items()
-            if each == experiment
+    def _count_experiment(self, experiment: str) -> Count:
+        acknowledged = {
+            arm: (self.reward_sums[name, arm], n)
+            for (name, arm), n in self.reward_counts.items()
+            if name == experiment
         }
-        evidence = self.evidence(experiment)
-        return Count(self.name, told, evidence["own"], evidence["held"], experiment)
+        evidence = self.read_evidence(experiment)
+        return Count(self.name, acknowledged, evidence["own"], evidence["held"], experiment)

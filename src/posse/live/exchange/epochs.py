@@ -18,7 +18,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
-from posse import validation as checks
+from posse import validation
 from posse.live.exchange.bounds import Bounds
 from posse.live.exchange.ledger import Ledger
 
@@ -70,7 +70,7 @@ class Epochs:
     ) -> None:
         """`clock` is asked before the first tick only; without `monotonic` jumps are believed."""
         if half_life is not None:
-            checks.number("half_life", half_life, above=0)
+            validation.validate_number("half_life", half_life, above=0)
         self.half_life = half_life
         self._clock = clock
         self._monotonic = monotonic

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from posse import validation as checks
+from posse import validation
 from posse.live.counters import Counts
 
 # What an honest neighbour may need in a tick, for each experiment: a message, its answer and a
@@ -39,7 +39,7 @@ class Limits:
     def __post_init__(self) -> None:
         for key in ("messages_per_second", "bytes_per_second"):
             if (value := getattr(self, key)) is not None:
-                checks.number(f"limits.{key}", value, above=0)
+                validation.validate_number(f"limits.{key}", value, above=0)
 
     def of(self, tick_seconds: float, experiments: int) -> tuple[float, float]:
         """Messages and bytes a second, enough for a tick a second at least."""

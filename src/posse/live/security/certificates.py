@@ -26,7 +26,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from posse import validation as checks
+from posse import validation
 
 AUTHORITY = "ca"
 HOSTS = ("localhost", "127.0.0.1")
@@ -57,7 +57,9 @@ class Files:
 def checked_name(name: str) -> str:
     """The name of an agent or a network, if it can be part of keys and file names."""
     if not _NAME.fullmatch(name):
-        raise ValueError(f"a name has 1 to 64 letters, digits, - or _, got {checks.shown(name)}")
+        raise ValueError(
+            f"a name has 1 to 64 letters, digits, - or _, got {validation.format_value(name)}"
+        )
     if name.lower() == AUTHORITY:  # some file systems take ca.pem and CA.pem for one file
         raise ValueError(f"the name {name!r} is the authority's own: take another")
     return name

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from posse.live.demo import agent_settings, in_processes
+from posse.live.demo import agent_settings, create_process_sites
 from posse.live.http import serve
 from tests.live.http.page.watching import one, world
 
@@ -15,7 +15,7 @@ TICK = 0.5  # seconds
 def two(tmp_path):
     """Two agents in processes of their own, joined by zenoh over TLS."""
     settings = agent_settings(2, ["red", "green"], "origins", TICK)
-    sites = in_processes(tmp_path, [(0, 1)], settings)
+    sites = create_process_sites(tmp_path, [(0, 1)], settings)
     for site in sites:
         site.start()
     yield sites

@@ -26,7 +26,7 @@ from posse.lab.report.html import Cell, Html, element, table
 from posse.lab.sweeps import figures as views
 from posse.lab.sweeps.figures import ALGORITHM, Dimension, dimensions
 from posse.lab.sweeps.grid import words
-from posse.serialization.encode import versions
+from posse.serialization.encode import collect_versions
 
 if TYPE_CHECKING:
     from posse.lab.sweeps.sweep import Sweep
@@ -68,7 +68,7 @@ def _summary(sweep: Sweep) -> Html:
             f"{counts} each",
             f"seed {sweep.experiment.seed}",
             f"engine {engines}",
-            ", ".join(f"{name} {version}" for name, version in versions().items()),
+            ", ".join(f"{name} {version}" for name, version in collect_versions().items()),
         ]
     )
 

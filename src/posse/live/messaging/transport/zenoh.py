@@ -22,7 +22,7 @@ from typing import Any
 
 import zenoh
 
-from posse import validation as checks
+from posse import validation
 from posse.live.counters import Counts
 from posse.live.messaging.transport import MAX_BYTES, Receive, check_size
 from posse.live.messaging.transport.zenoh_settings import key, router_settings, settings
@@ -352,7 +352,8 @@ def _check_address(address: str, insecure: bool) -> None:
     host, colon, port = address.rpartition(":")
     if not (colon and host and port.isdecimal() and int(port) <= 65535):
         raise ValueError(
-            f"an address is host:port, such as agent.example.org:7447, got {checks.shown(address)}"
+            f"an address is host:port, such as agent.example.org:7447, "
+            f"got {validation.format_value(address)}"
         )
     if insecure and host != "localhost":
         try:

@@ -15,47 +15,49 @@ from typing import Any
 
 import numpy as np
 
-from posse.validation import FrozenArray, shown
+from posse.validation import FrozenArray, format_value
 
 # Marks a part that a file can show but not build again: a lambda, an object of a plain class, or
 # what is defined in a function, a notebook or the main script.
 REPR_ONLY = "cannot be rerun"
 
 
-def find(name: str) -> Any:
+def import_object(name: str) -> Any:
     """Import the function or class called 'module:name'."""
     module, _, path = name.partition(":")
     if not all(part.isidentifier() for part in [*module.split("."), *path.split(".")]):
-        raise ValueError(f"a function is named 'module:function', got {shown(name)}")
+        raise ValueError(f"a function is named 'module:function', got {format_value(name)}")
     try:
-        found = functools.reduce(getattr, path.split("."), importlib.import_module(module))
+        imported = functools.reduce(getattr, path.split("."), importlib.import_module(module))
     except ImportError as error:
-        raise ValueError(f"{shown(name)} cannot be imported: {error}") from None
+        raise ValueError(f"{format_value(name)} cannot be imported: {error}") from None
     except AttributeError:
-        raise ValueError(f"{shown(name)} is unknown: module {module!r} has no {path!r}") from None
-    if not callable(found):
-        raise ValueError(f"{shown(name)} must be a function, got {shown(found)}")
-    return found
+        raise ValueError(
+            f"{format_value(name)} is unknown: module {module!r} has no {path!r}"
+        ) from None
+    if not callable(imported):
+        raise ValueError(f"{format_value(name)} must be a function, got {format_value(imported)}")
+    return imported
 
 
-def name_of(thing: Any) -> str | None:
+def get_import_string(value: Any) -> str | None:
     """The 'module:name' under which any program finds a function or class, if there is one."""
-    module = getattr(thing, "__module__", None)
-    path = getattr(thing, "__qualname__", "<unnamed>")
+    module = getattr(value, "__module__", None)
+    path = getattr(value, "__qualname__", "<unnamed>")
     if module == "__main__":  # another program's is another
         return None
     try:
-        return f"{module}:{path}" if find(f"{module}:{path}") is thing else None
+        return f"{module}:{path}" if import_object(f"{module}:{path}") is value else None
     except ValueError:
         return None
 
 
-def repr_only(value: Any) -> dict[str, str]:
+def mark_repr_only(value: Any) -> dict[str, str]:
     """What a file shows of a part that it cannot build again; alike in every process."""
-    return {REPR_ONLY: re.sub(r" at 0x[0-9a-fA-F]+", "", shown(value))}
+    return {REPR_ONLY: re.sub(r" at 0x[0-9a-fA-F]+", "", format_value(value))}
 
 
-def write(value: Any) -> Any:
+def encode_value(value: Any) -> Any:
     """A value as plain data: {"name": "module:Class", field: ...} for dataclasses.
 
     What has no name becomes {REPR_ONLY: its repr}, which can be stored, but not read back. Fields
@@ -66,23 +68,25 @@ def write(value: Any) -> Any:
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
     if isinstance(value, Mapping):
-        return {str(key): write(item) for key, item in value.items()}
+        return {str(key): encode_value(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [write(item) for item in value]
+        return [encode_value(item) for item in value]
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, type) or not dataclasses.is_dataclass(value):
-        return name_of(value) or repr_only(value)
-    if (name := name_of(type(value))) is None:
-        return repr_only(value)
-    given = {f.name: getattr(value, f.name) for f in dataclasses.fields(value) if f.init}
-    return {"name": name} | {key: write(item) for key, item in given.items() if item is not None}
+        return get_import_string(value) or mark_repr_only(value)
+    if (name := get_import_string(type(value))) is None:
+        return mark_repr_only(value)
+    fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value) if f.init}
+    return {"name": name} | {
+        key: encode_value(item) for key, item in fields.items() if item is not None
+    }
 
 
-def read(data: Any) -> Any:
+def decode_value(data: Any) -> Any:
     """The value that `write` made plain; lists come back as tuples, which compare and hash."""
     if isinstance(data, list | tuple):
-        return tuple(read(item) for item in data)
+        return tuple(decode_value(item) for item in data)
     if not isinstance(data, Mapping):
         return data
     if REPR_ONLY in data:
@@ -91,24 +95,35 @@ def read(data: Any) -> Any:
             "frozen dataclass of a module, which is saved as 'module:Class'"
         )
     if ":" not in str(data.get("name")):
-        return {key: read(item) for key, item in data.items()}
-    kind = find(str(data["name"]))
+        return {key: decode_value(item) for key, item in data.items()}
+    kind = import_object(str(data["name"]))
     if not (isinstance(kind, type) and dataclasses.is_dataclass(kind)):
         raise ValueError(f"name must be that of a frozen dataclass, got {data['name']!r}")
-    functions = _function_fields(kind)
-    given = {key: value for key, value in data.items() if key != "name"}
+    functions = _find_function_fields(kind)
+    fields = {key: value for key, value in data.items() if key != "name"}
     try:
-        return kind(**{k: find(v) if k in functions else read(v) for k, v in given.items()})
+        return kind(
+            **{
+                k: import_object(v) if k in functions else decode_value(v)
+                for k, v in fields.items()
+            }
+        )
     except TypeError as error:
-        raise ValueError(f"{data['name']} cannot be built of {', '.join(given)}: {error}") from None
+        raise ValueError(
+            f"{data['name']} cannot be built of {', '.join(fields)}: {error}"
+        ) from None
 
 
-def _function_fields(kind: type) -> set[str]:
+def _find_function_fields(kind: type) -> set[str]:
     """The fields that hold functions, which plain data has the names of."""
     try:
         hints = typing.get_type_hints(kind)
     except NameError:  # types that only a type checker imports
         return set()
     get_origin: Any = typing.get_origin
-    kinds = {name: (hint, *typing.get_args(hint)) for name, hint in hints.items()}  # or None
-    return {name for name, some in kinds.items() if any(get_origin(k) is Callable for k in some)}
+    alternatives = {name: (hint, *typing.get_args(hint)) for name, hint in hints.items()}  # or None
+    return {
+        name
+        for name, hints_of_field in alternatives.items()
+        if any(get_origin(k) is Callable for k in hints_of_field)
+    }
