@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from posse.families import Bernoulli, Bounded, Exponential, Gaussian, Poisson
+from posse.families import Bernoulli, Bounded, Exponential, Gaussian, Poisson, get_optional
 from posse.lab.compiled import kernels  # noqa: F401 (the import lists all kernels)
 from posse.lab.compiled.jit import KERNELS
 from posse.lab.compiled.philox import U64, key_of
@@ -34,7 +34,7 @@ FAMILIES = [
 
 def draw(family, means, arms, t=1, first_run=0):
     """Rewards of arms (runs, N) with means (runs, K)."""
-    name, parameter = REWARD_KERNELS[type(family)], ability(family, "reward_parameter")
+    name, parameter = REWARD_KERNELS[type(family)], get_optional(family, "reward_parameter")
     n_agents = arms.shape[1]
     out = np.empty(arms.size + 32)  # room for whole vectors
     KERNELS[name](
