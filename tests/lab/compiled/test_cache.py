@@ -46,7 +46,7 @@ def test_kernels_are_held_one_by_one(source):
     assert not cache.is_stored("static")
 
 
-@pytest.mark.parametrize("name", ["special.py", "jit.py", "driver.py", "beliefs/beta.py"])
+@pytest.mark.parametrize("name", ["numerics/special.py", "jit.py", "driver.py", "posteriors/beta.py"])
 def test_an_edit_of_any_file_is_another_folder_and_removes_the_old_one(source, name):
     store("merge_static")
     before = cache.kernel_folder()

@@ -34,7 +34,7 @@ BANDITS = {
     "poisson": posse.Bandit(Poisson(0.6), [0.5, 2.0, 40.0]),
     "exponential": posse.Bandit(Exponential(), [0.5, 2.0, 1.0]),
 }
-POLICY_KERNELS = {
+POLICIES = {
     "thompson": (posse.ThompsonSampling(), "EAGER"),
     "thompson, lazily": (posse.ThompsonSampling(), "ALWAYS_LAZY"),
     "thompson, eagerly": (posse.ThompsonSampling(), "ALWAYS_EAGER"),
@@ -77,7 +77,7 @@ BASELINES = {
     "tree": (networks.grid(2, 3), posse.Tree(posse.RandUCB())),
     "tree, failing": (networks.grid(2, 3).failing(0.4), posse.Tree(posse.ThompsonSampling())),
 }
-NAMES = [", ".join(names) for names in itertools.product(BANDITS, POLICY_KERNELS, SETTINGS)]
+NAMES = [", ".join(names) for names in itertools.product(BANDITS, POLICIES, SETTINGS)]
 NAMES += BASELINES
 
 
@@ -93,15 +93,15 @@ def trace(name, nudge=0.0):
         network, algorithm = BASELINES[name]
     else:
         bandit, *policy, setting = name.split(", ")
-        algorithm_policy, drawing = POLICY_KERNELS[", ".join(policy)]
+        algorithm_policy, drawing = POLICIES[", ".join(policy)]
         network, algorithm_class = SETTINGS[setting]
         algorithm = algorithm_class(algorithm_policy)
     simulation = Simulation(BANDITS[bandit], network, algorithm, int(TIMES[-1]), SEED, TIMES)
     kept = []
-    build_network_arrays, noise = engine.build_network_arrays, np.random.default_rng(1)
+    build_arrays, noise = engine.build_network_arrays, np.random.default_rng(1)
 
     def nudged(network, plan):
-        links = build_network_arrays(network, plan)
+        links = build_arrays(network, plan)
         links.weights = links.weights * (1 + nudge * noise.standard_normal(links.weights.shape))
         return links
 
