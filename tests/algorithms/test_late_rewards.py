@@ -170,10 +170,10 @@ def test_a_correction_that_comes_after_its_pull_has_spread_leaves_a_belief():
 
 def test_what_counts_is_the_bandits_lowest_reward_in_the_agents_model():
     algorithm = posse.Isolated(TS, open="count")
-    assert algorithm.assumed(Gaussian().rewards.low, Gaussian()) is None
-    np.testing.assert_array_equal(algorithm.assumed(0.0, Gaussian()), [0.0, 1.0])
+    assert algorithm.open_pull_statistic(Gaussian().rewards.low, Gaussian()) is None
+    np.testing.assert_array_equal(algorithm.open_pull_statistic(0.0, Gaussian()), [0.0, 1.0])
     for mode in ("wait", None):
-        assert posse.Isolated(TS, open=mode).assumed(0.0, Bernoulli()) is None
+        assert posse.Isolated(TS, open=mode).open_pull_statistic(0.0, Bernoulli()) is None
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -135,7 +135,7 @@ def test_reward_kernels_exist(family):
 def test_belief_kernels_exist(family):
     from posse.lab.compiled import posteriors
 
-    assert posteriors.BELIEFS[family.kernel].name == family.kernel
+    assert posteriors.POSTERIORS[family.kernel].name == family.kernel
 
 
 def test_edges_ascend_within_the_means(family):

@@ -199,9 +199,9 @@ def count_observations_sent(network: Network) -> IntArray:
 def find_listeners(weights: Any, n_runs: int, n_agents: int) -> Listeners:
     """Find the sources of each agent: the positive entries of W(t), and the agent itself."""
     everyone = np.broadcast_to(np.eye(n_agents), (n_runs, n_agents, n_agents))
-    hears = as_operator(weights) @ everyone > 0
-    hears = hears | (everyone > 0)  # an agent knows itself, whatever W says
-    run, agent, source = np.nonzero(hears)
+    receives = as_operator(weights) @ everyone > 0
+    receives = receives | (everyone > 0)  # an agent knows itself, whatever W says
+    run, agent, source = np.nonzero(receives)
     starts = np.searchsorted(run * n_agents + agent, np.arange(n_runs * n_agents))
     return Listeners(run * n_agents + source, starts)
 

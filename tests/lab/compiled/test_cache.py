@@ -46,7 +46,9 @@ def test_kernels_are_held_one_by_one(source):
     assert not cache.is_stored("static")
 
 
-@pytest.mark.parametrize("name", ["numerics/special.py", "jit.py", "driver.py", "posteriors/beta.py"])
+@pytest.mark.parametrize(
+    "name", ["numerics/special.py", "jit.py", "driver.py", "posteriors/beta.py"]
+)
 def test_an_edit_of_any_file_is_another_folder_and_removes_the_old_one(source, name):
     store("merge_static")
     before = cache.kernel_folder()
@@ -70,6 +72,7 @@ def test_results_depend_on_more_than_kernels_do(source):
     assert cache.source_hash(kernels_only=True) == before[1]
     kernels = {Path(kernel.function.__code__.co_filename).name for kernel in jit.KERNELS.values()}
     assert not kernels & cache.FILES_WITHOUT_KERNELS
+    assert all((source / name).exists() for name in cache.FILES_WITHOUT_KERNELS)
 
 
 def test_processes_that_start_together_share_one_folder(source):
@@ -171,10 +174,11 @@ print(sum(stats.cache_hits.values()), sum(stats.cache_misses.values()))
 
 def test_processes_that_start_together_compile_once(tmp_path):
     (tmp_path / "doubling.py").write_text("def double(x):\n    return 2 * x\n")
+    path = os.pathsep.join([".", *sys.path])  # this source, wherever the tests run
     processes = [
         subprocess.Popen(
             [sys.executable, "-c", TOGETHER], cwd=tmp_path, text=True,
-            env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": "."},
+            env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": path},
             stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         )
         for _ in range(2)

@@ -102,8 +102,8 @@ def trace(name, nudge=0.0):
 
     def nudged(network, plan):
         links = build_arrays(network, plan)
-        links.weights = links.weights * (1 + nudge * noise.standard_normal(links.weights.shape))
-        return links
+        noisy = links.weights * (1 + nudge * noise.standard_normal(links.weights.shape))
+        return links._replace(weights=noisy)
 
     class Kept(engine.BlockState):
         def __post_init__(self):

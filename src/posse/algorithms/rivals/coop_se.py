@@ -129,8 +129,8 @@ class CoopSE:
             return state.eliminated, np.zeros(n_runs)
         # receivers already aware of an elimination need no message
         matrix = as_matrix(weights, n_agents, n_runs)
-        hears = (matrix > 0).astype(np.float64)
+        receives = (matrix > 0).astype(np.float64)
         eliminated = state.eliminated.astype(np.float64)
-        n_senders = hears @ eliminated  # (R, N, K) sources that eliminated an arm
+        n_senders = receives @ eliminated  # (R, N, K) sources that eliminated an arm
         eliminations_sent = np.where(state.eliminated, 0.0, n_senders).sum(axis=(1, 2))
         return state.eliminated | (n_senders > 0), eliminations_sent

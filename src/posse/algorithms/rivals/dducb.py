@@ -109,8 +109,8 @@ class DDUCB(ForcedStart):
         self.check_problem(problem)
         empty = np.zeros((2, problem.n_runs, problem.n_agents, problem.n_arms))
         # the arms of the running stage; the first stage starts after the forced rounds
-        nobody = np.zeros((problem.n_runs, problem.n_agents), dtype=np.intp)
-        return StagedState(empty, empty, empty, empty, nobody, 0, problem)
+        arms = np.zeros((problem.n_runs, problem.n_agents), dtype=np.intp)
+        return StagedState(empty, empty, empty, empty, arms, 0, problem)
 
     def choose(self, state: StagedState, t: int, generator: Randomness) -> NDArray[np.intp]:
         """Choose arm t in round t <= K, then the arm of the stage: (R, N)."""

@@ -95,8 +95,8 @@ class FollowYourLeader(ReceivedIndex):
         if not isinstance(state.problem.network.dynamics, Static):
             n_runs, n_agents = arms.shape
             matrix = as_matrix(weights, n_agents, n_runs)
-            hears = matrix[..., np.arange(n_agents), state.leaders] > 0
-            followed = np.where(hears, followed, state.followed)
+            is_received = matrix[..., np.arange(n_agents), state.leaders] > 0
+            followed = np.where(is_received, followed, state.followed)
         relay, sums = state.relay.deliver_round(arms, rewards, weights)
         return replace(state.add_received(relay, sums), followed=followed)
 

@@ -69,17 +69,17 @@ def _try_lock(file: IO[bytes]) -> None:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-# Where compiled kernels are stored_in on disk, so that each is compiled once on a machine.
-#
-# Numba notices changes of the file a kernel is in, not of files it imports from, so kernels are
-# stored_in in a folder named by a hash of all source here: another source never sees them, and
-# processes that start together on an empty cache only ever add to the same folder, each kernel by
-# one of them.
+# The folder of kernels
 
 _PREFIX = "kernels-"
-# Files without kernels, which no file with kernels imports: editing them leaves kernels valid.
+# Files without code that kernels are compiled from: editing them leaves the stored kernels valid.
 FILES_WITHOUT_KERNELS = {
-    *("__main__.py", "cache.py", "engine.py", "network_arrays.py", "recorder.py", "registry.py")
+    "__main__.py",
+    "cache.py",
+    "engine.py",
+    "network_arrays.py",
+    "recorder.py",
+    "registry.py",
 }
 # Seconds that another process may take to compile a kernel: ten times the longest seen.
 _PATIENCE = 300

@@ -18,6 +18,13 @@ from posse.lab.compiled.network_arrays import build_network_arrays
 from posse.lab.compiled.philox import ROOM, U64, key_of
 from posse.lab.compiled.posteriors import POSTERIORS
 from posse.lab.compiled.recorder import BlockRecorder
+from posse.lab.compiled.records import (
+    BeliefArrays,
+    PlayConstants,
+    RegretArrays,
+    RoundArrays,
+    ThreadWorkspace,
+)
 from posse.lab.compiled.registry import (
     KernelPlan,
     choice_levels,
@@ -75,6 +82,10 @@ class BlockState:
         self.pulls = np.zeros(rows * n_arms, np.int32)
         self.eager = np.full(n_runs, self.sampling_mode, np.uint8)
         self.regret = np.zeros((n_runs, len(s.times)))
+        self.beliefs = BeliefArrays(self.state, self.other, self.store)
+        self.current = RoundArrays(self.arms, self.pivots, self.rewards, self.eager, self.means)
+        regret = self.regret.reshape(-1)
+        self.recorded = RegretArrays(self.pulls, self.gaps, s.times, regret)
 
     def to_block(self, recorded: dict[str, FloatArray]) -> Block:
         """Return the results in the caller's order of arms."""
@@ -100,6 +111,17 @@ class Engine:
         self.kernels = [KERNELS[name].dispatcher for name in _kernel_names(self.plan)]
         self.worth = POSTERIORS[self.plan.posterior].worth if self.plan.posterior else 1
         self.key = key_of(simulation.seed)
+        self.constants = PlayConstants(
+            self.plan.shared,
+            self.plan.staged,
+            U64(self.plan.unmixed),
+            U64(self.worth),
+            float(self.plan.rate),
+            self.plan.parameter,
+            U64(simulation.network.n_agents),
+            U64(simulation.bandit.n_arms),
+            *self.key,
+        )
 
     def run(self, runs: range, threads: int, advance: Advance) -> Block:
         """Play all runs."""
@@ -127,7 +149,7 @@ class Engine:
         recorder = BlockRecorder(self, rows)
         n_rows = len(rows.arms)
         horizon = self.simulation.horizon
-        work = ThreadWorkspace(rows, n_rows, self.arrays.n_words)
+        work = allocate_workspace(rows, n_rows, self.arrays.n_words)
         rounds = max(1, STEPS_PER_CALL // n_rows)
         # the driver returns for the progress bar, and after the rounds that the recorder reads
         starts = set(range(1, horizon + 1, rounds)) | {horizon + 1}
@@ -166,7 +188,7 @@ class Engine:
         n_tiles = -(-n_rows // TILE_ROWS)
         cuts = [min(n_rows, n_tiles * i // threads * TILE_ROWS) for i in range(threads)]
         parts = [(lo, hi) for lo, hi in pairwise([*cuts, n_rows]) if lo < hi]
-        works = [ThreadWorkspace(rows, TILE_ROWS, self.arrays.n_words) for _ in parts]
+        works = [allocate_workspace(rows, TILE_ROWS, self.arrays.n_words) for _ in parts]
         columns = {int(t): column for column, t in enumerate(s.times)}
         recorder = BlockRecorder(self, rows)
         for t in range(1, s.horizon + 1):
@@ -206,23 +228,13 @@ class Engine:
         alone: bool,
     ) -> bool:
         """Play rounds t to end - 1 of the rows lo to hi; returns whether buffers are swapped."""
-        s = self.simulation
-        plan = self.plan
-        arrays = self.arrays
+        levels = choice_levels(self.simulation, t, end)
         return bool(
             driver.play(
                 *self.kernels,
-                rows.state, rows.other, rows.flipped, plan.shared,
-                rows.store, plan.staged, plan.unmixed,
-                arrays.offsets, arrays.neighbours, arrays.weights,
-                arrays.links, arrays.constants, work.words,
-                self.worth, choice_levels(s, t, end), self.table, plan.rate,
-                rows.means, plan.parameter,
-                rows.arms, rows.pivots, rows.eager, work.close,
-                rows.rewards, work.scratch, work.spare, work.stream,
-                rows.pulls, work.tally, s.times, rows.gaps, rows.regret.reshape(-1),
-                lo, hi, tile, s.network.n_agents, s.bandit.n_arms, rows.runs[0],
-                t, end, *self.key, alone,
+                self.arrays, rows.beliefs, rows.current, rows.recorded, work, self.constants,
+                levels, self.table, rows.flipped,
+                lo, hi, tile, rows.runs[0], t, end, alone,
             )
         )  # fmt: skip
 
@@ -239,18 +251,19 @@ def _allocate_aligned(size: int) -> FloatArray:
     return floats[-(floats.ctypes.data // floats.itemsize) % line :][:size]
 
 
-class ThreadWorkspace:
-    """The scratch arrays of one thread."""
-
-    def __init__(self, rows: BlockState, tile: int, n_words: int) -> None:
-        n_arms = rows.simulation.bandit.n_arms
-        agents = min(tile, rows.simulation.network.n_agents)
-        self.scratch = _allocate_aligned((agents + 2) * max(8, 3 * (n_arms + 1)) + ROOM)
-        self.spare = np.empty(agents * (n_arms + 1) + ROOM, np.uint32)
-        self.stream = np.zeros(8, np.uint64)
-        self.close = np.zeros(len(rows.runs), np.int32)
-        self.tally = np.zeros(len(rows.runs) * n_arms, np.int64)
-        self.words = np.zeros(n_words, np.uint64)
+def allocate_workspace(rows: BlockState, tile: int, n_words: int) -> ThreadWorkspace:
+    """Allocate the scratch arrays of one thread, for tiles of so many rows."""
+    n_runs = len(rows.runs)
+    n_arms = rows.simulation.bandit.n_arms
+    agents = min(tile, rows.simulation.network.n_agents)
+    return ThreadWorkspace(
+        scratch=_allocate_aligned((agents + 2) * max(8, 3 * (n_arms + 1)) + ROOM),
+        spare=np.empty(agents * (n_arms + 1) + ROOM, np.uint32),
+        stream=np.zeros(8, np.uint64),
+        close=np.zeros(n_runs, np.int32),
+        tally=np.zeros(n_runs * n_arms, np.int64),
+        words=np.zeros(n_words, np.uint64),
+    )
 
 
 def _kernel_names(plan: KernelPlan) -> tuple[str, str, str, str]:

@@ -6,30 +6,17 @@ arrays mean, and unused arrays are empty.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from posse.algorithms.rivals.message_passing import delivery_delays
+from posse.lab.compiled.records import NetworkArrays
 from posse.lab.compiled.registry import KernelPlan
 from posse.networks import weights as rules
 from posse.networks.link_failure import LinkFailure
 from posse.networks.network import Network
 from posse.networks.spanning import spanning_tree
-
-
-@dataclass
-class NetworkArrays:
-    """The arguments of a merge kernel that describe the network; unused arrays are empty."""
-
-    offsets: Any = field(default_factory=lambda: np.zeros(0, np.int64))
-    neighbours: Any = field(default_factory=lambda: np.zeros(0, np.int64))
-    weights: Any = field(default_factory=lambda: np.zeros(0))
-    links: Any = field(default_factory=lambda: np.zeros(0, np.uint32))
-    # the meaning of the constants depends on the kernel
-    constants: Any = field(default_factory=lambda: np.zeros(8))
-    n_words: int = 8  # words of random bits for the links of a round
 
 
 def build_network_arrays(network: Network, plan: KernelPlan) -> NetworkArrays:

@@ -203,7 +203,7 @@ class KernelPlan:
     unmixed: int = 0  # rounds without messages
     staged: bool = False  # whether observations wait in the store for the next stage
     stage_length: int = 1
-    hops: int | None = None  # how far observations travel; None: to everybody
+    hops: int | None = None  # how far observations travel; None: to all agents
     store_width: int = 0  # further numbers per agent that the kernels store
     counts_messages: bool = False  # whether messages are counted in the store
 

@@ -31,7 +31,7 @@ MERGE = types.boolean(
 )
 
 # Choose an arm for every agent from its row of the state.
-#   state, store (what an algorithm keeps besides), shared (whether all agents of a run share one
+#   state, store (what an algorithm stores besides), shared (whether all agents of a run share one
 #   row), level, table (constants), arms, pivots, eager, close, scratch, spare, stream
 CHOOSE = types.void(
     FLOATS, FLOATS, types.boolean, types.float64, FLOATS, INDICES, INDICES, BYTES, COUNTS, FLOATS,

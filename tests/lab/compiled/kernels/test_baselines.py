@@ -81,7 +81,7 @@ def test_stages(play, name, graph):
         np.testing.assert_array_equal(arms, chosen)
         fresh, settled = np.split(pairs(rows.store, network), 2)
         if t > 3:
-            np.testing.assert_allclose(settled, state.settled, rtol=1e-10, atol=1e-10)
+            np.testing.assert_allclose(settled, state.averaged, rtol=1e-10, atol=1e-10)
         np.testing.assert_allclose(fresh[0] - np.eye(3)[arms], state.fresh[0], atol=1e-12)
 
 

@@ -11,11 +11,11 @@ from posse.lab.compiled.philox import U64, pick_best
 from posse.lab.compiled.signatures import CHOOSE, MERGE
 
 # Positions in the table of an index; from LEADERS on the leader of each agent, if any.
-FORCED, TELLS, KIND, PARAMETER, LEADERS = range(5)
+FORCED, SELECTIVE, KIND, PARAMETER, LEADERS = range(5)
 # Positions in the table of Coop-SE.
 DEPTH, WIDTH = range(2)
 # Numbers per agent in the store of ComEx: whether it sends in this round, and how often it did.
-TOLD_WIDTH = 2
+SENT_WIDTH = 2
 
 
 @kernel(MERGE, **FAST_KERNEL)
@@ -25,15 +25,15 @@ def merge_neighbours(
 ):  # fmt: skip
     """Receive the neighbours' observations of the last round, if they send them.
 
-    neighbours: the senders of each agent. store: see TOLD_WIDTH; empty if all is sent.
+    neighbours: the senders of each agent. store: see SENT_WIDTH; empty if all is sent.
     """
-    tells = store.size > 0
+    is_selective = store.size > 0
     for i in range(lo, hi):
         base = i // n_agents * n_agents
         row = i * U64(2) * n_arms
         for e in range(U64(offsets[i - base]), U64(offsets[i - base + U64(1)])):
             j = base + U64(neighbours[e])
-            if not tells or store[U64(TOLD_WIDTH) * j] != 0.0:
+            if not is_selective or store[U64(SENT_WIDTH) * j] != 0.0:
                 state[row + U64(arms[j])] += 1.0
                 state[row + n_arms + U64(arms[j])] += rewards[j]
     return False
@@ -88,7 +88,7 @@ def _kernel_of(name, indices):
     ):  # fmt: skip
         """Choose the largest index, with scale `level`; followers repeat their leaders.
 
-        table: FORCED, the number of forced rounds; TELLS, whether agents send only exploration;
+        table: FORCED, the number of forced rounds; SELECTIVE, whether agents send only exploration;
         KIND and PARAMETER of a KL index; from LEADERS on the leader of each agent.
         """
         width = U64(2) * n_arms
@@ -107,12 +107,12 @@ def _kernel_of(name, indices):
                 arms[i] = pick_best(
                     scratch, U64(0), n_arms, stream, agent, t, first_run + slot, key0, key1
                 )  # fmt: skip
-            if table[TELLS] != 0.0:
+            if table[SELECTIVE] != 0.0:
                 is_sent = (
                     1.0 if _is_exploration(state, i * width, U64(arms[i]), scratch, n_arms) else 0.0
                 )
-                store[U64(TOLD_WIDTH) * i] = is_sent
-                store[U64(TOLD_WIDTH) * i + U64(1)] += is_sent
+                store[U64(SENT_WIDTH) * i] = is_sent
+                store[U64(SENT_WIDTH) * i + U64(1)] += is_sent
 
 
 _kernel_of("width", _fill_ucb_indices)
@@ -154,7 +154,7 @@ def merge_eliminating(
         n_left = U64(0)
         for k in range(U64(0), n_arms):
             n_left += U64(store[own_after + k] == 0.0)
-        # an agent must keep an arm to play
+        # an agent needs an arm to play
         if n_left == U64(0):  # contradictory eliminations: the agent keeps to its own
             for k in range(U64(0), n_arms):
                 store[own_after + k] = store[own_before + k]
