@@ -12,7 +12,7 @@ from plain_rivals import dist_ucb, gosine, rand_ucb, tree_thompson, ucb_network
 
 import posse
 from posse.lab.jobs.executors import processes
-from posse.lab.simulator import jobs_of
+from posse.lab.simulator import plan_jobs
 from posse.networks.spanning import spanning_tree
 
 MEANS = np.array([0.5] + [0.1] * 16)
@@ -41,7 +41,7 @@ def beyond_rows(rounds: int) -> Iterator[Row]:
         ),
     }
     for name, (algorithm, plain) in contenders.items():
-        (job,) = jobs_of(bandit, cycle, {name: algorithm}, horizon=HORIZON, runs=1).values()
+        (job,) = plan_jobs(bandit, cycle, {name: algorithm}, horizon=HORIZON, runs=1).values()
         compiled = job.engine == "compiled"
         runs = 16 if compiled else 4
         yield against(

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from posse.live.config.agent_settings import Settings, from_data
 from posse.live.experiment.experiment import Wish
-from posse.live.http import serve
+from posse.live.http import serve_node
 from posse.live.http.server import Server
 from posse.live.messaging.transport.memory import MemoryNetwork
 from posse.live.node import Node
@@ -130,14 +130,14 @@ class Shop:
         with one.store.transaction(durable=False):
             made = one.choose_many([Wish()] * visits)
             good = [each for each in made if not isinstance(each, ValueError)]
-            one.store.decided(good)
+            one.store.insert_decisions(good)
             one.counts.add("decisions", len(good))
             rewards = [
                 (each.id, 1.0)
                 for each in good
                 if self._random.random() < self._rate(name, each.arm)
             ]
-            one.count_rewards(one.store.reward_many(rewards, self.now))
+            one.count_rewards(one.store.add_rewards(rewards, self.now))
 
     def _rate(self, name: str, arm: str) -> float:
         rates = {**RATES, **LATER, **(ROME if name == "rome" else {}), "short": 0.3, "long": 0.28}
@@ -161,7 +161,7 @@ class Shop:
 
     def serve(self, name: str, address: str = "127.0.0.1:0") -> Server:
         """The interface of one of them."""
-        return serve(self.nodes[name], address, operator_token=TOKEN)
+        return serve_node(self.nodes[name], address, operator_token=TOKEN)
 
 
 def main() -> None:

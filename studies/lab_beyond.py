@@ -17,7 +17,7 @@ import numpy as np
 import posse
 from posse.lab import Comparison
 from posse.lab.jobs.results_cache import PartStore
-from posse.lab.jobs.scheduler import complete
+from posse.lab.jobs.scheduler import complete_jobs
 
 HERE = Path(__file__).parent.parent
 FILES = sorted((HERE / "experiments" / "beyond").glob("*.toml"))
@@ -29,8 +29,8 @@ def played(path, runs):
     """The comparison of a file with so many runs, from its parts where they are there."""
     experiment = dataclasses.replace(posse.read_experiment(path), runs=runs)
     store, jobs = PartStore(RESULTS / f"{path.stem}.parts"), experiment.jobs()
-    complete(list(jobs.values()), store)
-    return Comparison({name: store.result(job) for name, job in jobs.items()})
+    complete_jobs(list(jobs.values()), store)
+    return Comparison({name: store.load_result(job) for name, job in jobs.items()})
 
 
 def wrong_share(result, means):

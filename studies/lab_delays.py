@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 import posse
-from posse.lab.simulation import arm_orders
+from posse.lab.simulation import draw_arm_orders
 
 SEED = 13
 TS = posse.ThompsonSampling()
@@ -102,7 +102,7 @@ def coverage(bandit, result):
 def new_arm(reports, runs):
     """The share of visits that a new arm gets in its first window, (R,), by what is open."""
     bandit = posse.Bandit.bernoulli(NEW)
-    orders = tuple(map(tuple, arm_orders(SEED, range(runs), len(NEW)).tolist()))
+    orders = tuple(map(tuple, draw_arm_orders(SEED, range(runs), len(NEW)).tolist()))
     shares = []
     for mode, delay in zip(MODES, (Fixed(0), *delays(reports, WINDOW)), strict=True):
         algorithm = Settled(TS, open=mode, orders=orders)

@@ -16,7 +16,7 @@ import numpy as np
 
 from posse.live import Client
 from posse.live.demo import agent_settings, create_process_sites
-from posse.live.store import Late
+from posse.live.store import LateReward
 
 RATES = {"a": 0.02, "b": 0.025, "c": 0.03, "d": 0.04}
 WINDOW, LONGEST, SECONDS = 20.0, 16.0, 90.0  # a success comes after up to LONGEST seconds
@@ -55,7 +55,7 @@ class Shop:
             rewards.append((heapq.heappop(due)[1], 1.0))
         made, told = client.step_all(rewards, VISITS)
         self.visits += VISITS
-        self.late += sum(isinstance(each, Late) or "by default" in str(each) for each in told)
+        self.late += sum(isinstance(each, LateReward) or "by default" in str(each) for each in told)
         for each in made:
             if self.random.random() < RATES[each.arm]:
                 heapq.heappush(due, (now + self.random.uniform(0, LONGEST), each.id))

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
 import posse
-from posse.lab.plots import COLOURS, dress
+from posse.lab.plots import COLOURS, style_axes
 
 SEED = 12
 TS = posse.ThompsonSampling()
@@ -28,7 +28,7 @@ def axes_of(file, title, x, y):
     figure = Figure(figsize=(7.2, 3.6), dpi=100, layout="constrained", facecolor="white")
     FIGURES[file] = figure
     axes = figure.add_subplot()
-    dress(axes)
+    style_axes(axes)
     axes.set_title(title, loc="left", fontsize=11)
     axes.set_xlabel(x)
     axes.set_ylabel(y)

@@ -5,7 +5,7 @@ import pytest
 
 import posse
 from posse import beliefs, networks
-from posse.algorithms import DelayedRewards, Problem
+from posse.algorithms import ArrivedRewards, Problem
 from posse.families import FAMILIES, Bernoulli, Bounded, Gaussian
 from posse.policies import ThompsonSampling
 
@@ -28,7 +28,7 @@ def heard_in(t, arms, rewards, delays):
     """What arrives in round t, counted from 1."""
     pulled, run, agent = np.nonzero(np.arange(1, len(arms) + 1)[:, None, None] + delays == t)
     each = pulled, run, agent
-    return DelayedRewards(t, run, agent, arms[each], rewards[each], pulled + 1)
+    return ArrivedRewards(t, run, agent, arms[each], rewards[each], pulled + 1)
 
 
 def played(algorithm, family, network, arms, rewards, delays, rounds=None):

@@ -14,7 +14,7 @@ from scipy.sparse.csgraph import shortest_path
 import posse
 from posse import beliefs, networks
 from posse.algorithms import Flooding, Isolated, Problem, Tree
-from posse.algorithms.algorithm import DelayedRewards
+from posse.algorithms.algorithm import ArrivedRewards
 from posse.algorithms.tree import Channels
 from posse.families import Bernoulli, Gaussian
 from posse.networks.spanning import spanning_tree
@@ -92,7 +92,7 @@ def test_on_a_tree_late_rewards_are_those_of_flooding(open_):
         played.append(arms)
         pulled = max(1, t - 2)  # two rounds late
         agents = np.arange(5) if t > 2 else np.arange(0)
-        heard = DelayedRewards(
+        heard = ArrivedRewards(
             t, 0 * agents, agents, played[pulled - 1][0, agents],
             (generator.random(len(agents)) < 0.5).astype(float), np.full(len(agents), pulled),
         )  # fmt: skip

@@ -146,6 +146,6 @@ def test_whoever_stops_it_is_told_how_to_go_on(capsys, monkeypatch):
     def interrupted(part):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(workers, "play", interrupted)
+    monkeypatch.setattr(workers, "play_part", interrupted)
     assert posse("arena", *TINY, "--quiet") == 130
     assert "run the same command to resume" in capsys.readouterr().err

@@ -102,8 +102,8 @@ class Told:
     def verdict(self):
         return {"sentence": "red wins; posse pin red"}
 
-    def books(self):
-        return {"counted": 1, "own": 1.0, "network": 2.0}
+    def audit(self):
+        return {"counted": 1, "in_evidence": 1.0, "in_network": 2.0}
 
     def arms(self):
         numbers = ("mean", "low", "high", "probability_best", "expected_loss")

@@ -38,7 +38,7 @@ class Agent:
         self.asked.append(what)
         if self.url == DOWN:
             raise ConnectionError(f"no agent answers at {DOWN}: is it running?")
-        if self.url == BARE and what in ("verdict", "books"):
+        if self.url == BARE and what in ("verdict", "audit"):
             raise Unknown(f"there is no GET /v1/{what}")
         return answer
 
@@ -67,8 +67,10 @@ class Agent:
     def verdict(self):
         return self._answer("verdict", {"verdict": "winner", "sentence": f"{LONG} wins"})
 
-    def books(self):
-        return self._answer("books", {"counted": 41_322, "own": 41_322.0, "network": 123_456.0})
+    def audit(self):
+        return self._answer(
+            "audit", {"counted": 41_322, "in_evidence": 41_322.0, "in_network": 123_456.0}
+        )
 
     def history(self, scale="day"):
         steps = range(120)
@@ -140,12 +142,12 @@ def test_the_audit_says_whether_the_counts_agree(capsys, monkeypatch):
     assert (
         "audit: 41,322 decisions counted, 41,322 in the evidence; 123,456 in the network\n" in out
     )
-    restored = {"counted": 4, "own": 7.0, "network": 7.0}
+    restored = {"counted": 4, "in_evidence": 7.0, "in_network": 7.0}
     assert list(overview.describe_audit(restored)) == [
         "audit: 4 decisions counted, 7 in the evidence "
         "(the store was restored from a copy; nothing is missing)"
     ]
-    lost = {"counted": 7, "own": 4.0, "network": 4.0}
+    lost = {"counted": 7, "in_evidence": 4.0, "in_network": 4.0}
     assert "3 ARE MISSING" in next(overview.describe_audit(lost))
     assert not [*overview.describe_audit(None)]
 
@@ -219,7 +221,7 @@ def test_one_document_for_programs(capsys):
     assert odd["arms"] == dict.fromkeys(ODD, NUMBERS)
     assert odd["controls"]["pinned"] == ODD[0]
     assert odd["verdict"]["verdict"] == "winner"
-    assert odd["audit"] == {"counted": 41_322, "own": 41_322.0, "network": 123_456.0}
+    assert odd["audit"] == {"counted": 41_322, "in_evidence": 41_322.0, "in_network": 123_456.0}
     assert odd["late_rewards"] == 10**7
     code, out, _ = said(capsys, "status", URL, "--json", "--experiment", "checkout")
     assert list(json.loads(out)["agents"][0]["experiments"]) == ["checkout"]

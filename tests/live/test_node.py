@@ -14,7 +14,7 @@ from posse.live.agent.agent import Agent
 from posse.live.messaging.inbox import Limits
 from posse.live.messaging.transport.memory import MemoryNetwork
 from posse.live.node import Node, Silence
-from posse.live.store import Conflict, Outcome, Store, StoreError, Unknown
+from posse.live.store import Conflict, RewardOutcome, Store, StoreError, Unknown
 
 ARMS = ["red", "green", "blue"]
 MEANS = {"red": 0.7, "green": 0.5, "blue": 0.2}
@@ -118,8 +118,8 @@ def test_decisions_and_rewards_are_idempotent(world):
     node = world().nodes["a"]
     first = node.decide("visit-1")
     assert node.decide("visit-1") == first
-    assert node.reward("visit-1", 1.0) is Outcome.NEW
-    assert node.reward("visit-1", 1.0) is Outcome.REPEATED
+    assert node.reward("visit-1", 1.0) is RewardOutcome.NEW
+    assert node.reward("visit-1", 1.0) is RewardOutcome.REPEATED
     with pytest.raises(Conflict):
         node.reward("visit-1", 0.0)
     with pytest.raises(Unknown):
@@ -155,9 +155,9 @@ def test_old_decisions_are_forgotten_and_their_evidence_is_not(world):
     rewarded, silent = node.decide(), node.decide()
     node.reward(rewarded.id, 1.0)
     w.tick(19)
-    assert node.store.decision(rewarded.id) is not None
+    assert node.store.find_decision(rewarded.id) is not None
     w.tick(2)
-    assert node.store.decision(rewarded.id) is node.store.decision(silent.id) is None
+    assert node.store.find_decision(rewarded.id) is node.store.find_decision(silent.id) is None
     assert sum(arm["pulls_here"] for arm in node.arms().values()) == 2
     with pytest.raises(Unknown):
         node.reward(rewarded.id, 1.0)

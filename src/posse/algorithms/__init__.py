@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from posse.algorithms.algorithm import Algorithm, DelayedRewards, Problem
+from posse.algorithms.algorithm import Algorithm, ArrivedRewards, Problem
 from posse.algorithms.centralized import Centralized
 from posse.algorithms.decentralized import Decentralized
 from posse.algorithms.flooding import Flooding
@@ -54,6 +54,7 @@ __all__ = [
     "DDUCB",
     "DPE2",
     "Algorithm",
+    "ArrivedRewards",
     "Centralized",
     "ComEx",
     "CoopSE",
@@ -61,7 +62,6 @@ __all__ = [
     "CoopUCB2",
     "CoopUCL",
     "Decentralized",
-    "DelayedRewards",
     "DiscountedUCB",
     "DistUCB",
     "FedLinUCB",

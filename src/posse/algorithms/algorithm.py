@@ -33,7 +33,7 @@ class Problem:
 
 
 @dataclass(frozen=True)
-class DelayedRewards:
+class ArrivedRewards:
     """The n delayed rewards that arrive in round t, the oldest pull first."""
 
     t: int
@@ -68,9 +68,9 @@ class Algorithm(Protocol):
     each arm, (R, N, K, d): the features of this round's visits (`posse.ContextualBandit`). An
     algorithm without this argument is refused there, unless it has a plain family of its own.
 
-    Optional: `learn_delayed(state, arms, delayed, weights)` replaces `learn` for bandits with
+    Optional: `learn_delayed(state, arms, arrivals, weights)` replaces `learn` for bandits with
     delayed rewards (`posse.Bandit.delayed`): arms (R, N) are the arms played in this round,
-    `delayed` (`DelayedRewards`) the rewards that arrive in it. An algorithm without it is refused
+    `arrivals` (`ArrivedRewards`) the rewards that arrive in it. An algorithm without it is refused
     there.
     """
 

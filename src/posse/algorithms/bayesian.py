@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posse import beliefs, policies, validation
-from posse.algorithms.algorithm import DelayedRewards, Problem
+from posse.algorithms.algorithm import ArrivedRewards, Problem
 from posse.families.family import Model, is_contextual, plain
 from posse.policies.policy import Policy
 from posse.policies.thompson import ThompsonSampling
@@ -144,7 +144,7 @@ class TimedAlgorithm(BayesianAlgorithm):
         return statistic if np.isfinite(statistic).all() else None
 
     def _collect_delayed(
-        self, state: BayesianState, arms: NDArray[np.intp], delayed: DelayedRewards
+        self, state: BayesianState, arms: NDArray[np.intp], arrivals: ArrivedRewards
     ) -> tuple[NDArray[np.intp], FloatArray]:
         """Return the evidence of a round at learning rate 1: cells (m,) of (R, N, K), and (D, m).
 
@@ -154,16 +154,16 @@ class TimedAlgorithm(BayesianAlgorithm):
         adds everything. A late addition has the discounted weight that its pull has by now.
         """
         n_agents, n_arms = state.belief.shape[-2:]
-        of_agents = delayed.run * n_agents + delayed.agent
-        cells = (of_agents * n_arms + beliefs.places(state.belief, delayed.arm)).astype(np.intp)
-        statistics = np.array(self._delayed_statistics(state, delayed))  # (D, n)
-        late = delayed.age > 0
+        of_agents = arrivals.run * n_agents + arrivals.agent
+        cells = (of_agents * n_arms + beliefs.places(state.belief, arrivals.arm)).astype(np.intp)
+        statistics = np.array(self._delayed_statistics(state, arrivals))  # (D, n)
+        late = arrivals.age > 0
         assumed_statistic = self.open_pull_statistic(state.lowest_reward, state.family)
         # an open pull was counted as the lowest reward already: its arrival adds the difference
         if assumed_statistic is not None:
             statistics[:, late] -= assumed_statistic[:, None]
         if self.half_life is not None:
-            statistics = statistics * self.discount_factor**delayed.age
+            statistics = statistics * self.discount_factor**arrivals.age
         if assumed_statistic is not None:
             # pulls of this round without a reward are open: they count as the lowest reward now
             still_open = np.ones(arms.size, dtype=bool)
@@ -176,18 +176,20 @@ class TimedAlgorithm(BayesianAlgorithm):
             statistics = np.concatenate([at_start, statistics], axis=1)
         return cells, statistics
 
-    def _delayed_statistics(self, state: BayesianState, delayed: DelayedRewards) -> FloatArray:
+    def _delayed_statistics(self, state: BayesianState, arrivals: ArrivedRewards) -> FloatArray:
         """Return the statistics of the rewards that arrived, linearised at the belief: (D, n)."""
-        columns = beliefs.places(state.belief, delayed.arm)
-        arm_beliefs = state.belief[:, delayed.run, delayed.agent, columns, None]  # (D, n, 1)
+        columns = beliefs.places(state.belief, arrivals.arm)
+        arm_beliefs = state.belief[:, arrivals.run, arrivals.agent, columns, None]  # (D, n, 1)
         zeros = np.zeros_like(columns)
-        return beliefs.statistic(arm_beliefs, zeros, delayed.reward, state.family, delayed.contexts)
+        return beliefs.statistic(
+            arm_beliefs, zeros, arrivals.reward, state.family, arrivals.contexts
+        )
 
     def _observe_delayed(
         self,
         state: BayesianState,
         arms: NDArray[np.intp],
-        delayed: DelayedRewards,
+        arrivals: ArrivedRewards,
         learning_rate: float,
         base: FloatArray | None = None,
     ) -> FloatArray:
@@ -195,7 +197,7 @@ class TimedAlgorithm(BayesianAlgorithm):
 
         base: the belief to update, if it is not the one that agents act on.
         """
-        cells, statistics = self._collect_delayed(state, arms, delayed)
+        cells, statistics = self._collect_delayed(state, arms, arrivals)
         discounted = (
             self._discount_belief(state)
             if base is None

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posse import beliefs
-from posse.algorithms.algorithm import DelayedRewards
+from posse.algorithms.algorithm import ArrivedRewards
 from posse.algorithms.bayesian import BayesianState, TimedAlgorithm
 from posse.randomness import FloatArray, IntArray
 
@@ -46,10 +46,10 @@ class Centralized(TimedAlgorithm):
         )
 
     def learn_delayed(
-        self, state: BayesianState, arms: NDArray[np.intp], delayed: DelayedRewards, weights: Any
+        self, state: BayesianState, arms: NDArray[np.intp], arrivals: ArrivedRewards, weights: Any
     ) -> BayesianState:
         """Apply Bayes' rule with all rewards that arrive in the round."""
-        return _share_belief(state, self._observe_delayed(state, arms, delayed, arms.shape[-1]))
+        return _share_belief(state, self._observe_delayed(state, arms, arrivals, arms.shape[-1]))
 
     def numbers_sent(self, state: BayesianState, t: int, links: IntArray) -> FloatArray:
         """Count an observation from each agent to every other agent: (R,)."""

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posse import beliefs, validation
-from posse.algorithms.algorithm import DelayedRewards, Problem
+from posse.algorithms.algorithm import ArrivedRewards, Problem
 from posse.algorithms.bayesian import BayesianState, TimedAlgorithm, clip_to_attainable
 from posse.randomness import FloatArray, IntArray
 
@@ -58,10 +58,10 @@ learning_rate=1.0)
         return state.with_belief(beliefs.merge(updated, weights))
 
     def learn_delayed(
-        self, state: BayesianState, arms: NDArray[np.intp], delayed: DelayedRewards, weights: Any
+        self, state: BayesianState, arms: NDArray[np.intp], arrivals: ArrivedRewards, weights: Any
     ) -> BayesianState:
         """Update with delayed rewards, then merge; a correction is tempered like its pull."""
-        updated = self._observe_delayed(state, arms, delayed, state.learning_rate)
+        updated = self._observe_delayed(state, arms, arrivals, state.learning_rate)
         merged = beliefs.merge(updated, weights)
         if self.open != "count":
             return state.with_belief(merged)

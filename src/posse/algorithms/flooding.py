@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posse import beliefs
-from posse.algorithms.algorithm import DelayedRewards, Problem
+from posse.algorithms.algorithm import ArrivedRewards, Problem
 from posse.algorithms.bayesian import BayesianState, TimedAlgorithm
 from posse.networks.network import Network
 from posse.networks.operators import as_operator
@@ -112,10 +112,10 @@ class Flooding(TimedAlgorithm):
         )
 
     def learn_delayed(
-        self, state: BayesianState, arms: NDArray[np.intp], delayed: DelayedRewards, weights: Any
+        self, state: BayesianState, arms: NDArray[np.intp], arrivals: ArrivedRewards, weights: Any
     ) -> FloodingState:
         """Flood the delayed rewards from the round in which they arrive."""
-        cells, statistics = self._collect_delayed(state, arms, delayed)
+        cells, statistics = self._collect_delayed(state, arms, arrivals)
         rows, columns = np.divmod(cells, state.belief.shape[-1])
         order = np.argsort(rows, kind="stable")
         starts = np.searchsorted(rows[order], np.arange(arms.size + 1))

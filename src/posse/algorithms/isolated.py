@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posse import beliefs
-from posse.algorithms.algorithm import DelayedRewards
+from posse.algorithms.algorithm import ArrivedRewards
 from posse.algorithms.bayesian import BayesianState, TimedAlgorithm
 from posse.randomness import FloatArray, IntArray
 
@@ -43,10 +43,10 @@ class Isolated(TimedAlgorithm):
         )
 
     def learn_delayed(
-        self, state: BayesianState, arms: NDArray[np.intp], delayed: DelayedRewards, weights: Any
+        self, state: BayesianState, arms: NDArray[np.intp], arrivals: ArrivedRewards, weights: Any
     ) -> BayesianState:
         """Apply Bayes' rule with the rewards that arrive in the round."""
-        return state.with_belief(self._observe_delayed(state, arms, delayed, 1.0))
+        return state.with_belief(self._observe_delayed(state, arms, arrivals, 1.0))
 
     def numbers_sent(self, state: BayesianState, t: int, links: IntArray) -> FloatArray:
         """Return zeros, since nothing is sent: (R,)."""

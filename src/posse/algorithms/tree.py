@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from posse import beliefs
-from posse.algorithms.algorithm import DelayedRewards, Problem
+from posse.algorithms.algorithm import ArrivedRewards, Problem
 from posse.algorithms.bayesian import BayesianState, TimedAlgorithm
 from posse.networks.gossip import Gossip
 from posse.networks.network import Network
@@ -146,11 +146,11 @@ class Tree(TimedAlgorithm):
         return self._exchange_messages(state, own_belief, weights)
 
     def learn_delayed(
-        self, state: BayesianState, arms: NDArray[np.intp], delayed: DelayedRewards, weights: Any
+        self, state: BayesianState, arms: NDArray[np.intp], arrivals: ArrivedRewards, weights: Any
     ) -> TreeState:
         """Apply Bayes' rule to the rewards that arrived, then exchange messages in the tree."""
         assert isinstance(state, TreeState)  # made by init
-        own_belief = self._observe_delayed(state, arms, delayed, 1.0, state.own_belief)
+        own_belief = self._observe_delayed(state, arms, arrivals, 1.0, state.own_belief)
         return self._exchange_messages(state, own_belief, weights)
 
     def _exchange_messages(

@@ -97,10 +97,10 @@ def _run_agent(file: Path) -> None:
 def _open_servers(node: Node, settings: Settings, file: Path, servers: ExitStack) -> str:
     """Open the HTTP servers of the settings; return the URL for the application."""
     from posse.live.config.http_settings import door
-    from posse.live.http import serve, serve_probe
+    from posse.live.http import serve_node, serve_probe
 
     door_settings = door(settings, file.resolve().parent)
-    server = serve(
+    server = serve_node(
         node,
         door_settings.address,
         door_settings.hosts,

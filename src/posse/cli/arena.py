@@ -70,7 +70,7 @@ def arena(
         from posse.lab.arena import standings as report
         from posse.lab.arena import suite as suites
         from posse.lab.arena import tournament as running
-        from posse.lab.jobs.executors import capacity
+        from posse.lab.jobs.executors import count_slots
         from posse.lab.report.pages import arena as page
 
         asked = suites.chosen(instances, suite)
@@ -89,7 +89,7 @@ def arena(
         catch_user_errors(),
         _progress(quiet) as progress,
     ):
-        hands = (os.cpu_count() or 1) if executor is None else capacity(executor)
+        hands = (os.cpu_count() or 1) if executor is None else count_slots(executor)
         played.compile(progress.compiling)
         seconds = progress.seconds(played, measure=full, hands=hands)
         played.play(executor=executor, advance=progress.playing(played, seconds))
@@ -132,7 +132,7 @@ class _Bar(_Silent):
     def seconds(self, arena: Arena, measure: bool, hands: int) -> dict[int, float]:
         from posse.lab.arena.tournament import seconds_a_run
 
-        found = {id(job): job.seconds_a_run for job in arena.jobs.values()}
+        found = {id(job): job.seconds_per_run for job in arena.jobs.values()}
         missing = arena.missing
         if not measure or not missing:
             return found
@@ -159,9 +159,9 @@ def _progress(quiet: bool) -> Iterator[_Silent]:
     if quiet:
         yield _Silent()
         return
-    from posse.lab.progress import new_bars
+    from posse.lab.progress import create_progress
 
-    with new_bars() as bars:
+    with create_progress() as bars:
         yield _Bar(bars)
 
 

@@ -59,6 +59,6 @@ def _print_decisions(store: Path, experiment: str | None) -> None:
 
 
 def _write_decisions(store: Path, file: TextIO, experiment: str | None) -> int:
-    from posse.live.store import export as write
+    from posse.live.store import export_decisions as write
 
     return write(store, file, experiment)

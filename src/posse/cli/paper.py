@@ -101,9 +101,9 @@ def _bars(silent: Any, quiet: bool) -> Iterator[Any]:
     if quiet:
         yield silent
         return
-    from posse.lab.progress import new_bars
+    from posse.lab.progress import create_progress
 
-    with new_bars() as bars:
+    with create_progress() as bars:
         yield _PaperBars(bars)
 
 
@@ -125,7 +125,7 @@ class _PaperBars:
     def compiling(self, seconds: int) -> None:
         from posse.lab.progress import RichBars
 
-        RichBars(self._bars, [], 0).compiling(seconds)
+        RichBars(self._bars, [], 0).announce_compilation(seconds)
 
     @contextmanager
     def panel(self, name: str, panel: Panel, runs: int) -> Iterator[Advance]:

@@ -111,19 +111,18 @@ def _run_experiment(
 ) -> Comparison:
     """Compute the results of an experiment, reusing the runs in the store."""
     from posse.lab import Comparison
-    from posse.lab.jobs.scheduler import complete, watched
+    from posse.lab.jobs.scheduler import complete_jobs, track_progress
 
     jobs = experiment.jobs()
     here = executor is None
-    with watched(title, list(jobs.values()), store, show=progress, here=here) as advance:
-        complete(list(jobs.values()), store, executor=executor, advance=advance)
-    return Comparison({name: store.result(job) for name, job in jobs.items()})
+    with track_progress(title, list(jobs.values()), store, show=progress, here=here) as advance:
+        complete_jobs(list(jobs.values()), store, executor=executor, advance=advance)
+    return Comparison({name: store.load_result(job) for name, job in jobs.items()})
 
 
 def _refuse_too_large(experiment: Experiment) -> None:
     """Refuse an experiment whose result could not be saved at the end."""
-    from posse.lab.recording import axes
-    from posse.lab.simulation import model_of, numbers_a_run
+    from posse.lab.simulation import axis_sizes, count_numbers_per_run, resolve_model
     from posse.lab.storage import LARGEST_ARRAY
 
     e = experiment
@@ -140,10 +139,13 @@ def _refuse_too_large(experiment: Experiment) -> None:
             f"the pulls of {rows} runs, {e.network.n_agents} agents and {e.bandit.n_arms} arms do "
             "not fit into a result file of 2 GB: take fewer runs"
         )
-    models = [model_of(each, e.bandit) for each in e.algorithms.values()]
+    models = [resolve_model(each, e.bandit) for each in e.algorithms.values()]
     for name in e.keep:
-        sizes = [axes(e.bandit, e.network, rounds, model) for model in models]
-        if 8 * rows * max(numbers_a_run(name, each, e.bandit) for each in sizes) > LARGEST_ARRAY:
+        sizes = [axis_sizes(e.bandit, e.network, rounds, model) for model in models]
+        if (
+            8 * rows * max(count_numbers_per_run(name, each, e.bandit) for each in sizes)
+            > LARGEST_ARRAY
+        ):
             raise UserError(
                 f"keep: {name!r} of {rows} runs at {rounds} rounds does not fit into a result file "
                 "of 2 GB: keep fewer rounds, for example record = 100, or fewer runs"

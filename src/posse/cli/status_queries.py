@@ -134,7 +134,7 @@ class StatusQuery:
             dict(client.controls()),
             client.arms(context) if context else client.arms(),
             _call_optional(client.verdict),
-            _call_optional(client.books),
+            _call_optional(client.audit),
             self._fetch_history(name) if self._with_history else None,
             context if about.get("context") else None,
         )

@@ -318,10 +318,10 @@ def describe_audit(audit: dict[str, Any] | None) -> Iterator[str]:
     if audit is None:
         return
     counted = audit["counted"]
-    in_evidence = audit["own"]
+    in_evidence = audit["in_evidence"]
     sentence = f"audit: {counted:,} decisions counted, {in_evidence:,.0f} in the evidence"
     if counted == in_evidence:
-        yield f"{sentence}; {audit['network']:,.0f} in the network"
+        yield f"{sentence}; {audit['in_network']:,.0f} in the network"
     elif counted < in_evidence:
         # neighbours returned entries that the disk had forgotten
         yield f"{sentence} (the store was restored from a copy; nothing is missing)"

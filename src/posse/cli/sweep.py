@@ -49,9 +49,9 @@ def sweep(
     folder = Path("results") / file.stem if output is None else output
     with catch_user_errors():
         from posse.lab.sweeps.files import read_sweep
-        from posse.lab.sweeps.sweep import planned
+        from posse.lab.sweeps.sweep import plan_sweep
 
-        planned_sweep = planned(*read_sweep(file), folder=folder, runs=runs)
+        planned_sweep = plan_sweep(*read_sweep(file), folder=folder, runs=runs)
     with open_executor(workers, cluster) as executor, announce_resume(), catch_user_errors():
         planned_sweep.complete(executor=executor, progress=not quiet)
     for note in planned_sweep.store.notes:
@@ -87,7 +87,7 @@ def _build_table(planned_sweep: Sweep, frame: pd.DataFrame) -> Table:
     table.add_column("regret", justify="right", no_wrap=True)
     for row in frame.head(MOST_ROWS).to_dict("records"):
         s = Summary(row["regret"], row["standard_error"], row["low"], row["high"], row["runs"], 0)
-        table.add_row(*(Text(str(row[key])) for key in names), s.pair())
+        table.add_row(*(Text(str(row[key])) for key in names), s.format_mean())
     return table
 
 

@@ -15,9 +15,9 @@ from posse import validation
 from posse.bandits import Bandit, ContextualBandit
 from posse.interop.observations import Observation, Sight, arm_of, name_of
 from posse.interop.policy_adapter import Played
-from posse.lab.reference.environment import Rounds
+from posse.lab.reference.environment import BlockEnvironment
 from posse.lab.simulation import Simulation
-from posse.lab.simulator import jobs_of
+from posse.lab.simulator import plan_jobs
 from posse.networks import Network
 from posse.randomness import FloatArray, IntArray, create_generator
 
@@ -75,7 +75,7 @@ class BanditEnv(ParallelEnv[str, Observation, int]):  # type: ignore[misc]
         bandit.check_runs(self.run + 1)
         network = self._simulation.network.of_run(self.seed, self.run)
         playing = dataclasses.replace(self._simulation, network=network, seed=self.seed)
-        self._rounds = Rounds(playing, [self.run])
+        self._rounds = BlockEnvironment(playing, [self.run])
         self._sight = Sight.of(network, self._slots)
         self._generator = create_generator(self.seed, self.run, "policy")
         self._regret = np.zeros(network.n_agents)
@@ -99,8 +99,8 @@ class BanditEnv(ParallelEnv[str, Observation, int]):  # type: ignore[misc]
         n_arms = self._simulation.bandit.n_arms
         arms = np.array([[arm_of(agent, actions[agent], n_arms) for agent in self.agents]])
         t = self._seen.t + 1
-        self._rounds.begin(t)
-        cells, rewards, weights = self._rounds.play(t, arms)
+        self._rounds.begin_round(t)
+        cells, rewards, weights = self._rounds.play_round(t, arms)
         gaps = self._rounds.world.gaps.take(cells)[0]
         self._regret = self._regret + gaps
         self._seen = self._sight.after(t, n_arms, arms, rewards, weights)
@@ -154,7 +154,8 @@ def _checked(bandit: Any, network: Any, horizon: Any) -> Simulation:
             "one: leave out .delayed()"
         )
     players = {"agents": Played(_whoever_steps)}
-    return jobs_of(bandit, network, players, horizon=horizon, runs=1, record=1)["agents"].simulation
+    jobs = plan_jobs(bandit, network, players, horizon=horizon, runs=1, record=1)
+    return jobs["agents"].simulation
 
 
 def _slots(network: Network, slots: int | None) -> int:

@@ -26,7 +26,7 @@ from posse.live.membership.records import Status, StatusMessage
 from posse.live.messaging.inbox import Inbox, Limits
 from posse.live.messaging.transport import Receive, Transport
 from posse.live.messaging.wire import Codec, WireError
-from posse.live.store import DecisionRecord, Outcome, Store, StoreError, Unknown
+from posse.live.store import DecisionRecord, RewardOutcome, Store, StoreError, Unknown
 
 if TYPE_CHECKING:
     from posse.live.config.agent_settings import Settings
@@ -213,7 +213,7 @@ class Node:
         """A new decision of the only experiment that is not on disk yet."""
         return self.experiment().choose(id_, allowed)
 
-    def reward(self, decision_id: str, reward: float) -> Outcome:
+    def reward(self, decision_id: str, reward: float) -> RewardOutcome:
         """Settle a decision of the only experiment; idempotent, durable when it returns."""
         return self.experiment().reward(decision_id, reward)
 
@@ -277,7 +277,7 @@ class Node:
                 failed = error
             except Exception:
                 self._bug("tick", each)
-        self.store.check_place()
+        self.store.check_location()
         self.store.flush()
         for each in experiments:
             try:

@@ -178,7 +178,7 @@ def test_what_was_played_is_not_played_again(played, made, monkeypatch):
     assert again.missing == []
     from posse.lab.jobs import workers
 
-    monkeypatch.setattr(workers, "play", None)
+    monkeypatch.setattr(workers, "play_part", None)
     again.play(threads=1)
     assert report.report_of(again, 1.5, "2 threads") == made
     more = Arena(played.instances, played.players, Form("custom", 14, ROUNDS, SEED), played.folder)

@@ -111,7 +111,7 @@ def test_a_store_that_lost_its_log(line):
     world.tick(15)
     rest = world.folder / "rest"  # what a kill leaves behind, without the log
     shutil.copy2(world.path("a"), rest)
-    node.store._file.writer.connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
+    node.store.file.writer.connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
     world.stop("a")
     os.replace(rest, world.path("a"))
     world.start("a")

@@ -4,7 +4,7 @@ import pytest
 
 from posse import families
 from posse.live.node import Silence
-from posse.live.store import Outcome
+from posse.live.store import RewardOutcome
 
 BOTH = pytest.mark.parametrize("exchange", ["origins", "flows"])
 
@@ -52,8 +52,8 @@ def test_an_arm_removed_by_some(line, exchange):
     world.stop("b")
     world.start("b", ["red", "green"])
     assert world.nodes["b"].decide("late") == late
-    assert world.nodes["b"].reward("late", 1.0) is Outcome.NEW
-    assert world.nodes["b"].reward("late", 1.0) is Outcome.REPEATED
+    assert world.nodes["b"].reward("late", 1.0) is RewardOutcome.NEW
+    assert world.nodes["b"].reward("late", 1.0) is RewardOutcome.REPEATED
     assert set(world.nodes["b"].arms()) == {"red", "green"}
     world.visit("a", 2, "blue")
     world.tick(150)
@@ -73,7 +73,7 @@ def test_silence_about_an_arm_that_is_gone(line, exchange):
     world.stop("a")
     world.start("a", ["red", "green"], silence=Silence(5.0, 0.0))
     world.tick(10)
-    assert world.nodes["a"].reward("late", 0.0) is Outcome.REPEATED
+    assert world.nodes["a"].reward("late", 0.0) is RewardOutcome.REPEATED
     assert world.nodes["a"].evidence()["own"]["blue"][-1] == 2**20
 
 

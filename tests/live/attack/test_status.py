@@ -9,7 +9,7 @@ import pytest
 
 from posse.cli import main, status
 from posse.cli.common import UserError
-from posse.live.http import serve
+from posse.live.http import serve_node
 
 LONGEST = 60.0  # seconds, on a machine that does much else
 ARM = dict.fromkeys(
@@ -125,7 +125,7 @@ def test_nobody_there(refused, url):
 def test_brackets_in_an_address_are_shown(node, tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     (tmp_path / "[b]").mkdir()
-    with serve(node, f"unix:{tmp_path}/[b]/s") as server:
+    with serve_node(node, f"unix:{tmp_path}/[b]/s") as server:
         with pytest.raises(SystemExit) as done:
             main(["status", server.url])
         assert not done.value.code
@@ -133,7 +133,7 @@ def test_brackets_in_an_address_are_shown(node, tmp_path, capsys, monkeypatch):
 
 
 def test_a_password_is_not_shown(node, capsys):
-    with serve(node, "127.0.0.1:0") as server:
+    with serve_node(node, "127.0.0.1:0") as server:
         with pytest.raises(SystemExit) as done:
             main(["status", server.url.replace("//", "//shop:secret@")])
         assert not done.value.code

@@ -14,7 +14,7 @@ from posse.live.demo import (
     largest_gap,
 )
 from posse.live.demo.site import Sample
-from posse.live.http.metrics import metrics
+from posse.live.http.metrics import render_metrics
 
 PULL = 2**20
 MEANS = {"red": 0.7, "green": 0.3}
@@ -34,7 +34,7 @@ def test_a_sample_reads_the_metrics_of_a_node(node):
     node.reward(node.decide().id, 1.0)
     node.receive("b", b"no message")
     node.counts.add("sent", 3)
-    assert Sample.parse_metrics(metrics(node)) == Sample(
+    assert Sample.parse_metrics(render_metrics(node)) == Sample(
         here=1.0, in_network=1.0, sent=3, received=1, refused=1, connected=0, neighbours=1
     )
 

@@ -10,7 +10,7 @@ import pytest
 
 from posse.live.controls.controls import changes
 from posse.live.experiment.history import Past
-from posse.live.store import Conflict, Late, StoreError
+from posse.live.store import Conflict, LateReward, StoreError
 from tests.live.loopback import certified
 from tests.live.several import Certified, Several, table
 
@@ -128,11 +128,11 @@ def test_a_pin_that_fails_is_no_event(pair, monkeypatch):
         raise StoreError("full")
 
     with monkeypatch.context() as patch:
-        patch.setattr(only.store, "keep", full)
+        patch.setattr(only.store, "write_record", full)
         with pytest.raises(StoreError):
             only.pin("red")
     with monkeypatch.context() as patch:
-        patch.setattr(only.store.events, "add", full)
+        patch.setattr(only.store.events, "add_events", full)
         with pytest.raises((StoreError, TypeError)):
             only.pin("red")
     assert events(pair) == []
@@ -150,7 +150,7 @@ def test_late_rewards_are_told_once_an_hour(tmp_path):
         ids = [only.decide().id for _ in range(times)]
         made.tick(6)
         for each in ids:
-            with suppress(Late):
+            with suppress(LateReward):
                 only.reward(each, 1.0)
 
     try:
@@ -279,7 +279,7 @@ def test_events_wait_for_a_store_that_fails(pair, monkeypatch, number):
         raise StoreError("full")
 
     with monkeypatch.context() as patch:
-        patch.setattr(only.store.events, "add", full)
+        patch.setattr(only.store.events, "add_events", full)
         for n in range(number):
             only.past.note("partition", f"{n}")
         turn(pair)

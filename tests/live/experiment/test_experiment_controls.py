@@ -76,7 +76,7 @@ def test_a_control_that_cannot_be_written_does_not_act(line, monkeypatch):
     def full(*_):
         raise StoreError("the disk is full")
 
-    monkeypatch.setattr(node.experiment("checkout").store, "keep", full)
+    monkeypatch.setattr(node.experiment("checkout").store, "write_record", full)
     with pytest.raises(StoreError):
         node.pin("checkout", "green")
     assert played(node, "checkout") == {"red", "green"}

@@ -4,9 +4,9 @@ import pytest
 
 from posse.cli import status_tables as overview
 from posse.live.config.experiment_settings import experiment_from_data
-from posse.live.http.metrics import metrics
+from posse.live.http.metrics import render_metrics
 from posse.live.messaging.transport.memory import MemoryNetwork
-from posse.live.store import Late, Outcome
+from posse.live.store import LateReward, RewardOutcome
 from tests.live.several import Several, table
 
 EXPERIMENT = {"arms": ["red", "green"], "family": "bernoulli"}
@@ -81,8 +81,8 @@ def test_a_store_goes_on_as_it_was_begun_whatever_its_exchange(make):
     assert only.mode == ("wait" if flows else "count")
     assert only.agent.fingerprint == only.store.fingerprint == fingerprint
     only.decide("new")
-    assert only.reward("open", 1.0) is Outcome.NEW
-    assert only.reward("new", 1.0) is Outcome.NEW
+    assert only.reward("open", 1.0) is RewardOutcome.NEW
+    assert only.reward("new", 1.0) is RewardOutcome.NEW
     several.tick(10)
     assert several.pulls("a", "checkout") == 5
     assert sum(arm["pulls_here"] for arm in only.arms().values()) == 5
@@ -114,9 +114,9 @@ def test_a_reload_takes_effect_decision_by_decision(make):
     assert "reward_window of checkout: 3; default_reward of checkout: 1" in said
     assert only.mode == "wait"
     only.decide("c")
-    assert only.reward("a", 1.0) is Outcome.NEW
+    assert only.reward("a", 1.0) is RewardOutcome.NEW
     several.tick(5)
-    rewards = {id_: only.store.decision(id_).reward for id_ in "abc"}
+    rewards = {id_: only.store.find_decision(id_).reward for id_ in "abc"}
     assert rewards == {"a": 1.0, "b": 0.0, "c": 1.0}
     own = only.evidence()["own"].values()
     assert [sum(values[k] for values in own) / 2**20 for k in (0, 1, 2, -1)] == [2, 2, 3, 3]
@@ -142,9 +142,11 @@ def test_open_and_late_ones_are_shown(make):
     several.tick(6)
     only.decide("d", ["green"])
     several.tick(1)
-    with pytest.raises(Late):
+    with pytest.raises(LateReward):
         only.reward("a", 1.0)
-    lines = dict(line.rsplit(" ", 1) for line in metrics(node).splitlines() if line[0] != "#")
+    lines = dict(
+        line.rsplit(" ", 1) for line in render_metrics(node).splitlines() if line[0] != "#"
+    )
     labels = 'experiment="checkout",arm="{}"'
     assert lines[f"posse_open_here{{{labels.format('green')}}}"] == "1.0"
     assert lines[f"posse_pulls_here{{{labels.format('green')}}}"] == "0.0"

@@ -6,7 +6,7 @@ import pytest
 from posse import families
 from posse.live.agent.agent import Agent
 from posse.live.experiment.experiment import Experiment
-from posse.live.http import serve
+from posse.live.http import serve_node
 from posse.live.messaging.transport.memory import MemoryNetwork
 from posse.live.node import Node
 from posse.live.store import Store
@@ -21,7 +21,10 @@ def both(tmp_path):
     store = Store.open(
         tmp_path / "agent.db", fingerprint=agents["checkout"].fingerprint, experiment="checkout"
     )
-    views = {"checkout": store, "banner": store.beside("banner", agents["banner"].fingerprint)}
+    views = {
+        "checkout": store,
+        "banner": store.open_experiment("banner", agents["banner"].fingerprint),
+    }
     experiments = [Experiment(name, agents[name], views[name]) for name in ARMS]
     transport = MemoryNetwork([("a", "b")]).transport("a")
     made = Node.of("a", experiments, store, transport, neighbours=["b"])
@@ -32,7 +35,7 @@ def both(tmp_path):
 
 @pytest.fixture
 def http(both):
-    server = serve(both, "127.0.0.1:0")
+    server = serve_node(both, "127.0.0.1:0")
     with server, httpx.Client(base_url=server.url, trust_env=False, timeout=10) as client:
         yield client
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from posse.live.http.metrics import metrics
+from posse.live.http.metrics import render_metrics
 from posse.live.membership.records import Status, StatusMessage
 from posse.live.messaging.wire import Codec
 from posse.live.security.certificates import Files, issue
@@ -68,7 +68,7 @@ def test_everybody_sees_everybody(line, kind):
         "shop": {"counted": 3, "open": 0, "late": 0, "held": 3, "behind": 0},
     }
     assert shown["refused"] == {}
-    assert "posse_agents_up 3\n" in metrics(line.nodes["a"])
+    assert "posse_agents_up 3\n" in render_metrics(line.nodes["a"])
 
 
 def test_a_silent_death_and_its_end(line):
@@ -80,7 +80,7 @@ def test_a_silent_death_and_its_end(line):
     assert line.nodes["a"].network()["links"][1]["state"] == "down"
     later(line, 130)
     assert states(line, "a")["c"] == "silent"
-    assert "posse_agents_up 2\n" in metrics(line.nodes["a"])
+    assert "posse_agents_up 2\n" in render_metrics(line.nodes["a"])
     line.open("c", table("c", ["shop"]))
     line.tick(4)
     assert states(line, "a") == {"a": "here", "b": "up", "c": "up"}

@@ -16,8 +16,8 @@ from posse.lab.arena import report_data as data
 from posse.lab.arena.report_data import Entrant
 from posse.lab.arena.suite import CONTEXTS, PLAIN, Instance
 from posse.lab.simulation import Job
-from posse.lab.simulator import jobs_of
-from posse.lab.validation import rehearse
+from posse.lab.simulator import plan_jobs
+from posse.lab.validation import dry_run
 from posse.serialization import encode
 from posse.serialization.encode import find_repr_only
 
@@ -120,7 +120,7 @@ def job_of(player: Player, instance: Instance, horizon: int, runs: int, seed: in
     algorithm = player.algorithm
     says = callable(getattr(algorithm, "numbers_sent", None))
     kept = KEEP_WITH_CONTEXTS if isinstance(instance.bandit, ContextualBandit) else KEEP
-    job = jobs_of(
+    job = plan_jobs(
         instance.bandit,
         instance.network,
         {player.name: algorithm},
@@ -131,9 +131,9 @@ def job_of(player: Player, instance: Instance, horizon: int, runs: int, seed: in
         keep=kept if says else tuple(name for name in kept if name != "messages"),
     )[player.name]
     if player.is_yours:  # in its first rounds too
-        rehearse(player.name, job.simulation, job.runs[:2])
+        dry_run(player.name, job)
     else:
-        algorithm.init(job.simulation.problem(1))
+        algorithm.init(job.simulation.build_problem(1))
     return job
 
 

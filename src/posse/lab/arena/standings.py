@@ -28,7 +28,13 @@ from posse.lab.arena.suite import CONTEXTS, PLAIN, Instance, lower_bound
 from posse.lab.arena.tournament import Arena
 from posse.lab.report import text as words
 from posse.lab.results import Result
-from posse.lab.statistics import FEWEST_RUNS, SIGNIFICANT, Estimate, adjusted, on_front
+from posse.lab.statistics import (
+    FEWEST_RUNS,
+    SIGNIFICANT,
+    Estimate,
+    correct_p_values,
+    find_pareto_front,
+)
 from posse.randomness import FloatArray
 from posse.serialization.encode import collect_versions
 
@@ -49,7 +55,7 @@ def order(
     """
     above = dict.fromkeys(names, 0)
     doubtful = dict.fromkeys(names, 0)
-    corrected = adjusted([p for _, p in p_better.values()])
+    corrected = correct_p_values([p for _, p in p_better.values()])
     for ((a, b), (difference, _)), p in zip(p_better.items(), corrected, strict=True):
         if p is not None and p < SIGNIFICANT:
             above[a if difference > 0 else b] += 1
@@ -119,7 +125,7 @@ def standings(entrants: Sequence[Entrant], played: Sequence[Played]) -> list[Sta
     rows = [_standing(rival, rivals[rival], rank.get(rival), played) for rival in rivals]
     known = [row for row in rows if row.rank and row.numbers_sent is not None and row.ratio]
     costs = np.array([(row.numbers_sent, row.ratio) for row in known]).reshape(-1, 2)
-    front = {row.algorithm for row, on in zip(known, on_front(costs), strict=True) if on}
+    front = {row.algorithm for row, on in zip(known, find_pareto_front(costs), strict=True) if on}
     rows = [replace(row, on_front=row.algorithm in front) for row in rows]
     return sorted(rows, key=lambda row: (row.rank is None, row.ratio or math.inf))
 
@@ -241,11 +247,11 @@ def _score(name: str, result: Result, reference: FloatArray) -> Score:
         wrong = None
     else:
         gaps = result.means.max(axis=1, keepdims=True) - result.means  # (R, K)
-        of_agents = stats.of_agents(result.pulls, gaps)
-        wrong = stats.wrong_leader(result.pulls, gaps)
+        of_agents = stats.agent_regrets(result.pulls, gaps)
+        wrong = stats.wrong_leader_share(result.pulls, gaps)
     sent = result.numbers_sent[:, -1].mean() / result.horizon if "messages" in result.kept else None
     is_reference = name == REFERENCE
-    difference, p = stats.paired(regret, reference)
+    difference, p = stats.compare_paired(regret, reference)
     base = float(reference.mean())
     return Score(
         algorithm=name,
@@ -262,8 +268,8 @@ def _score(name: str, result: Result, reference: FloatArray) -> Score:
         adjusted_p=None,
         verdict=data.REFERENCE if is_reference else data.UNDECIDED,
         ratio=float(regret.mean()) / base if base > 0 else None,
-        percentile_95=stats.percentile(regret, 95),
-        percentile_99=stats.percentile(regret, 99),
+        percentile_95=stats.tail_percentile(regret, 95),
+        percentile_99=stats.tail_percentile(regret, 99),
         worst_agent=float(of_agents.max(axis=1).mean()),
         wrong_share=wrong,
         numbers_sent=None if sent is None else float(sent),
@@ -282,7 +288,7 @@ def _curve(result: Result) -> Curve:
 def _correct(outcomes: Sequence[_Outcome]) -> None:
     """Holm's correction over all differences to the reference of all instances."""
     every = [(outcome, name) for outcome in outcomes for name in outcome.scores]
-    corrected = stats.adjusted([outcome.scores[name].p for outcome, name in every])
+    corrected = stats.correct_p_values([outcome.scores[name].p for outcome, name in every])
     for (outcome, name), p in zip(every, corrected, strict=True):
         score = outcome.scores[name]
         verdict = score.verdict
@@ -303,12 +309,12 @@ def _ranked(arena: Arena, outcome: _Outcome) -> Played:
     ranked = [name for name in best.values() if arena.players[name].entrant.ranked]
     pairs: dict[tuple[str, str], tuple[float, float | None]] = {}
     for a, b in combinations(ranked, 2):
-        interval, p = stats.paired(regrets[a], regrets[b])
+        interval, p = stats.compare_paired(regrets[a], regrets[b])
         pairs[a, b] = interval.mean, p
     found = order(ranked, pairs)
     known = [name for name in ranked if scores[name].numbers_sent is not None]
     costs = np.array([(scores[name].numbers_sent, scores[name].mean) for name in known])
-    front = dict(zip(known, stats.on_front(costs.reshape(-1, 2)), strict=True))
+    front = dict(zip(known, stats.find_pareto_front(costs.reshape(-1, 2)), strict=True))
     for name in ranked:
         scores[name] = replace(
             scores[name], rank=found.rank[name], on_front=bool(front.get(name, False))

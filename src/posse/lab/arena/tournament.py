@@ -16,12 +16,12 @@ from posse.lab.arena.players import REFERENCE, Player, job_of
 from posse.lab.arena.report_data import Refusal
 from posse.lab.arena.suite import Instance, suite
 from posse.lab.jobs.executors import WorkersLost
-from posse.lab.jobs.results_cache import NotKept, PartStore
-from posse.lab.jobs.scheduler import complete
+from posse.lab.jobs.results_cache import PartStore, StoreUnwritable
+from posse.lab.jobs.scheduler import complete_jobs
 from posse.lab.jobs.workers import WorkersDiffer
 from posse.lab.results import Result
 from posse.lab.simulation import Job
-from posse.lab.simulator import simulate_some
+from posse.lab.simulator import simulate_runs
 
 # The quick form, which takes minutes: runs, rounds of an instance, and agent-rounds of a run.
 QUICK_RUNS = 20
@@ -100,7 +100,7 @@ class Arena:
     @property
     def missing(self) -> list[tuple[Job, int]]:
         """The jobs that are still to be played, and how many of their runs."""
-        runs = [sum(map(len, self.store.missing(job))) for job in self.jobs.values()]
+        runs = [sum(map(len, self.store.find_missing(job))) for job in self.jobs.values()]
         return [(job, n) for job, n in zip(self.jobs.values(), runs, strict=True) if n]
 
     def compile(self, told: Callable[[int], None]) -> None:
@@ -125,13 +125,13 @@ class Arena:
         """
 
         def finish(jobs: Sequence[Job]) -> None:
-            complete(jobs, self.store, executor=executor, threads=threads, advance=advance)
+            complete_jobs(jobs, self.store, executor=executor, threads=threads, advance=advance)
 
         for yours in (True, False):
             some = {k: job for k, job in self.jobs.items() if self.players[k[1]].is_yours == yours}
             try:
                 finish(list(some.values()))
-            except (WorkersDiffer, WorkersLost, NotKept):  # which is no fault of theirs
+            except (WorkersDiffer, WorkersLost, StoreUnwritable):  # which is no fault of theirs
                 raise
             except Exception:  # whatever one of them raised: which, is found one by one
                 for key, job in some.items():
@@ -142,7 +142,7 @@ class Arena:
     ) -> None:
         try:
             finish([job])
-        except (WorkersDiffer, WorkersLost, NotKept):
+        except (WorkersDiffer, WorkersLost, StoreUnwritable):
             raise
         except Exception as error:
             if key[1] == REFERENCE:
@@ -153,7 +153,7 @@ class Arena:
     def results(self, instance: Instance) -> dict[str, Result]:
         """The results of an instance by player, the runs of this form only."""
         return {
-            name: self.store.result(job)
+            name: self.store.load_result(job)
             for (number, name), job in self.jobs.items()
             if number == instance.number
         }
@@ -169,7 +169,7 @@ class Arena:
 
 def workers_for(missing: Sequence[tuple[Job, int]]) -> int | None:
     """As many processes as cores for much work in plain Python, which threads do not speed up."""
-    plain = sum(job.seconds_a_run * runs for job, runs in missing if job.engine == "reference")
+    plain = sum(job.seconds_per_run * runs for job, runs in missing if job.engine == "reference")
     cores = os.cpu_count() or 1
     return cores if cores > 1 and plain > _WORTH_STARTING else None
 
@@ -183,7 +183,7 @@ def seconds_a_run(job: Job) -> float:
     runs = job.runs[:_PILOT_RUNS]
     short = replace(job.simulation, horizon=rounds, times=np.array([rounds]), keep=())
     start = time.perf_counter()
-    simulate_some(short, runs, 1, lambda steps: None, engine=job.engine)
+    simulate_runs(short, runs, 1, lambda steps: None, engine=job.engine)
     return (time.perf_counter() - start) / len(runs) * job.simulation.horizon / rounds
 
 

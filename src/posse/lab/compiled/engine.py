@@ -32,7 +32,14 @@ from posse.lab.compiled.registry import (
     missing_kernel,
     plan_kernels,
 )
-from posse.lab.simulation import Advance, Block, Simulation, in_callers_order, in_parts, play_blocks
+from posse.lab.simulation import (
+    Advance,
+    Block,
+    Simulation,
+    in_callers_order,
+    play_blocks,
+    split_runs,
+)
 from posse.randomness import FloatArray
 
 # Rows of a block that one call of the driver processes: enough to hide the cost of calls through
@@ -130,13 +137,13 @@ class Engine:
             with ThreadPoolExecutor(threads) as pool:
                 return play_blocks(
                     lambda block, go_on: self._play_tiles(block, pool, threads, go_on),
-                    in_parts(runs, 1),
+                    split_runs(runs, 1),
                     1,
                     advance,
                 )
         # blocks small enough for the cache, and at least one for each thread
         size = max(1, min(BLOCK_ROWS // n_agents, -(-len(runs) // threads)))
-        return play_blocks(self._play_block, in_parts(runs, size), threads, advance)
+        return play_blocks(self._play_block, split_runs(runs, size), threads, advance)
 
     def _is_divisible(self) -> bool:
         """Whether a tile can be played without waiting for the round's other tiles."""

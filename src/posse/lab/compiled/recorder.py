@@ -99,7 +99,7 @@ class BlockRecorder:
         algorithm: Any = s.algorithm
         n_runs = len(self._rows.runs)
         # these algorithms send the same numbers whatever they choose: the first state suffices
-        state = algorithm.init(s.problem(n_runs))
+        state = algorithm.init(s.build_problem(n_runs))
         links = count_links_used(self._engine, self._rows.runs, s.horizon)
         sent = [algorithm.numbers_sent(state, t, links[t - 1]) for t in range(1, s.horizon + 1)]
         return np.asarray(np.cumsum(sent, axis=0)[s.times - 1].T / s.network.n_agents)

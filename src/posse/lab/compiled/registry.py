@@ -49,7 +49,7 @@ def missing_observation_kernel(simulation: Simulation) -> str | None:
 def _plan_observations(simulation: Simulation) -> dict[str, Any]:
     """Plan the algorithms that pass observations on."""
     algorithm: Any = simulation.algorithm
-    algorithm.check_problem(simulation.problem(1))
+    algorithm.check_problem(simulation.build_problem(1))
     eliminates = isinstance(algorithm, algorithms.CoopSE)
     hops = algorithm.hop_limit if isinstance(algorithm, algorithms.UCBNetwork) else 1
     if eliminates:
@@ -95,9 +95,8 @@ def observation_table(simulation: Simulation) -> FloatArray:
     """Return the table of constants of the choice; see `kernels.observations`."""
     algorithm: Any = simulation.algorithm
     if isinstance(algorithm, algorithms.CoopSE):
-        return np.array(
-            [store_depth(simulation, None), algorithm.observation_width(simulation.problem(1))]
-        )
+        width = algorithm.observation_width(simulation.build_problem(1))
+        return np.array([store_depth(simulation, None), width])
     follows = isinstance(algorithm, algorithms.FollowYourLeader)
     forced = 0 if follows else simulation.bandit.n_arms
     kind = _kl_kind(simulation) if algorithm.index == "kl" else None
@@ -280,7 +279,7 @@ def _plan_bayesian(simulation: Simulation) -> dict[str, Any]:
     posterior = posterior_kernel(type(model))
     count, total = families.to_count_and_total(model, model.prior())
     weight = families.get_optional(model, "observation_weight")
-    rate = algorithm.resolve_learning_rate(simulation.problem(1))
+    rate = algorithm.resolve_learning_rate(simulation.build_problem(1))
     policy = POLICY_KERNELS[type(algorithm.policy)]
     lazy = isinstance(algorithm.policy, policies.ThompsonSampling)
     merge = MERGE_KERNELS[type(network.dynamics)]
@@ -317,7 +316,7 @@ def _plan_bayesian(simulation: Simulation) -> dict[str, Any]:
 def _plan_baseline(simulation: Simulation) -> dict[str, Any]:
     """Plan the running consensus algorithms and DDUCB."""
     algorithm: Any = simulation.algorithm
-    algorithm.check_problem(simulation.problem(1))
+    algorithm.check_problem(simulation.build_problem(1))
     network = simulation.network
     staged = isinstance(algorithm, algorithms.DDUCB)
     merge = MERGE_KERNELS[type(network.dynamics)] if len(network.edges) else "merge_nothing"
@@ -340,7 +339,7 @@ def _plan_baseline(simulation: Simulation) -> dict[str, Any]:
 def _plan_rival(simulation: Simulation) -> dict[str, Any]:
     """Plan GosInE and Dist-UCB."""
     algorithm: Any = simulation.algorithm
-    algorithm.check_problem(simulation.problem(1))
+    algorithm.check_problem(simulation.build_problem(1))
     merge, choose = RIVAL_KERNELS[type(algorithm)]
     forced = isinstance(algorithm, ForcedStart)
     n_arms = simulation.bandit.n_arms
@@ -363,7 +362,7 @@ def choice_levels(simulation: Simulation, t: int, end: int) -> Any:
     from posse.lab.compiled.kernels.thompson import OUTRIGHT
 
     algorithm: Any = simulation.algorithm
-    problem = simulation.problem(1)
+    problem = simulation.build_problem(1)
     if isinstance(algorithm, OBSERVATION_ALGORITHMS):
         return np.array([observation_level(simulation, r) for r in range(t, end)])
     # index algorithms take their scale, after the forced rounds
@@ -387,7 +386,7 @@ def choice_table(simulation: Simulation, plan: KernelPlan) -> Any:
     from posse.lab.compiled.kernels import baselines, thompson
 
     algorithm: Any = simulation.algorithm
-    problem = simulation.problem(1)
+    problem = simulation.build_problem(1)
     network = simulation.network
     if isinstance(algorithm, OBSERVATION_ALGORITHMS):
         return observation_table(simulation)

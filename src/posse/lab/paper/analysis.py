@@ -18,13 +18,13 @@ from posse.lab.results import Result
 from posse.lab.statistics import (
     SIGNIFICANT,
     Growth,
-    growth,
+    agent_regrets,
+    fit_growth,
     holm,
     mean_interval,
-    of_agents,
     p_value,
     paired_difference,
-    wrong_leader,
+    wrong_leader_share,
 )
 
 LOGARITHMIC = "logarithmic"
@@ -60,7 +60,7 @@ def rate(fit: Growth, least: float) -> str:
 
 def window(result: Result) -> tuple[int, int]:
     """The first and last round of the window of slopes."""
-    return growth(result).late_rounds
+    return fit_growth(result).late_rounds
 
 
 # Values read off the authors' figures, to 0.05, and whether ours agree with them.
@@ -143,7 +143,7 @@ def table(outcome: Outcome) -> list[Final]:
     rows = []
     for name, result in outcome.results.items():
         gaps = outcome.gaps(name)  # (R, K)
-        fit = growth(result)
+        fit = fit_growth(result)
         least = outcome.least_slope(name)
         summary = result.summary()
         rows.append(
@@ -154,8 +154,8 @@ def table(outcome: Outcome) -> list[Final]:
                 low=_known(summary.low),
                 high=_known(summary.high),
                 percentile_95=float(np.percentile(result.regret[:, -1], 95)),
-                worst_agent=float(of_agents(result.pulls, gaps).max(axis=1).mean()),
-                wrong_leader=wrong_leader(result.pulls, gaps),
+                worst_agent=float(agent_regrets(result.pulls, gaps).max(axis=1).mean()),
+                wrong_leader=wrong_leader_share(result.pulls, gaps),
                 slope=fit.late.mean,
                 slope_low=_known(fit.late.low),
                 slope_high=_known(fit.late.high),

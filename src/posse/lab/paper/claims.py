@@ -13,7 +13,7 @@ from itertools import pairwise
 from posse.lab.paper import analysis as rates
 from posse.lab.paper.panels import Outcome
 from posse.lab.paper.report_data import ClaimReport
-from posse.lab.statistics import Estimate, growth, mean_interval, paired_difference
+from posse.lab.statistics import Estimate, fit_growth, mean_interval, paired_difference
 
 HOLDS = "holds"
 FAILS = "does not hold"
@@ -134,7 +134,7 @@ def _still_rising(*outcomes: Outcome) -> Finding:
     said = []
     for outcome in outcomes:
         for name in _starting(outcome, "coop-UCB"):
-            fit = growth(outcome.results[name])
+            fit = fit_growth(outcome.results[name])
             late = fit.late
             found.append(HOLDS if late.low > 0 else FAILS if late.high < 0 else UNDECIDED)
             said.append(f"{outcome.panel.figure} {name}: {late.mean:.0f}")
@@ -206,7 +206,7 @@ def _grows_like_a_logarithm(*names: str) -> Callable[[Outcome], Finding]:
         found = []
         said = []
         for name in names:
-            fit = growth(outcome.results[name])
+            fit = fit_growth(outcome.results[name])
             word = rates.rate(fit, least)
             found.append(_RATES[word])
             said.append(f"{name}: {_written(fit.late)}, {word}")

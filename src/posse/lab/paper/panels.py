@@ -20,7 +20,7 @@ from posse.algorithms import Algorithm, Isolated
 from posse.bandits import Bandit
 from posse.lab.compiled import registry as plan
 from posse.lab.jobs.results_cache import PartStore
-from posse.lab.jobs.scheduler import complete
+from posse.lab.jobs.scheduler import complete_jobs
 from posse.lab.results import Result
 from posse.lab.simulation import Job, Simulation
 from posse.networks import Network
@@ -210,11 +210,11 @@ def run_panel(
         name: Job(each, range(runs), "reference" if plan.missing_kernel(each) else "compiled")
         for name, each in simulations.items()
     }
-    complete(
+    complete_jobs(
         list(jobs.values()),
         store,
         executor=executor,
         threads=threads,
         advance=lambda job, done: advance(done),
     )
-    return Outcome(panel, {name: store.result(job) for name, job in jobs.items()}, seed)
+    return Outcome(panel, {name: store.load_result(job) for name, job in jobs.items()}, seed)

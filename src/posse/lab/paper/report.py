@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 
 from posse.lab.atomic_files import atomic_write
-from posse.lab.jobs.executors import capacity
+from posse.lab.jobs.executors import count_slots
 from posse.lab.jobs.results_cache import PartStore
 from posse.lab.paper import analysis, claims, panels
 from posse.lab.paper.analysis import lai_robbins
 from posse.lab.paper.panels import FULL, QUICK, Outcome, Panel, run_panel, simulation_of
 from posse.lab.paper.report_data import ClaimReport, Made, Report
-from posse.lab.plots import draw_result, dress, is_wide, save_figure, set_logarithmic
+from posse.lab.plots import draw_result, is_wide, save_figure, set_logarithmic, style_axes
 from posse.lab.report.curves import write_csv
 from posse.lab.report.pages import paper as page
 from posse.lab.report.text import write_json
@@ -41,7 +41,7 @@ def draw(outcome: Outcome, path: Path) -> list[Path]:
     FigureCanvasAgg(figure)
     left, right = figure.subplots(1, 2, sharey=not wide)
     for axes in (left, right):
-        dress(axes)
+        style_axes(axes)
         for name, result in outcome.results.items():
             draw_result(axes, result, label=name)
     if wide:
@@ -211,4 +211,4 @@ class Reproduction:
     def _hands(self) -> str:
         if self.executor is None:
             return f"{self.threads} threads"
-        return f"{capacity(self.executor)} workers"
+        return f"{count_slots(self.executor)} workers"

@@ -72,7 +72,7 @@ class Drawn:
 
 def curve(name: str, times: NDArray[np.int64], values: FloatArray) -> Curve:
     """The mean of values (R, len(times)) over runs, with its 95% band."""
-    shown = plots.shown(len(times), POINTS)
+    shown = plots.choose_points(len(times), POINTS)
     mean, _, low, high = map(_short, mean_interval(values[:, shown]))
     return Curve(name, times[shown].tolist(), mean, low, high)
 

@@ -13,11 +13,11 @@ from posse.lab.results import Result, Summary
 from posse.lab.statistics import (
     SIGNIFICANT,
     Estimate,
-    adjusted,
+    compare_paired,
+    correct_p_values,
     mean_interval,
-    paired,
-    percentile,
-    wrong_leader,
+    tail_percentile,
+    wrong_leader_share,
 )
 from posse.randomness import FloatArray
 
@@ -50,8 +50,8 @@ def pairs(comparison: Comparison) -> list[Pair]:
     """Every pair, those of the lowest mean first."""
     ends = {name: result.regret[:, -1] for name, result in comparison.items()}
     names = sorted(ends, key=lambda name: float(ends[name].mean()))
-    found = [(a, b, *paired(ends[a], ends[b])) for a, b in combinations(names, 2)]
-    corrected = adjusted([p for *_, p in found])
+    found = [(a, b, *compare_paired(ends[a], ends[b])) for a, b in combinations(names, 2)]
+    corrected = correct_p_values([p for *_, p in found])
     return [Pair(*each, after) for each, after in zip(found, corrected, strict=True)]
 
 
@@ -113,11 +113,11 @@ def tails(comparison: Comparison) -> list[Tail]:
                 runs=regret,
                 lowest=float(regret.min()),
                 median=float(np.median(regret)),
-                percentile_95=percentile(regret, 95),
-                percentile_99=percentile(regret, 99),
+                percentile_95=tail_percentile(regret, 95),
+                percentile_99=tail_percentile(regret, 99),
                 worst=float(regret[at]),
                 worst_run=result.run_numbers[at],
-                wrong_leader=None if gaps is None else wrong_leader(result.pulls, gaps),
+                wrong_leader=None if gaps is None else wrong_leader_share(result.pulls, gaps),
             )
         )
     return rows
@@ -181,7 +181,7 @@ def _gaps(result: Result) -> FloatArray | None:
     """How much worse each arm is in each run, (R, K), if for all agents and rounds alike."""
     means = result.kept.get("means")
     if means is None:
-        told = result._told_means()
+        told = result._fixed_means()
         means = None if told is None else np.broadcast_to(told, (result.runs, result.n_arms))
     if means is None or means.ndim != 2:
         return None

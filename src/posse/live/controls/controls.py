@@ -14,7 +14,7 @@ from posse.live.controls.records import ControlMessage as ControlMessage
 from posse.live.exchange.origins import Sign
 from posse.live.security.signatures import Vouch
 from posse.live.store.records import Conflict
-from posse.live.store.timeline import listed
+from posse.live.store.timeline import list_names
 
 # ("pin" or "pause", arm): where that comes from, as `Controls.acting` says it
 Acting = Mapping[tuple[str, str], str]
@@ -35,7 +35,7 @@ def changes(before: Acting, after: Acting) -> list[tuple[str, str]]:
         if (kind, arm) not in after:
             said.setdefault(("resume", f"no longer {DONE[kind]}"), []).append(arm)
     return [
-        (kind, f"{listed(arms)} {'is' if len(arms) == 1 else 'are'} {what}")
+        (kind, f"{list_names(arms)} {'is' if len(arms) == 1 else 'are'} {what}")
         for (kind, what), arms in said.items()
     ]
 

@@ -135,7 +135,7 @@ class ChildProcess:
 def main(file: Path) -> None:
     """Run the agent of a file until stdin ends."""
     from posse.live import logs
-    from posse.live.http import serve
+    from posse.live.http import serve_node
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the swarm, which then counts
     signal.signal(signal.SIGTERM, lambda *_: sys.exit())
@@ -148,7 +148,7 @@ def main(file: Path) -> None:
     node = make_node(settings, file.resolve().parent, interference.wrap_transport)
     try:
         node.start()
-        with serve(node, settings.http):
+        with serve_node(node, settings.http):
             for line in sys.stdin.buffer:
                 reply = _run_command(
                     node, file, interference, msgspec.json.decode(line, type=ChildCommand)

@@ -15,12 +15,12 @@ from posse.live.config.agent_settings import Settings, from_data
 from posse.live.demo.site import AgentSite, Visitor
 from posse.live.exchange.ledger import Ledger
 from posse.live.experiment.experiment import DEFAULT
-from posse.live.http.metrics import metrics
+from posse.live.http.metrics import render_metrics
 from posse.live.messaging.transport.memory import MemoryNetwork
 from posse.live.node import Node
 from posse.live.node_factory import Outside
 from posse.live.process import assemble
-from posse.live.store import Outcome
+from posse.live.store import RewardOutcome
 
 T = TypeVar("T")
 
@@ -115,7 +115,7 @@ class MemorySite(AgentSite):
         """Say how it went."""
         node = self._require_node()
         outcome = node.experiment(experiment).reward(decision.id, reward)
-        return self._check_alive(node, outcome is Outcome.NEW)
+        return self._check_alive(node, outcome is RewardOutcome.NEW)
 
     def read_evidence(self, experiment: str = DEFAULT) -> dict[str, Ledger]:
         """As the node has it."""
@@ -123,7 +123,7 @@ class MemorySite(AgentSite):
 
     def read_metrics(self) -> str:
         """As the node counts."""
-        return metrics(self._require_node())
+        return render_metrics(self._require_node())
 
     def _current_settings(self) -> Settings:
         near = dict.fromkeys(self._network.neighbours(self.name), "")

@@ -1,4 +1,4 @@
-"""What the HTTP interface takes and gives: the shapes of JSON bodies and answers."""
+"""JSON bodies of requests, and answers that exist only over HTTP."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from posse.live.experiment.history import Kind
 
-ITEMS = 1000  # of one batch
-ID = "7f3c9a51d2e84b06"
+MAX_BATCH_ITEMS = 1000  # of one batch
+EXAMPLE_ID = "7f3c9a51d2e84b06"
 
 Probability = Annotated[float, Meta(description="with which the arm was chosen")]
 Id = Annotated[str, Meta(min_length=1, max_length=200, description="the decision's id")]
 # an id that fits into a path; made by the client it makes the request repeatable
-PATTERN = r"^[A-Za-z0-9_-][A-Za-z0-9._~:@=+-]{0,199}$"
-NewId = Annotated[str, Meta(pattern=PATTERN + r"(?!\n)")]  # `$` lets a last line break pass
+ID_PATTERN = r"^[A-Za-z0-9_-][A-Za-z0-9._~:@=+-]{0,199}$"
+NewId = Annotated[str, Meta(pattern=ID_PATTERN + r"(?!\n)")]  # `$` lets a last line break pass
 Arm = Annotated[str, Meta(min_length=1, max_length=1000)]
-Arms = Annotated[list[Arm], Meta(min_length=1, max_length=ITEMS)]
+Arms = Annotated[list[Arm], Meta(min_length=1, max_length=MAX_BATCH_ITEMS)]
 # values are checked by the schema of the experiment, which names the field that is wrong
 Context = Annotated[dict[str, Any], Meta(description="what is known of the visitor, by name")]
 
 
-class Refused(ValueError):
+class MalformedBody(ValueError):
     """A body, or an item of a batch, that is not well formed."""
 
 
@@ -35,7 +35,7 @@ class DecisionRequest(Struct, forbid_unknown_fields=True):
 
 
 class RewardRequest(Struct, forbid_unknown_fields=True):
-    """Say how a decision went."""
+    """The reward of a decision."""
 
     reward: float
 
@@ -48,44 +48,46 @@ class RewardItem(Struct, forbid_unknown_fields=True):
 
 
 class DecisionsRequest(Struct, forbid_unknown_fields=True):
-    """Ask for many decisions."""
+    """Many requests for a decision."""
 
-    decisions: Annotated[list[DecisionRequest], Meta(max_length=ITEMS)]
+    decisions: Annotated[list[DecisionRequest], Meta(max_length=MAX_BATCH_ITEMS)]
 
 
 class RewardsRequest(Struct, forbid_unknown_fields=True):
-    """Say how many decisions went."""
+    """Many rewards."""
 
-    rewards: Annotated[list[RewardItem], Meta(max_length=ITEMS)]
+    rewards: Annotated[list[RewardItem], Meta(max_length=MAX_BATCH_ITEMS)]
 
 
 class StepsRequest(Struct, forbid_unknown_fields=True):
-    """Say how decisions went and ask for the next one, or for a list of them, in one commit."""
+    """Rewards, and a request for the next decision or a list of them, in one commit."""
 
-    rewards: Annotated[list[RewardItem], Meta(max_length=ITEMS)] = []
-    decide: DecisionRequest | Annotated[list[DecisionRequest], Meta(max_length=ITEMS)] | None = None
+    rewards: Annotated[list[RewardItem], Meta(max_length=MAX_BATCH_ITEMS)] = []
+    decide: (
+        DecisionRequest | Annotated[list[DecisionRequest], Meta(max_length=MAX_BATCH_ITEMS)] | None
+    ) = None
 
 
 class ArmsRequest(Struct, forbid_unknown_fields=True):
-    """Name what is known of the visitors that are asked about; the rest is as on average."""
+    """The context of the visitors in question; missing fields are as on average."""
 
     context: Context
 
 
 class ArmRequest(Struct, forbid_unknown_fields=True):
-    """Name an arm."""
+    """The name of an arm."""
 
     arm: Arm
 
 
 class ResumeRequest(Struct, forbid_unknown_fields=True):
-    """Name an arm that was paused, or none: then all are played again, and none is pinned."""
+    """A paused or pinned arm, or none: then all arms are played again."""
 
     arm: Arm | None = None
 
 
-class Nothing(Struct, forbid_unknown_fields=True):
-    """Nothing to say."""
+class EmptyRequest(Struct, forbid_unknown_fields=True):
+    """An empty object."""
 
 
 class DecisionAnswer(Struct):
@@ -465,19 +467,22 @@ class StatusAnswer(Struct):
 
 
 EXAMPLES: dict[str, list[Any]] = {  # what /openapi.json shows
-    "DecisionRequest": [{}, {"decision": ID, "allowed": ["red", "green"]}],
+    "DecisionRequest": [{}, {"decision": EXAMPLE_ID, "allowed": ["red", "green"]}],
     "ArmsRequest": [{"context": {"country": "de"}}],
     "RewardRequest": [{"reward": 1.0}],
     "DecisionsRequest": [{"decisions": [{}, {"allowed": ["red", "green"]}]}],
-    "RewardsRequest": [{"rewards": [{"decision": ID, "reward": 1.0}]}],
+    "RewardsRequest": [{"rewards": [{"decision": EXAMPLE_ID, "reward": 1.0}]}],
     "StepsRequest": [
-        {"rewards": [{"decision": ID, "reward": 1.0}], "decide": {}},
-        {"rewards": [{"decision": ID, "reward": 1.0}], "decide": [{}, {"allowed": ["red"]}]},
+        {"rewards": [{"decision": EXAMPLE_ID, "reward": 1.0}], "decide": {}},
+        {
+            "rewards": [{"decision": EXAMPLE_ID, "reward": 1.0}],
+            "decide": [{}, {"allowed": ["red"]}],
+        },
     ],
     "ArmRequest": [{"arm": "red"}],
     "ResumeRequest": [{}, {"arm": "red"}],
-    "DecisionAnswer": [{"decision": ID, "arm": "red", "probability": 0.62}],
-    "RewardAnswer": [{"decision": ID, "reward": 1.0, "repeated": False}],
+    "DecisionAnswer": [{"decision": EXAMPLE_ID, "arm": "red", "probability": 0.62}],
+    "RewardAnswer": [{"decision": EXAMPLE_ID, "reward": 1.0, "repeated": False}],
     "Error": [{"error": "there is no decision 'x': check the id"}],
     "ItemError": [{"error": "there is no decision 'x': check the id", "status": 404}],
 }

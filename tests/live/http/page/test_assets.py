@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from posse import web
-from posse.live.http import serve
+from posse.live.http import serve_node
 from posse.live.http.page import ASSETS, PAGE, POLICY
 
 FOLDER = Path(web.__file__).parent
@@ -18,7 +18,7 @@ TOKEN = "application's"
 def closed(node):
     """A client of an agent that wants a token, without one."""
     with (
-        serve(node, "127.0.0.1:0", token=TOKEN, operator_token="operators'") as server,
+        serve_node(node, "127.0.0.1:0", token=TOKEN, operator_token="operators'") as server,
         httpx.Client(base_url=server.url, trust_env=False) as client,
     ):
         yield client

@@ -25,7 +25,7 @@ from posse.lab.report.text import (
     undecided,
     unseen_tails,
 )
-from posse.lab.statistics import Estimate, on_front
+from posse.lab.statistics import Estimate, find_pareto_front
 from posse.randomness import FloatArray
 
 _GLYPHS = ("circle", "square", "diamond", "star")  # 4 and 7 colours: 28 pairs before one comes back
@@ -301,7 +301,7 @@ def _against_regret(report: Report) -> Html:
         name = words.short(row.name)
         title = f"{name}: regret {number(row.regret)}, {number(row.a_round, 3)} numbers a round"
         points.append(Point(row.name, row.a_round, row.regret, title, *looks[row.name]))
-    on = on_front([(point.x, point.y) for point in points])
+    on = find_pareto_front([(point.x, point.y) for point in points])
     title = "Regret against numbers sent"
     drawn = charts.plane(
         f"{title}; the table below has the numbers.",

@@ -74,7 +74,7 @@ def facts(comparison: Comparison) -> list[str]:
     first = next(iter(comparison.values()))
     runs = first.run_numbers
     told = [
-        counted(first.runs, "run") if runs.start == 0 else ranges.words(runs),
+        counted(first.runs, "run") if runs.start == 0 else ranges.describe_runs(runs),
         counted(first.horizon, "round"),
         f"{counted(first.n_agents, 'agent')}{_shared(comparison, _graph)}",
         f"{counted(first.n_arms, 'arm')}{_shared(comparison, _rewards)}",

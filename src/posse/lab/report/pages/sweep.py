@@ -24,8 +24,8 @@ from posse.lab.report.document import (
 )
 from posse.lab.report.html import Cell, Html, element, table
 from posse.lab.sweeps import figures as views
-from posse.lab.sweeps.figures import ALGORITHM, Dimension, dimensions
-from posse.lab.sweeps.grid import words
+from posse.lab.sweeps.figures import ALGORITHM, Dimension, list_dimensions
+from posse.lab.sweeps.grid import describe_cell
 from posse.serialization.encode import collect_versions
 
 if TYPE_CHECKING:
@@ -56,11 +56,11 @@ def write(sweep: Sweep, folder: Path) -> Path:
 
 
 def _summary(sweep: Sweep) -> Html:
-    runs = sorted({row["runs"] for row in sweep._rows})
+    runs = sorted({row["runs"] for row in sweep.rows})
     counts = formats.counted(runs[0], "run")
     if len(runs) > 1:
         counts = f"{runs[0]:,} to {runs[-1]:,} runs"
-    engines = " and ".join(sorted({row["engine"] for row in sweep._rows}))
+    engines = " and ".join(sorted({row["engine"] for row in sweep.rows}))
     return facts(
         [
             formats.counted(len(sweep), "cell"),
@@ -91,9 +91,9 @@ def _along(sweep: Sweep, folder: Path) -> Section:
             _figure(
                 folder,
                 f"regret-{number}" if len(choices) > 1 else "regret",
-                views.plot(sweep, x, hue, row, where),
+                views.draw_plot(sweep, x, hue, row, where),
                 f"Final regret against {x}",
-                words(where),
+                describe_cell(where),
             )
         )
     parts += _left_out(len(choices), "sweep.plot(x=, hue=, row=, where=)")
@@ -119,7 +119,7 @@ def _heat_maps(sweep: Sweep, folder: Path) -> Iterator[Section]:
                 f"heat-{number}",
                 sweep.heat_map(x, y, name, where=where),
                 f"Final regret of {name} over {x} and {y}",
-                words({ALGORITHM: name, **where}),
+                describe_cell({ALGORITHM: name, **where}),
             )
         )
     parts += _left_out(len(choices), "sweep.heat_map(x=, y=, algorithm=, where=)")
@@ -134,9 +134,9 @@ def _curves(sweep: Sweep, folder: Path) -> tuple[Section, list[Chart]]:
         name = f"curves-{number}"
         comparison = sweep[number]
         paths = [folder / "figures" / f"{name}.{suffix}" for suffix in ("png", "pdf")]
-        plots.write_comparison(comparison, words(cell), paths)
+        plots.write_comparison(comparison, describe_cell(cell), paths)
         below = files([f"figures/{path.name}" for path in paths])
-        parts.append(paragraph(Html(element("span", words(cell)) + below), "quiet"))
+        parts.append(paragraph(Html(element("span", describe_cell(cell)) + below), "quiet"))
         chart = curves.of_results(name, comparison)
         if chart is not None:
             charts.append(chart)
@@ -147,11 +147,11 @@ def _curves(sweep: Sweep, folder: Path) -> tuple[Section, list[Chart]]:
 
 def _cells(sweep: Sweep) -> Section:
     keys = sweep.grid.short_names()
-    sent = any("numbers_sent" in row for row in sweep._rows)
+    sent = any("numbers_sent" in row for row in sweep.rows)
     headers = ["Algorithm", *keys.values(), "Runs", "Regret [95% interval]", "Standard error"]
     headers += ["Pulls of a best arm", *(["Numbers sent"] if sent else [])]
     rows = []
-    for row in sweep._rows:
+    for row in sweep.rows:
         shown: list[Any] = [row[ALGORITHM], *(_cell(row[key]) for key in keys)]
         shown.append(Cell(f"{row['runs']:,}", row["runs"]))
         shown.append(Cell(formats.interval(row["regret"], row["low"], row["high"]), row["regret"]))
@@ -194,7 +194,7 @@ def _names(written: Sequence[Path]) -> list[str]:
 
 def _several(sweep: Sweep) -> list[Dimension]:
     """The axes of the grid, those of several values first, in their order."""
-    axes = dimensions(sweep)[:-1]
+    axes = list_dimensions(sweep)[:-1]
     return sorted(axes, key=lambda axis: len(axis.points) == 1)
 
 

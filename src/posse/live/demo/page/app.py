@@ -16,10 +16,18 @@ import msgspec
 from posse import web
 from posse.live.demo.page.demonstration import Demonstration
 from posse.live.demo.page.views import ViewLog
-from posse.live.http.access_control import Guard, Message, Receive, Scope, Send, refuse, send_answer
-from posse.live.http.page import HEADERS, KINDS
-from posse.live.http.protocol import Limits
-from posse.live.http.responses import Answer, Refusal, error, in_json
+from posse.live.http.access_control import (
+    AccessControl,
+    Message,
+    Receive,
+    Scope,
+    Send,
+    refuse_request,
+    send_response,
+)
+from posse.live.http.page import CONTENT_TYPES, HEADERS
+from posse.live.http.protocol import ServerLimits
+from posse.live.http.responses import RequestRefused, Response, error_response, json_response
 from posse.live.http.server import Server
 
 MOST = 20  # viewers
@@ -37,7 +45,7 @@ class Streams:
         self._loop: asyncio.AbstractEventLoop | None = None
         ring.subscribe(self._wake)
 
-    def end(self) -> None:
+    def end_streams(self) -> None:
         """Let all viewers go, from any thread."""
         self._ring.close()
 
@@ -45,7 +53,7 @@ class Streams:
         """Stream what comes after a view, until the viewer leaves, is too slow, or all ends."""
         self._loop = asyncio.get_running_loop()
         if len(self._viewers) >= MOST:
-            raise Refusal(503, "too many viewers", CROWDED)
+            raise RequestRefused(503, "too many viewers", CROWDED)
         kind = [(b"content-type", b"text/event-stream; charset=utf-8")]
         await send({"type": "http.response.start", "status": 200, "headers": kind})
         news = asyncio.Event()
@@ -127,7 +135,7 @@ class DemoApp:
 
     def __init__(self, show: Demonstration) -> None:
         self._show = show
-        self._guard = Guard()
+        self._guard = AccessControl()
         self.streams = Streams(show.ring)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -136,58 +144,58 @@ class DemoApp:
             raise RuntimeError(f"the page of a swarm speaks HTTP only, not {scope['type']}")
         send = _add_headers(send)
         try:
-            body = await self._guard.admit(scope, receive)
+            body = await self._guard.read_admitted_body(scope, receive)
             if body is None:
                 return
             if _wants_stream(scope):
                 await self.streams.serve(_parse_after(scope), receive, send)
                 return
             answer = await self._handle_request(scope, body)
-        except Refusal as refusal:
+        except RequestRefused as refusal:
             if refusal.reason == "another host":
-                refusal = Refusal(403, refusal.reason, ELSEWHERE)
-            await refuse(receive, send, refusal)
+                refusal = RequestRefused(403, refusal.reason, ELSEWHERE)
+            await refuse_request(receive, send, refusal)
             return
         except ValueError as problem:  # msgspec's are, too
-            answer = error(422, str(problem))
+            answer = error_response(422, str(problem))
         except Exception:
             log.exception("%s %s failed", scope["method"], scope["path"])
-            answer = error(500, UNEXPECTED)
-        await send_answer(send, answer)
+            answer = error_response(500, UNEXPECTED)
+        await send_response(send, answer)
 
-    async def _handle_request(self, scope: Scope, body: bytes) -> Answer:
+    async def _handle_request(self, scope: Scope, body: bytes) -> Response:
         method = scope["method"]
         path = scope["path"]
         name = "swarm.html" if path == "/" else path.removeprefix("/assets/")
         if method == "GET" and (path == "/" or (name != path and name in ASSETS)):
-            return Answer(200, web.read(name).encode(), KINDS[name.rpartition(".")[2]])
+            return Response(200, web.read(name).encode(), CONTENT_TYPES[name.rpartition(".")[2]])
         if (method, path) == ("GET", "/v1/view"):
-            return in_json(self._show.ring.newest)
+            return json_response(self._show.ring.newest)
         if (method, path) == ("GET", "/v1/views"):
             changes, _ = self._show.ring.changes_since(_parse_after(scope))
-            return Answer(200, b"[%b]" % b",".join(changes))
+            return Response(200, b"[%b]" % b",".join(changes))
         if (method, path) == ("POST", "/v1/press"):
             _check_origin(scope)
             order = msgspec.json.decode(body, type=ButtonPress)
             outcome = self._show.press_button(order.button, order.agent, order.link)
-            return in_json({"said": await asyncio.wrap_future(outcome)})
+            return json_response({"said": await asyncio.wrap_future(outcome)})
         if (method, path) == ("POST", "/v1/pace"):
             _check_origin(scope)
             pace = msgspec.json.decode(body, type=PaceChange)
             await asyncio.wrap_future(self._show.set_pace(pace.paused, pace.speed))
-            return in_json({"said": "so it goes on"})
-        return error(404, "there is nothing here: the page is at /")
+            return json_response({"said": "so it goes on"})
+        return error_response(404, "there is nothing here: the page is at /")
 
 
 def serve_page(show: Demonstration, port: int) -> Server:
     """Serve the page of a swarm on 127.0.0.1, in a thread."""
-    return Server(DemoApp(show), f"127.0.0.1:{port}", Limits(CONNECTIONS))
+    return Server(DemoApp(show), f"127.0.0.1:{port}", ServerLimits(CONNECTIONS))
 
 
 def _check_origin(scope: Scope) -> None:
     """Refuse what a page of somebody else lets its visitors' browsers send."""
     if _read_header(scope, b"origin") != f"http://{_read_header(scope, b'host')}":
-        raise Refusal(403, "another origin", FOREIGN)
+        raise RequestRefused(403, "another origin", FOREIGN)
 
 
 def _wants_stream(scope: Scope) -> bool:
