@@ -63,6 +63,7 @@ learning_rate=1.0)
         """Update with delayed rewards, then merge; a correction is tempered like its pull."""
         updated = self._observe_delayed(state, arms, arrivals, state.learning_rate)
         merged = beliefs.merge(updated, weights)
+        # without counted pulls there are no corrections, so the belief needs no clipping
         if self.open != "count":
             return state.with_belief(merged)
         return replace(state, belief=clip_to_attainable(merged, state.family), unclipped=merged)

@@ -117,6 +117,7 @@ class Flooding(TimedAlgorithm):
         """Flood the delayed rewards from the round in which they arrive."""
         cells, statistics = self._collect_delayed(state, arms, arrivals)
         rows, columns = np.divmod(cells, state.belief.shape[-1])
+        # stable, so that the rewards of one agent stay in the order of their pulls
         order = np.argsort(rows, kind="stable")
         starts = np.searchsorted(rows[order], np.arange(arms.size + 1))
         return self._spread_observations(
@@ -132,6 +133,7 @@ class Flooding(TimedAlgorithm):
         log = [*state.log, observations]
         before = state.latest.copy()
         agents = np.arange(n_agents)
+        # every agent knows its own observations up to this round
         before[:, agents, agents] = state.first_round + len(log) - 1
         listeners = state.listeners or find_listeners(weights, n_runs, n_agents)
         # an agent's new version vector is the elementwise maximum over its sources

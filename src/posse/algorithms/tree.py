@@ -160,6 +160,7 @@ class Tree(TimedAlgorithm):
         channels = state.channels
         if channels is None:
             return replace(state, belief=own_belief, own_belief=own_belief)
+        # messages carry evidence without the prior, so that it is not counted by every sender
         prior = state.family.prior().reshape(-1, 1, 1, 1)
         before = self.discount_factor * state.messages
         evidence = own_belief - prior + channels.sum_incoming(before)  # (D, R, N, K)

@@ -174,6 +174,7 @@ def mixing_errors(network: Network) -> FloatArray:
     # in decreasing order, so that l_1 = 1 comes first
     values = values[::-1]
     vectors = vectors[:, ::-1]
+    # the first position of each eigenspace, and its dimension
     starts = np.flatnonzero(np.diff(values, prepend=np.inf) < -_ONE_SPACE)
     sizes = np.diff(starts, append=len(values))
     spaces = np.add.reduceat(values, starts) / sizes  # (S,)

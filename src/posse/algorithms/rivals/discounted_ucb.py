@@ -48,6 +48,7 @@ class DiscountedUCB(ForcedStart):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        # exactly one of the two
         if (self.discount is None) == (self.half_life is None):
             raise ValueError(
                 f"give either discount or half_life: got {self.discount!r} and {self.half_life!r}"

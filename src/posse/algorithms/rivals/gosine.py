@@ -135,6 +135,7 @@ class GosInE:
         uniform = generator.random(state.upper.shape)
         adviser = neighbours[starts[:-1] + np.floor(uniform * np.diff(starts)).astype(np.intp)]
         recommended = argmax(phase_counts, generator)[runs, adviser]
+        # U is the arm of the pair that was played more in the phase; V gives way
         swap = phase_counts[runs, agents, state.lower] > phase_counts[runs, agents, state.upper]
         upper = np.where(swap, state.lower, state.upper)
         lower = np.where(swap, state.upper, state.lower)

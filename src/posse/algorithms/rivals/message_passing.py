@@ -125,6 +125,7 @@ class StaticRelay:
         n_logged = int(delay[-1]) - 1
         log_arms = np.concatenate([arms[None], self.arms])
         log_rewards = np.concatenate([rewards[None], self.rewards])
+        # delays are sorted: the first pairs are those whose delay the log already covers
         arriving = slice(0, int(np.searchsorted(delay, len(log_arms), side="right")))
         arrived_arms = log_arms[delay[arriving] - 1, :, sender[arriving]]  # (pairs, R)
         arrived_rewards = log_rewards[delay[arriving] - 1, :, sender[arriving]]

@@ -172,6 +172,7 @@ def use_kernel_folder(name: str) -> Iterator[bool]:
     if stored_in is not None and not is_stored(name):
         alone = hold_lock(stored_in / f"{name}.lock", _PATIENCE)
     with _thread_lock, alone:
+        # numba reads the folder from a global setting, so one thread at a time
         before = config.CACHE_DIR
         if stored_in is not None:
             config.CACHE_DIR = str(stored_in)

@@ -69,6 +69,7 @@ class BlockState:
         n_arms = s.bandit.n_arms
         n_runs = len(self.runs)
         rows = n_runs * n_agents
+        # every agent, or every run with a shared belief, starts at the prior
         count, total = plan.prior
         n_rows = n_runs if plan.shared else rows
         state = _allocate_aligned(n_rows * 2 * n_arms).reshape(n_rows, 2, n_arms)
@@ -115,6 +116,7 @@ class Engine:
         self.plan = plan_kernels(simulation)
         self.arrays = build_network_arrays(simulation.network, self.plan)
         self.table = choice_table(simulation, self.plan)
+        # compiled here, or read from the cache on disk
         self.kernels = [KERNELS[name].dispatcher for name in _kernel_names(self.plan)]
         self.worth = POSTERIORS[self.plan.posterior].worth if self.plan.posterior else 1
         self.key = key_of(simulation.seed)
@@ -193,6 +195,7 @@ class Engine:
         rows = BlockState(s, self.plan, runs, self.sampling_mode)
         n_rows = len(rows.arms)
         n_tiles = -(-n_rows // TILE_ROWS)
+        # whole tiles for each thread; a thread without a tile is dropped
         cuts = [min(n_rows, n_tiles * i // threads * TILE_ROWS) for i in range(threads)]
         parts = [(lo, hi) for lo, hi in pairwise([*cuts, n_rows]) if lo < hi]
         works = [allocate_workspace(rows, TILE_ROWS, self.arrays.n_words) for _ in parts]
@@ -290,6 +293,7 @@ def compile_kernels(simulations: Iterable[Simulation], announce: Callable[[int],
     """
     compilable = [simulation for simulation in simulations if missing_kernel(simulation) is None]
     needed = {kernel.name: kernel for s in compilable for kernel in list_kernels(s)}
+    # only kernels that are neither in memory nor on disk take time
     uncached = [kernel for kernel in needed.values() if not kernel.is_cached]
     if uncached:
         announce(math.ceil(3 + sum(kernel.seconds for kernel in uncached)))

@@ -33,6 +33,7 @@ def build_network_arrays(network: Network, plan: KernelPlan) -> NetworkArrays:
         return _failing_links(network, plan)
     if plan.merge == "merge_gosine":
         return _open_neighbours(network)
+    # the remaining kernels read W as CSR rows
     if plan.merge == "merge_tracking":  # Dist-UCB defines its own weights
         network = network.weighted("metropolis")
     from scipy.sparse import csr_array

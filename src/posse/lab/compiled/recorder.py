@@ -124,6 +124,7 @@ def count_chosen_messages(engine: Engine, rows: BlockState, t: int) -> FloatArra
     eliminations = rows.store[start : start + 2 * rows.arms.size * n_arms]
     eliminated = eliminations.reshape(2, n_runs, n_agents, n_arms)[t % 2] > 0
     n_received = rows.store[start + eliminations.size :].reshape(n_runs, n_agents).sum(axis=1)
+    # eliminations travel over links of one hop, to receivers that lack them
     near = arrays.links == 1
     is_offered = eliminated[:, arrays.neighbours[near]]
     is_known = eliminated[:, receivers[near]]
@@ -147,6 +148,7 @@ def count_links_used(engine: Engine, runs: Any, horizon: int) -> Any:
             *engine.key,
         )  # fmt: skip
         return 2 * living.reshape(shape)
+    # a static network uses every off-diagonal weight that is not 0
     weights = network.weights
     off_diagonal = (weights != 0).sum() - (weights.diagonal() != 0).sum()
     return np.full(shape, int(off_diagonal))

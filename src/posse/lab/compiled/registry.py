@@ -230,6 +230,7 @@ def missing_kernel(simulation: Simulation) -> str | None:
         unknown = missing_observation_kernel(simulation)
         if unknown:
             return unknown
+    # the KL index has kernels for known divergences only
     kl = type(algorithm) in RIVAL_KERNELS and algorithm.index == "kl"
     if kl and divergence_kind(simulation.bandit.family) is None:
         return f"the divergence of family {type(simulation.bandit.family).__name__}"
@@ -237,6 +238,7 @@ def missing_kernel(simulation: Simulation) -> str | None:
         return (
             "keep='beliefs' of an algorithm without them" if "beliefs" in simulation.keep else None
         )
+    # kernels add evidence at a constant rate, without discounting
     if algorithm.half_life is not None:
         return "half_life"
     if type(algorithm.policy) not in POLICY_KERNELS:
@@ -411,6 +413,7 @@ def choice_table(simulation: Simulation, plan: KernelPlan) -> Any:
         return np.concatenate([kind or (-1.0, 0.0), network.degrees + 1.0])
     if plan.choose.startswith("choose_rand_ucb"):
         return np.array([algorithm.policy.width])
+    # Thompson Sampling: the thresholds of the quick test
     factor = posteriors.POSTERIORS[plan.posterior].factor
     return thompson.thresholds_for(factor, thompson.OUTRIGHT, simulation.bandit.n_arms)
 
