@@ -66,7 +66,7 @@ class FedLinUCB:
         """Start without observations."""
         width = self.exploration * noise_scale(problem.family, self.sigma)
         ridge = RidgeRegression.without_data(problem, self.regularization, width, problem.n_agents)
-        # the published default, which balances regret and communication
+        # the default of He et al.
         threshold = problem.n_agents**-2 if self.threshold is None else self.threshold
         return FederatedState(
             ridge,

@@ -100,7 +100,7 @@ class BlockState:
         n_agents = self.simulation.network.n_agents
         n_arms = self.simulation.bandit.n_arms
         pulls = self.pulls.reshape(len(self.runs), n_agents, n_arms)
-        # forced pulls are not charged; agents with gaps of their own count by the average gap
+        # forced pulls, if not charged, cost an agent the gaps of all arms, on average over agents
         gaps = self.gaps.reshape(len(self.runs), -1, n_arms)
         s = self.simulation
         regret = subtract_forced_pulls(self.regret, s.times, gaps.mean(axis=1), s.uncharged_rounds)

@@ -98,7 +98,7 @@ class BlockRecorder:
         s = self._simulation
         algorithm: Any = s.algorithm
         n_runs = len(self._rows.runs)
-        # these algorithms send the same numbers whatever they choose: the first state suffices
+        # what does not depend on the choices needs the first state only; the store counts the rest
         state = algorithm.init(s.build_problem(n_runs))
         links = count_links_used(self._engine, self._rows.runs, s.horizon)
         sent = [algorithm.numbers_sent(state, t, links[t - 1]) for t in range(1, s.horizon + 1)]

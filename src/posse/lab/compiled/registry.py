@@ -373,7 +373,7 @@ def choice_levels(simulation: Simulation, t: int, end: int) -> Any:
         return np.array(
             [algorithm.index_scale(problem, r) if r > forced else 0.0 for r in range(t, end)]
         )
-    # Bayes-UCB takes the upper tail, which is exact where the level is close to 1
+    # the kernels of Bayes-UCB take the upper tail
     if isinstance(algorithm.policy, policies.BayesUCB):
         level = algorithm.policy.level
         return np.array([1.0 - level(round_, simulation.horizon) for round_ in range(t, end)])
