@@ -184,7 +184,7 @@ SKETCH = {
 
 
 def study(runs=100):
-    """The table of docs/contexts.md, and what in it is not as that page says."""
+    """The table of docs/contexts-clicks.md, and what in it is not as that page says."""
     lines = [
         f"| {runs} runs | | regret at T/10, T/3, T | coverage at T/10 | coverage at T |",
         "|---|---|---|---|---|",

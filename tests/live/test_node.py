@@ -11,6 +11,7 @@ import pytest
 
 from posse import families
 from posse.live.agent.agent import Agent
+from posse.live.demo.fleet import Fleet
 from posse.live.messaging.inbox import Limits
 from posse.live.messaging.transport.memory import MemoryNetwork
 from posse.live.node import Node, Silence
@@ -21,13 +22,14 @@ MEANS = {"red": 0.7, "green": 0.5, "blue": 0.2}
 CYCLE = [("a", "b"), ("b", "c"), ("c", "d"), ("d", "a")]
 
 
-class World:
+class World(Fleet):
     """Four nodes on a cycle with a clock of their own."""
 
     def __init__(self, folder, exchange="origins", alive=False, **faults):
-        self.folder, self.exchange, self.now, self.alive = folder, exchange, 0.0, alive
-        self.network = MemoryNetwork(CYCLE, **faults)
-        self.nodes = {name: self.open(name) for name in "abcd"}
+        super().__init__(folder, CYCLE, **faults)
+        self.exchange, self.alive = exchange, alive
+        for name in "abcd":
+            self.open(name)
         self.generator = np.random.default_rng(0)
         self.acknowledged = dict.fromkeys(ARMS, 0)
 
@@ -36,15 +38,16 @@ class World:
         store = Store.open(
             self.folder / f"{name}.db",
             fingerprint=agent.fingerprint,
-            monotonic=lambda: self.now,
+            monotonic=self.read_clock,
         )
-        near = [b if a == name else a for a, b in CYCLE if name in (a, b)]
+        near = self.network.neighbours(name)
         node = Node(
             agent, store, self.network.transport(name), neighbours=near,
             clock=lambda: self.now, silence=silence or Silence(),
         )  # fmt: skip
         if not self.alive:
-            node.transport.start(node.receive)
+            return self.add_node(node, name)
+        self.nodes[name] = node
         return node
 
     def visit(self, name):
@@ -52,18 +55,6 @@ class World:
         decision = node.decide()
         node.reward(decision.id, float(self.generator.random() < MEANS[decision.arm]))
         self.acknowledged[decision.arm] += 1
-
-    def tick(self, times=1):
-        for _ in range(times):
-            self.now += 1
-            for node in self.nodes.values():
-                node.tick()
-            for _ in range(4):
-                self.network.step()
-
-    def close(self):
-        for node in self.nodes.values():
-            node.stop()
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ def pair(tmp_path):
 def change(pair, who="a", **changes):
     experiments = changes.pop("experiments", ("checkout", "banner"))
     data = table(who, experiments) | changes
-    return pair.nodes[who].reload(pair.settings(who, data))
+    return pair.nodes[who].reload(pair.read_settings(data))
 
 
 def test_the_same_settings_change_nothing(pair):

@@ -33,12 +33,12 @@ def events(several, *kinds, name="a", experiment="checkout"):
 
 
 def reload(several, **changed):
-    return several.nodes["a"].reload(several.settings("a", table("a") | changed))
+    return several.nodes["a"].reload(several.read_settings(table("a") | changed))
 
 
 def restart(several, **changed):
     several.nodes["a"].stop()
-    several.open("a", table("a") | changed)
+    several.open_node(table("a") | changed)
 
 
 def turn(several):
@@ -186,17 +186,17 @@ def test_a_disk_that_was_set_back_is_told_once(tmp_path):
         made.visit("a", "checkout", 2)
         made.nodes["a"].stop()
         shutil.copy(tmp_path / "a.db", tmp_path / "copy")
-        made.open("a", table("a", ["checkout"]))
+        made.open_node(table("a", ["checkout"]))
         made.visit("a", "checkout", 3)
         made.tick(15)
         made.nodes["a"].stop()
         shutil.copy(tmp_path / "copy", tmp_path / "a.db")
-        made.open("a", table("a", ["checkout"]))
+        made.open_node(table("a", ["checkout"]))
         made.tick(15)
         said = ["the disk was set back or is new: what was open on it is void"]
         assert events(made, "void") == said
         made.nodes["a"].stop()
-        made.open("a", table("a", ["checkout"]))
+        made.open_node(table("a", ["checkout"]))
         made.tick(15)
         assert events(made, "void") == said
     finally:
@@ -235,7 +235,7 @@ def test_a_verdict_is_told_when_it_is_first_named(tmp_path):
         turn(made)
         assert events(made) == ["red is named the winner"]
         made.nodes["a"].stop()
-        made.open("a", table("a", ["checkout"], **stop))
+        made.open_node(table("a", ["checkout"], **stop))
         turn(made)
         assert events(made, "verdict") == ["red is named the winner"]
     finally:

@@ -63,8 +63,8 @@ def test_a_control_is_there_after_a_restart_of_all(line):
     line.tick(5)
     for name in "abc":
         line.nodes[name].stop()
-        line.open(
-            name, table(name, {"checkout": {}, "banner": {"exchange": "flows"}}, operators=["a"])
+        line.open_node(
+            table(name, {"checkout": {}, "banner": {"exchange": "flows"}}, operators=["a"])
         )
     for node in line.nodes.values():
         assert played(node, "checkout") == {"green"}
@@ -110,8 +110,8 @@ def test_operators_change_with_a_reload(line):
     line.nodes["a"].pin("checkout", "green")
     line.tick(5)
     tables = {"checkout": {}, "banner": {"exchange": "flows"}}
-    line.nodes["b"].reload(line.settings("b", table("b", tables)))
+    line.nodes["b"].reload(line.read_settings(table("b", tables)))
     assert played(line.nodes["b"], "checkout") == {"red", "green"}
-    line.nodes["b"].reload(line.settings("b", table("b", tables, operators=["a"])))
+    line.nodes["b"].reload(line.read_settings(table("b", tables, operators=["a"])))
     line.tick(15)
     assert played(line.nodes["b"], "checkout") == {"green"}

@@ -44,7 +44,7 @@ def restart(several, **more):
     settings = several.nodes["a"].reloading.settings.experiments["x"]
     several.nodes["a"].stop()
     late = {"reward_window": 90, "default_reward": 0, "exchange": settings.exchange}
-    return several.open("a", table("a", ["x"], **(late | more)))
+    return several.open_node(table("a", ["x"], **(late | more)))
 
 
 def test_a_point_is_what_the_evidence_was_at_that_minute(pair):

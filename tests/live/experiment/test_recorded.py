@@ -32,7 +32,7 @@ def lines(path, **options):
 
 
 def reload(several, **changes):
-    return several.nodes["a"].reload(several.settings("a", table("a", ["shop"]) | changes))
+    return several.nodes["a"].reload(several.read_settings(table("a", ["shop"]) | changes))
 
 
 def test_every_line_says_what_was_allowed_then(one, tmp_path):
@@ -61,7 +61,7 @@ def test_every_line_says_what_was_allowed_then(one, tmp_path):
     reload(one)
     decide(["red", "green"])
     node.stop()
-    shop = one.open("a", table("a", ["shop"], arms=["red", "green", "violet"])).experiment("shop")
+    shop = one.open_node(table("a", ["shop"], arms=["red", "green", "violet"])).experiment("shop")
     node = one.nodes["a"]
     decide(["red", "green", "violet"])
     found = {line["id"]: line for line in lines(tmp_path / "a.db")}

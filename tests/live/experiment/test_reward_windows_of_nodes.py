@@ -5,7 +5,6 @@ import pytest
 from posse.cli import status_tables as overview
 from posse.live.config.experiment_settings import experiment_from_data
 from posse.live.http.metrics import render_metrics
-from posse.live.messaging.transport.memory import MemoryNetwork
 from posse.live.store import LateReward, RewardOutcome
 from tests.live.several import Several, table
 
@@ -28,9 +27,8 @@ def make(request, tmp_path):
 
 def alone(several, data):
     """An agent whose neighbour is away."""
-    several.links = [("a", "b")]
-    several.network = MemoryNetwork(several.links)
-    several.open("a", data)
+    several.network.link("a", "b")
+    several.open_node(data)
     return several
 
 
@@ -110,7 +108,7 @@ def test_a_reload_takes_effect_decision_by_decision(make):
         "reward_window": 3,
         "default_reward": 1,
     }
-    said = node.reload(several.settings("a", data))
+    said = node.reload(several.read_settings(data))
     assert "reward_window of checkout: 3; default_reward of checkout: 1" in said
     assert only.mode == "wait"
     only.decide("c")

@@ -36,22 +36,24 @@ if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.axes import Axes
 
+    from posse.lab.report.scoreboard import Scoreboard
+
 SUMMARIES = ("mean", "standard_error", "low", "high")
 
 
 def build_rows(sweep: Sweep) -> list[dict[str, Any]]:
     """Build a row for every cell and algorithm."""
     rows = []
-    for labels, comparison in zip(sweep.cells, sweep, strict=True):
-        for name, result in comparison.items():
-            s = result.summary()
-            row = {**labels, "algorithm": name, "runs": s.runs, "regret": s.mean}
-            row |= {"standard_error": s.standard_error, "low": s.low, "high": s.high}
-            if (share := result.best_arm_share()) is not None:
-                row["best_arm_share"] = share
-            if "messages" in result.kept:
-                row["numbers_sent"] = float(result.numbers_sent[:, -1].mean())
-            rows.append(row | {"engine": result.engine})
+    for labels, scoreboard in zip(sweep.cells, sweep.scoreboards, strict=True):
+        for score in scoreboard.rows:
+            mean, error, low, high = score.regret
+            row = {**labels, "algorithm": score.algorithm, "runs": score.runs, "regret": mean}
+            row |= {"standard_error": error, "low": low, "high": high}
+            if score.best_arm_share is not None:
+                row["best_arm_share"] = score.best_arm_share
+            if score.numbers_sent is not None:
+                row["numbers_sent"] = score.numbers_sent.mean
+            rows.append(row | {"engine": score.engine})
     return rows
 
 
@@ -261,6 +263,13 @@ class Sweep:
         return matches[0]
 
     @cached_property
+    def scoreboards(self) -> list[Scoreboard]:
+        """The scoreboard of each cell: mean regret with its interval, tails, numbers sent."""
+        from posse.lab.report.scoreboard import build_scoreboard
+
+        return [build_scoreboard(comparison) for comparison in self]
+
+    @cached_property
     def rows(self) -> list[dict[str, Any]]:
         """A row for every cell and algorithm, as the table has them."""
         return build_rows(self)
@@ -342,7 +351,7 @@ class Sweep:
         """
         from posse.lab.report.pages import sweep as page
 
-        return page.write(self, self.folder if folder is None else Path(folder))
+        return page.write_page(self, self.folder if folder is None else Path(folder))
 
     def save(self, folder: str | os.PathLike[str] | None = None) -> list[Path]:
         """Write table.csv, sweep.nc and sweep.toml, by default to the folder of the sweep.

@@ -1,7 +1,7 @@
-"""An agent's process on a leash: faults are said on its stdin, what it holds is read from stdout.
+"""An agent in a child process that takes commands on stdin and replies on stdout.
 
-`python -m posse.live.demo.child_process agent.toml` is an ordinary agent otherwise. It ends with
-its stdin, so that none stays behind whose swarm is gone.
+`python -m posse.live.demo.child_process agent.toml` is an ordinary agent otherwise. It ends when
+its stdin closes, so that no agent outlives the demonstration.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from posse.live.process import make_node
 
 
 class ChildCommand(msgspec.Struct, omit_defaults=True):
-    """What the swarm says: other faults, the question of a number, or to read the file again."""
+    """A command to the agent: new faults, a numbered request for a snapshot, or a reload."""
 
     faults: Faults | None = None
     question: int | None = None
@@ -34,7 +34,7 @@ class ChildCommand(msgspec.Struct, omit_defaults=True):
 
 
 class ChildReply(msgspec.Struct, omit_defaults=True):
-    """What the agent answers: to the question of a number, or why it could not reload."""
+    """A reply of the agent: the snapshot of a request, or why a reload failed."""
 
     question: int | None = None
     snapshot: AgentSnapshot | None = None
@@ -42,19 +42,19 @@ class ChildReply(msgspec.Struct, omit_defaults=True):
 
 
 class ChildProcess:
-    """The swarm's end; what is asked is answered by another thread, or never."""
+    """The parent's end of the pipes; a thread reads the replies, which may never come."""
 
     def __init__(self, faults: Faults = Faults()) -> None:  # noqa: B008 (frozen)
         self.faults = faults
-        self.problems: list[str] = []  # of reloads
+        self.problems: list[str] = []  # of failed reloads
         self._process: subprocess.Popen[bytes] | None = None
         self._reply_arrived = threading.Condition()
         self._questions = 0
-        self._waiting = False  # for an answer
+        self._waiting = False  # for a reply
         self._newest: tuple[int, AgentSnapshot] | None = None
 
     def launch_agent(self, file: Path, log: BinaryIO) -> subprocess.Popen[bytes]:
-        """Start the agent, with these faults from its first message on."""
+        """Start the agent, with the present faults from its first message on."""
         process = subprocess.Popen(
             [sys.executable, "-m", "posse.live.demo.child_process", file],
             stdin=subprocess.PIPE,
@@ -70,16 +70,16 @@ class ChildProcess:
         return process
 
     def set_faults(self, faults: Faults) -> None:
-        """Other faults, from now on and after every start."""
+        """Apply faults from now on and after every start."""
         self.faults = faults
         self._send_command(ChildCommand(faults=faults))
 
     def request_reload(self) -> None:
-        """Let the agent read its file again; one that is stopped will when it goes on."""
+        """Let the agent read its file again; a stopped agent does so once it continues."""
         self._send_command(ChildCommand(reload=True))
 
     def request_snapshot(self) -> None:
-        """Ask for a glance, unless the last question is not answered yet."""
+        """Request a snapshot, unless the last request is still open."""
         with self._reply_arrived:
             if self._waiting:
                 return
@@ -89,7 +89,7 @@ class ChildProcess:
             self._waiting = False
 
     def wait_for_snapshot(self, seconds: float) -> AgentSnapshot | None:
-        """The answer to the last question, if it comes within so many seconds."""
+        """Return the snapshot of the last request, or None if it does not come in time."""
         with self._reply_arrived:
             self._reply_arrived.wait_for(lambda: not self._waiting, seconds)
             if self._newest is None or self._newest[0] != self._questions:
@@ -103,7 +103,7 @@ class ChildProcess:
         try:
             pipe.write(msgspec.json.encode(command) + b"\n")
             pipe.flush()
-        except (OSError, ValueError):  # it is gone, and the pipe broken or closed
+        except (OSError, ValueError):  # the process has ended, and the pipe is broken or closed
             return False
         return True
 
@@ -111,7 +111,7 @@ class ChildProcess:
         assert process.stdout is not None
         with process.stdout as lines:
             for line in lines:
-                with suppress(msgspec.DecodeError):  # the half line of one that was killed
+                with suppress(msgspec.DecodeError):  # an incomplete line of a killed process
                     self._store_reply(process, msgspec.json.decode(line, type=ChildReply))
         with self._reply_arrived:
             if self._process is process:
@@ -133,14 +133,14 @@ class ChildProcess:
 
 
 def main(file: Path) -> None:
-    """Run the agent of a file until stdin ends."""
+    """Run the agent of a settings file until stdin closes."""
     from posse.live import logs
     from posse.live.http import serve_node
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the swarm, which then counts
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which then counts
     signal.signal(signal.SIGTERM, lambda *_: sys.exit())
     replies = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what anybody prints is no answer
+    os.dup2(2, 1)  # other output must not mix with the replies
     interference = FaultInjector(random.Random())
     _apply_faults(interference, msgspec.json.decode(sys.stdin.buffer.readline(), type=ChildCommand))
     settings = read_settings(file)
@@ -179,7 +179,7 @@ def _apply_faults(interference: FaultInjector, command: ChildCommand) -> None:
 
 def _send_reply(replies: IO[bytes], reply: ChildReply | None) -> None:
     if reply is not None:
-        with suppress(OSError):  # nobody listens any more: stdin ends, too
+        with suppress(OSError):  # the parent has gone: stdin closes, too
             replies.write(msgspec.json.encode(reply) + b"\n")
             replies.flush()
 
@@ -187,5 +187,5 @@ def _send_reply(replies: IO[bytes], reply: ChildReply | None) -> None:
 if __name__ == "__main__":
     try:
         main(Path(sys.argv[1]))
-    except ValueError as error:  # in one line, as the swarm says it
+    except ValueError as error:  # one line for the log of the demonstration
         sys.exit(f"posse: {error}")

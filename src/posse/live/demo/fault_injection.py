@@ -1,4 +1,4 @@
-"""Fault injection: a transport that loses messages and cuts links as it is told."""
+"""Fault injection: a transport that loses messages and cuts links on command."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from posse.live.counters import Counts
 from posse.live.messaging.transport import Receive, Transport
 from posse.live.node import Node
 
-MAX_NOTED = 1000  # messages, of which the oldest is forgotten first
+MAX_NOTED = 1000  # messages; the oldest are dropped first
 
 
 class Faults(Struct, frozen=True):
-    """What goes wrong with an agent's messages."""
+    """The faults of an agent's messages."""
 
-    cut: frozenset[str] = frozenset()  # neighbours that it does not reach
-    loss: float = 0.0  # share of all others that is lost, on either way
-    deaf: bool = False  # whether it hears nothing, as a process that is stopped
+    cut: frozenset[str] = frozenset()  # unreachable neighbours
+    loss: float = 0.0  # share of its other outgoing messages that is lost
+    deaf: bool = False  # whether it receives nothing, like a stopped process
 
 
 class FaultInjector:
-    """The faults of one agent, over all the transports that it opens; and what it sent."""
+    """Applies faults to all transports that an agent opens, and notes its outgoing messages."""
 
     def __init__(self, generator: random.Random) -> None:
         self.faults = Faults()
@@ -31,26 +31,26 @@ class FaultInjector:
         self._sent: deque[tuple[str, bool]] = deque(maxlen=MAX_NOTED)
 
     def wrap_transport(self, transport: Transport) -> Transport:
-        """A transport with these faults."""
+        """Put these faults around a transport."""
         return FaultyTransport(transport, self)
 
     def admits_outgoing(self, peer: str) -> bool:
-        """Whether a message to a neighbour is let through; it is noted."""
+        """Decide whether a message to a neighbour passes, and note it."""
         passed = peer not in self.faults.cut and self._random.random() >= self.faults.loss
         self._sent.append((peer, passed))
         return passed
 
     def admits_incoming(self, peer: str) -> bool:
-        """Whether a message from a neighbour is let in."""
+        """Return whether a message from a neighbour passes."""
         return not (self.faults.deaf or peer in self.faults.cut)
 
     def drain_sent(self) -> list[tuple[str, bool]]:
-        """To whom messages went since this was last asked, and whether each was let through."""
+        """Return the receivers of messages since the last call, and whether each message passed."""
         return [self._sent.popleft() for _ in range(len(self._sent))]
 
 
 class FaultyTransport:
-    """Any transport, with faults: the inner one carries what they let through."""
+    """A transport with faults: the inner transport carries the messages that pass."""
 
     def __init__(self, inner: Transport, injector: FaultInjector) -> None:
         self._inner = inner
@@ -58,11 +58,11 @@ class FaultyTransport:
 
     @property
     def refusals(self) -> Counts:
-        """Those of the transport inside."""
+        """The refusals of the inner transport."""
         return self._inner.refusals
 
     def start(self, receive: Receive) -> None:
-        """Begin to call `receive` with what faults let in."""
+        """Begin to call `receive` with the messages that pass."""
 
         def receive_admitted(peer: str, payload: bytes) -> None:
             if self._injector.admits_incoming(peer):
@@ -71,33 +71,33 @@ class FaultyTransport:
         self._inner.start(receive_admitted)
 
     def send(self, peer: str, payload: bytes) -> None:
-        """Send what faults let through."""
+        """Send a message if it passes."""
         if self._injector.admits_outgoing(peer):
             self._inner.send(peer, payload)
 
     def connected(self) -> dict[str, bool]:
-        """The neighbours, and whether each can be reached now."""
+        """Return the neighbours, and whether each can be reached now."""
         cut = self._injector.faults.cut
         return {peer: up and peer not in cut for peer, up in self._inner.connected().items()}
 
     def close(self) -> None:
-        """End it all."""
+        """Close the inner transport."""
         self._inner.close()
 
 
-# A snapshot of an agent for the page of a swarm: whose evidence it holds, what it plays.
+# Snapshots for the page of a demonstration.
 
 
 class AgentSnapshot(Struct, frozen=True):
-    """What an agent holds and does at one moment."""
+    """The evidence and the choices of an agent at one moment."""
 
-    pulls_by_origin: dict[str, int]  # pulls of each agent, its own included
-    shares: dict[str, float]  # with which probability its next decision plays each arm
-    sent: list[tuple[str, bool]]  # messages since the last glance: to whom, and whether let through
+    pulls_by_origin: dict[str, int]  # including its own
+    shares: dict[str, float]  # probability of each arm in the next decision
+    sent: list[tuple[str, bool]]  # since the last snapshot: receiver, and whether it passed
 
 
 def take_snapshot(node: Node, injector: FaultInjector) -> AgentSnapshot:
-    """Look at an agent."""
+    """Take a snapshot of an agent."""
     experiment = node.experiment()
     return AgentSnapshot(
         experiment.pulls_by_origin(),

@@ -1,4 +1,4 @@
-"""Agents in this process: real nodes with real stores, on a network that loses messages."""
+"""Sites in this process: nodes of a fleet that can be killed and restarted like processes."""
 
 from __future__ import annotations
 
@@ -12,52 +12,52 @@ from typing import Any, TypeVar
 
 from posse.live.agent.agent import Decision
 from posse.live.config.agent_settings import Settings, from_data
+from posse.live.demo.fleet import Fleet
 from posse.live.demo.site import AgentSite, Visitor
 from posse.live.exchange.ledger import Ledger
 from posse.live.experiment.experiment import DEFAULT
 from posse.live.http.metrics import render_metrics
-from posse.live.messaging.transport.memory import MemoryNetwork
+from posse.live.messaging.transport import Transport
 from posse.live.node import Node
-from posse.live.node_factory import Outside
-from posse.live.process import assemble
 from posse.live.store import RewardOutcome
 
 T = TypeVar("T")
 
-Make = Callable[[Settings, Path], Node]
-
 
 class MemorySite(AgentSite):
-    """A node that ticks in a thread of its own, or by hand.
+    """A node of a fleet that ticks in its own thread, or by hand.
 
-    What a crash leaves is a copy of its files, taken between two commits; what the dead node says
-    after that is an answer that got lost.
+    A crash is simulated by a copy of the store's files between two commits: the next life opens
+    the copy, and every answer of the dead node after that moment counts as lost.
+
+    network_lock: held by whoever uses the network. draw, wrap_transport: see Fleet.create_node.
     """
 
     def __init__(
         self,
         settings: Settings,
-        folder: Path,
-        network: MemoryNetwork,
+        fleet: Fleet,
         network_lock: threading.Lock,
-        make: Make | None = None,
+        *,
         by_hand: bool = False,
+        draw: Callable[[int], int] | None = None,
+        wrap_transport: Callable[[Transport], Transport] | None = None,
     ) -> None:
-        """make: a node of settings and a folder, if not a plain one; by_hand: `tick` is called."""
         super().__init__(settings.name, list(settings.experiments))
         self._settings = settings
-        self._folder = folder
-        # whose turn it is to use the network
-        self._network = network
+        self._fleet = fleet
         self._network_lock = network_lock
-        self._make = make or self._make_plain_node
         self._by_hand = by_hand
+        self._draw = draw
+        self._wrap_transport = wrap_transport
         self._lives = 0
         self._node: Node | None = None
 
     def start(self) -> None:
-        """Open the store that its last life left, and tick."""
-        node = self._make(self._current_settings(), self._folder)
+        """Open the store that the last life left, and tick."""
+        node = self._fleet.create_node(
+            self._current_settings(), draw=self._draw, wrap_transport=self._wrap_transport
+        )
         with self._network_lock:
             node.transport.start(node.receive)
         self._node = node
@@ -65,9 +65,10 @@ class MemorySite(AgentSite):
             threading.Thread(target=self._tick_repeatedly, args=(node,), daemon=True).start()
 
     def kill(self) -> None:
-        """Go on from what is on disk at this moment."""
+        """End the node as a power failure would: the next life starts from a copy of the files."""
         node = self._require_node()
         before = self._store_path
+        # The transaction excludes commits during the copy; the lock excludes messages.
         with self._network_lock, node.store.transaction():
             self._node = None
             node.transport.close()
@@ -78,7 +79,7 @@ class MemorySite(AgentSite):
         node.stop()
 
     def stop(self) -> None:
-        """End it cleanly."""
+        """Stop the node cleanly."""
         with self._network_lock:
             node = self._node
             self._node = None
@@ -91,50 +92,47 @@ class MemorySite(AgentSite):
         return self._node
 
     def tick(self) -> None:
-        """One round of a node that ticks by hand."""
+        """Tick once, if the site is driven by hand."""
         if self._node is not None:
             self._node.tick()
 
     def change_settings(self, settings: Settings) -> None:
-        """Go on by other settings and the neighbours of now, at once or at the next start."""
+        """Apply other settings and the present neighbours, at once or at the next start."""
         self._settings = settings
         if self._node is not None:
             self._node.reload(self._current_settings())
 
     def open_visitor(self, experiment: str) -> AbstractContextManager[Visitor]:
-        """Somebody in this process."""
+        """Return a visitor in this process."""
         return nullcontext(_Visitor(self, experiment))
 
     def pull(self, experiment: str = DEFAULT) -> Decision:
-        """Ask for a decision."""
+        """Request a decision."""
         node = self._require_node()
         decision = node.experiment(experiment).decide()
         return self._check_alive(node, Decision(decision.id, decision.arm, decision.probability))
 
     def update(self, decision: Decision, reward: float, experiment: str = DEFAULT) -> bool:
-        """Say how it went."""
+        """Report the reward of a decision."""
         node = self._require_node()
         outcome = node.experiment(experiment).reward(decision.id, reward)
         return self._check_alive(node, outcome is RewardOutcome.NEW)
 
     def read_evidence(self, experiment: str = DEFAULT) -> dict[str, Ledger]:
-        """As the node has it."""
+        """Return the evidence of the node."""
         return self._require_node().experiment(experiment).evidence()
 
     def read_metrics(self) -> str:
-        """As the node counts."""
+        """Return the metrics of the node."""
         return render_metrics(self._require_node())
 
     def _current_settings(self) -> Settings:
-        near = dict.fromkeys(self._network.neighbours(self.name), "")
+        near = dict.fromkeys(self._fleet.network.neighbours(self.name), "")
         return replace(self._settings, store=self._store_path.name, neighbours=near)
-
-    def _make_plain_node(self, settings: Settings, folder: Path) -> Node:
-        return assemble(settings, folder, Outside(lambda _: self._network.transport(self.name)))
 
     @property
     def _store_path(self) -> Path:
-        return self._folder / f"{self.name}.{self._lives}.db"
+        return self._fleet.folder / f"{self.name}.{self._lives}.db"
 
     def _require_node(self) -> Node:
         if self._node is None:
@@ -153,22 +151,22 @@ class MemorySite(AgentSite):
                 if self._node is not node:
                     return
                 node.tick()
-                self._network.step()
+                self._fleet.network.step()
 
 
 @dataclass(frozen=True)
 class _Visitor:
-    """Somebody who visits one experiment."""
+    """A visitor of one experiment."""
 
     site: MemorySite
     experiment: str
 
     def pull(self) -> Decision:
-        """Ask which arm to play."""
+        """Request a decision."""
         return self.site.pull(self.experiment)
 
     def update(self, decision: Decision, reward: float) -> bool:
-        """Say how it went."""
+        """Report the reward of a decision."""
         return self.site.update(decision, reward, self.experiment)
 
 
@@ -179,14 +177,16 @@ def create_memory_sites(
     loss: float = 0.2,
     seed: int = 0,
 ) -> list[MemorySite]:
-    """Nodes with stores in a folder, on links that lose, delay and reorder messages."""
+    """Create sites with stores in a folder, on links that lose, delay and reorder messages."""
     names = [str(agent["name"]) for agent in agents]
-    network = MemoryNetwork(
+    fleet = Fleet(
+        folder,
         [(names[a], names[b]) for a, b in links],
         seed=seed,
+        real_time=True,
         loss=loss,
         delay=(0, 2 * len(agents)),  # every agent's tick is a step: two ticks
         reorder=True,
     )
-    turn = threading.Lock()
-    return [MemorySite(from_data(agent), folder, network, turn) for agent in agents]
+    network_lock = threading.Lock()
+    return [MemorySite(from_data(agent), fleet, network_lock) for agent in agents]

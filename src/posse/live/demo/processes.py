@@ -1,4 +1,4 @@
-"""Agents as processes of their own, with mutual TLS on loopback."""
+"""Sites whose agents run in their own processes, with mutual TLS on loopback."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from posse.live.exchange.ledger import Ledger
 from posse.live.experiment.experiment import DEFAULT
 from posse.live.security import certificates
 
-# a proxy of the environment does not know this machine's agents
+# without the proxies of the environment: the agents are on this machine
 OPENER = build_opener(ProxyHandler({}))
 
 Route = Callable[[str, str, int], int]
@@ -27,7 +27,7 @@ Launch = Callable[[Path, BinaryIO], subprocess.Popen[bytes]]
 
 
 def launch_agent(file: Path, log: BinaryIO) -> subprocess.Popen[bytes]:
-    """A `posse agent`; what it says goes to its log."""
+    """Start `posse agent`; its output goes to the log."""
     return subprocess.Popen(
         [sys.executable, "-c", "from posse.cli import main; main()", "agent", file],
         stdout=log,
@@ -37,7 +37,7 @@ def launch_agent(file: Path, log: BinaryIO) -> subprocess.Popen[bytes]:
 
 
 class ProcessSite(AgentSite):
-    """An agent's process, reached over HTTP."""
+    """An agent in its own process, reached over HTTP."""
 
     def __init__(
         self,
@@ -58,23 +58,23 @@ class ProcessSite(AgentSite):
         }
 
     def start(self) -> None:
-        """Start the process; what it says goes to its log."""
+        """Start the process; its output goes to its log."""
         with self.file.with_suffix(".log").open("ab") as log, _delay_interrupts():
             self.process = self._launch(self.file, log)
 
     def kill(self) -> None:
-        """SIGKILL."""
+        """Kill the process (SIGKILL)."""
         if self.process is not None:
             self.process.kill()
             self.process.wait(30)
 
     def request_stop(self) -> None:
-        """SIGTERM."""
+        """Ask the process to stop (SIGTERM)."""
         if self.process is not None:
             self.process.terminate()
 
     def stop(self) -> None:
-        """SIGTERM; SIGKILL for one that does not heed it."""
+        """Stop the process by SIGTERM, or by SIGKILL if it does not end."""
         self.request_stop()
         try:
             if self.process is not None:
@@ -85,25 +85,25 @@ class ProcessSite(AgentSite):
             client.close()
 
     def open_visitor(self, experiment: str) -> AbstractContextManager[Visitor]:
-        """Somebody who comes over HTTP."""
-        # the swarm asks again for longer
+        """Return a client of an experiment."""
+        # the swarm itself retries for longer
         return Client(self.url, attempts=2, backoff=0.05, experiment=experiment)
 
     def read_evidence(self, experiment: str = DEFAULT) -> dict[str, Ledger]:
-        """As /v1/evidence says."""
+        """Fetch /v1/evidence."""
         return self._clients[experiment].evidence()
 
     def read_metrics(self) -> str:
-        """As /metrics says."""
+        """Fetch /metrics."""
         with OPENER.open(f"{self.url}/metrics", timeout=2.0) as answer:
             return str(answer.read().decode())
 
     def find_problem(self) -> str | None:
-        """The last words of a process that ended."""
+        """Return the end of the log if the process has ended."""
         if self.process is None or self.process.poll() is None:
             return None
         words = self.file.with_suffix(".log").read_text(errors="replace").strip()
-        return words[-500:] or f"it ended with code {self.process.returncode}"
+        return words[-500:] or f"exit code {self.process.returncode}"
 
 
 def create_process_sites(
@@ -112,9 +112,10 @@ def create_process_sites(
     agents: Sequence[Mapping[str, Any]],
     route: Route = lambda source, target, port: port,
 ) -> list[ProcessSite]:
-    """Processes with certificates, stores and logs in a folder, by the settings of each.
+    """Create sites with certificates, stores and logs in a folder, from the settings of each agent.
 
-    route(source, target, port): the port at which `source` dials `target`, who listens at `port`.
+    route(source, target, port): the port at which `source` connects to `target`, which listens at
+    `port`; a test can put a proxy between them.
     """
     certificates.create_authority(folder / "certs")
     ports = free_ports(2 * len(agents))
@@ -136,7 +137,7 @@ def create_process_sites(
 
 
 def write_settings(file: Path, agent: Mapping[str, Any]) -> None:
-    """Write an agent.toml, in one step: a process may be reading it."""
+    """Write an agent.toml atomically: a process may be reading it."""
     tables = {"neighbours": agent["neighbours"]}
     for name, table in agent.get("experiments", {}).items():
         tables[f"experiments.{name}"] = table
@@ -149,15 +150,17 @@ def write_settings(file: Path, agent: Mapping[str, Any]) -> None:
 
 @contextmanager
 def _delay_interrupts() -> Iterator[None]:
-    """Put off Ctrl-C and SIGTERM: a process that is started but not yet noted would stay behind."""
-    if threading.current_thread() is not threading.main_thread():  # others are not interrupted
+    """Delay Ctrl-C and SIGTERM: a process that is started but not yet stored would be orphaned."""
+    if (
+        threading.current_thread() is not threading.main_thread()
+    ):  # only the main thread is interrupted
         yield
         return
     delayed: list[int] = []
     before = {
         number: signal.signal(number, lambda number, _: delayed.append(number))
         for number in (signal.SIGINT, signal.SIGTERM)
-        if callable(signal.getsignal(number))  # else nothing is raised here
+        if callable(signal.getsignal(number))  # otherwise the signal raises nothing in Python
     }
     try:
         yield
@@ -169,7 +172,7 @@ def _delay_interrupts() -> Iterator[None]:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on; held together, so that they differ."""
+    """Return free ports; all are bound at the same time, so that they differ."""
     sockets = [socket.socket() for _ in range(count)]
     try:
         for listener in sockets:
@@ -181,5 +184,5 @@ def free_ports(count: int) -> list[int]:
 
 
 def _to_toml(table: Mapping[str, Any]) -> str:
-    """Text, numbers and lists of them: TOML writes these as Python does, but for the quotes."""
+    """Write a table of text, numbers and lists; Python's repr of these is valid TOML."""
     return "".join(f"{key} = {value!r}\n" for key, value in table.items())

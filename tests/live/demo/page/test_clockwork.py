@@ -21,7 +21,7 @@ def test_a_button_that_fails_does_not_end_the_loop(show, monkeypatch):
     monkeypatch.setattr(show.event_loop.stage.backend, "kill_agent", broken)
     with pytest.raises(OSError, match="the disk is gone"):
         show.press_button("kill", "rome").result(10)
-    assert show.press_button("lose").result(10) == "20% of messages get lost"
+    assert show.press_button("lose").result(10) == "20% of messages are lost"
     assert show.failure is None
 
 
@@ -29,6 +29,6 @@ def test_before_the_start_nothing_can_be_pressed(scratch):
     from posse.live.demo.page import Demonstration, default_scenario
 
     early = Demonstration(scratch, default_scenario(2, 2), in_memory=True)
-    with pytest.raises(ValueError, match="only just starting"):
+    with pytest.raises(ValueError, match="is starting: wait"):
         early.press_button("lose")
     early.stop()

@@ -116,7 +116,7 @@ def test_a_visitor_breaks_the_swarm_and_looks_at_its_past(page):
     assert (view["lies"], view["differs"]) == ([False, True, False, False, False],) * 2
     assert (view["cut"], view["loss"]) == ([0], 0.2)
     assert texts(page.browser, "#log li span:last-child")[:3] == [
-        "video added: 33% convert", "oslo joins lyon and berlin", "20% of messages get lost",
+        "video added: 33% convert", "oslo joins lyon and berlin", "20% of messages are lost",
     ]  # fmt: skip
 
     # the past is for looking

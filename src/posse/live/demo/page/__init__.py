@@ -1,4 +1,4 @@
-"""The page of a swarm: a demonstration in which agents are killed, cut off and lied to."""
+"""The page of a demonstration in which agents are killed, cut off and lied to."""
 
 from posse.live.demo.page.demonstration import Demonstration as Demonstration
 from posse.live.demo.page.stage import Scenario as Scenario

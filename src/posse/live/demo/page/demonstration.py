@@ -1,4 +1,4 @@
-"""The event loop of a demonstration: time goes on, buttons act, views are taken."""
+"""The event loop of a demonstration: it advances time, runs button presses and records views."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from posse.live.demo.site import AgentSite, Count
 from posse.live.demo.swarm import Swarm
 from posse.live.demo.visitors import TwinAudience
 
-STEPS = 5  # from one view to the next
+STEPS = 5  # between two views
 SPEEDS = (0.25, 1.0, 4.0)
-LATE = 5  # steps that are made up for, where the machine is too slow; others are not
+LATE = 5  # steps that a slow machine makes up for; older ones are dropped
 
 STARTING = "starting"
 RUNNING = "running"
@@ -32,9 +32,9 @@ ENDED = "ended"
 
 
 class EventLoop:
-    """Lets a stage go on, at a speed where time is stepped, and keeps a view of every half second.
+    """Advances a stage (at a chosen speed if time is stepped) and records a view every half second.
 
-    Without `start` there is no thread: `step` and `look` may be called by hand.
+    Without `start` there is no thread: `step` and `record_view` may be called by hand.
     """
 
     def __init__(self, stage: Stage, ring: ViewLog) -> None:
@@ -47,18 +47,18 @@ class EventLoop:
         self._calls: queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None]
         self._calls = queue.SimpleQueue()
         self._steps = 0
-        self.failure: Exception | None = None  # which ended the loop
+        self.failure: Exception | None = None  # the exception that ended the loop
         self._thread = threading.Thread(
             target=self._run_loop_safely, name="posse-swarm", daemon=True
         )
 
     def start(self) -> None:
-        """Let time begin."""
+        """Start the loop in a thread."""
         self.record_view()
         self._thread.start()
 
     def stop(self) -> None:
-        """Let it end, after a last view."""
+        """Stop the loop after a last view."""
         self._calls.put(None)
         self._thread.join()
         self._refuse_all()
@@ -68,7 +68,7 @@ class EventLoop:
         self._ring.close()
 
     def prepare_count(self) -> None:
-        """Mend all that is broken, and send visitors away: what is on its way can arrive."""
+        """Repair everything and send no more visitors, so that all evidence can arrive."""
         self.stage.repair_all()
         self.phase = SETTLING
         self.paused = False
@@ -76,7 +76,7 @@ class EventLoop:
             self.speed = SPEEDS[-1]
 
     def submit_call(self, work: Callable[[], Any]) -> Future[Any]:
-        """Have something done between two steps; a view of what came of it follows at once."""
+        """Run a function between two steps; a view of its outcome follows at once."""
         future: Future[Any] = Future()
         self._calls.put((work, future))
         if not self._thread.is_alive():
@@ -84,9 +84,11 @@ class EventLoop:
         return future
 
     def set_pace(self, paused: bool | None = None, speed: float | None = None) -> None:
-        """Pause, go on, or go on at another speed; where time is real it can be neither."""
+        """Pause, resume or change the speed; refused where time is real."""
         if not self.stage.backend.stepped:
-            raise ValueError("real processes cannot be paused or slowed: --in-memory can")
+            raise ValueError(
+                "real processes cannot be paused or slowed: start the swarm with --in-memory"
+            )
         if speed is not None:
             if speed not in SPEEDS:
                 raise ValueError(f"speed must be one of {SPEEDS}, got {speed}")
@@ -95,7 +97,7 @@ class EventLoop:
             self.paused = paused
 
     def record_view(self) -> None:
-        """Take a view."""
+        """Record a view of the present moment."""
         view = self._observer.take_view()
         if self.phase == STARTING and STARTS not in self.stage.states.values():
             self.phase = RUNNING
@@ -103,7 +105,7 @@ class EventLoop:
         self._ring.append_view(view | pace)
 
     def step(self) -> None:
-        """Let time go on for a step, and take a view if it is due."""
+        """Advance time by one step, and record a view if it is due."""
         self.stage.backend.advance_time(visits=self.phase in (STARTING, RUNNING))
         self._steps += 1
         if self._steps % STEPS == 0:
@@ -112,7 +114,7 @@ class EventLoop:
     def _run_loop_safely(self) -> None:
         try:
             self._run_loop()
-        except Exception as error:  # somebody waits for the end of it all
+        except Exception as error:  # reported to the caller that waits for the end
             self.failure = error
             self._refuse_all()
 
@@ -138,7 +140,7 @@ class EventLoop:
             self._run_call(*called)
 
     def _refuse_all(self) -> None:
-        """Nobody is there any more to do what was asked for."""
+        """Refuse all queued calls: the loop has ended."""
         with suppress(queue.Empty):
             while True:
                 if (called := self._calls.get_nowait()) is not None:
@@ -148,17 +150,17 @@ class EventLoop:
         try:
             result = work()
             self.record_view()
-        except Exception as error:  # who asked is told
+        except Exception as error:  # reported to the caller
             future.set_exception(error)
         else:
             future.set_result(result)
 
 
-# A demonstration from its start to its count: agents, visitors, the loop, and the views of it.
+# A demonstration from its start to its audit.
 
 
 class Demonstration:
-    """Real agents in memory or in processes, which a page shows and its buttons break."""
+    """Real agents in memory or in processes; a page shows them, and its buttons break them."""
 
     def __init__(
         self, folder: Path, story: Scenario, *, in_memory: bool, loss: float = 0.0, seed: int = 0
@@ -176,12 +178,12 @@ class Demonstration:
             visits_per_second=VISITS_PER_SECOND,
             seed=seed,
             audience=self.audience,
-            patience=math.inf,  # people may let an agent be down for as long as they like
+            patience=math.inf,  # an agent may stay down for as long as people like
         )
         self.event_loop: EventLoop | None = None
 
     def start(self) -> None:
-        """Start the agents, without waiting until they answer: views say which do."""
+        """Start the agents without waiting until they answer: the views show which do."""
         crew: Backend
         if self._in_memory:
             crew = MemoryBackend(self._folder, self.audience, self._seed)
@@ -197,30 +199,32 @@ class Demonstration:
     def press_button(
         self, button: str, agent: str | None = None, link: Link | None = None
     ) -> Future[str]:
-        """Press a button of the stage; what happened, or a ValueError why it cannot be."""
+        """Press a button; the future holds a sentence, or a ValueError that says why not."""
         return self._require_loop.submit_call(
             lambda: self._require_loop.stage.press_button(button, agent, link)
         )
 
     def set_pace(self, paused: bool | None, speed: float | None) -> Future[None]:
-        """Pause, go on, or go on at another speed."""
+        """Pause, resume or change the speed."""
         return self._require_loop.submit_call(lambda: self._require_loop.set_pace(paused, speed))
 
     @property
     def failure(self) -> Exception | None:
-        """What ended the loop before its time."""
+        """The exception that ended the loop, if any."""
         return None if self.event_loop is None else self.event_loop.failure
 
     def finish_and_count(self) -> list[Count]:
-        """Mend all, let no more visitors come, and count when what is on its way has arrived."""
+        """Repair everything, send no more visitors, and count once all evidence has arrived."""
         self._require_loop.submit_call(self._require_loop.prepare_count).result()
-        for site in self.swarm.sites:  # or visitors would wait in vain for one that cannot start
+        for (
+            site
+        ) in self.swarm.sites:  # otherwise visitors would wait for an agent that cannot start
             site.wait_until_ready()
         self.swarm.end_visits()
         return self.swarm.wait_for_agreement()
 
     def stop(self) -> None:
-        """End everything, after a last view."""
+        """Stop everything after a last view."""
         if self.event_loop is not None:
             self.event_loop.stop()
             self.event_loop.stage.resume_stopped()
@@ -230,9 +234,9 @@ class Demonstration:
     @property
     def _require_loop(self) -> EventLoop:
         if self.event_loop is None:
-            raise ValueError("the swarm is only just starting: wait a moment")
+            raise ValueError("the swarm is starting: wait a moment")
         return self.event_loop
 
 
 def _send_no_visitors(site: AgentSite) -> None:
-    """Where time is stepped, visitors come with it."""
+    """Do nothing: where time is stepped, the backend sends the visitors."""

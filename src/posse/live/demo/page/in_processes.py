@@ -1,4 +1,4 @@
-"""The demonstration with processes: real agents with mutual TLS on loopback, in real time."""
+"""The demonstration with processes: agents with mutual TLS on loopback, in real time."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from posse.live.demo.processes import ProcessSite, free_ports, write_settings
 from posse.live.demo.site import AgentSite
 from posse.live.security import certificates
 
-ANSWER_SECONDS = 0.3  # for which all agents together may think
+ANSWER_SECONDS = 0.3  # for the replies of all agents together
 
 
 @dataclass(frozen=True)
 class AgentProcess:
-    """One agent: its process, its leash, where it listens and answers."""
+    """One agent: its site, the pipes to its process, and its addresses."""
 
     site: ProcessSite
     child: ChildProcess
@@ -30,7 +30,7 @@ class AgentProcess:
 
 
 class ProcessBackend:
-    """Agents in processes of their own."""
+    """Agents in their own processes."""
 
     stepped = False
 
@@ -44,7 +44,7 @@ class ProcessBackend:
 
     @property
     def now(self) -> float:
-        """Seconds by the clock on the wall since the first agent answered."""
+        """Seconds since the first agent answered."""
         return 0.0 if self._started_at is None else time.monotonic() - self._started_at
 
     def start_agents(
@@ -61,7 +61,7 @@ class ProcessBackend:
         return [agent.site for agent in self._agents.values()]
 
     def add_agent(self, name: str, neighbours: Sequence[str]) -> AgentSite:
-        """Start one more agent, and let its neighbours know it."""
+        """Start one more agent and reload its neighbours."""
         self._links += [(neighbour, name) for neighbour in neighbours]
         agent = self._create_agent(name)
         self._write_file(name)
@@ -75,19 +75,19 @@ class ProcessBackend:
         self._agents[name].site.start()
 
     def kill_agent(self, name: str) -> None:
-        """SIGKILL."""
+        """Kill an agent (SIGKILL)."""
         self._agents[name].site.kill()
 
     def pause_agent(self, name: str) -> None:
-        """SIGSTOP."""
+        """Stop an agent (SIGSTOP)."""
         self._send_signal(name, signal.SIGSTOP)
 
     def resume_agent(self, name: str) -> None:
-        """SIGCONT."""
+        """Let a stopped agent continue (SIGCONT)."""
         self._send_signal(name, signal.SIGCONT)
 
     def set_faults(self, name: str, faults: Faults) -> None:
-        """Let these faults befall its messages."""
+        """Apply faults to the messages of an agent."""
         self._agents[name].child.set_faults(faults)
 
     def set_arms(self, arms: Sequence[str]) -> None:
@@ -97,7 +97,7 @@ class ProcessBackend:
             self._reload_agent(name)
 
     def take_snapshots(self, names: Iterable[str]) -> dict[str, AgentSnapshot]:
-        """What those of these agents hold that answer in time."""
+        """Return the snapshots of those of these agents that answer in time."""
         children = {name: self._agents[name].child for name in names}
         for child in children.values():
             child.request_snapshot()
@@ -112,12 +112,12 @@ class ProcessBackend:
         return snapshots
 
     def find_problem(self, name: str) -> str | None:
-        """The last line of a process that ended."""
+        """Return the last log line of a process that has ended."""
         words = self._agents[name].site.find_problem()
         return None if words is None else words.splitlines()[-1]
 
     def advance_time(self, visits: bool) -> None:
-        """Time goes on by itself."""
+        """Do nothing: time is real."""
 
     def _create_agent(self, name: str) -> AgentProcess:
         certificates.issue(self._folder / "certs", name, ["127.0.0.1"])

@@ -1,4 +1,4 @@
-"""What a demonstration begins with: cities, arms with true rates close to each other, links."""
+"""The stage of a demonstration: its scenario, its faults, and the buttons that cause them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ CITIES = (
     "berlin", "paris", "rome", "lyon", "oslo", "wien",
     "porto", "turku", "gent", "riga", "cork", "bern",
 )  # fmt: skip
-# close enough that one agent alone takes long; those that are added later may be the best
+# true rates; so close that an isolated agent learns slowly, and a later arm may be the best
 ARMS = {"text": 0.28, "photo": 0.38, "quiz": 0.44, "video": 0.33, "story": 0.36, "audio": 0.48}
-CHORDS = ((1, 5), (2, 7), (3, 6))  # so that news need not go round half of the circle
+CHORDS = ((1, 5), (2, 7), (3, 6))  # shorten the paths across the circle
 VISITS_PER_SECOND = 5.0  # at each agent
-TICK_SECONDS = 1.0  # slow enough that messages can be seen
+TICK_SECONDS = 1.0  # slow enough for people to see the messages
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Scenario:
 def default_scenario(
     n_agents: int, n_arms: int, links: Sequence[tuple[int, int]] | None = None
 ) -> Scenario:
-    """So many agents and arms, on these links or a circle with some chords."""
+    """Return a scenario of this size, on these links or a circle with some chords."""
     if links is None:
         circle = [(i, (i + 1) % n_agents) for i in range(n_agents if n_agents > 2 else 1)]
         links = (*circle, *(chord for chord in CHORDS if max(chord) < n_agents))
@@ -43,7 +43,7 @@ def default_scenario(
 
 
 def agent_data(name: str, arms: Sequence[str]) -> dict[str, Any]:
-    """The settings of an agent of the demonstration."""
+    """Return the data of an agent of the demonstration."""
     return {
         "name": name,
         "arms": list(arms),
@@ -53,13 +53,13 @@ def agent_data(name: str, arms: Sequence[str]) -> dict[str, Any]:
     }
 
 
-# The seam between the buttons of the page and what they do, in memory or to processes.
+# The interface between the buttons and the agents, in memory or in processes.
 
 
 class Backend(Protocol):
-    """Starts, kills and looks at agents by name; one thread calls it, and is not held up."""
+    """Starts, kills and observes agents by name; called by one thread, and never blocks it long."""
 
-    stepped: bool  # whether time goes on by `advance` only, so that it can be paused
+    stepped: bool  # whether only `advance_time` moves the clock, so that it can pause
 
     @property
     def now(self) -> float:
@@ -71,40 +71,40 @@ class Backend(Protocol):
         """Start agents that play these arms."""
 
     def add_agent(self, name: str, neighbours: Sequence[str]) -> AgentSite:
-        """Start one more agent, and let its neighbours know it."""
+        """Start one more agent and reload its neighbours."""
 
     def start_agent(self, name: str) -> None:
-        """Start an agent that was killed, from what is on its disk."""
+        """Start an agent that was killed, from its disk."""
 
     def kill_agent(self, name: str) -> None:
-        """End it as a power failure would."""
+        """End an agent as a power failure would."""
 
     def pause_agent(self, name: str) -> None:
-        """Let it stand still: it neither ticks nor answers (SIGSTOP)."""
+        """Freeze an agent: it neither ticks nor answers (SIGSTOP)."""
 
     def resume_agent(self, name: str) -> None:
-        """Let it go on as if nothing had been (SIGCONT)."""
+        """Let a frozen agent continue (SIGCONT)."""
 
     def set_faults(self, name: str, faults: Faults) -> None:
-        """Let these faults befall its messages, now and after every start."""
+        """Apply faults to the messages of an agent, now and after every start."""
 
     def set_arms(self, arms: Sequence[str]) -> None:
         """Let all agents play these arms, by a reload."""
 
     def take_snapshots(self, names: Iterable[str]) -> dict[str, AgentSnapshot]:
-        """What those of these agents hold that answer in time."""
+        """Return the snapshots of those of these agents that answer in time."""
 
     def find_problem(self, name: str) -> str | None:
-        """Why an agent that should run does not, if so."""
+        """Return why an agent that should run does not, if so."""
 
     def advance_time(self, visits: bool) -> None:
-        """Let one step of time pass, with visitors or without; nothing where time is real."""
+        """Advance time by one step, with visitors or without; nothing where time is real."""
 
 
-# The state of the demonstration, and its buttons: what is broken, and how it is mended.
+# The state of the demonstration and its buttons.
 
-LOSS = 0.2  # of messages, if some are to be lost
-NEAR = 8  # places from a new agent to its second neighbour, where there are so many
+LOSS = 0.2  # share of messages that the button loses
+NEAR = 8  # a new agent's second neighbour joined this many places before
 MOST_EVENTS = 200
 
 RUNS = "runs"
@@ -116,9 +116,9 @@ Link = tuple[str, str]
 
 
 class Stage:
-    """The agents of a demonstration; every button has one that undoes it.
+    """The agents of a demonstration and their faults; every button has a button that undoes it.
 
-    Called by one thread. What cannot be done now is a ValueError that says why.
+    Called by one thread. A button that cannot act now raises a ValueError that says why.
     """
 
     def __init__(
@@ -127,9 +127,7 @@ class Stage:
         audience: TwinAudience,
         scenario: Scenario,
         loss: float = 0.0,
-        visit: Callable[[AgentSite], None] = lambda site: (
-            None
-        ),  # where they do not come by `advance`
+        visit: Callable[[AgentSite], None] = lambda site: None,  # unless `advance_time` sends them
     ) -> None:
         self.backend = backend
         self.audience = audience
@@ -165,7 +163,7 @@ class Stage:
         }
 
     def press_button(self, button: str, agent: str | None = None, link: Link | None = None) -> str:
-        """Press a button by its name; what happened, in one sentence, which is logged."""
+        """Press a button by its name; return what happened in one sentence, and log it."""
         if button in self._agent_acts:
             if agent not in self.states:
                 raise ValueError(f"{button} needs agent, one of {', '.join(self.states)}")
@@ -183,12 +181,12 @@ class Stage:
             event = self._acts[button]()
         else:
             buttons = *self._agent_acts, *self._link_acts, *self._acts
-            raise ValueError(f"there is no button {button!r}, but {', '.join(buttons)}")
+            raise ValueError(f"unknown button {button!r}: choose one of {', '.join(buttons)}")
         self.log_event(event)
         return event
 
     def log_event(self, sentence: str) -> None:
-        """Log what happened."""
+        """Add a sentence to the log of the page."""
         self.events.append((round(self.backend.now, 1), sentence))
         del self.events[:-MOST_EVENTS]
 
@@ -209,63 +207,63 @@ class Stage:
         self._require_state(name, KILLED)
         self.backend.start_agent(name)
         self.states[name] = STARTS
-        return f"{name} started again"
+        return f"{name} restarted"
 
     def stop_agent(self, name: str) -> str:
-        """Let an agent stand still."""
+        """Freeze an agent."""
         self._require_state(name, RUNS)
         self.backend.pause_agent(name)
         self.states[name] = STOPPED
         return f"{name} stopped"
 
     def resume_agent(self, name: str) -> str:
-        """Let an agent go on that was stopped."""
+        """Let a stopped agent continue."""
         self._require_state(name, STOPPED)
         self.backend.resume_agent(name)
         self.states[name] = RUNS
-        return f"{name} goes on"
+        return f"{name} continues"
 
     def start_lying(self, name: str) -> str:
-        """Let visitors of a site say what is false."""
+        """Let the visitors of a site report false rewards."""
         first = next(iter(self.audience.means))
         self.audience.visitors_of(name).lying = True
         return f"{name} lies: {first} always converts there, and nothing else ever does"
 
     def stop_lying(self, name: str) -> str:
-        """Let visitors of a site say what is true."""
+        """Let the visitors of a site report true rewards."""
         self.audience.visitors_of(name).lying = False
         return f"{name} tells the truth again"
 
     def make_different(self, name: str) -> str:
-        """Let visitors of a site convert by other rates than elsewhere."""
+        """Let the visitors of a site convert at other rates than elsewhere."""
         self.audience.visitors_of(name).different = True
         truth = self.audience.true_means(name)
         best = max(truth, key=lambda arm: truth[arm])
         return f"{name}: other visitors, for whom {best} is best"
 
     def make_alike(self, name: str) -> str:
-        """Let visitors of a site be as those elsewhere."""
+        """Let the visitors of a site be like those elsewhere."""
         self.audience.visitors_of(name).different = False
         return f"{name}: visitors as elsewhere"
 
     def cut_link(self, link: Link) -> str:
-        """Let nothing pass on a link."""
+        """Cut a link."""
         self._set_link(link, True)
         return f"link {link[0]}–{link[1]} cut"
 
     def restore_link(self, link: Link) -> str:
-        """Let messages pass on a link again."""
+        """Restore a link."""
         self._set_link(link, False)
         return f"link {link[0]}–{link[1]} joined"
 
     def lose_messages(self, share: float) -> str:
-        """Lose so many of all messages."""
+        """Lose this share of all messages."""
         self.loss = share
         self._update_faults(self.states)
-        return f"{share:.0%} of messages get lost" if share else "no message gets lost any more"
+        return f"{share:.0%} of messages are lost" if share else "no messages are lost any more"
 
     def add_agent(self) -> str:
-        """One more agent, with two neighbours."""
+        """Add an agent with two neighbours."""
         names = list(self.states)
         if len(names) == len(CITIES):
             raise ValueError(f"there are {len(CITIES)} agents: no city is left")
@@ -277,7 +275,7 @@ class Stage:
         return f"{name} joins {' and '.join(near)}"
 
     def add_arm(self) -> str:
-        """One more arm, for all agents."""
+        """Add an arm at all agents."""
         missing = [arm for arm in ARMS if arm not in self.audience.means]
         if not missing:
             raise ValueError(f"there are {len(ARMS)} arms: no other is left")
@@ -286,7 +284,7 @@ class Stage:
         return f"{missing[0]} added: {ARMS[missing[0]]:.0%} convert"
 
     def repair_all(self) -> None:
-        """Undo all that keeps agents from each other, so that they can be counted."""
+        """Undo all faults between agents, so that they can be counted."""
         self.resume_stopped()
         for name, state in self.states.items():
             if state == KILLED:
@@ -295,7 +293,7 @@ class Stage:
         self.lose_messages(0.0)
 
     def resume_stopped(self) -> None:
-        """Let those go on that are stopped: they would not even hear that they are to end."""
+        """Let stopped agents continue: they could not even receive SIGTERM."""
         for name, state in self.states.items():
             if state == STOPPED:
                 self.resume_agent(name)
@@ -322,7 +320,7 @@ class Stage:
 
 _STATE_SENTENCES = {
     RUNS: "runs already",
-    STARTS: "is only just starting: wait a moment",
-    STOPPED: "is stopped: let it go on first",
+    STARTS: "is starting: wait a moment",
+    STOPPED: "is stopped: let it continue first",
     KILLED: "is killed: start it first",
 }

@@ -1,13 +1,13 @@
-"""The books of a swarm: an invariant of acknowledged rewards that holds at every moment.
+"""Views of a demonstration, and the audit of its rewards: an invariant at every moment.
 
     acknowledged = counted by every running agent + on their way + lost
 
-Of each origin: *acknowledged* is how many rewards its visitors were told are kept, as noted before
-the agents were asked what they hold (so that an honest agent holds at least as many of its own).
-*Counted* are those that every running agent holds. *Lost* are those that nobody holds, its own
-agent being there to say so; while it is down its disk may have them. The others are on their way:
-on a disk, and to come with a later message. Holdings only grow, so an old answer of an agent that
-does not answer now is too small at most, and the sum holds all the same.
+Of each origin: *acknowledged* is the number of rewards acknowledged to its visitors, noted before
+the snapshots are taken (so an honest agent holds at least as many of its own). *Counted* are the
+rewards that every running agent holds. *Lost* are those that no agent holds although their own
+agent has answered; while it is down, its disk may have them. The others are on their way: on a
+disk, to arrive with a later message. Holdings only grow, so the last snapshot of an agent that
+does not answer now is at most too small, and the invariant still holds.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Holdings = Mapping[str, int]  # origin -> pulls
 
 @dataclass(frozen=True)
 class RewardAudit:
-    """Acknowledged rewards, and where they are."""
+    """Acknowledged rewards by where they are."""
 
     acknowledged: int
     counted: int
@@ -38,11 +38,13 @@ class RewardAudit:
 
 
 class RewardAuditor:
-    """Keeps what every agent last said that it holds."""
+    """Audits rewards from the latest holdings of every agent."""
 
     def __init__(self) -> None:
         self._holdings: dict[str, Holdings] = {}
-        self._checked: Counter[str] = Counter()  # acknowledged when its own agent last answered
+        self._checked: Counter[str] = (
+            Counter()
+        )  # acknowledged at the last answer of their own agent
 
     def audit_rewards(
         self,
@@ -50,7 +52,7 @@ class RewardAuditor:
         answers: Mapping[str, Holdings],
         running: Collection[str],
     ) -> RewardAudit:
-        """The books after these answers, which were asked for after `acknowledged` was noted."""
+        """Audit after these answers, which were requested after `acknowledged` was noted."""
         self._holdings.update(answers)
         for name in answers:
             self._checked[name] = acknowledged.get(name, 0)
@@ -70,24 +72,24 @@ class RewardAuditor:
         return RewardAudit(total, counted, total - counted - lost, lost)
 
     def count_missing(self, name: str, acknowledged: Holdings) -> int:
-        """How many acknowledged rewards of others an agent did not hold when it last answered."""
+        """Count the acknowledged rewards of others that an agent lacked at its last answer."""
         holdings = self._holdings.get(name, {})
         other_counts = ((origin, count) for origin, count in acknowledged.items() if origin != name)
         return sum(max(0, count - holdings.get(origin, 0)) for origin, count in other_counts)
 
 
-# A ring buffer of views: the last quarter of an hour, each written as what changed in it.
+# A ring buffer of views: the last quarter of an hour, each stored as a change.
 
 MOST = 1800  # views
 
-View = dict[str, Any]  # by name of what it shows; a value is never changed, only replaced
+View = dict[str, Any]  # section -> value; values are replaced, never mutated
 
 
 class ViewLog:
-    """Views in the order in which they came; any thread may read them.
+    """A ring buffer of views in order; any thread may read it.
 
-    start: the number before the first view's. Of another run on the same port a reader that went
-    on should not be understood, so let it be a random one.
+    start: the number before the first view. A random one keeps the readers of an earlier run on
+    the same port from being taken for readers of this one.
     """
 
     def __init__(self, most: int = MOST, start: int = 0) -> None:
@@ -101,11 +103,11 @@ class ViewLog:
         self._listeners: list[Callable[[], None]] = []
 
     def subscribe(self, listener: Callable[[], None]) -> None:
-        """Call this whenever there is something new, from another thread."""
+        """Call a listener after every new view, from the thread that adds it."""
         self._listeners.append(listener)
 
     def append_view(self, view: View) -> None:
-        """Keep a view, unless it is equal to the last, and forget the oldest."""
+        """Append a view unless it equals the last, and drop the oldest."""
         with self._lock:
             before = self._newest
             change = {
@@ -116,14 +118,14 @@ class ViewLog:
             if not change:
                 return
             self._count += 1
-            self._newest = self._newest | change  # what is equal is kept once
+            self._newest = self._newest | change  # equal values share one object
             self._changes.append((change, _encode_change(self._count, change)))
             if len(self._changes) > self._most:
                 self._first = self._first | self._changes.popleft()[0]
         self._notify_listeners()
 
     def close(self) -> None:
-        """Nothing will come any more."""
+        """Announce that no more views will come."""
         self.ended = True
         self._notify_listeners()
 
@@ -138,9 +140,9 @@ class ViewLog:
         return self._count
 
     def changes_since(self, number: int) -> tuple[list[bytes], int]:
-        """What changed after the view of this number, as JSON, and the number of the last one.
+        """Return the changes after a view as JSON, and the number of the newest view.
 
-        Who is further behind than the ring reaches, or ahead of it, gets the oldest view whole.
+        A reader outside the range of the buffer gets the oldest view in full.
         """
         with self._lock:
             oldest = self._count - len(self._changes)
@@ -162,30 +164,30 @@ def _encode_change(number: int, change: View, whole: bool = False) -> bytes:
     return msgspec.json.encode({"number": number, "whole": whole, "view": change})
 
 
-# Views of the demonstration: all that the page shows of one moment, in numbers.
+# The observer: it takes views of the stage.
 
-MOST_MESSAGES = 200  # of one view
+MOST_MESSAGES = 200  # in one view
 SHOWN_EVENTS = 60
 
 
 class Observer:
-    """Looks at a stage again and again, and remembers what those do not say who are down."""
+    """Takes views of a stage, and remembers the last snapshots of agents that are down."""
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
         self.auditor = RewardAuditor()
         self._shares: dict[str, dict[str, float]] = {}
         self._before: dict[str, SiteTotals] = {}
-        # of an agent, on average
+        # cumulative, of the average agent
         self._regret = 0.0
         self._alone = 0.0
 
     def take_view(self) -> View:
-        """The present moment; lists of agents are in the order of `agents`."""
+        """Take a view of the present moment; lists of agents are in the order of `agents`."""
         stage = self._stage
         backend = self._stage.backend
         audience = self._stage.audience
-        totals = audience.collect_totals()  # first: whoever is asked then holds at least as many
+        totals = audience.collect_totals()  # before the snapshots: see the invariant above
         self._mark_dead_agents()
         snapshots = backend.take_snapshots(stage.running_agents)
         for name, each in snapshots.items():
@@ -223,22 +225,22 @@ class Observer:
         }
 
     def _mark_dead_agents(self) -> None:
-        """Say of those who ended by themselves that they did."""
+        """Mark and log the agents that ended by themselves."""
         for name in self._stage.running_agents:
             if (problem := self._stage.backend.find_problem(name)) is not None:
                 self._stage.states[name] = KILLED
                 self._stage.log_event(f"{name} ended by itself: {problem}")
 
     def _arm_shares(self, name: str) -> list[float]:
-        """How likely an agent now plays each arm; of one that never answered nothing is known."""
+        """Return the probabilities of the arms; zeros for an agent that never answered."""
         shares = self._shares.get(name, {})
         return [round(shares.get(arm, 0.0), 3) for arm in self._stage.audience.means]
 
     def _add_regret(self, totals: dict[str, SiteTotals]) -> None:
-        """What an agent lost since the last view on average, and would have lost alone.
+        """Add the mean regret since the last view, of agents and of their isolated twins.
 
-        So those who join later do not pull the curves down. Sites that lie are left out: they
-        harm themselves, and it is the others who matter.
+        Averaging increments keeps agents that join later from pulling the curves down. Sites that
+        lie are left out: they harm themselves, and the curves show the others.
         """
         stage = self._stage
         zero = SiteTotals(0, 0.0, 0.0)
@@ -256,7 +258,7 @@ class Observer:
     def _list_messages(
         self, snapshots: dict[str, AgentSnapshot], place: dict[str, int]
     ) -> list[tuple[int, int, bool]]:
-        """From whom to whom, and whether it came through; on links that are cut there are none."""
+        """List sender, receiver and whether each message passed; none on cut links."""
         stage = self._stage
         cut = {frozenset(link) for link in stage.cut_links}
         return [
