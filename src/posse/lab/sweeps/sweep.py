@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import dataclasses
 import os
@@ -15,12 +16,13 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from posse import validation
+from posse.lab.atomic_files import atomic_write
 from posse.lab.comparisons import Comparison
 from posse.lab.experiments import Experiment
 from posse.lab.jobs.results_cache import PartStore, digest
 from posse.lab.jobs.scheduler import complete_jobs, track_progress
 from posse.lab.simulation import Job
-from posse.lab.sweeps import files
+from posse.lab.sweeps.files import write_sweep
 from posse.lab.sweeps.grid import (
     Label,
     SweepGrid,
@@ -358,7 +360,7 @@ class Sweep:
 
         `read_sweep` reads sweep.toml.
         """
-        return files.save_sweep(self, self.folder if folder is None else Path(folder))
+        return _save_sweep(self, self.folder if folder is None else Path(folder))
 
 
 def _build_cell(data: dict[str, Any], grid: SweepGrid, point: tuple[int, ...]) -> SweepCell:
@@ -373,3 +375,18 @@ def _build_cell(data: dict[str, Any], grid: SweepGrid, point: tuple[int, ...]) -
     except ValueError as error:
         raise ValueError(f"the cell {describe_cell(labels)}: {error}") from None
     return SweepCell(point, labels, e, jobs)
+
+
+def _save_sweep(sweep: Sweep, folder: Path) -> list[Path]:
+    """Write the table as CSV, the arrays as netCDF, and the sweep as TOML."""
+    folder.mkdir(parents=True, exist_ok=True)
+    table, arrays, definition = (folder / name for name in ("table.csv", "sweep.nc", "sweep.toml"))
+    with atomic_write(table) as temporary:
+        sweep.table().to_csv(temporary, index=False)
+    with atomic_write(arrays) as temporary:
+        adapt_for_netcdf(sweep.to_xarray()).to_netcdf(temporary, engine="scipy")
+    written = [table, arrays]
+    with contextlib.suppress(ValueError):  # such as None, which TOML cannot represent
+        write_sweep(sweep.experiment, sweep.grid, definition)
+        written.append(definition)
+    return written

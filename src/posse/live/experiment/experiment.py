@@ -17,6 +17,7 @@ from posse.live.agent.action_selection import Choice, Shares
 from posse.live.agent.agent import Agent
 from posse.live.agent.site_pooling import SiteMap
 from posse.live.agent.verdicts import NO_STOP, Judgement, NamedVerdict
+from posse.live.controls.answers import ControlsAnswer
 from posse.live.controls.controls import FORGED, Control, ControlMessage, Controls, changes
 from posse.live.counters import Counts, Oddities, written
 from posse.live.exchange.examine import Sign
@@ -308,7 +309,7 @@ class Experiment:
         with self._changing_controls():
             return self.controls.resume(arm, self.agent.arm_names)
 
-    def controlled(self) -> dict[str, Any]:
+    def controlled(self) -> ControlsAnswer:
         """What is pinned and paused, and by whom."""
         with self._lock:
             return self.controls.status(self.agent.arm_names)

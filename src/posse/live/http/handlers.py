@@ -37,7 +37,7 @@ from posse.live.http.responses import RequestRefused, Response, answer_decision,
 from posse.live.node import Node
 from posse.live.store import Unknown
 
-NO_RELOAD = "this agent was not started from a file, and cannot read it anew"
+NO_RELOAD = "this agent was not started from a file: it has no settings to reload"
 
 
 def pin_arm(experiment: Experiment, body: ArmRequest) -> Any:
@@ -66,7 +66,7 @@ def reload_settings(read_settings: Callable[[], Any] | None, _: EmptyRequest) ->
     return ReloadAnswer(changed if isinstance(changed, str) else "")
 
 
-# The routes that decide and reward: from a body to a question, and from its answers to JSON.
+# --- decisions and rewards: from a body to a batch request, and from its results to an answer
 
 
 async def make_decision(
@@ -142,7 +142,7 @@ def _answer_rewards(question: BatchRequest) -> list[Any]:
     return [answer_reward(*each) for each in zip(question.rewards, question.outcomes, strict=True)]
 
 
-# The routes that only look: what an agent knows, and how it is.
+# --- views
 
 
 def show_arms(experiment: Experiment) -> Any:
@@ -175,7 +175,7 @@ def show_audit(experiment: Experiment) -> Any:
     audit = experiment.audit()
     if audit is None:
         raise Unknown(
-            "this experiment has a half_life: its evidence fades, and is no count to compare"
+            "this experiment has a half_life: its evidence fades, so there are no counts to compare"
         )
     return audit
 
@@ -240,7 +240,7 @@ def show_liveness(node: Node) -> Any:
 def show_readiness(node: Node) -> Any:
     """Confirm that the store can be written."""
     if not get_traffic(node).health.is_ready(node):
-        raise RequestRefused(503, "not ready", "the store failed a moment ago: see the agent's log")
+        raise RequestRefused(503, "not_ready", "the store failed recently: see the agent's log")
     return StatusAnswer("ready")
 
 

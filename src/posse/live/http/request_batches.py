@@ -18,11 +18,11 @@ from posse.live.http.health import Traffic
 from posse.live.node import Node
 from posse.live.store import Conflict, DecisionRecord, RewardOutcome, StoreError, Unknown
 
-MAX_COMMIT_ITEMS = 1000  # rewards and decisions after which a commit takes no further question
-SLOW_COMMIT_SECONDS = (
-    0.005  # seconds of a commit, above which it is worth to wait for more questions
+MAX_COMMIT_ITEMS = (
+    1000  # rewards and decisions in one commit, beyond which it takes no further request
 )
-QUIET_TURNS = 3  # turns of the loop without a new one, after which nobody waits to be heard
+SLOW_COMMIT_SECONDS = 0.005  # slower commits are worth waiting for more requests
+QUIET_TURNS = 3  # turns of the loop without a new request, after which the batch is complete
 RewardPair = tuple[str, float]  # a decision and its reward
 
 
@@ -53,7 +53,9 @@ class RequestBatcher:
 
     async def submit(self, request: BatchRequest) -> None:
         """Have a request answered at the end of this turn; its rewards are then on disk."""
-        if not self._pending and self._traffic.connections() == 1:  # nobody to share a commit with
+        if (
+            not self._pending and self._traffic.connections() == 1
+        ):  # no other client to share a commit with
             self.commit_batch([request])
             return
         loop = asyncio.get_running_loop()
@@ -99,12 +101,12 @@ class RequestBatcher:
     def _answer_batch(self, batch: Sequence[BatchRequest]) -> None:
         try:
             self.commit_batch(batch)
-        except StoreError as error:  # nothing of it was kept
+        except StoreError as error:  # nothing of it was stored
             _resolve_futures(batch, error)
         except Exception as error:
             if len(batch) == 1:
                 _resolve_futures(batch, error)
-            else:  # a bug of ours: who did not cause it should not see it
+            else:  # a bug: only the request that causes it should fail
                 for request in batch:
                     self._answer_batch([request])
         else:
@@ -120,7 +122,7 @@ class RequestBatcher:
         began = time.monotonic()
         rewarding = [question for question in batch if question.rewards]
         deciding = [question for question in batch if question.decision_requests]
-        # who only asks should not wait for the disk: its reward will, and then both are there
+        # decisions alone do not wait for the disk: their rewards will, and then both are on disk
         with self._node.store.reward_transaction(durable=bool(rewarding)):
             if rewarding:
                 _store_rewards(rewarding, now)
@@ -136,7 +138,7 @@ class RequestBatcher:
                     _retry_unknown_rewards(question, new_ids, now)
         if rewarding:
             self._disk_is_slow = time.monotonic() - began > SLOW_COMMIT_SECONDS
-        self._count_batch(rewarding, deciding)  # not before it is on disk
+        self._count_batch(rewarding, deciding)  # only after the commit
 
     def _count_batch(
         self, rewarding: Sequence[BatchRequest], deciding: Sequence[BatchRequest]
@@ -172,7 +174,7 @@ def _store_decisions(batch: Sequence[BatchRequest]) -> None:
         ]
         chosen = experiment.choose_many(wishes)
         made = [each for each in chosen if not isinstance(each, ValueError)]
-        # under an id that is taken, by a twin in this turn perhaps, another one is kept
+        # an id may exist (deduplication), even from this turn: then the stored decision counts
         pairs = iter(experiment.store.insert_decisions(made))
         choices = iter(chosen)
         for question in questions:
@@ -229,7 +231,7 @@ def _check_repeat(decision: DecisionRecord, wish: Wish) -> DecisionRecord | Conf
 def _resolve_futures(batch: Sequence[BatchRequest], error: Exception | None) -> None:
     for question in batch:
         answered = question.answered
-        if answered is not None and not answered.done():  # else the client has left
+        if answered is not None and not answered.done():  # else the client has disconnected
             if error is None:
                 answered.set_result(None)
             else:

@@ -53,7 +53,7 @@ class Streams:
         """Stream what comes after a view, until the viewer leaves, is too slow, or all ends."""
         self._loop = asyncio.get_running_loop()
         if len(self._viewers) >= MOST:
-            raise RequestRefused(503, "too many viewers", CROWDED)
+            raise RequestRefused(503, "too_many_viewers", CROWDED)
         kind = [(b"content-type", b"text/event-stream; charset=utf-8")]
         await send({"type": "http.response.start", "status": 200, "headers": kind})
         news = asyncio.Event()
@@ -152,7 +152,7 @@ class DemoApp:
                 return
             answer = await self._handle_request(scope, body)
         except RequestRefused as refusal:
-            if refusal.reason == "another host":
+            if refusal.reason == "host_not_allowed":
                 refusal = RequestRefused(403, refusal.reason, ELSEWHERE)
             await refuse_request(receive, send, refusal)
             return
@@ -195,7 +195,7 @@ def serve_page(show: Demonstration, port: int) -> Server:
 def _check_origin(scope: Scope) -> None:
     """Refuse what a page of somebody else lets its visitors' browsers send."""
     if _read_header(scope, b"origin") != f"http://{_read_header(scope, b'host')}":
-        raise RequestRefused(403, "another origin", FOREIGN)
+        raise RequestRefused(403, "origin_not_allowed", FOREIGN)
 
 
 def _wants_stream(scope: Scope) -> bool:
