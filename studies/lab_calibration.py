@@ -41,7 +41,7 @@ def covered(problem, runs):
     )
     family, means = bandit.family, np.array(MEANS)
     shares = []
-    for each in (belief, posse.calibrated(family, belief, signs)):
+    for each in (belief, posse.calibrate(family, belief, signs)):
         low, high = (family.mean_quantile(each, level) for level in (0.025, 0.975))
         inside = (low <= means) & (means <= high)  # (R, times, agents, K)
         shares.append(inside.mean(axis=2).swapaxes(0, 1))

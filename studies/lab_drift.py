@@ -74,7 +74,7 @@ def played(bandit, kind, half_life, runs):
     return (
         result.regret[:, -1],
         acted,
-        coverage(bandit, posse.calibrated(bandit.family, belief, signs), means),
+        coverage(bandit, posse.calibrate(bandit.family, belief, signs), means),
     )
 
 

@@ -109,7 +109,7 @@ def _divergence(kind, p, q):
 
 @njit
 def _log_e(kind, n, total, x):
-    """`posse.stopping.log_e` of one arm at one mean."""
+    """`posse.stopping.log_e_value` of one arm at one mean."""
     top, terms = -np.inf, 0.0
     for c in MIXED:
         if kind == GAUSSIAN:

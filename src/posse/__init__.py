@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from posse.bandits import ContextualBandit as ContextualBandit
     from posse.bandits import NormalWeights as NormalWeights
     from posse.contexts import Contexts as Contexts
-    from posse.effective_samples import calibrated as calibrated
+    from posse.effective_samples import calibrate as calibrate
     from posse.lab import Comparison as Comparison
     from posse.lab import Result as Result
     from posse.lab import compare as compare
@@ -119,7 +119,7 @@ _ORIGIN = {
     "TopTwo": "posse.policies",
     "Tree": "posse.algorithms",
     "Experiment": "posse.lab.experiments",
-    "calibrated": "posse.effective_samples",
+    "calibrate": "posse.effective_samples",
     "compare": "posse.lab",
     "concat": "posse.lab",
     "experiment_of": "posse.lab.experiments",

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from posse.families.family import Model, is_contextual, name_of, plain
+from posse.families.family import Model, get_family_name, is_contextual, require_plain_family
 from posse.randomness import FloatArray
 
 
@@ -53,15 +53,15 @@ def observe(
     arms = np.asarray(arms)
     rewards = np.asarray(rewards, dtype=float)
     _check_observation(arms, rewards, family, belief.shape, contexts)
-    read = belief if acted_on is None else acted_on
-    evidence = learning_rate * statistic(read, arms, rewards, family, contexts)  # (D, ...)
+    believed = belief if acted_on is None else acted_on
+    evidence = learning_rate * statistic(believed, arms, rewards, family, contexts)  # (D, ...)
     n_coordinates = belief.shape[0]
     n_arms = belief.shape[-1]
     updated = belief.copy()
     cells = updated.reshape(n_coordinates, -1)  # a view: (D, agents * K)
-    played = np.arange(0, cells.shape[1], n_arms) + np.ravel(places(belief, arms))
+    columns = np.arange(0, cells.shape[1], n_arms) + np.ravel(get_belief_index(belief, arms))
     for row, added in zip(cells, evidence.reshape(n_coordinates, -1), strict=True):
-        row[played] += added  # row by row: twice as fast as all at once
+        row[columns] += added  # row by row: twice as fast as all at once
     return updated
 
 
@@ -74,17 +74,19 @@ def statistic(
 ) -> FloatArray:
     """What the rewards add to the belief about the arms played, at learning rate 1: (D, ...)."""
     if not is_contextual(family):
-        return plain(family).statistic(rewards)
+        return require_plain_family(family).statistic(rewards)
     x = np.asarray(contexts, dtype=float)
     if x.ndim == belief.ndim:  # features of arms
         x = np.take_along_axis(x, arms[..., None, None], axis=-2)[..., 0, :]
     if not family.anchored:
         return family.statistic(rewards, x)
-    played = np.take_along_axis(belief, places(belief, arms)[None, ..., None], axis=-1)
-    return family.statistic(rewards, x, family.at(played, x)[..., 0])
+    arm_belief = np.take_along_axis(
+        belief, get_belief_index(belief, arms)[None, ..., None], axis=-1
+    )
+    return family.statistic(rewards, x, family.at_context(arm_belief, x)[..., 0])
 
 
-def places(belief: FloatArray, arms: NDArray[np.integer]) -> NDArray[np.integer]:
+def get_belief_index(belief: FloatArray, arms: NDArray[np.integer]) -> NDArray[np.integer]:
     """Where the belief about each arm is: at its number, or at 0 where one theta serves all."""
     return arms if belief.shape[-1] > 1 else np.zeros_like(arms)
 
@@ -101,7 +103,9 @@ def _check_observation(
     if is_contextual(family):
         n_arms = _check_contexts(np.asarray(contexts), family.features, shape)
     elif contexts is not None:
-        raise ValueError(f"contexts are not for family {name_of(family)!r}, which knows none")
+        raise ValueError(
+            f"contexts are not for family {get_family_name(family)!r}, which knows none"
+        )
     if arms.shape != shape[1:-1] or rewards.shape != shape[1:-1]:
         raise ValueError(
             f"arms and rewards must have the shape {shape[1:-1]} of the agents, "

@@ -40,7 +40,7 @@ class _Rule:
     weights: FloatArray
 
     @classmethod
-    def of(cls, farthest: float, n_levels: int, n_nodes: int) -> _Rule:
+    def for_scores(cls, farthest: float, n_levels: int, n_nodes: int) -> _Rule:
         from scipy.special import ndtr
 
         scores = np.linspace(-farthest, farthest, n_levels)
@@ -48,22 +48,22 @@ class _Rule:
 
 
 @cache
-def _fine() -> _Rule:
+def _create_fine_rule() -> _Rule:
     """Also for the tails of beliefs without a mean to speak of."""
-    return _Rule.of(8.0, 33, 8)
+    return _Rule.for_scores(8.0, 33, 8)
 
 
 @cache
-def _quick(n_arms: int) -> _Rule:
+def _create_quick_rule(n_arms: int) -> _Rule:
     """As wide cells as do, as far out as the best of so many arms may lie."""
     from scipy.special import ndtri
 
     farthest = -float(ndtri(TAIL / n_arms))
-    return _Rule.of(farthest, 2 * int(np.ceil(farthest / STEP)) + 1, NODES)
+    return _Rule.for_scores(farthest, 2 * int(np.ceil(farthest / STEP)) + 1, NODES)
 
 
 @cache
-def _integrals() -> FloatArray:
+def _integration_matrix() -> FloatArray:
     """What turns a density at the nodes into integrals over [-1, 1], (NODES + 2, NODES).
 
     From -1 to each node, those of the interpolating polynomial; over all; and the size of its last
@@ -72,30 +72,37 @@ def _integrals() -> FloatArray:
     legendre = np.polynomial.legendre
     nodes, weights = legendre.leggauss(NODES)
     values = legendre.legvander(nodes, NODES - 1)
-    running = [legendre.legval(nodes, legendre.legint(one, lbnd=-1)) for one in np.eye(NODES)]
+    running = [
+        legendre.legval(nodes, legendre.legint(coefficients, lbnd=-1))
+        for coefficients in np.eye(NODES)
+    ]
     last = weights * values[:, -1] * (2 * NODES - 1) / 2
     return np.vstack([np.transpose(running) @ np.linalg.inv(values), weights, last])
 
 
-def fine(family: Family, belief: FloatArray) -> tuple[FloatArray, FloatArray]:
+def evaluate_arms(family: Family, belief: FloatArray) -> tuple[FloatArray, FloatArray]:
     """P(arm k is the best) and E[mean of the best - mean of k]: (D, K) -> each (K,).
 
     The first is the integral of f_k times the product of the other arms' F_j, the second that of
     F_k (1 - product).
     """
-    rule = _fine()
-    edges = _edges(family, family.mean_quantile(belief[:, None, :], rule.levels[:, None]))
-    x, half = _nodes(family, edges, rule)
+    rule = _create_fine_rule()
+    edges = _place_edges(family, family.mean_quantile(belief[:, None, :], rule.levels[:, None]))
+    x, half = _place_nodes(family, edges, rule)
     width = (rule.weights[:, None] * half).ravel()
     density = np.exp(family.log_density(belief[:, :, None], x))
     below = family.mean_cdf(belief[:, :, None], x)
-    others = _product_of_others(below)
-    first = (density * others) @ width  # where arm k comes first at x
-    behind = (below * (1.0 - others)) @ width
-    return (first / first.sum(), behind) if first.sum() > 0.5 else _leads(family, belief)
+    product = _product_of_others(below)
+    first = (density * product) @ width  # where arm k comes first at x
+    behind = (below * (1.0 - product)) @ width
+    return (
+        (first / first.sum(), behind)
+        if first.sum() > 0.5
+        else _evaluate_certain_arms(family, belief)
+    )
 
 
-def _leads(family: Family, belief: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _evaluate_certain_arms(family: Family, belief: FloatArray) -> tuple[FloatArray, FloatArray]:
     """The race of arms known to the last digit, whose quantiles are one number."""
     mean = family.posterior_mean(belief)
     leads = mean == mean.max()
@@ -120,19 +127,19 @@ class Race:
     def __call__(self, belief: FloatArray) -> FloatArray:
         """The chances (K,) of a belief (D, K), read-only; those of the last belief are kept."""
         if self._belief is not belief:
-            self._chances = self._run(belief)
+            self._chances = self._compute_chances(belief)
             self._chances.setflags(write=False)
             # an array that may change is no proof that the belief did not
             self._belief = None if belief.flags.writeable else belief
         return self._chances
 
-    def _run(self, belief: FloatArray) -> FloatArray:
-        found = None if self._cells is None else self._cells.chances(self.family, belief)
-        if found is None:
+    def _compute_chances(self, belief: FloatArray) -> FloatArray:
+        chances = None if self._cells is None else self._cells.compute_chances(self.family, belief)
+        if chances is None:
             cells = _Cells(self.family, belief)
-            found = cells.chances(self.family, belief)
+            chances = cells.compute_chances(self.family, belief)
             self._cells = cells if cells.size <= MOST_KEPT else None
-        return fine(self.family, belief)[0] if found is None else found
+        return evaluate_arms(self.family, belief)[0] if chances is None else chances
 
 
 class _Cells:
@@ -144,18 +151,18 @@ class _Cells:
     def __init__(self, family: Family, belief: FloatArray) -> None:
         """Between quantiles of the arms that can win."""
         n_arms = belief.shape[-1]
-        rule = _quick(n_arms)
+        rule = _create_quick_rule(n_arms)
         quantiles = family.mean_quantile(belief[:, None, :], rule.levels[:, None])
         self.start = quantiles[0].max()
         self.arms = np.flatnonzero(quantiles[-1] > self.start)
-        edges = _edges(family, quantiles[:, self.arms], self.start)
-        self.x, self.half = _nodes(family, edges, rule)
+        edges = _place_edges(family, quantiles[:, self.arms], self.start)
+        self.x, self.half = _place_nodes(family, edges, rule)
         self.width = (rule.weights[:, None] * self.half).ravel()
         self._row = np.full(n_arms, -1)  # of each arm among those that can win
         self._row[self.arms] = np.arange(len(self.arms))
         self._belief = np.full(belief.shape, np.nan)  # that which the rest is of
         self._below = np.zeros(n_arms)  # the start
-        self._found = np.zeros(n_arms)  # above it, by quadrature
+        self._mass = np.zeros(n_arms)  # above it, by quadrature
         self._rough = np.zeros(n_arms)
         self._density = np.empty((len(self.arms), len(self.x)))
         self._distribution = np.empty_like(self._density)
@@ -165,24 +172,24 @@ class _Cells:
         """How many numbers are kept."""
         return 2 * self._density.size
 
-    def chances(self, family: Family, belief: FloatArray) -> FloatArray | None:
+    def compute_chances(self, family: Family, belief: FloatArray) -> FloatArray | None:
         """Of every arm to be the best; None if a density is not resolved by these cells."""
         if belief.shape != self._belief.shape or not self.half.size:
             return None
-        self._follow(family, belief, np.logical_or.reduce(belief != self._belief).nonzero()[0])
-        lacking = np.add.reduce(np.abs(1.0 - self._below - self._found))
+        self._update_arms(family, belief, np.logical_or.reduce(belief != self._belief).nonzero()[0])
+        lacking = np.add.reduce(np.abs(1.0 - self._below - self._mass))
         lost = np.multiply.reduce(self._below)
         rough = np.add.reduce(self._rough)
         if not (lacking < WITHIN and lost < WITHIN and rough < ROUGH):
             return None
-        others = _product_of_others(self._distribution)
-        others *= self._density
-        first = others @ self.width
+        product = _product_of_others(self._distribution)
+        product *= self._density
+        first = product @ self.width
         chances = np.zeros(len(self._row))
         chances[self.arms] = np.maximum(first / first.sum(), 0.0)
         return chances
 
-    def _follow(self, family: Family, belief: FloatArray, changed: NDArray[np.intp]) -> None:
+    def _update_arms(self, family: Family, belief: FloatArray, changed: NDArray[np.intp]) -> None:
         """Take over the belief of the arms for which it has changed."""
         arms: slice | NDArray[np.intp] = changed
         if len(changed) == 1:  # nearly always, and slices are quicker
@@ -191,11 +198,11 @@ class _Cells:
         self._below[arms] = family.mean_cdf(belief[:, arms], self.start)
         rows = self._row[arms]
         if len(rows) == 1 and rows[0] >= 0:
-            self._integrate(family, belief, arms, slice(rows[0], rows[0] + 1))
+            self._integrate_arms(family, belief, arms, slice(rows[0], rows[0] + 1))
         elif (rows >= 0).any():
-            self._integrate(family, belief, changed[rows >= 0], rows[rows >= 0])
+            self._integrate_arms(family, belief, changed[rows >= 0], rows[rows >= 0])
 
-    def _integrate(
+    def _integrate_arms(
         self,
         family: Family,
         belief: FloatArray,
@@ -204,38 +211,40 @@ class _Cells:
     ) -> None:
         """Integrate the densities of some arms that can win, A of them."""
         density = np.exp(family.log_density(belief[:, arms, None], self.x))  # (A, NODES C)
-        integrals = _integrals() @ density.reshape(len(density), NODES, -1)  # (A, NODES + 2, C)
+        integrals = _integration_matrix() @ density.reshape(
+            len(density), NODES, -1
+        )  # (A, NODES + 2, C)
         integrals *= self.half
         mass = integrals[:, -2]
         last = integrals[:, -1]
         up_to = np.add.accumulate(mass, axis=1)
-        self._found[arms], self._rough[arms] = up_to[:, -1], np.add.reduce(np.abs(last), axis=1)
+        self._mass[arms], self._rough[arms] = up_to[:, -1], np.add.reduce(np.abs(last), axis=1)
         distribution = integrals[:, :-2]
         distribution += (self._below[arms, None] + up_to - mass)[:, None, :]
         self._density[rows] = density
         self._distribution[rows] = distribution.reshape(density.shape)
 
 
-def _edges(family: Family, quantiles: FloatArray, start: float = -np.inf) -> FloatArray:
+def _place_edges(family: Family, quantiles: FloatArray, start: float = -np.inf) -> FloatArray:
     """The ends of cells from the start on, ascending, none wider than those of an arm there."""
     jumps = get_optional(family, "edges")  # of a family on cells
-    edges = _distinct(np.append(quantiles, jumps))
+    edges = _sort_distinct(np.append(quantiles, jumps))
     edges = edges[edges >= start]
     if len(edges) < 3 or len(jumps):
         return np.asarray(edges)
-    edges = _thinned(edges, quantiles)
+    edges = _drop_narrow_cells(edges, quantiles)
     # a density may be infinite at an end of the range, like a power of the distance
-    edges = _graded(edges, family.means.low)
-    return -_graded(-edges[::-1], -family.means.high)[::-1]
+    edges = _split_steep_cells(edges, family.means.low)
+    return -_split_steep_cells(-edges[::-1], -family.means.high)[::-1]
 
 
-def _distinct(values: FloatArray) -> FloatArray:
+def _sort_distinct(values: FloatArray) -> FloatArray:
     """The finite ones of the values, ascending, each once; np.unique loads masked arrays."""
     values = np.sort(values[np.isfinite(values)])
     return np.asarray(values[np.diff(values, prepend=-np.inf) > 0])
 
 
-def _graded(edges: FloatArray, end: float) -> FloatArray:
+def _split_steep_cells(edges: FloatArray, end: float) -> FloatArray:
     """Cells that reach many times as far from the lower end of the range cut up in proportion."""
     near = edges[:-1] - end
     far = edges[1:] - end
@@ -247,10 +256,10 @@ def _graded(edges: FloatArray, end: float) -> FloatArray:
     cell = np.repeat(np.arange(len(near)), pieces)
     place = (np.arange(len(cell)) - np.repeat(pieces.cumsum() - pieces, pieces)) / pieces[cell]
     inner = end + near[cell] * np.exp(growth[cell] * place)
-    return _distinct(np.append(np.where(place > 0, inner, edges[cell]), edges[-1]))
+    return _sort_distinct(np.append(np.where(place > 0, inner, edges[cell]), edges[-1]))
 
 
-def _nodes(family: Family, edges: FloatArray, rule: _Rule) -> tuple[FloatArray, FloatArray]:
+def _place_nodes(family: Family, edges: FloatArray, rule: _Rule) -> tuple[FloatArray, FloatArray]:
     """Means in the cells, those of one place in all of them side by side, and half widths."""
     middle = (edges[1:] + edges[:-1]) / 2
     half = (edges[1:] - edges[:-1]) / 2
@@ -261,28 +270,28 @@ def _nodes(family: Family, edges: FloatArray, rule: _Rule) -> tuple[FloatArray, 
     return np.clip(x, np.nextafter(low, high), np.nextafter(high, low)), half
 
 
-def _thinned(edges: FloatArray, quantiles: FloatArray) -> FloatArray:
+def _drop_narrow_cells(edges: FloatArray, quantiles: FloatArray) -> FloatArray:
     """Of the edges as many as keep every cell as narrow as those of each arm there."""
     low = quantiles[:-1].ravel()
     high = quantiles[1:].ravel()
     within = np.isfinite(low) & np.isfinite(high) & (low < high) & (high > edges[0])
     low = low[within]
     high = high[within]
-    narrowest = _least(
+    narrowest = _range_minima(
         np.searchsorted(edges, low), np.searchsorted(edges, high), high - low, len(edges) - 1
     ).tolist()
-    kept = [0]
+    indices = [0]
     limit = np.inf
     places = edges.tolist()
     for i, narrow in enumerate(narrowest):
         limit = min(limit, narrow)
-        if places[i + 1] - places[kept[-1]] > limit and kept[-1] < i:
-            kept.append(i)
+        if places[i + 1] - places[indices[-1]] > limit and indices[-1] < i:
+            indices.append(i)
             limit = narrow
-    return edges[[*kept, len(edges) - 1]]
+    return edges[[*indices, len(edges) - 1]]
 
 
-def _least(
+def _range_minima(
     first: NDArray[np.intp], end: NDArray[np.intp], values: FloatArray, size: int
 ) -> FloatArray:
     """For each place the least of the values whose range [first, end) holds it: (size,)."""
@@ -300,13 +309,13 @@ def _least(
 
 def _product_of_others(factors: FloatArray) -> FloatArray:
     """For each arm the product over all other arms, without dividing: (K, nodes) -> (K, nodes)."""
-    others = np.empty_like(factors)
+    product = np.empty_like(factors)
     after = np.empty_like(factors)
-    others[0] = after[0] = 1.0
-    np.multiply.accumulate(factors[:-1], axis=0, out=others[1:])
+    product[0] = after[0] = 1.0
+    np.multiply.accumulate(factors[:-1], axis=0, out=product[1:])
     np.multiply.accumulate(factors[:0:-1], axis=0, out=after[1:])
-    others *= after[::-1]
-    return others
+    product *= after[::-1]
+    return product
 
 
 # The race of Gaussian beliefs for the highest mean, for many contexts at once (quadrature).
@@ -321,12 +330,12 @@ GAUSSIAN_NODES = 8  # of Gauss-Legendre in a cell, where 5e-8 is the worst error
 
 
 @cache
-def _rule() -> tuple[FloatArray, FloatArray]:
+def _create_gaussian_rule() -> tuple[FloatArray, FloatArray]:
     nodes, weights = np.polynomial.legendre.leggauss(GAUSSIAN_NODES)
     return nodes, weights
 
 
-def chances(mean: FloatArray, sd: FloatArray) -> FloatArray:
+def gaussian_probability_best(mean: FloatArray, sd: FloatArray) -> FloatArray:
     """Of every arm to have the highest mean: (B, K), (B, K) -> (B, K).
 
     The integral of its density times the other arms' distribution functions, in cells that are no
@@ -334,7 +343,7 @@ def chances(mean: FloatArray, sd: FloatArray) -> FloatArray:
     """
     from scipy.special import ndtr
 
-    nodes, weights = _rule()
+    nodes, weights = _create_gaussian_rule()
     batch = len(mean)
     start = (mean - FARTHEST * sd).max(axis=1)
     edges = (mean[:, :, None] + sd[:, :, None] * SCORES).reshape(batch, -1)
@@ -343,13 +352,13 @@ def chances(mean: FloatArray, sd: FloatArray) -> FloatArray:
     x = (edges[:, :-1, None] + half * (1.0 + nodes)).reshape(batch, 1, -1)
     score = (x - mean[:, :, None]) / sd[:, :, None]  # (B, K, nodes)
     below = ndtr(score)
-    others = np.ones_like(below)
+    product = np.ones_like(below)
     after = np.ones_like(below)
-    np.multiply.accumulate(below[:, :-1], axis=1, out=others[:, 1:])
+    np.multiply.accumulate(below[:, :-1], axis=1, out=product[:, 1:])
     np.multiply.accumulate(below[:, :0:-1], axis=1, out=after[:, 1:])
-    others *= after[:, ::-1]
-    others *= np.exp(-0.5 * score * score)
-    first = (others @ (half * weights).reshape(batch, -1, 1))[:, :, 0] / sd
+    product *= after[:, ::-1]
+    product *= np.exp(-0.5 * score * score)
+    first = (product @ (half * weights).reshape(batch, -1, 1))[:, :, 0] / sd
     first *= 1.0 / math.sqrt(2.0 * math.pi)
     total = first.sum(axis=1, keepdims=True)
     if not (total > 0.5).all():  # arms known to the last digit, whose cells are one number

@@ -32,12 +32,12 @@ class Category:
     missing: float = 0.1
 
     def __post_init__(self) -> None:
-        given: Any = self.names
-        names = () if isinstance(given, str) else tuple(given)
+        raw_names: Any = self.names
+        names = () if isinstance(raw_names, str) else tuple(raw_names)
         if not names or len(set(names)) < len(names):
             raise ValueError(f"must be different names, got {validation.format_value(self.names)}")
         for name in names:
-            check_name(name)
+            validate_name(name)
         object.__setattr__(self, "names", names)
         if self.shares is not None:
             shares = validation.validate_array("shares", self.shares, 0)
@@ -47,13 +47,13 @@ class Category:
                     f"{validation.format_value(self.shares)}"
                 )
             object.__setattr__(self, "shares", tuple(shares.tolist()))
-        _check_optional(self)
+        _validate_optional(self)
 
-    def columns(self, name: str) -> list[str]:
+    def column_names(self, name: str) -> list[str]:
         """One for each name of the category."""
-        return [f"{name}={each}" for each in self.names]
+        return [f"{name}={category}" for category in self.names]
 
-    def features(self, value: Any) -> tuple[list[float], bool, bool]:
+    def encode_value(self, value: Any) -> tuple[list[float], bool, bool]:
         """The columns of a value, whether it is unknown, whether it is clipped."""
         if not isinstance(value, str):
             raise ValueError(f"must be text, got {validation.format_value(value)}")
@@ -61,7 +61,7 @@ class Category:
             raise ValueError(f"must have at most {LONGEST_NAME} characters, got {len(value)}")
         return [float(value == name) for name in self.names], value not in self.names, False
 
-    def drawn(self, uniform: FloatArray) -> FloatArray:
+    def draw(self, uniform: FloatArray) -> FloatArray:
         """Columns by inversion: (...) -> (..., columns)."""
         shares = np.ones(len(self.names)) if self.shares is None else np.array(self.shares)
         ends = np.cumsum(shares / shares.sum())[:-1]
@@ -69,8 +69,8 @@ class Category:
 
     def to_data(self) -> Any:
         """As an experiment file or agent.toml has it."""
-        rest = _rest(self)
-        return list(self.names) if not rest else {"categories": list(self.names), **rest}
+        options = _encode_options(self)
+        return list(self.names) if not options else {"categories": list(self.names), **options}
 
 
 @dataclass(frozen=True)
@@ -90,26 +90,26 @@ class Flag:
         object.__setattr__(
             self, "share", validation.validate_number("share", self.share, at_least=0, at_most=1)
         )
-        _check_optional(self)
+        _validate_optional(self)
 
-    def columns(self, name: str) -> list[str]:
+    def column_names(self, name: str) -> list[str]:
         """One."""
         return [name]
 
-    def features(self, value: Any) -> tuple[list[float], bool, bool]:
+    def encode_value(self, value: Any) -> tuple[list[float], bool, bool]:
         """The columns of a value, whether it is unknown, whether it is clipped."""
         if not isinstance(value, bool | np.bool_):
             raise ValueError(f"must be true or false, got {validation.format_value(value)}")
         return [1.0 if value else -1.0], False, False
 
-    def drawn(self, uniform: FloatArray) -> FloatArray:
+    def draw(self, uniform: FloatArray) -> FloatArray:
         """Columns by inversion: (...) -> (..., 1)."""
         return np.where(uniform < self.share, 1.0, -1.0)[..., None]
 
     def to_data(self) -> Any:
         """As an experiment file or agent.toml has it."""
-        rest = _rest(self)
-        return "flag" if not rest else {"flag": True, **rest}
+        options = _encode_options(self)
+        return "flag" if not options else {"flag": True, **options}
 
 
 @dataclass(frozen=True)
@@ -131,13 +131,13 @@ class Number:
         high = validation.validate_number("high", self.high, above=low, at_most=1e30)
         object.__setattr__(self, "low", low)
         object.__setattr__(self, "high", high)
-        _check_optional(self)
+        _validate_optional(self)
 
-    def columns(self, name: str) -> list[str]:
+    def column_names(self, name: str) -> list[str]:
         """One."""
         return [name]
 
-    def features(self, value: Any) -> tuple[list[float], bool, bool]:
+    def encode_value(self, value: Any) -> tuple[list[float], bool, bool]:
         """The columns of a value, whether it is unknown, whether it is clipped."""
         if isinstance(value, bool | np.bool_) or not isinstance(
             value, int | float | np.integer | np.floating
@@ -150,67 +150,67 @@ class Number:
         clipped = not self.low <= value <= self.high
         return [min(max((float(value) - middle) / half, -1.0), 1.0)], False, clipped
 
-    def drawn(self, uniform: FloatArray) -> FloatArray:
+    def draw(self, uniform: FloatArray) -> FloatArray:
         """Columns by inversion: (...) -> (..., 1)."""
         return (2.0 * uniform - 1.0)[..., None]
 
     def to_data(self) -> Any:
         """As an experiment file or agent.toml has it."""
-        return {"low": self.low, "high": self.high, **_rest(self)}
+        return {"low": self.low, "high": self.high, **_encode_options(self)}
 
 
 Field = Category | Flag | Number
 
 
-def field_of(given: Any) -> Field:
+def parse_field(value: Any) -> Field:
     """A field from what was given for it: itself, a list, "flag", a pair or a table."""
-    if isinstance(given, Category | Flag | Number):
-        return given
-    if given == "flag":
+    if isinstance(value, Category | Flag | Number):
+        return value
+    if value == "flag":
         return Flag()
-    if isinstance(given, Mapping):
-        return _of_table(dict(given))
-    if isinstance(given, tuple) and len(given) == 2 and not any(isinstance(e, str) for e in given):
-        return Number(*given)
-    if isinstance(given, Iterable) and not isinstance(given, str):
-        return Category(tuple(given))
+    if isinstance(value, Mapping):
+        return _parse_table(dict(value))
+    if isinstance(value, tuple) and len(value) == 2 and not any(isinstance(e, str) for e in value):
+        return Number(*value)
+    if isinstance(value, Iterable) and not isinstance(value, str):
+        return Category(tuple(value))
     raise ValueError(
         'must be a list of categories, "flag", or a range such as {low = 0, high = 500}, '
-        f"got {validation.format_value(given)}"
+        f"got {validation.format_value(value)}"
     )
 
 
-def _of_table(given: dict[str, Any]) -> Field:
+def _parse_table(table: dict[str, Any]) -> Field:
     """A field from a table: which it is, its first key says."""
     kinds: dict[str, Any] = {"categories": Category, "flag": Flag, "low": Number}
-    kind = next((kind for kind in kinds if kind in given), None)
+    kind = next((kind for kind in kinds if kind in table), None)
     if kind is None:
         raise ValueError(
             'must say what it is: {categories = ["de", "fr"]}, {flag = true} or '
-            f"{{low = 0, high = 500}}, got {validation.format_value(given)}"
+            f"{{low = 0, high = 500}}, got {validation.format_value(table)}"
         )
     first = {}
     if kind == "categories":
-        names = given.pop("categories")
+        names = table.pop("categories")
         if not isinstance(names, list | tuple):
             raise ValueError(
                 f"categories must be a list of names, got {validation.format_value(names)}"
             )
         first["names"] = tuple(names)
-    elif kind == "flag" and given.pop("flag") is not True:
+    elif kind == "flag" and table.pop("flag") is not True:
         raise ValueError("flag must be true where it is a key: its share is another, share = 0.5")
     allowed = [f.name for f in dataclasses.fields(kinds[kind]) if f.name != "names"]
-    for key in given:
+    for key in table:
         validation.validate_choice("key", key, allowed)
-    if kind == "low" and "high" not in given:
+    if kind == "low" and "high" not in table:
         raise ValueError("high is missing")
-    if isinstance(given.get("shares"), list):
-        given["shares"] = tuple(given["shares"])
-    field: Field = kinds[kind](**first, **given)
+    if isinstance(table.get("shares"), list):
+        table["shares"] = tuple(table["shares"])
+    field: Field = kinds[kind](**first, **table)
     return field
 
 
-def check_name(name: Any) -> str:
+def validate_name(name: Any) -> str:
     """The name, refused if people could not read it."""
     if not isinstance(name, str) or not name.strip() or not name.isprintable():
         raise ValueError(f"names must be printable text, got {validation.format_value(name)}")
@@ -222,7 +222,7 @@ def check_name(name: Any) -> str:
     return name
 
 
-def _check_optional(field: Any) -> None:
+def _validate_optional(field: Any) -> None:
     if not isinstance(field.optional, bool):
         raise ValueError(
             f"optional must be true or false, got {validation.format_value(field.optional)}"
@@ -231,13 +231,13 @@ def _check_optional(field: Any) -> None:
     object.__setattr__(field, "missing", share)
 
 
-def _rest(field: Any) -> dict[str, Any]:
+def _encode_options(field: Any) -> dict[str, Any]:
     """The further settings of a field that are not the defaults, as plain data."""
-    known = {"names", "low", "high"}
+    required = {"names", "low", "high"}
     return {
         f.name: list(value) if isinstance(value, tuple) else value
         for f in dataclasses.fields(field)
-        if f.name not in known and (value := getattr(field, f.name)) != f.default
+        if f.name not in required and (value := getattr(field, f.name)) != f.default
     }
 
 
@@ -279,18 +279,20 @@ class Contexts:
     fields: Any
 
     def __post_init__(self) -> None:
-        given = self.fields
-        if isinstance(given, Mapping):
-            given = given.items()
-        elif not isinstance(given, tuple) or not all(
-            isinstance(pair, tuple) and len(pair) == 2 for pair in given
+        pairs = self.fields
+        if isinstance(pairs, Mapping):
+            pairs = pairs.items()
+        elif not isinstance(pairs, tuple) or not all(
+            isinstance(pair, tuple) and len(pair) == 2 for pair in pairs
         ):
             raise ValueError(
                 'contexts must be a table of fields such as {"country": ["de", "fr"], '
-                f'"basket": (0, 500)}}, got {validation.format_value(given)}'
+                f'"basket": (0, 500)}}, got {validation.format_value(pairs)}'
             )
         object.__setattr__(
-            self, "fields", tuple((_name(name), _field(name, f)) for name, f in given)
+            self,
+            "fields",
+            tuple((_validate_field_name(name), _parse_named_field(name, f)) for name, f in pairs),
         )
         if self.n_features > MOST_COLUMNS:
             raise ValueError(
@@ -306,10 +308,10 @@ class Contexts:
     @cached_property
     def columns(self) -> tuple[str, ...]:
         """The names of the columns, the intercept first: (d,)."""
-        named = ["intercept"]
+        columns = ["intercept"]
         for name, field in self:
-            named += [*field.columns(name), *([f"{name} missing"] if field.optional else [])]
-        return tuple(named)
+            columns += [*field.column_names(name), *([f"{name} missing"] if field.optional else [])]
+        return tuple(columns)
 
     @property
     def n_features(self) -> int:
@@ -339,10 +341,10 @@ class Contexts:
             if value is None:
                 if not field.optional:
                     raise ValueError(f"context.{name} is missing")
-                x += [0.0] * len(field.columns(name)) + [1.0]
+                x += [0.0] * len(field.column_names(name)) + [1.0]
                 continue
             try:
-                columns, is_unknown, is_clipped = field.features(value)
+                columns, is_unknown, is_clipped = field.encode_value(value)
             except ValueError as error:
                 raise ValueError(f"context.{name} {error}") from None
             x += [*columns, 0.0] if field.optional else columns
@@ -354,7 +356,7 @@ class Contexts:
         """Contexts of visits drawn at random: (R, N) -> (R, N, d)."""
         parts = [np.ones((*size, 1))]
         for _, field in self:
-            columns = field.drawn(np.asarray(generator.random(size)))
+            columns = field.draw(np.asarray(generator.random(size)))
             if field.optional:
                 missing = np.asarray(generator.random(size)) < field.missing
                 columns = np.where(missing[..., None], 0.0, columns)
@@ -368,16 +370,16 @@ class Contexts:
         return {name: field.to_data() for name, field in self}
 
 
-def _name(name: Any) -> str:
+def _validate_field_name(name: Any) -> str:
     try:
-        return check_name(name)
+        return validate_name(name)
     except ValueError as error:
         raise ValueError(f"contexts: {error}") from None
 
 
-def _field(name: str, given: Any) -> Field:
+def _parse_named_field(name: str, value: Any) -> Field:
     """A field from what was given for it."""
     try:
-        return field_of(given)
+        return parse_field(value)
     except ValueError as error:
         raise ValueError(f"contexts.{name} {error}") from None

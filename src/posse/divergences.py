@@ -56,20 +56,20 @@ def kl_exponential(p: ArrayLike, q: ArrayLike) -> FloatArray:
     return _relative_entropy(q, p) / q
 
 
-def divergence(family: Any) -> Divergence:
+def get_divergence(family: Any) -> Divergence:
     """Look up d(means, best), how hard arms of a reward family are to tell apart.
 
     `Bounded` gets the Bernoulli divergence, the one behind its quasi-likelihood
     theta^y (1 - theta)^(1 - y). No two laws on [0, 1] with these means are closer, so the
     Lai-Robbins constant it gives is an upper estimate for any law one might know more about.
     """
-    known: Divergence | None = getattr(family, "divergence", None)
-    if not callable(known):
+    function: Divergence | None = getattr(family, "divergence", None)
+    if not callable(function):
         raise ValueError(
             f"family {getattr(family, 'name', family)!r} has no known divergence: "
             "a family gives one as its method divergence(p, q)"
         )
-    return known
+    return function
 
 
 # x - log(1 + x) = x^2/2 - x^3/3 + ...: exact to rounding for |x| < 0.01

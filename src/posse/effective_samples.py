@@ -22,13 +22,13 @@ SIGNS = 16
 CAUTION = 1.4
 
 
-def no_sketch(n_agents: int | tuple[int, ...], n_arms: int) -> FloatArray:
+def create_sketch(n_agents: int | tuple[int, ...], n_arms: int) -> FloatArray:
     """The sketch before any pull: zeros (1 + SIGNS, N, K); for runs too, n_agents is (R, N)."""
     between = n_agents if isinstance(n_agents, tuple) else (n_agents,)
     return np.zeros((1 + SIGNS, *between, n_arms))
 
 
-def observe(
+def update_sketch(
     sketch: FloatArray,  # (1 + SIGNS, ..., K)
     arms: NDArray[np.integer],  # (...)
     learning_rate: float,
@@ -41,9 +41,9 @@ def observe(
     signs = np.where(draws < 0.5, -1.0, 1.0)
     updated = sketch.copy()
     cells = updated.reshape(n_rows, -1)  # a view: (1 + SIGNS, agents * K)
-    played = np.arange(0, cells.shape[1], n_arms) + np.ravel(arms)
-    cells[0, played] += learning_rate
-    cells[1:, played] += learning_rate * signs.reshape(-1, n_rows - 1).T
+    columns = np.arange(0, cells.shape[1], n_arms) + np.ravel(arms)
+    cells[0, columns] += learning_rate
+    cells[1:, columns] += learning_rate * signs.reshape(-1, n_rows - 1).T
     return updated
 
 
@@ -59,7 +59,7 @@ def effective_pulls(weight: FloatArray, squares: FloatArray) -> FloatArray:
     return np.where(squares > 0, np.minimum(pulls, weight), weight)
 
 
-def calibrated(family: Family, belief: FloatArray, signs: FloatArray) -> FloatArray:
+def calibrate(family: Family, belief: FloatArray, signs: FloatArray) -> FloatArray:
     """The belief that is as sure as its evidence allows: the same mean reward, fewer pulls.
 
     belief: (D, ..., K), such as an agent's of `result.beliefs`
@@ -72,7 +72,7 @@ def calibrated(family: Family, belief: FloatArray, signs: FloatArray) -> FloatAr
     ...                         record=[20], keep=("beliefs", "signs"))
     >>> belief, signs = result.beliefs[0, -1, :, 0], result.signs[0, -1, :, 0]  # of agent 0
     >>> plain = posse.summarise(bandit.family, belief)
-    >>> honest = posse.summarise(bandit.family, posse.calibrated(bandit.family, belief, signs))
+    >>> honest = posse.summarise(bandit.family, posse.calibrate(bandit.family, belief, signs))
     >>> bool((honest.high - honest.low > plain.high - plain.low).all())
     True
     """

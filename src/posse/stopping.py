@@ -22,9 +22,8 @@ from typing import Literal
 
 import numpy as np
 
-from posse import best_arm as race
-from posse import validation
-from posse.families.family import Family, is_contextual, name_of
+from posse import best_arm, validation
+from posse.families.family import Family, get_family_name, is_contextual
 from posse.families.optional_methods import get_optional
 from posse.randomness import FloatArray
 
@@ -91,53 +90,57 @@ def verdict(
     if tolerance is not None:
         width = family.means.high - family.means.low
         validation.validate_number("tolerance", tolerance, above=0, below=width)
-    if reason := why_not(family):
-        raise ValueError(f"family {name_of(family)!r} can have no verdict: {reason}")
-    evidence = _evidence(family, belief)
+    if reason := explain_no_verdict(family):
+        raise ValueError(f"family {get_family_name(family)!r} can have no verdict: {reason}")
+    evidence = _subtract_prior(family, belief)
     n_arms = belief.shape[-1]
     ever = validation.validate_integer("arms_ever", arms_ever or n_arms, at_least=n_arms)
     needed = math.log(max(1, ever - 1) / error)
-    pulls, means = _pulls(family, evidence)
+    pulls, means = _count_pulls(family, evidence)
     evidence = np.where(pulls > 0, evidence, 0.0)  # a prior may be so strong that it swallows all
     leader = int(np.argmax(np.where(pulls > 0, means, -np.inf)))
-    loss = race.fine(family, belief)[1]
-    here = _Words(names, n_arms, where, family)
-    found = beats(family, evidence, leader)
-    least = max(0.0, float(np.delete(found, leader).min())) if n_arms > 1 else 0.0
+    loss = best_arm.evaluate_arms(family, belief)[1]
+    sentences = _Sentences(names, n_arms, where, family)
+    superiority = compute_superiority(family, evidence, leader)
+    least = max(0.0, float(np.delete(superiority, leader).min())) if n_arms > 1 else 0.0
     kind: Kind = "keep-going"
     if n_arms > 1 and least >= needed:
         kind = "winner"
-        sentence = here.winner(leader, error)
-    elif tolerance is not None and n_arms > 1 and _all_within(family, evidence, tolerance, needed):
+        sentence = sentences.describe_winner(leader, error)
+    elif (
+        tolerance is not None
+        and n_arms > 1
+        and _are_all_within(family, evidence, tolerance, needed)
+    ):
         kind = "no-difference"
-        sentence = here.no_difference(leader, error, tolerance)
+        sentence = sentences.describe_no_difference(leader, error, tolerance)
     elif tolerance is not None and loss.min() < tolerance:
         kind = "good-enough"
         leader = int(loss.argmin())
-        sentence = here.good_enough(leader, loss[leader], tolerance)
+        sentence = sentences.describe_good_enough(leader, loss[leader], tolerance)
     else:
-        sentence = here.leads(leader, least, needed)
+        sentence = sentences.describe_leader(leader, least, needed)
     return Verdict(kind, leader, least, needed, float(loss[leader]), sentence)
 
 
-def by_loss(
+def judge_by_loss(
     family: Family,
     belief: FloatArray,
     tolerance: float | None,
     names: Sequence[str] | None = None,
 ) -> Verdict:
     """Whether an arm is good enough by its expected loss alone, which names no winner."""
-    loss = race.fine(family, belief)[1]
+    loss = best_arm.evaluate_arms(family, belief)[1]
     arm = int(loss.argmin())
-    here = _Words(names, belief.shape[-1], "", family)
+    sentences = _Sentences(names, belief.shape[-1], "", family)
     if tolerance is not None and loss[arm] < tolerance:
-        sentence = here.good_enough(arm, loss[arm], tolerance)
+        sentence = sentences.describe_good_enough(arm, loss[arm], tolerance)
         return Verdict("good-enough", arm, None, None, float(loss[arm]), sentence)
-    sentence = f"keep going: {here.gives_up(arm, loss[arm])}"
+    sentence = f"keep going: {sentences.describe_loss(arm, loss[arm])}"
     return Verdict("keep-going", arm, None, None, float(loss[arm]), sentence)
 
 
-class _Words:
+class _Sentences:
     """Verdicts in sentences, with what to do next where arms have names."""
 
     def __init__(
@@ -149,38 +152,41 @@ class _Words:
         assumed = get_optional(family, "assumption")
         self._if = f", if {assumed}" if assumed else ""
 
-    def winner(self, arm: int, error: float) -> str:
-        return f"{self._names[arm]} wins{self._where}; {self._wrong(error)}{self._pin(arm)}"
+    def describe_winner(self, arm: int, error: float) -> str:
+        claim = f"{self._names[arm]} wins{self._where}; {self._describe_error(error)}"
+        return claim + self._suggest_pin(arm)
 
-    def no_difference(self, arm: int, error: float, tolerance: float) -> str:
-        said = f"no two arms differ{self._where} by {tolerance:g} or more; {self._wrong(error)}"
-        return f"{said}: take any" + self._pin(arm).replace(":", ", such as", 1)
-
-    def good_enough(self, arm: int, loss: float, tolerance: float) -> str:
-        said = f"{self._names[arm]} is good enough{self._where}, though no winner"
-        return (
-            f"{said}: {self.gives_up(arm, loss)} over the prior, less than the {tolerance:g} that "
-            f"you tolerate{self._pin(arm)}"
+    def describe_no_difference(self, arm: int, error: float, tolerance: float) -> str:
+        claim = f"no two arms differ{self._where} by {tolerance:g} or more"
+        return f"{claim}; {self._describe_error(error)}: take any" + self._suggest_pin(arm).replace(
+            ":", ", such as", 1
         )
 
-    def gives_up(self, arm: int, loss: float) -> str:
+    def describe_good_enough(self, arm: int, loss: float, tolerance: float) -> str:
+        claim = f"{self._names[arm]} is good enough{self._where}, though no winner"
+        return (
+            f"{claim}: {self.describe_loss(arm, loss)} over the prior, "
+            f"less than the {tolerance:g} that you tolerate{self._suggest_pin(arm)}"
+        )
+
+    def describe_loss(self, arm: int, loss: float) -> str:
         return f"settling for {self._names[arm]} gives up {loss:.2g} on average"
 
-    def leads(self, arm: int, evidence: float, needed: float) -> str:
-        said = f"keep going: {self._names[arm]} leads{self._where}, with evidence {evidence:.1f}"
-        return f"{said} of the {needed:.1f} needed"
+    def describe_leader(self, arm: int, evidence: float, needed: float) -> str:
+        claim = f"keep going: {self._names[arm]} leads{self._where}, with evidence {evidence:.1f}"
+        return f"{claim} of the {needed:.1f} needed"
 
-    def _wrong(self, error: float) -> str:
+    def _describe_error(self, error: float) -> str:
         return (
             f"wrong in at most {100 * error:g}% of such experiments, however often you look"
             f"{self._if}"
         )
 
-    def _pin(self, arm: int) -> str:
+    def _suggest_pin(self, arm: int) -> str:
         return f": posse pin {shlex.quote(self._names[arm])}" if self._named else ""
 
 
-def why_not(family: Family) -> str | None:
+def explain_no_verdict(family: Family) -> str | None:
     """Why the evidence of a family cannot name a winner; None if it can."""
     if len(family.parameters) > 1:
         return "a nuisance parameter beside the mean leaves no martingale to stop by"
@@ -190,14 +196,16 @@ def why_not(family: Family) -> str | None:
     return None
 
 
-def log_e(family: Family, evidence: FloatArray, means: FloatArray) -> FloatArray:
+def log_e_value(family: Family, evidence: FloatArray, means: FloatArray) -> FloatArray:
     """l of each arm at candidate means: (D, K), (G,) or (G, K) -> (G, K); exp(l) is an e-value."""
     n_arms = evidence.shape[-1]
     if n_arms > AT_ONCE:  # for the sake of memory
         parts = [slice(k, k + AT_ONCE) for k in range(0, n_arms, AT_ONCE)]
-        some = [means if means.ndim == 1 else means[:, part] for part in parts]
-        found = (log_e(family, evidence[:, p], x) for p, x in zip(parts, some, strict=True))
-        return np.concatenate(list(found), axis=1)
+        candidates = [means if means.ndim == 1 else means[:, part] for part in parts]
+        blocks = (
+            log_e_value(family, evidence[:, p], x) for p, x in zip(parts, candidates, strict=True)
+        )
+        return np.concatenate(list(blocks), axis=1)
     x = means if means.ndim == 2 else means[:, None]  # (G, K) or (G, 1)
     around = STRENGTHS[:, None, None] * family.statistic(x)[:, None]  # (D, C, G, 1 or K)
     before = family.log_density(around, x)
@@ -207,16 +215,18 @@ def log_e(family: Family, evidence: FloatArray, means: FloatArray) -> FloatArray
     return np.asarray(top + np.log(np.mean(np.exp(terms - top), axis=0)))
 
 
-def beats(family: Family, evidence: FloatArray, arm: int, tolerance: float = 0.0) -> FloatArray:
+def compute_superiority(
+    family: Family, evidence: FloatArray, arm: int, tolerance: float = 0.0
+) -> FloatArray:
     """How strongly it is shown of each other arm that it is no better by the tolerance: (K,).
 
     In nats: the least l_arm(u) + l_other(v) over u + tolerance <= v. Below 0 where the others do
     better; that of the arm itself means nothing.
     """
-    grid = _grid(family, evidence, tolerance)
+    grid = _build_grid(family, evidence, tolerance)
     n_arms = evidence.shape[-1]
-    mine = _from_below(log_e(family, evidence[:, [arm]], grid))  # (G, 1)
-    theirs = _from_above(log_e(family, evidence, grid + tolerance))  # (G, K)
+    mine = _minimum_from_below(log_e_value(family, evidence[:, [arm]], grid))  # (G, 1)
+    theirs = _minimum_from_above(log_e_value(family, evidence, grid + tolerance))  # (G, K)
     both = mine + theirs
     best = both.argmin(axis=0)  # (K,)
     least = both[best, np.arange(n_arms)]
@@ -225,13 +235,15 @@ def beats(family: Family, evidence: FloatArray, arm: int, tolerance: float = 0.0
     high = np.minimum(best + 1, len(grid) - 1)
     floor = mine[low, 0]
     roof = theirs[high, np.arange(n_arms)]
-    left = grid[low]
-    right = grid[high]
-    own = np.repeat(evidence[:, [arm]], n_arms, axis=1)
+    bracket_low = grid[low]
+    bracket_high = grid[high]
+    arm_evidence = np.repeat(evidence[:, [arm]], n_arms, axis=1)
     for _ in range(ROUNDS):
-        x = left + (right - left) * np.linspace(0.0, 1.0, FINER + 1)[:, None]  # (F, K)
-        up = _from_below(np.minimum(log_e(family, own, x), floor))
-        down = _from_above(np.minimum(log_e(family, evidence, x + tolerance), roof))
+        x = (
+            bracket_low + (bracket_high - bracket_low) * np.linspace(0.0, 1.0, FINER + 1)[:, None]
+        )  # (F, K)
+        up = _minimum_from_below(np.minimum(log_e_value(family, arm_evidence, x), floor))
+        down = _minimum_from_above(np.minimum(log_e_value(family, evidence, x + tolerance), roof))
         both = up + down
         at = both.argmin(axis=0)
         least = np.minimum(least, both[at, np.arange(n_arms)])
@@ -240,39 +252,40 @@ def beats(family: Family, evidence: FloatArray, arm: int, tolerance: float = 0.0
         columns = np.arange(n_arms)
         floor = up[low, columns]
         roof = down[high, columns]
-        left = x[low, columns]
-        right = x[high, columns]
+        bracket_low = x[low, columns]
+        bracket_high = x[high, columns]
     return np.asarray(least)
 
 
-def _all_within(family: Family, evidence: FloatArray, tolerance: float, needed: float) -> bool:
+def _are_all_within(family: Family, evidence: FloatArray, tolerance: float, needed: float) -> bool:
     """Whether no arm is better than another by the tolerance, within the error of a winner.
 
     If two differ by that, the best and the worst do; and to miss that pair is to miss what is
     counted among the false winners already. So the threshold is the same, for both together.
     """
-    grid = _grid(family, evidence, tolerance)
+    grid = _build_grid(family, evidence, tolerance)
     arms = range(evidence.shape[-1])
-    mine = _from_below(log_e(family, evidence, grid))
-    theirs = _from_above(log_e(family, evidence, grid + tolerance))
+    mine = _minimum_from_below(log_e_value(family, evidence, grid))
+    theirs = _minimum_from_above(log_e_value(family, evidence, grid + tolerance))
     # a minimum on the grid is above the least there is: mostly enough to say no
     rough = (np.delete((mine[:, [arm]] + theirs).min(axis=0), arm).min() for arm in arms)
-    return all(each >= needed for each in rough) and all(
-        np.delete(beats(family, evidence, arm, tolerance), arm).min() >= needed for arm in arms
+    return all(minimum >= needed for minimum in rough) and all(
+        np.delete(compute_superiority(family, evidence, arm, tolerance), arm).min() >= needed
+        for arm in arms
     )
 
 
-def _from_below(values: FloatArray) -> FloatArray:
+def _minimum_from_below(values: FloatArray) -> FloatArray:
     """The least at this mean or a lower one: (G, K)."""
     return np.asarray(np.minimum.accumulate(values, axis=0))
 
 
-def _from_above(values: FloatArray) -> FloatArray:
+def _minimum_from_above(values: FloatArray) -> FloatArray:
     """The least at this mean or a higher one: (G, K)."""
     return np.asarray(np.minimum.accumulate(values[::-1], axis=0)[::-1])
 
 
-def _evidence(family: Family, belief: FloatArray) -> FloatArray:
+def _subtract_prior(family: Family, belief: FloatArray) -> FloatArray:
     """What the belief of one agent adds to its prior: (D, K)."""
     prior = family.prior()
     if np.shape(belief)[:1] != prior.shape or np.ndim(belief) != 2 or not np.shape(belief)[1]:
@@ -284,7 +297,7 @@ def _evidence(family: Family, belief: FloatArray) -> FloatArray:
     return np.asarray(belief - prior[:, None])
 
 
-def _pulls(family: Family, evidence: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _count_pulls(family: Family, evidence: FloatArray) -> tuple[FloatArray, FloatArray]:
     """How many pulls the evidence is, and their mean: (D, K) -> each (K,).
 
     statistic(y) = A + B y for the families that are allowed, so evidence = pulls A + sum B.
@@ -301,7 +314,7 @@ def _pulls(family: Family, evidence: FloatArray) -> tuple[FloatArray, FloatArray
     return np.where(none, 0.0, pulls), mean
 
 
-def _grid(family: Family, evidence: FloatArray, tolerance: float) -> FloatArray:
+def _build_grid(family: Family, evidence: FloatArray, tolerance: float) -> FloatArray:
     """Candidate means, ascending, beyond those of all arms and fine where one of them rises: (G,).
 
     Quantiles of what ten pulls at about the mean and the evidence say of each arm, the middles of
@@ -309,7 +322,7 @@ def _grid(family: Family, evidence: FloatArray, tolerance: float) -> FloatArray:
     """
     from scipy.special import ndtr
 
-    pulls, means = _pulls(family, evidence)
+    pulls, means = _count_pulls(family, evidence)
     prior_mean = float(family.posterior_mean(family.prior()))
     inside = (pulls * means + prior_mean) / (pulls + 1.0)  # never at an end of the range
     about = 10.0 * family.statistic(inside) + evidence

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from posse import best_arm as race
-from posse.families.family import Family, is_contextual, name_of
+from posse import best_arm
+from posse.families.family import Family, get_family_name, is_contextual
 from posse.randomness import FloatArray
 
 
@@ -27,7 +27,7 @@ def summarise(family: Family, belief: FloatArray) -> ArmSummary:
 
     It takes the belief at its word. That of a decentralized agent is tempered, a fresh reward
     counting N times until it has mixed, and so its intervals are far too narrow: give
-    `posse.calibrated(family, belief, signs)` instead (docs/calibration.md).
+    `posse.calibrate(family, belief, signs)` instead (docs/calibration.md).
 
     >>> belief = np.array([[3.0, 1.0], [1.0, 3.0]])  # Beta(3, 1) and Beta(1, 3)
     >>> summary = posse.summarise(posse.families.Bernoulli(), belief)
@@ -36,14 +36,14 @@ def summarise(family: Family, belief: FloatArray) -> ArmSummary:
     """
     if is_contextual(family):
         raise ValueError(
-            f"a belief of family {name_of(family)!r} is summarised at a context: "
-            "summarise(family.at_mean, family.at(belief, x))"
+            f"a belief of family {get_family_name(family)!r} is summarised at a context: "
+            "summarise(family.at_mean, family.at_context(belief, x))"
         )
     if belief.ndim != 2 or not np.isfinite(belief).all():
         raise ValueError(
             f"belief must be one agent's, finite numbers of shape (D, K), got {belief.shape}"
         )
-    probability_best, expected_loss = race.fine(family, belief)
+    probability_best, expected_loss = best_arm.evaluate_arms(family, belief)
     return ArmSummary(
         mean=family.posterior_mean(belief),
         low=family.mean_quantile(belief, 0.025),
@@ -58,4 +58,4 @@ def probability_best(family: Family, belief: FloatArray, *, quick: bool = False)
 
     Within 1e-7 and in a fraction of the time if `quick`, as for decisions of a live agent.
     """
-    return race.Race(family)(belief) if quick else race.fine(family, belief)[0]
+    return best_arm.Race(family)(belief) if quick else best_arm.evaluate_arms(family, belief)[0]

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from posse.divergences import Divergence as Divergence
-from posse.divergences import divergence as divergence
+from posse.divergences import get_divergence as get_divergence
 from posse.divergences import kl_bernoulli as kl_bernoulli
 from posse.divergences import kl_exponential as kl_exponential
 from posse.divergences import kl_gaussian as kl_gaussian
@@ -64,7 +64,7 @@ def lai_robbins(bandit: HasMeans, n_agents: int) -> float:
     """
     if getattr(bandit, "drift", None) is not None:
         raise ValueError("lai_robbins knows no bandit whose means drift: its regret is not log T")
-    return lai_robbins_constant(bandit.means, n_agents, divergence(bandit.family))
+    return lai_robbins_constant(bandit.means, n_agents, get_divergence(bandit.family))
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,7 @@ def consensus_deviation(weights: ArrayLike, rounds: int) -> ConsensusDeviation:
 
     The bound is 4 log N / (1 - sigma_2) for doubly stochastic W (N, N) (Fact `W_sum_conv`).
     """
-    weights = _square(weights)
+    weights = _validate_weights(weights)
     rounds = validate_integer("rounds", rounds, at_least=1)
     agents = len(weights)
     power = np.eye(agents)
@@ -225,27 +225,31 @@ def posterior_closed_form(
     arms and rewards are (t-1, N), oldest first, and weights W is (N, N); prior Beta(1, 1). The
     observations of round tau arrive through the matrix power W^(t - tau).
     """
-    weights = _square(weights)
+    weights = _validate_weights(weights)
     agents = len(weights)
-    played = np.asarray(arms)
+    arm_history = np.asarray(arms)
     rewards = validate_array("rewards", rewards, 0, 1)
     rate = validate_number("learning_rate", learning_rate, above=0)
     n_arms = validate_integer("n_arms", n_arms, at_least=1)
-    if played.ndim != 2 or played.shape[1] != agents or played.shape != rewards.shape:
+    if (
+        arm_history.ndim != 2
+        or arm_history.shape[1] != agents
+        or arm_history.shape != rewards.shape
+    ):
         raise ValueError(
             f"arms and rewards must both have shape (rounds, {agents}), "
-            f"got {played.shape} and {rewards.shape}"
+            f"got {arm_history.shape} and {rewards.shape}"
         )
-    if not np.isin(played, np.arange(n_arms)).all():
-        raise ValueError(f"arms must be whole numbers from 0 to {n_arms - 1}, got {played}")
+    if not np.isin(arm_history, np.arange(n_arms)).all():
+        raise ValueError(f"arms must be whole numbers from 0 to {n_arms - 1}, got {arm_history}")
 
     successes = np.zeros((agents, n_arms))
     pulls = np.zeros((agents, n_arms))
     power = weights
-    for arm, reward in zip(played[::-1], rewards[::-1], strict=True):
-        chosen = (arm[:, None] == np.arange(n_arms)).astype(float)
-        successes += power @ (reward[:, None] * chosen)
-        pulls += power @ chosen
+    for arm, reward in zip(arm_history[::-1], rewards[::-1], strict=True):
+        indicator = (arm[:, None] == np.arange(n_arms)).astype(float)
+        successes += power @ (reward[:, None] * indicator)
+        pulls += power @ indicator
         power = power @ weights
     return BetaParameters(1 + rate * successes, 1 + rate * (pulls - successes))
 
@@ -271,7 +275,7 @@ def _means_and_gaps(means: ArrayLike) -> tuple[FloatArray, FloatArray]:
     return values, values.max() - values
 
 
-def _square(weights: Any) -> FloatArray:
+def _validate_weights(weights: Any) -> FloatArray:
     """Doubly stochastic weights (N, N), checked and dense."""
     dense = weights.toarray() if hasattr(weights, "toarray") else weights
     values = validate_array("weights", dense, 0)

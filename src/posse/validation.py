@@ -108,14 +108,14 @@ def validate_choice(name: str, value: Any, allowed: Iterable[str]) -> str:
 
 def validate_methods(name: str, value: Any, methods: Iterable[str], example: str) -> None:
     """An object with these methods; a class given in place of an object is the usual slip."""
-    lacking = [method for method in methods if not callable(getattr(value, method, None))]
+    missing = [method for method in methods if not callable(getattr(value, method, None))]
     if isinstance(value, type):
-        what = f"the class {value.__name__}, not an object"
-    elif lacking:
-        what = f"{format_value(value)}, which lacks {' and '.join(lacking)}"
+        problem = f"the class {value.__name__}, not an object"
+    elif missing:
+        problem = f"{format_value(value)}, which lacks {' and '.join(missing)}"
     else:
         return
-    raise ValueError(f"{name} must be one such as {example}, got {what}")
+    raise ValueError(f"{name} must be one such as {example}, got {problem}")
 
 
 def detect_memory() -> float:

@@ -251,7 +251,7 @@ def test_beliefs_that_are_kept_can_be_read_at_any_context(tmp_path):
         np.testing.assert_array_equal(loaded.beliefs, result.beliefs)
         belief = loaded.beliefs[0, -1, :, 0]  # (D, K)
         x = bandit.contexts(np.random.default_rng(0), (1, 1))[0, 0]
-        summary = posse.summarise(bandit.family.at_mean, bandit.family.at(belief, x))
+        summary = posse.summarise(bandit.family.at_mean, bandit.family.at_context(belief, x))
         assert summary.probability_best.sum() == pytest.approx(1)
 
 

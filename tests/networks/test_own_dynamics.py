@@ -16,7 +16,7 @@ import scipy.sparse as sp
 import posse
 from posse import import_strings, networks
 from posse.networks import Network
-from posse.networks.operators import Pairs
+from posse.networks.operators import GossipPairs
 from posse.randomness import Streams
 
 RING, LINE = networks.cycle(6), networks.path(6)
@@ -89,7 +89,7 @@ KINDS = {
     "of each run": np.stack([W, np.eye(6)]),
     "sparse": sp.csr_array(W),
     "coo": sp.coo_matrix(W),
-    "operator": Pairs(np.array([0, 1]), np.array([3, 2])),
+    "operator": GossipPairs(np.array([0, 1]), np.array([3, 2])),
 }
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from posse import beliefs, policies, validation
 from posse.algorithms.algorithm import Heard, Problem
-from posse.families.family import Model, is_contextual, plain
+from posse.families.family import Model, is_contextual, require_plain_family
 from posse.policies.policy import Policy
 from posse.policies.thompson import ThompsonSampling
 from posse.randomness import FloatArray, Randomness
@@ -130,7 +130,7 @@ class Timed(BayesianAlgorithm):
         if self.open != "count" or not np.isfinite(lowest) or is_contextual(family):
             return None
         with np.errstate(all="ignore"):  # a likelihood may be 0 there
-            statistic = plain(family).statistic(np.asarray(lowest, dtype=float))
+            statistic = require_plain_family(family).statistic(np.asarray(lowest, dtype=float))
         return statistic if np.isfinite(statistic).all() else None
 
     def _evidence(
@@ -145,7 +145,9 @@ class Timed(BayesianAlgorithm):
         """
         n_agents, n_arms = state.belief.shape[-2:]
         of_agents = heard.run * n_agents + heard.agent
-        cells = (of_agents * n_arms + beliefs.places(state.belief, heard.arm)).astype(np.intp)
+        cells = (of_agents * n_arms + beliefs.get_belief_index(state.belief, heard.arm)).astype(
+            np.intp
+        )
         statistics = np.array(self._statistics(state, heard))  # (D, n)
         late = heard.age > 0
         assumed = self.assumed(state.lowest, state.family)
@@ -164,7 +166,7 @@ class Timed(BayesianAlgorithm):
 
     def _statistics(self, state: BayesianState, heard: Heard) -> FloatArray:
         """What the rewards heard add at learning rate 1, linearised where they are met: (D, n)."""
-        its = beliefs.places(state.belief, heard.arm)
+        its = beliefs.get_belief_index(state.belief, heard.arm)
         played = state.belief[:, heard.run, heard.agent, its, None]  # (D, n, 1)
         zeros = np.zeros_like(its)
         return beliefs.statistic(played, zeros, heard.reward, state.family, heard.contexts)
@@ -200,6 +202,6 @@ def attainable(belief: FloatArray, family: Model) -> FloatArray:
     rewards = family.rewards
     if is_contextual(family) or not (np.isfinite(rewards.low) and np.isfinite(rewards.high)):
         return belief
-    ends = plain(family).statistic(np.array([rewards.low, rewards.high]))  # (D, 2)
+    ends = require_plain_family(family).statistic(np.array([rewards.low, rewards.high]))  # (D, 2)
     floor = np.where(ends.min(axis=1) >= 0, family.prior(), -np.inf)
     return np.maximum(belief, floor.reshape(-1, *[1] * (belief.ndim - 1)))

@@ -100,7 +100,7 @@ class Flooding(Timed):
         """Hear all that the neighbours know, this round's rewards included."""
         n_rows = arms.size
         statistics = beliefs.statistic(state.belief, arms, rewards, state.family, contexts)
-        its_arms = np.ravel(beliefs.places(state.belief, arms))
+        its_arms = np.ravel(beliefs.get_belief_index(state.belief, arms))
         return self._spread(
             state,
             Observations(np.arange(n_rows + 1), its_arms, statistics.reshape(-1, n_rows)),

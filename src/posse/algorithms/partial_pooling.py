@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from posse import beliefs, sites, validation
 from posse.algorithms.algorithm import Problem
 from posse.algorithms.bayesian import BayesianAlgorithm, BayesianState
-from posse.families.family import Family, plain
+from posse.families.family import Family, require_plain_family
 from posse.randomness import FloatArray, IntArray
 
 
@@ -53,13 +53,13 @@ class PartialPooling(BayesianAlgorithm):
     def init(self, problem: Problem) -> PartialPoolingState:
         """Nothing seen."""
         start = super().init(problem)
-        sites.check(plain(start.family))
+        sites.check_reward_variance(require_plain_family(start.family))
         nothing = np.zeros_like(start.belief)
         return PartialPoolingState(**vars(start), evidence=nothing, others=start.belief, t=0, due=1)
 
     def read(self, family: Family, evidence: FloatArray) -> FloatArray:
         """The beliefs of all sites from the evidence of each: (D, R, N, K) -> (D, R, N, K)."""
-        return sites.Sites(family, evidence, self.site_sd).belief()
+        return sites.Sites(family, evidence, self.site_sd).site_beliefs()
 
     def learn(
         self, state: BayesianState, arms: NDArray[np.intp], rewards: FloatArray, weights: Any
@@ -71,7 +71,7 @@ class PartialPooling(BayesianAlgorithm):
         others = state.others
         due = state.due
         if t >= due:
-            others = self.read(plain(state.family), evidence) - evidence
+            others = self.read(require_plain_family(state.family), evidence) - evidence
             due = max(t + 1, int(t * (1 + self.refresh)))
         return replace(
             state, belief=others + evidence, evidence=evidence, others=others, t=t, due=due

@@ -18,7 +18,7 @@ from posse.algorithms.algorithm import Heard, Problem
 from posse.algorithms.bayesian import BayesianState, Timed
 from posse.networks.gossip import Gossip
 from posse.networks.network import Network
-from posse.networks.operators import Sparse, SparseRuns, Uniform, as_matrix
+from posse.networks.operators import SparseRuns, SparseWeights, UniformWeights, as_matrix
 from posse.networks.spanning import spanning_tree
 from posse.networks.static import Static
 from posse.randomness import FloatArray, IntArray
@@ -53,14 +53,14 @@ class Channels:
         """Which channels carry a message by W(t), (R, C): the listener hears the speaker."""
         n_agents = len(self.starts)
         found: FloatArray
-        if isinstance(weights, Uniform):
+        if isinstance(weights, UniformWeights):
             return np.ones((n_runs, len(self.listener)), dtype=bool)
         if isinstance(weights, SparseRuns):
             first = np.arange(0, n_runs * n_agents, n_agents)[:, None]
             rows, columns = np.broadcast_arrays(first + self.listener, first + self.speaker)
             found = np.asarray(weights.blocks[rows.ravel(), columns.ravel()]).reshape(rows.shape)
-        elif isinstance(weights, Sparse) or hasattr(weights, "tocsr"):
-            matrix = weights.weights if isinstance(weights, Sparse) else weights.tocsr()
+        elif isinstance(weights, SparseWeights) or hasattr(weights, "tocsr"):
+            matrix = weights.weights if isinstance(weights, SparseWeights) else weights.tocsr()
             found = np.asarray(matrix[self.listener, self.speaker]).reshape(1, -1)
         else:
             found = as_matrix(weights, n_agents, n_runs)[..., self.listener, self.speaker]

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from posse import validation
-from posse.bandits.delays import Delay, check_delay, given_delay
+from posse.bandits.delays import Delay, check_delay, resolve_delay
 from posse.bandits.drift import Drift, Rotation, check_drift
-from posse.bandits.means import Means, NormalMeans, SiteMeans, UniformMeans, at_sites
+from posse.bandits.means import Means, NormalMeans, SiteMeans, UniformMeans, spread_over_sites
 from posse.families.bernoulli import Bernoulli
 from posse.families.bounded import Bounded
 from posse.families.exponential import Exponential
@@ -54,29 +54,29 @@ class Bandit:
         )
         check_family("family", self.family, ["draw_rewards"], ["means"])
         if isinstance(self.means, SiteMeans):
-            centre = self._checked(self.means.means)
+            centre = self._validate_means(self.means.means)
             object.__setattr__(self, "means", dataclasses.replace(self.means, means=centre))
             self._check_sites()
         else:
-            object.__setattr__(self, "means", self._checked(self.means))
+            object.__setattr__(self, "means", self._validate_means(self.means))
         if self.drift is not None:
             check_drift(self.drift)
         if self.delay is not None:
             check_delay(self.delay)
 
-    def _checked(self, given: Any) -> Any:
+    def _validate_means(self, raw_means: Any) -> Any:
         """Means that the family allows, in a form that compares and hashes."""
-        means = given.values if isinstance(given, validation.FrozenArray) else given
+        means = raw_means.values if isinstance(raw_means, validation.FrozenArray) else raw_means
         if isinstance(means, UniformMeans):
             ends = np.nextafter([means.low, means.high], [means.high, means.low])
             check_means(self.family, ends)  # the ends themselves are drawn with probability 0
             return means
         if type(means) is NormalMeans:  # a draw of a billion arms would fill the memory
             means_of_some = dataclasses.replace(means, n_arms=min(means.n_arms, _MOST_TRIED))
-            self._draw(means_of_some, np.random.default_rng(0))
+            self._draw_means(means_of_some, np.random.default_rng(0))
             return means
         if callable(means):
-            self._draw(means, np.random.default_rng(0))
+            self._draw_means(means, np.random.default_rng(0))
             return means
         values = check_means(self.family, means)
         return tuple(values.tolist()) if values.ndim == 1 else validation.FrozenArray(values)
@@ -98,7 +98,7 @@ class Bandit:
     @classmethod
     def bernoulli(cls, means: ArrayLike | Means, *, site_sd: ArrayLike | None = None) -> Bandit:
         """Arms that pay 1 with probability mean, else 0."""
-        return cls(Bernoulli(), at_sites(means, site_sd))
+        return cls(Bernoulli(), spread_over_sites(means, site_sd))
 
     @classmethod
     def bounded(
@@ -109,24 +109,24 @@ class Bandit:
         site_sd: ArrayLike | None = None,
     ) -> Bandit:
         """Arms that pay a fraction in [0, 1]."""
-        return cls(Bounded(concentration=concentration), at_sites(means, site_sd))
+        return cls(Bounded(concentration=concentration), spread_over_sites(means, site_sd))
 
     @classmethod
     def gaussian(
         cls, means: ArrayLike | Means, sigma: float = 1.0, *, site_sd: ArrayLike | None = None
     ) -> Bandit:
         """Arms that pay N(mean, sigma^2)."""
-        return cls(Gaussian(sigma=sigma), at_sites(means, site_sd))
+        return cls(Gaussian(sigma=sigma), spread_over_sites(means, site_sd))
 
     @classmethod
     def poisson(cls, means: ArrayLike | Means, *, site_sd: ArrayLike | None = None) -> Bandit:
         """Arms that pay counts."""
-        return cls(Poisson(), at_sites(means, site_sd))
+        return cls(Poisson(), spread_over_sites(means, site_sd))
 
     @classmethod
     def exponential(cls, means: ArrayLike | Means, *, site_sd: ArrayLike | None = None) -> Bandit:
         """Arms that pay exponentially distributed amounts."""
-        return cls(Exponential(), at_sites(means, site_sd))
+        return cls(Exponential(), spread_over_sites(means, site_sd))
 
     def drifting(self, drift: Drift | None = None, *, every: int | None = None) -> Bandit:
         """The same arms with means that change from round to round.
@@ -157,7 +157,7 @@ class Bandit:
         >>> posse.Bandit.bernoulli([0.3, 0.2]).delayed(mean=20, never=0.1).delay
         GeometricDelay(mean=20.0, never=0.1)
         """
-        return dataclasses.replace(self, delay=given_delay(delay, mean, never))
+        return dataclasses.replace(self, delay=resolve_delay(delay, mean, never))
 
     @property
     def n_arms(self) -> int:
@@ -201,7 +201,7 @@ class Bandit:
             return np.array(centre)
         if isinstance(centre, validation.FrozenArray):
             return np.asarray(centre.values[run])
-        return self._draw(centre, generator)
+        return self._draw_means(centre, generator)
 
     def check_runs(self, runs: int) -> None:
         """Refuse more runs than there are rows of means."""
@@ -214,14 +214,14 @@ class Bandit:
     def check_agents(self, n_agents: int) -> None:
         """Refuse a network of another number of agents than there are means for."""
         if isinstance(self.means, validation.FrozenArray) and self.means.values.ndim == 3:
-            given = self.means.values.shape[1]
+            n_given = self.means.values.shape[1]
         elif callable(self.means) and self.per_agent:
-            given = self._drawn_shape()[0]
+            n_given = self._drawn_shape()[0]
         else:
             return
-        if given != n_agents:
+        if n_given != n_agents:
             raise ValueError(
-                f"means are given for {given} agents, but the network has {n_agents} agents"
+                f"means are given for {n_given} agents, but the network has {n_agents} agents"
             )
 
     @property
@@ -234,9 +234,9 @@ class Bandit:
         function = self.means_of_arms
         if type(function) in (UniformMeans, NormalMeans):
             return (function.n_arms,)
-        return self._draw(function, np.random.default_rng(0)).shape
+        return self._draw_means(function, np.random.default_rng(0)).shape
 
-    def _draw(self, function: Any, generator: np.random.Generator) -> FloatArray:
+    def _draw_means(self, function: Any, generator: np.random.Generator) -> FloatArray:
         try:
             means = function(generator)
         except Exception as error:  # whatever a user's function may raise

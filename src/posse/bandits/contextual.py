@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from posse import validation
-from posse.bandits.delays import Delay, check_delay, given_delay
+from posse.bandits.delays import Delay, check_delay, resolve_delay
 from posse.contexts import Contexts
 from posse.families.family import ContextualFamily, is_contextual
 from posse.randomness import FloatArray, Randomness
@@ -130,7 +130,7 @@ class ContextualBandit:
                 "contexts must have a row for each arm, (runs, agents, K, d), where all arms share "
                 "one theta: use posse.bandits.UnitFeatures, or shared=False"
             )
-        object.__setattr__(self, "theta", self._checked(self.theta))
+        object.__setattr__(self, "theta", self._validate_theta(self.theta))
         if len(self.shape) == 2 and self.shape[0] != self.n_arms:
             raise ValueError(
                 f"contexts have features of {self.shape[0]} arms, but theta is of {self.n_arms}"
@@ -177,12 +177,12 @@ class ContextualBandit:
             )
         return x
 
-    def _checked(self, theta: Any) -> Any:
+    def _validate_theta(self, theta: Any) -> Any:
         """Weights of the family's shape, in a form that compares and hashes."""
         if isinstance(theta, NormalWeights):
             return theta
-        given = theta.values if isinstance(theta, validation.FrozenArray) else theta
-        values = np.atleast_2d(validation.validate_array("theta", given, -1e30, 1e30))
+        raw_theta = theta.values if isinstance(theta, validation.FrozenArray) else theta
+        values = np.atleast_2d(validation.validate_array("theta", raw_theta, -1e30, 1e30))
         rows, features = values.shape[-2:]
         if values.ndim > 3 or features != self.family.features or not values.size:
             raise ValueError(
@@ -199,7 +199,7 @@ class ContextualBandit:
         self, delay: Delay | None = None, *, mean: float | None = None, never: float = 0.0
     ) -> ContextualBandit:
         """The same with rewards that arrive some rounds after their pull: as `Bandit.delayed`."""
-        return dataclasses.replace(self, delay=given_delay(delay, mean, never))
+        return dataclasses.replace(self, delay=resolve_delay(delay, mean, never))
 
     @property
     def n_arms(self) -> int:

@@ -56,7 +56,7 @@ class GeometricDelay:
         return rounds
 
 
-def drawn(delay: Delay, generator: Randomness, size: tuple[int, ...]) -> IntArray:
+def draw_delays(delay: Delay, generator: Randomness, size: tuple[int, ...]) -> IntArray:
     """The delays of a round, NEVER for whatever does not come: (R, N); one's own are looked at."""
     rounds = delay(generator, size)
     if isinstance(delay, GeometricDelay):
@@ -75,7 +75,7 @@ def drawn(delay: Delay, generator: Randomness, size: tuple[int, ...]) -> IntArra
     return np.where(late, np.minimum(values, _LONGEST), NEVER).astype(np.int64)
 
 
-def given_delay(delay: Delay | None, mean: float | None, never: float) -> Any:
+def resolve_delay(delay: Delay | None, mean: float | None, never: float) -> Any:
     """What a method `delayed` was given: a delay, or the mean of a geometric one."""
     if (delay is None) == (mean is None) or (never != 0 and mean is None):
         raise ValueError("delay must be given, or mean: delayed(mean=20, never=0.1)")
@@ -91,7 +91,7 @@ def check_delay(delay: Any) -> None:
             f"got {validation.format_value(delay)}"
         )
     try:
-        drawn(delay, np.random.default_rng(0), (1, 2))
+        draw_delays(delay, np.random.default_rng(0), (1, 2))
     except ValueError:
         raise
     except Exception as error:  # whatever a user's function may raise

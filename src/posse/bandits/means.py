@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from posse import validation
-from posse.families.family import Family, nearest_means
+from posse.families.family import Family, clip_means
 from posse.randomness import FloatArray
 
 # Means are fixed for all runs, given per run (and agent), or drawn afresh in each run.
@@ -92,21 +92,21 @@ class SiteMeans:
                 self, "sd", validation.validate_number("site_sd", self.sd, at_least=0)
             )
         else:
-            each = validation.validate_array("site_sd", self.sd, 0)
-            if each.ndim != 1:
-                raise ValueError(f"site_sd must be one number or one an arm, got {each.shape}")
-            object.__setattr__(self, "sd", tuple(each.tolist()))
+            sds = validation.validate_array("site_sd", self.sd, 0)
+            if sds.ndim != 1:
+                raise ValueError(f"site_sd must be one number or one an arm, got {sds.shape}")
+            object.__setattr__(self, "sd", tuple(sds.tolist()))
 
-    def of_agents(
+    def draw_agent_means(
         self, means: FloatArray, n_agents: int, family: Family, generator: np.random.Generator
     ) -> FloatArray:
         """One draw of the means of each agent around those of the arms: (K,) -> (agents, K)."""
-        moved = np.array(self.sd) * generator.standard_normal((n_agents, len(means)))
+        shifts = np.array(self.sd) * generator.standard_normal((n_agents, len(means)))
         relative = family.means.low >= 0
-        return nearest_means(family, means * np.exp(moved) if relative else means + moved)
+        return clip_means(family, means * np.exp(shifts) if relative else means + shifts)
 
 
-def at_sites(means: ArrayLike | Means, site_sd: ArrayLike | None) -> Any:
+def spread_over_sites(means: ArrayLike | Means, site_sd: ArrayLike | None) -> Any:
     """The means, around which those of each agent are drawn if sites differ."""
     sd: Any = site_sd
     return means if sd is None else SiteMeans(means, sd)

@@ -28,19 +28,21 @@ class Interval(NamedTuple):
             inside = (values > self.low) & (values < self.high)
         return np.asarray(np.isfinite(values) & inside)
 
-    def covers(self, other: Interval) -> bool:
+    def covers(self, interval: Interval) -> bool:
         """Whether the other interval lies inside this one."""
-        ends = self.closed or not other.closed  # an open interval lacks the ends of a closed one
-        low = self.low < other.low or (self.low == other.low and (ends or math.isinf(self.low)))
-        high = other.high < self.high or (
-            other.high == self.high and (ends or math.isinf(self.high))
+        ends = self.closed or not interval.closed  # an open interval lacks the ends of a closed one
+        low = self.low < interval.low or (
+            self.low == interval.low and (ends or math.isinf(self.low))
+        )
+        high = interval.high < self.high or (
+            interval.high == self.high and (ends or math.isinf(self.high))
         )
         return low and high
 
     def __str__(self) -> str:
-        left = "[" if self.closed and math.isfinite(self.low) else "("
-        right = "]" if self.closed and math.isfinite(self.high) else ")"
-        return f"{left}{self.low:g}, {self.high:g}{right}"
+        opening = "[" if self.closed and math.isfinite(self.low) else "("
+        closing = "]" if self.closed and math.isfinite(self.high) else ")"
+        return f"{opening}{self.low:g}, {self.high:g}{closing}"
 
 
 LARGEST_MEAN = 1e30  # so that no square of a mean times a precision overflows
@@ -132,7 +134,7 @@ class ContextualFamily(Protocol):
     def prior(self) -> FloatArray:
         """The prior's coordinates, (D,)."""
 
-    def at(self, belief: FloatArray, contexts: FloatArray) -> FloatArray:
+    def at_context(self, belief: FloatArray, contexts: FloatArray) -> FloatArray:
         """The belief about the means at contexts: (D, ..., K) -> (2, ..., K).
 
         contexts: (..., d), or (..., K, d) where arms have features of their own; of a shared theta
@@ -159,32 +161,34 @@ def is_contextual(family: Any) -> TypeGuard[ContextualFamily]:
     return hasattr(family, "at_mean")
 
 
-def plain(family: Model) -> Family:
+def require_plain_family(family: Model) -> Family:
     """The family, refused if its beliefs are to be read at contexts."""
     if is_contextual(family):
         raise ValueError(f"family {family.name!r} needs contexts, which are not known here")
-    without: Any = family
-    return cast(Family, without)
+    untyped: Any = family
+    return cast(Family, untyped)
 
 
-def check_family(who: str, family: Any, methods: Iterable[str], ranges: Iterable[str] = ()) -> None:
+def check_family(
+    label: str, family: Any, methods: Iterable[str], ranges: Iterable[str] = ()
+) -> None:
     """Refuse an object that lacks what is needed of a family: methods, and ranges of numbers."""
-    lacking = [name for name in methods if not callable(getattr(family, name, None))]
-    lacking += [name for name in ranges if not hasattr(family, name)]
-    if lacking:
+    missing = [name for name in methods if not callable(getattr(family, name, None))]
+    missing += [name for name in ranges if not hasattr(family, name)]
+    if missing:
         raise ValueError(
-            f"{who} {validation.format_value(family)} lacks {' and '.join(lacking)}: "
+            f"{label} {validation.format_value(family)} lacks {' and '.join(missing)}: "
             "see posse.families.Family for what a family supplies"
         )
     for name in ranges:
         if not isinstance(getattr(family, name), Interval):
             raise ValueError(
-                f"{who} {validation.format_value(family)} must have {name} such as "
+                f"{label} {validation.format_value(family)} must have {name} such as "
                 f"posse.families.Interval(0, 1), got {getattr(family, name)!r}"
             )
 
 
-def name_of(family: Any) -> str:
+def get_family_name(family: Any) -> str:
     """The name of a family in sentences; one's own class need not have one."""
     return str(getattr(family, "name", type(family).__name__))
 
@@ -207,15 +211,17 @@ def check_means(family: Family, means: ArrayLike, drawn: bool = False) -> FloatA
     outside = ~family.means.contains(values) | (np.abs(values) > LARGEST_MEAN)
     if outside.any():
         index = tuple(int(i) for i in np.argwhere(outside)[0])
-        named = [f" of {axis[:-1]} {i}" for axis, i in zip(axes, index[:-1], strict=False)]
+        location = [f" of {axis[:-1]} {i}" for axis, i in zip(axes, index[:-1], strict=False)]
         raise ValueError(
-            f"means: arm {index[-1]}{''.join(reversed(named))} has mean {float(values[index])!r}, "
-            f"but {name_of(family)} means must be numbers in {family.means} of size 1e30 at most"
+            f"means: arm {index[-1]}{''.join(reversed(location))} "
+            f"has mean {float(values[index])!r}, "
+            f"but {get_family_name(family)} means must be numbers in {family.means} "
+            "of size 1e30 at most"
         )
     return values
 
 
-def nearest_means(family: Family, means: FloatArray) -> FloatArray:
+def clip_means(family: Family, means: FloatArray) -> FloatArray:
     """The nearest means that the family has, for what was moved beyond them."""
     low = max(family.means.low, -LARGEST_MEAN)
     high = min(family.means.high, LARGEST_MEAN)

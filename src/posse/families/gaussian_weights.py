@@ -50,7 +50,7 @@ class GaussianWeights:
             )
 
     @property
-    def _intercept(self) -> float:
+    def _intercept_mean(self) -> float:
         """The prior mean of the first weight."""
         return 0.0
 
@@ -64,7 +64,7 @@ class GaussianWeights:
         return dataclasses.replace(self, features=features)
 
     @cached_property
-    def _upper(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    def _triangle_indices(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         rows, columns = np.triu_indices(self.features)
         return rows, columns
 
@@ -75,14 +75,14 @@ class GaussianWeights:
                 f"features must be the number of columns of the contexts: "
                 f"{type(self).__name__}(...).with_features(contexts.n_features)"
             )
-        rows, columns = self._upper
+        rows, columns = self._triangle_indices
         sds = np.full(self.features, float(self.prior_sd))
         sds[0] = self.prior_sd if self.intercept_sd is None else self.intercept_sd
         shift = np.zeros(self.features)
-        shift[0] = self._intercept / sds[0] ** 2
+        shift[0] = self._intercept_mean / sds[0] ** 2
         return np.concatenate([shift, np.where(rows == columns, 1.0 / sds[rows] ** 2, 0.0)])
 
-    def at(self, belief: FloatArray, contexts: FloatArray) -> FloatArray:
+    def at_context(self, belief: FloatArray, contexts: FloatArray) -> FloatArray:
         """Shift and precision of x'theta: (D, ..., K), (..., d) or (..., K, d) -> (2, ..., K).
 
         The precision is 1 / (x' Lambda^-1 x), the mean x' Lambda^-1 b. Elimination without square
@@ -102,7 +102,7 @@ class GaussianWeights:
             x = x.reshape(d, -1)
         shift = np.array(belief[:d])
         precision = np.zeros((d, d, *belief.shape[1:]))  # above the diagonal and on it
-        precision[self._upper] = belief[d:]
+        precision[self._triangle_indices] = belief[d:]
         mean = np.zeros(x.shape[1:])
         variance = np.zeros(x.shape[1:])
         for j in range(d):
@@ -118,19 +118,21 @@ class GaussianWeights:
         np.maximum(variance, LEAST_VARIANCE, out=variance)
         return np.stack([mean / variance, 1.0 / variance]).reshape(2, *shape)
 
-    def equations(self, contexts: FloatArray, weight: FloatArray, target: FloatArray) -> FloatArray:
+    def normal_equations(
+        self, contexts: FloatArray, weight: FloatArray, target: FloatArray
+    ) -> FloatArray:
         """(x target, weight x x'), the coordinates of observations.
 
         contexts: (..., d); weight and target: (...), as `site` gives them -> (D, ...)
         """
         x = np.moveaxis(np.asarray(contexts, dtype=float), -1, 0)
-        rows, columns = self._upper
+        rows, columns = self._triangle_indices
         return np.concatenate([x * target, weight * (x[rows] * x[columns])])
 
-    def matrices(self, belief: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def unpack_matrices(self, belief: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Shifts (..., d) and precision matrices (..., d, d) of a belief (D, ...)."""
         d = self.features
-        (rows, columns) = self._upper
+        (rows, columns) = self._triangle_indices
         last = np.moveaxis(belief, 0, -1)
         precision = np.empty((*last.shape[:-1], d, d))
         precision[..., rows, columns] = precision[..., columns, rows] = last[..., d:]

@@ -32,7 +32,8 @@ class Linear(GaussianWeights):
     >>> family = posse.families.Linear(sigma=0.5, features=2)
     >>> belief = beliefs.prior(family, n_agents=1, n_arms=3)[:, 0]  # (5, 3)
     >>> belief = beliefs.observe(belief, np.array(1), np.array(1.0), family, 1.0, np.array([1, 1]))
-    >>> family.at_mean.posterior_mean(family.at(belief, np.array([1.0, 1.0]))).round(2).tolist()
+    >>> at_context = family.at_context(belief, np.array([1.0, 1.0]))
+    >>> family.at_mean.posterior_mean(at_context).round(2).tolist()
     [0.0, 0.89, 0.0]
     """
 
@@ -51,7 +52,7 @@ class Linear(GaussianWeights):
         )
 
     @property
-    def _intercept(self) -> float:
+    def _intercept_mean(self) -> float:
         return self.prior_mean
 
     @cached_property
@@ -59,7 +60,9 @@ class Linear(GaussianWeights):
         """Gaussian, of the same sigma."""
         return Gaussian(self.sigma, self.prior_mean, self.prior_sd)
 
-    def site(self, rewards: FloatArray, at: FloatArray | None) -> tuple[FloatArray, FloatArray]:
+    def observation_terms(
+        self, rewards: FloatArray, at: FloatArray | None
+    ) -> tuple[FloatArray, FloatArray]:
         """What a reward adds to the normal equations: (w, s) of w x x' and s x, each (...)."""
         return np.full_like(rewards, 1.0) / self.sigma**2, rewards / self.sigma**2
 
@@ -67,7 +70,7 @@ class Linear(GaussianWeights):
         self, rewards: FloatArray, contexts: FloatArray, at: FloatArray | None = None
     ) -> FloatArray:
         """(x y, x x') / sigma^2, whatever was believed: (...), (..., d) -> (D, ...)."""
-        return self.equations(contexts, *self.site(rewards, at))
+        return self.normal_equations(contexts, *self.observation_terms(rewards, at))
 
     def inverse_link(self, predictor: FloatArray) -> FloatArray:
         """The mean is x'theta itself."""

@@ -54,10 +54,12 @@ class Logistic(GaussianWeights):
         return cls(rate=0.2)
 
     @property
-    def _intercept(self) -> float:
+    def _intercept_mean(self) -> float:
         return math.log(self.rate / (1 - self.rate))
 
-    def site(self, rewards: FloatArray, at: FloatArray | None) -> tuple[FloatArray, FloatArray]:
+    def observation_terms(
+        self, rewards: FloatArray, at: FloatArray | None
+    ) -> tuple[FloatArray, FloatArray]:
         """What a reward adds to the normal equations: (w, s) of w x x' and s x, each (...).
 
         at: (2, ...) what was believed there, around whose mean u the log-likelihood is expanded:
@@ -76,7 +78,7 @@ class Logistic(GaussianWeights):
         self, rewards: FloatArray, contexts: FloatArray, at: FloatArray | None = None
     ) -> FloatArray:
         """(x s, w x x') of `site`: (...), (..., d), (2, ...) -> (D, ...)."""
-        return self.equations(contexts, *self.site(rewards, at))
+        return self.normal_equations(contexts, *self.observation_terms(rewards, at))
 
     def inverse_link(self, predictor: FloatArray) -> FloatArray:
         """1 / (1 + exp(-x'theta))."""

@@ -64,17 +64,17 @@ class LogitNormal(OptionalMethods):
 
     def posterior_mean(self, belief: FloatArray) -> FloatArray:
         """By Gauss-Hermite quadrature."""
-        return self._expectation(belief, 1)
+        return self._expected_power(belief, 1)
 
     def posterior_variance(self, belief: FloatArray) -> FloatArray:
         """By Gauss-Hermite quadrature."""
-        mean = self._expectation(belief, 1)
-        return np.asarray(np.maximum(self._expectation(belief, 2) - mean**2, 0.0))
+        mean = self._expected_power(belief, 1)
+        return np.asarray(np.maximum(self._expected_power(belief, 2) - mean**2, 0.0))
 
-    def _expectation(self, belief: FloatArray, power: int) -> FloatArray:
+    def _expected_power(self, belief: FloatArray, power: int) -> FloatArray:
         from scipy.special import expit
 
-        scores, weights = _hermite()
+        scores, weights = _hermite_nodes()
         shift, precision = belief[..., None]
         values = expit(shift / precision + scores / np.sqrt(precision))
         return np.asarray(values**power @ weights)
@@ -118,7 +118,7 @@ class LogitNormal(OptionalMethods):
 
 
 @cache
-def _hermite() -> tuple[FloatArray, FloatArray]:
+def _hermite_nodes() -> tuple[FloatArray, FloatArray]:
     """Standard normal scores and their weights: E f(z) is the sum of weights f(scores)."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(20)
     return nodes, weights / math.sqrt(2 * math.pi)

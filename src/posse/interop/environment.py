@@ -13,8 +13,13 @@ from pettingzoo import ParallelEnv
 
 from posse import validation
 from posse.bandits import Bandit, ContextualBandit
-from posse.interop.observations import Observation, Sight, arm_of, name_of
-from posse.interop.policy_adapter import Played
+from posse.interop.observations import (
+    Neighbourhood,
+    Observation,
+    format_agent_name,
+    validate_action,
+)
+from posse.interop.policy_adapter import FixedPolicy
 from posse.lab.reference.environment import Rounds
 from posse.lab.simulation import Simulation
 from posse.lab.simulator import jobs_of
@@ -35,9 +40,9 @@ class BanditEnv(ParallelEnv[str, Observation, int]):  # type: ignore[misc]
     render_mode = None
 
     def __init__(self, bandit: Bandit, network: Network, horizon: int, slots: int | None) -> None:
-        self._simulation = _checked(bandit, network, horizon)
-        self._slots = _slots(network, slots)
-        self.possible_agents = [name_of(agent) for agent in range(network.n_agents)]
+        self._simulation = _validate_problem(bandit, network, horizon)
+        self._slots = _validate_slots(network, slots)
+        self.possible_agents = [format_agent_name(agent) for agent in range(network.n_agents)]
         self.agents: list[str] = []
         self._action_spaces = {
             agent: spaces.Discrete(bandit.n_arms) for agent in self.possible_agents
@@ -76,10 +81,10 @@ class BanditEnv(ParallelEnv[str, Observation, int]):  # type: ignore[misc]
         network = self._simulation.network.of_run(self.seed, self.run)
         playing = dataclasses.replace(self._simulation, network=network, seed=self.seed)
         self._rounds = Rounds(playing, [self.run])
-        self._sight = Sight.of(network, self._slots)
+        self._neighbourhood = Neighbourhood.from_network(network, self._slots)
         self._generator = create_generator(self.seed, self.run, "policy")
         self._regret = np.zeros(network.n_agents)
-        self._seen = self._sight.before(1, bandit.n_arms)
+        self._last_round = self._neighbourhood.observe_nothing(1, bandit.n_arms)
         self.agents = list(self.possible_agents)
         return self._observations(), self._infos(np.zeros(network.n_agents))
 
@@ -97,13 +102,13 @@ class BanditEnv(ParallelEnv[str, Observation, int]):  # type: ignore[misc]
             odd = sorted(set(actions) ^ set(self.agents), key=str)
             raise ValueError(f"actions must have one for each of the agents, see {odd[0]!r}")
         n_arms = self._simulation.bandit.n_arms
-        arms = np.array([[arm_of(agent, actions[agent], n_arms) for agent in self.agents]])
-        t = self._seen.t + 1
+        arms = np.array([[validate_action(agent, actions[agent], n_arms) for agent in self.agents]])
+        t = self._last_round.t + 1
         self._rounds.begin(t)
         cells, rewards, weights = self._rounds.play(t, arms)
         gaps = self._rounds.world.gaps.take(cells)[0]
         self._regret = self._regret + gaps
-        self._seen = self._sight.after(t, n_arms, arms, rewards, weights)
+        self._last_round = self._neighbourhood.observe_round(t, n_arms, arms, rewards, weights)
         over = t == self._simulation.horizon
         outcome = (
             self._observations(),
@@ -133,7 +138,7 @@ class BanditEnv(ParallelEnv[str, Observation, int]):  # type: ignore[misc]
         return np.broadcast_to(self._rounds.world.means[0], shape)
 
     def _observations(self) -> dict[str, Observation]:
-        return {agent: self._seen.of(0, i) for i, agent in enumerate(self.agents)}
+        return {agent: self._last_round.of_agent(0, i) for i, agent in enumerate(self.agents)}
 
     def _infos(self, gaps: FloatArray) -> Infos:
         return {
@@ -142,7 +147,7 @@ class BanditEnv(ParallelEnv[str, Observation, int]):  # type: ignore[misc]
         }
 
 
-def _checked(bandit: Any, network: Any, horizon: Any) -> Simulation:
+def _validate_problem(bandit: Any, network: Any, horizon: Any) -> Simulation:
     """The problem as the lab has it, refused where it would; whoever steps is the algorithm."""
     if isinstance(bandit, ContextualBandit):
         raise ValueError(
@@ -153,16 +158,16 @@ def _checked(bandit: Any, network: Any, horizon: Any) -> Simulation:
             "bandit: rewards that come late are not for an environment, whose every step gives "
             "one: leave out .delayed()"
         )
-    players = {"agents": Played(_whoever_steps)}
+    players = {"agents": FixedPolicy(_refuse_call)}
     return jobs_of(bandit, network, players, horizon=horizon, runs=1, record=1)["agents"].simulation
 
 
-def _slots(network: Network, slots: int | None) -> int:
+def _validate_slots(network: Network, slots: int | None) -> int:
     """How many neighbours an observation has room for, in all runs."""
     if slots is not None:
         slots = validation.validate_integer("slots", slots, at_least=1)
     if not network.is_recipe:
-        return int(Sight.of(network, slots).others.shape[1])
+        return int(Neighbourhood.from_network(network, slots).neighbours.shape[1])
     if slots is None:
         raise ValueError(
             "slots must be given, the most neighbours that an agent has in any run: "
@@ -171,7 +176,7 @@ def _slots(network: Network, slots: int | None) -> int:
     return slots
 
 
-def _whoever_steps(agent: str, observation: Observation, generator: np.random.Generator) -> int:
+def _refuse_call(agent: str, observation: Observation, generator: np.random.Generator) -> int:
     raise AssertionError("actions come from step()")
 
 

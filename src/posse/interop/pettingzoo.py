@@ -19,13 +19,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from posse.bandits import Bandit
-from posse.interop.policy_adapter import Learning, Played
+from posse.interop.policy_adapter import FixedPolicy, LearningPolicy
 from posse.networks import Network
 
 if TYPE_CHECKING:
     from posse.interop.environment import BanditEnv
 
-__all__ = ["Learning", "Played", "parallel_env"]
+__all__ = ["FixedPolicy", "LearningPolicy", "parallel_env"]
 
 
 def parallel_env(

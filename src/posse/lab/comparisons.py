@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posse import notebook_tables as markup
+from posse import notebook_tables
 from posse.lab.results import Result, size_of
 from posse.lab.statistics import mean_interval
 
@@ -162,7 +162,7 @@ _HEADERS = ("regret", "standard error", "95% interval")
 
 def of_result(result: Result) -> str:
     """The final regret of one algorithm."""
-    return markup.table(_size(result, result.engine), _HEADERS, [_numbers(result)])
+    return notebook_tables.render_table(_size(result, result.engine), _HEADERS, [_numbers(result)])
 
 
 def of_comparison(comparison: Comparison) -> str:
@@ -173,7 +173,7 @@ def of_comparison(comparison: Comparison) -> str:
         [name, *_numbers(result), *([result.engine] if comparison.is_mixed else [])]
         for name, result in comparison.items()
     ]
-    return markup.table(_size(first, comparison.engine), headers, rows)
+    return notebook_tables.render_table(_size(first, comparison.engine), headers, rows)
 
 
 def _numbers(result: Result) -> list[str]:

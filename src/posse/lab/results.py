@@ -200,7 +200,7 @@ class Result:
     def signs(self) -> NDArray[np.float64]:
         """The sketch of every belief at each time: (runs, len(times), 1 + 16, agents, arms).
 
-        `posse.calibrated` makes a belief by it as sure as its evidence allows: first the sum of the
+        `posse.calibrate` makes a belief by it as sure as its evidence allows: first the sum of the
         weights of all pulls in it, then sums of weight times random sign.
         """
         return self._kept("signs")

@@ -133,7 +133,7 @@ class Simulation:
             raise ValueError(f"means: every run must have {n_arms} arms, as the first draw had")
         if isinstance(bandit.means, SiteMeans):
             means = [
-                bandit.means.of_agents(
+                bandit.means.draw_agent_means(
                     drawn,
                     self.network.n_agents,
                     bandit.family,

@@ -153,7 +153,7 @@ def simulate(
     engine: "compiled", "reference", or "auto": compiled where every part has a kernel.
     record: None keeps every round, n keeps n log-spaced rounds, an array keeps those rounds.
     keep:   what to keep of each run besides regret and pulls: "agents" (agent_regret), "means",
-            "messages" (numbers_sent), "beliefs", "signs" (for `posse.calibrated`).
+            "messages" (numbers_sent), "beliefs", "signs" (for `posse.calibrate`).
 
     With a half_life below the mixing time 1/gap of the network, beliefs of Algorithm 1 are surer
     than their evidence: whoever keeps beliefs without signs is warned.

@@ -51,7 +51,7 @@ __all__ = [
 P = ParamSpec("P")
 
 
-def constructor(build: Callable[P, Graph]) -> Callable[P, Network]:
+def wrap_builder(build: Callable[P, Graph]) -> Callable[P, Network]:
     """The public constructor of a graph's networks: same arguments, returns a Network."""
     signature = inspect.signature(build, eval_str=True)
 
@@ -60,28 +60,28 @@ def constructor(build: Callable[P, Graph]) -> Callable[P, Network]:
         return Network(build.__name__, tuple(signature.bind(*args, **kwargs).arguments.items()))
 
     # What help() and documentation show is this function, not the builder behind it
-    shown = signature.replace(return_annotation=Network)
-    annotations = {name: p.annotation for name, p in shown.parameters.items()}
-    vars(construct).update(__signature__=shown)
+    public_signature = signature.replace(return_annotation=Network)
+    annotations = {name: p.annotation for name, p in public_signature.parameters.items()}
+    vars(construct).update(__signature__=public_signature)
     construct.__module__ = __name__
     construct.__annotations__ = annotations | {"return": Network}
     return construct
 
 
-complete = constructor(graphs.complete)
-cycle = constructor(graphs.cycle)
-path = constructor(graphs.path)
-star = constructor(graphs.star)
-grid = constructor(graphs.grid)
-torus = constructor(graphs.torus)
-regular_ring = constructor(graphs.regular_ring)
-hypercube = constructor(graphs.hypercube)
-erdos_renyi = constructor(graphs.erdos_renyi)
-watts_strogatz = constructor(graphs.watts_strogatz)
-barabasi_albert = constructor(graphs.barabasi_albert)
-random_regular = constructor(graphs.random_regular)
-random_geometric = constructor(graphs.random_geometric)
-from_edges = constructor(graphs.from_edges)
+complete = wrap_builder(graphs.complete)
+cycle = wrap_builder(graphs.cycle)
+path = wrap_builder(graphs.path)
+star = wrap_builder(graphs.star)
+grid = wrap_builder(graphs.grid)
+torus = wrap_builder(graphs.torus)
+regular_ring = wrap_builder(graphs.regular_ring)
+hypercube = wrap_builder(graphs.hypercube)
+erdos_renyi = wrap_builder(graphs.erdos_renyi)
+watts_strogatz = wrap_builder(graphs.watts_strogatz)
+barabasi_albert = wrap_builder(graphs.barabasi_albert)
+random_regular = wrap_builder(graphs.random_regular)
+random_geometric = wrap_builder(graphs.random_geometric)
+from_edges = wrap_builder(graphs.from_edges)
 
 
 def from_networkx(graph: nx.Graph[Any], weight: str | Literal[False] | None = None) -> Network:
@@ -101,7 +101,7 @@ def from_networkx(graph: nx.Graph[Any], weight: str | Literal[False] | None = No
         return from_edges(edges, n_agents)
     if not isinstance(weight, str):
         raise ValueError(f"weight must be the name of an attribute of edges or False, got {weight}")
-    rule = Matrix.of_links(n_agents, graphs.edge_weights(graph, weight))
+    rule = Matrix.from_links(n_agents, graphs.read_edge_weights(graph, weight))
     return Network("from_edges", serialization.get_matrix_arguments(rule), rule)
 
 
@@ -111,5 +111,5 @@ def from_matrix(matrix: Any, check: bool = True) -> Network:
     matrix: W, rows that say how much each agent listens to the others.
     check: False admits any non-negative W with a warning, for published variants only.
     """
-    rule = Matrix.of(matrix, check)
+    rule = Matrix.from_matrix(matrix, check)
     return Network("from_edges", serialization.get_matrix_arguments(rule), rule)

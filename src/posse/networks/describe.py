@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from posse import notebook_tables as markup
+from posse import notebook_tables
 from posse.networks.spectrum import DENSE_LIMIT, LAPLACIANS
 from posse.networks.weights import DEFAULT_RULE
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from posse.networks.network import Network
 
 
-def sizes(network: Network) -> dict[str, str]:
+def describe_size(network: Network) -> dict[str, str]:
     """The recipe, the number of agents and, unless every run draws its own, the links."""
     facts = {"network": repr(network), "agents": f"{network.n_agents:,}"}
     if network.is_recipe:
@@ -23,7 +23,7 @@ def sizes(network: Network) -> dict[str, str]:
     return facts | {"edges": f"{len(network.edges):,}", "degree": spread}
 
 
-def mixing(network: Network) -> dict[str, str]:
+def describe_mixing(network: Network) -> dict[str, str]:
     """How fast beliefs mix."""
     from posse.theory import mixing_time
 
@@ -35,11 +35,11 @@ def mixing(network: Network) -> dict[str, str]:
     }
 
 
-def as_html(network: Network) -> str:
+def render_html(network: Network) -> str:
     """A small table for notebooks; a spectrum that takes long, or is not known, is left out."""
-    facts = sizes(network)
+    facts = describe_size(network)
     in_closed_form = network.graph in LAPLACIANS and network.rule == DEFAULT_RULE
     if network.n_agents <= DENSE_LIMIT or in_closed_form:
         with suppress(ValueError):  # of a recipe, and of dynamics whose average nobody knows
-            facts |= mixing(network)
-    return markup.table(facts.pop("network"), (), facts.items())
+            facts |= describe_mixing(network)
+    return notebook_tables.render_table(facts.pop("network"), (), facts.items())

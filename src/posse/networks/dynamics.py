@@ -43,7 +43,7 @@ class Dynamics(Protocol):
         """
 
 
-class Draw(Protocol):
+class DrawWeights(Protocol):
     """W(t) of the next round, or of round t; rounds are counted from 1 where t is left out."""
 
     def __call__(self, randomness: Randomness, t: int | None = None) -> Operator:
@@ -57,24 +57,24 @@ DYNAMICS: dict[str, Callable[..., Dynamics]] = {
 }
 
 
-def is_own(dynamics: Dynamics) -> bool:
+def is_user_defined(dynamics: Dynamics) -> bool:
     """Whether dynamics are the user's, so that nothing is known of what they draw."""
     return type(dynamics) not in DYNAMICS.values()
 
 
-def drawing(dynamics: Dynamics, network: Network, n_runs: int) -> Draw:
+def create_sampler(dynamics: Dynamics, network: Network, n_runs: int) -> DrawWeights:
     """The sampler of dynamics under one signature: told t or not, checked if one's own."""
     sample: Any = dynamics.sampler(network, n_runs)
-    own = is_own(dynamics)
-    told = _takes_round(sample)
+    user_defined = is_user_defined(dynamics)
+    takes_round = _takes_round(sample)
     next_round = 1
 
     def draw(randomness: Randomness, t: int | None = None) -> Operator:
         nonlocal next_round
         t = next_round if t is None else t
         next_round = t + 1
-        weights: Any = sample(randomness, t) if told else sample(randomness)
-        if not own:
+        weights: Any = sample(randomness, t) if takes_round else sample(randomness)
+        if not user_defined:
             return cast(Operator, weights)
         _refuse_unsuitable(weights, dynamics, network.n_agents, n_runs)
         return as_operator(weights)
@@ -106,7 +106,7 @@ def _refuse_unsuitable(weights: Any, dynamics: Any, n_agents: int, n_runs: int) 
             f"{name} must give an array, a sparse matrix or an operator with @, "
             f"got {validation.format_value(weights)}"
         )
-    row_sums, columns_off = _sums(name, weights, n_agents, n_runs)
+    row_sums, columns_off = _measure_sums(name, weights, n_agents, n_runs)
     if not getattr(dynamics, "doubly_stochastic", True):
         return
     entries = weights.data if hasattr(weights, "tocsr") else weights
@@ -120,7 +120,7 @@ def _refuse_unsuitable(weights: Any, dynamics: Any, n_agents: int, n_runs: int) 
         )
 
 
-def _sums(name: str, weights: Any, n_agents: int, n_runs: int) -> tuple[FloatArray, float]:
+def _measure_sums(name: str, weights: Any, n_agents: int, n_runs: int) -> tuple[FloatArray, float]:
     """The sums of W's rows, and how far any of its columns' is from 1.
 
     All that other operators have is a product, so columns are seen by what they make of the total

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posse.networks.operators import Operator, Pairs
+from posse.networks.operators import GossipPairs, Operator
 from posse.networks.static import STATIC
 from posse.networks.weights import DEFAULT_RULE, FloatArray
 from posse.randomness import Randomness
@@ -46,6 +46,6 @@ class Gossip:
 
         def sample(randomness: Randomness) -> Operator:
             drawn = (randomness.random((n_runs, 1))[:, 0] * n_links).astype(np.int64)
-            return Pairs(first[drawn], second[drawn])
+            return GossipPairs(first[drawn], second[drawn])
 
         return sample

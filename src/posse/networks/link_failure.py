@@ -62,7 +62,7 @@ class LinkFailure:
         links = np.ones(n_links) if realised else network.link_weights
 
         # Which link fills each stored entry; diagonal and missing entries point to a last, zero one
-        numbers = rules.assemble(network.topology, np.arange(1.0, n_links + 1))
+        numbers = rules.assemble_matrix(network.topology, np.arange(1.0, n_links + 1))
         numbers.setdiag(0)
         dense = rules.is_dense(n_agents, numbers.nnz)
         entries = numbers.toarray().ravel() if dense else numbers.data

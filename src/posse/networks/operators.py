@@ -29,13 +29,13 @@ class Operator(Protocol):
         """The mixed x, of the same shape."""
 
 
-class Uniform:
+class UniformWeights:
     """All weights 1/N: everybody gets the mean, as a read-only view of one row."""
 
     def __init__(self, n_agents: int) -> None:
         self.n_agents = n_agents
 
-    def links(self, n_runs: int) -> IntArray:
+    def count_links(self, n_runs: int) -> IntArray:
         """The directed links in use in each run, (R,)."""
         return np.full(n_runs, self.n_agents * (self.n_agents - 1))
 
@@ -45,7 +45,7 @@ class Uniform:
         return np.broadcast_to(np.full((1, n_agents), 1 / n_agents) @ x, x.shape)
 
 
-class Sparse:
+class SparseWeights:
     """One CSR matrix (N, N) for all leading axes, applied to many of them at a time."""
 
     def __init__(self, weights: csr_array[Any, tuple[int, int]]) -> None:
@@ -53,10 +53,10 @@ class Sparse:
         self._blocks: dict[int, csr_array[Any, tuple[int, int]]] = {}
         self._links: int | None = None
 
-    def links(self, n_runs: int) -> IntArray:
+    def count_links(self, n_runs: int) -> IntArray:
         """The directed links in use in each run, (R,); W does not change, so counted once."""
         if self._links is None:
-            self._links = int(_off_diagonal(self.weights)[1].sum())
+            self._links = int(_find_off_diagonal(self.weights)[1].sum())
         return np.full(n_runs, self._links)
 
     def __matmul__(self, x: FloatArray) -> FloatArray:
@@ -64,10 +64,10 @@ class Sparse:
         flat = x.reshape(-1, n_arms)
         step = max(1, _BLOCK_ENTRIES // max(1, self.weights.nnz)) * n_agents
         parts = [flat[start : start + step] for start in range(0, len(flat), step)]
-        mixed = [self._block(len(part) // n_agents) @ part for part in parts]
+        mixed = [self._repeat_diagonally(len(part) // n_agents) @ part for part in parts]
         return (mixed[0] if len(mixed) == 1 else np.concatenate(mixed)).reshape(x.shape)
 
-    def _block(self, copies: int) -> csr_array[Any, tuple[int, int]]:
+    def _repeat_diagonally(self, copies: int) -> csr_array[Any, tuple[int, int]]:
         """The matrix repeated along a diagonal: one call instead of many small ones."""
         from scipy.sparse import csr_array, eye_array, kron
 
@@ -82,9 +82,9 @@ class SparseRuns:
     def __init__(self, blocks: csr_array[Any, tuple[int, int]]) -> None:
         self.blocks = blocks
 
-    def links(self, n_runs: int) -> IntArray:
+    def count_links(self, n_runs: int) -> IntArray:
         """The directed links in use in each run, (R,)."""
-        rows, in_use = _off_diagonal(self.blocks)
+        rows, in_use = _find_off_diagonal(self.blocks)
         n_agents = self.blocks.shape[0] // n_runs
         return np.bincount(rows[in_use] // n_agents, minlength=n_runs)
 
@@ -93,14 +93,14 @@ class SparseRuns:
         return np.stack([self.blocks @ layer for layer in layers]).reshape(x.shape)
 
 
-class Pairs:
+class GossipPairs:
     """Gossip, eq. `gossip`: in run r agents first[r] and second[r] (R,) both take their average."""
 
     def __init__(self, first: NDArray[np.int64], second: NDArray[np.int64]) -> None:
         self.first = first
         self.second = second
 
-    def links(self, n_runs: int) -> IntArray:
+    def count_links(self, n_runs: int) -> IntArray:
         """The directed links in use in each run, (R,): both agents of a pair tell each other."""
         return np.full(n_runs, 2)
 
@@ -116,7 +116,7 @@ class Pairs:
 def as_operator(weights: Any) -> Operator:
     """Weights as an operator: an ndarray, a SciPy sparse matrix or array, or an operator."""
     if hasattr(weights, "tocsr"):
-        return Sparse(weights.tocsr())
+        return SparseWeights(weights.tocsr())
     if isinstance(weights, np.ndarray):
         return np.asarray(weights)  # np.matrix knows two axes only
     operator: Operator = weights
@@ -131,23 +131,23 @@ def as_matrix(weights: Any, n_agents: int, n_runs: int = 1) -> FloatArray:
     """
     if isinstance(weights, np.ndarray):
         return np.asarray(weights, dtype=np.float64)
-    if isinstance(weights, Sparse) or hasattr(weights, "tocsr"):
-        matrix = weights.weights if isinstance(weights, Sparse) else weights
+    if isinstance(weights, SparseWeights) or hasattr(weights, "tocsr"):
+        matrix = weights.weights if isinstance(weights, SparseWeights) else weights
         return np.asarray(matrix.toarray(), dtype=np.float64)
-    if isinstance(weights, Uniform):
+    if isinstance(weights, UniformWeights):
         return np.full((n_agents, n_agents), 1 / n_agents)
     identity = np.broadcast_to(np.eye(n_agents), (n_runs, n_agents, n_agents))
     return np.asarray(weights @ identity, dtype=np.float64)
 
 
-def links_in_use(weights: Any, n_runs: int, n_agents: int | None = None) -> IntArray:
+def count_links_in_use(weights: Any, n_runs: int, n_agents: int | None = None) -> IntArray:
     """How many directed links W(t) uses in each run, (R,): i hears j, j != i, W(t)_ij != 0.
 
     `n_agents` is asked for by operators of one's own only, which have no shape.
     """
     operator = as_operator(weights)
-    if isinstance(operator, Uniform | Sparse | SparseRuns | Pairs):
-        return operator.links(n_runs)
+    if isinstance(operator, UniformWeights | SparseWeights | SparseRuns | GossipPairs):
+        return operator.count_links(n_runs)
     n_agents = getattr(weights, "shape", (n_agents,))[-1]
     if n_agents is None:
         raise ValueError(f"n_agents must be given for weights without a shape, got {weights!r}")
@@ -157,7 +157,7 @@ def links_in_use(weights: Any, n_runs: int, n_agents: int | None = None) -> IntA
     return np.broadcast_to(np.asarray(used, dtype=np.int64), (n_runs,))
 
 
-def _off_diagonal(
+def _find_off_diagonal(
     weights: csr_array[Any, tuple[int, int]],
 ) -> tuple[IntArray, NDArray[np.bool_]]:
     """The row of every stored entry, and which are weights between two agents and not zero."""

@@ -62,21 +62,23 @@ def decode_network(data: Mapping[str, Any]) -> dict[str, Any]:
 
 def get_matrix_arguments(rule: Matrix) -> Arguments:
     """The arguments of `from_edges` for the links of a matrix."""
-    graph = rule.graph()
+    graph = rule.to_graph()
     return (("edges", validation.FrozenArray(graph.edges)), ("agents", graph.n_agents))
 
 
 def bind_arguments(
-    call: Callable[..., Any], given: Mapping[str, Any], name: str, extra: tuple[str, ...] = ()
+    call: Callable[..., Any], settings: Mapping[str, Any], name: str, extra: tuple[str, ...] = ()
 ) -> dict[str, Any]:
     """All arguments of a call, defaults included; unknown or missing ones are refused by name."""
     parameters = inspect.signature(call).parameters
-    for key in given:
+    for key in settings:
         validation.validate_choice(f"{name} argument", key, [*parameters, *extra])
-    missing = [key for key, p in parameters.items() if p.default is p.empty and key not in given]
+    missing = [key for key, p in parameters.items() if p.default is p.empty and key not in settings]
     if missing:
-        raise ValueError(f"{name} needs {' and '.join(missing)}, got {', '.join(given) or 'none'}")
-    return {key: given.get(key, p.default) for key, p in parameters.items()}
+        raise ValueError(
+            f"{name} needs {' and '.join(missing)}, got {', '.join(settings) or 'none'}"
+        )
+    return {key: settings.get(key, p.default) for key, p in parameters.items()}
 
 
 def _encode_dynamics(dynamics: Dynamics) -> Any:
@@ -99,14 +101,14 @@ def _decode_dynamics(value: Any) -> Dynamics:
     return DYNAMICS[name](**bind_arguments(DYNAMICS[name], settings, f"dynamics {name!r}"))
 
 
-def _decode_matrix(given: Mapping[str, Any]) -> Matrix:
-    make = Matrix.from_entries if "entries" in given else Matrix.of
-    key = "entries" if "entries" in given else "matrix"
-    for name in given:
+def _decode_matrix(settings: Mapping[str, Any]) -> Matrix:
+    make = Matrix.from_entries if "entries" in settings else Matrix.from_matrix
+    key = "entries" if "entries" in settings else "matrix"
+    for name in settings:
         validation.validate_choice("matrix argument", name, (key, "check"))
-    if key not in given:
+    if key not in settings:
         raise ValueError("from_matrix needs matrix (rows of numbers) or entries")
-    return make(given[key], given.get("check", True))
+    return make(settings[key], settings.get("check", True))
 
 
 def _validate_table(name: str, value: Any) -> Mapping[str, Any]:

@@ -20,21 +20,23 @@ DENSE_LIMIT = 1000  # agents up to which a dense eigen-solver is quicker
 THIN = 1e-4  # graphs with a smaller gap are long and thin, so that their sparse factors stay sparse
 
 
-def _path(agents: int) -> FloatArray:
+def _path_eigenvalues(agents: int) -> FloatArray:
     return np.asarray(4 * np.sin(np.pi * np.arange(agents) / (2 * agents)) ** 2)
 
 
-def _cycle(agents: int) -> FloatArray:
+def _cycle_eigenvalues(agents: int) -> FloatArray:
     # Two agents share one link, not two
-    return _path(2) if agents == 2 else 4 * np.sin(np.pi * np.arange(agents) / agents) ** 2
+    return (
+        _path_eigenvalues(2) if agents == 2 else 4 * np.sin(np.pi * np.arange(agents) / agents) ** 2
+    )
 
 
-def _ring(agents: int, k: int) -> FloatArray:
+def _ring_eigenvalues(agents: int, k: int) -> FloatArray:
     turns = np.pi * np.arange(agents) / agents
     return np.asarray(sum(4 * np.sin(turns * step) ** 2 for step in range(1, k + 1)))
 
 
-def _product(first: FloatArray, second: FloatArray) -> FloatArray:
+def _product_eigenvalues(first: FloatArray, second: FloatArray) -> FloatArray:
     # The Laplacian of a Cartesian product of graphs is the Kronecker sum of theirs
     return np.add.outer(first, second).ravel()
 
@@ -42,12 +44,16 @@ def _product(first: FloatArray, second: FloatArray) -> FloatArray:
 # Eigenvalues of the Laplacian D - A, each at least once, the zero of the constant vector first
 LAPLACIANS: dict[str, Callable[..., FloatArray]] = {
     "complete": lambda agents: np.array([0.0, agents]),
-    "cycle": _cycle,
-    "path": _path,
+    "cycle": _cycle_eigenvalues,
+    "path": _path_eigenvalues,
     "star": lambda agents: np.array([0.0, agents] if agents == 2 else [0.0, 1.0, agents]),
-    "grid": lambda rows, columns: _product(_path(rows), _path(columns)),
-    "torus": lambda rows, columns: _product(_cycle(rows), _cycle(columns)),
-    "regular_ring": _ring,
+    "grid": lambda rows, columns: _product_eigenvalues(
+        _path_eigenvalues(rows), _path_eigenvalues(columns)
+    ),
+    "torus": lambda rows, columns: _product_eigenvalues(
+        _cycle_eigenvalues(rows), _cycle_eigenvalues(columns)
+    ),
+    "regular_ring": _ring_eigenvalues,
     "hypercube": lambda dimension: 2.0 * np.arange(dimension + 1),
 }
 
@@ -61,10 +67,10 @@ def spectral_gap(network: Network) -> float:
         if np.ptp(links) == 0:
             steps = links[0] * LAPLACIANS[network.graph](**dict(network.arguments))[1:]
             return float(np.minimum(steps, 2 - steps).min())
-    return matrix_gap(network.expected_weights, network.is_stochastic)
+    return compute_matrix_gap(network.expected_weights, network.is_stochastic)
 
 
-def matrix_gap(weights: Any, stochastic: bool = True) -> float:
+def compute_matrix_gap(weights: Any, stochastic: bool = True) -> float:
     """1 - the second largest absolute eigenvalue of a dense or sparse matrix (N, N).
 
     `stochastic` says that rows and columns sum to 1, so that the largest eigenvalue is 1 and
@@ -88,7 +94,7 @@ def matrix_gap(weights: Any, stochastic: bool = True) -> float:
         ) from error
 
 
-def _deflated(weights: Any) -> Any:
+def _deflate_constant(weights: Any) -> Any:
     """W minus its projection on the constant vector, as a linear operator: no N x N matrix."""
     from scipy.sparse.linalg import LinearOperator
 
@@ -97,7 +103,7 @@ def _deflated(weights: Any) -> Any:
     )
 
 
-def _start(n_agents: int) -> FloatArray:
+def _start_vector(n_agents: int) -> FloatArray:
     """A fixed generic vector, so that the same network always gives the same digits."""
     return np.random.default_rng(0).standard_normal(n_agents)
 
@@ -118,9 +124,9 @@ def _lanczos_gap(weights: Any, tolerance: float) -> float:
     from scipy.sparse.linalg import eigsh
 
     (value,) = eigsh(
-        _deflated(weights),
+        _deflate_constant(weights),
         k=1,
-        v0=_start(weights.shape[0]),
+        v0=_start_vector(weights.shape[0]),
         ncv=32,
         maxiter=1000,
         tol=tolerance,
@@ -144,7 +150,7 @@ def _inverse_gap(weights: Any) -> float:
         return np.asarray(u - u.mean())
 
     operator = LinearOperator((n_agents, n_agents), matvec=inverse, dtype=np.dtype(np.float64))
-    start = _start(n_agents)
+    start = _start_vector(n_agents)
     (value,) = eigsh(operator, k=1, which="LA", v0=start, return_eigenvectors=False)
     gap = float(1 / value)
     # Gershgorin: no eigenvalue is below 2 min W_ii - 1, which settles the negative end if far off
@@ -158,8 +164,8 @@ def _arnoldi_gap(weights: Any, stochastic: bool) -> float:
     """The gap of a large matrix that is not symmetric, or not doubly stochastic."""
     from scipy.sparse.linalg import eigs
 
-    operator = _deflated(weights) if stochastic else weights
+    operator = _deflate_constant(weights) if stochastic else weights
     # Six at once: asked for one, ARPACK may settle on a smaller eigenvalue without a word
-    start = _start(weights.shape[0])
+    start = _start_vector(weights.shape[0])
     values = eigs(operator, k=6, ncv=64, v0=start, return_eigenvectors=False)
     return float(1 - np.sort(abs(values))[-1 if stochastic else -2])

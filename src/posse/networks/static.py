@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from posse.networks.operators import Operator, Uniform, as_operator
+from posse.networks.operators import Operator, UniformWeights, as_operator
 from posse.networks.weights import FloatArray
 from posse.randomness import Randomness
 
@@ -27,7 +27,9 @@ class Static:
 
     def sampler(self, network: Network, n_runs: int) -> Sampler:
         """The network's own weights, whatever the randomness."""
-        operator = Uniform(network.n_agents) if network.is_uniform else as_operator(network.weights)
+        operator = (
+            UniformWeights(network.n_agents) if network.is_uniform else as_operator(network.weights)
+        )
 
         def sample(randomness: Randomness) -> Operator:
             return operator

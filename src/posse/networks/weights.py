@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from posse.networks.graphs import Graph, IntArray, simple
+from posse.networks.graphs import Graph, IntArray, build_simple_graph
 from posse.validation import FrozenArray
 
 if TYPE_CHECKING:
@@ -25,25 +25,25 @@ DEFAULT_RULE = "max-degree"
 TOLERANCE = 1e-9
 
 
-def max_degree(graph: Graph) -> FloatArray:
+def weigh_by_max_degree(graph: Graph) -> FloatArray:
     """W = I - (D - A) / (d_max + 1), the matrices of the paper's simulations."""
-    return np.full(len(graph.edges), 1 / (degrees(graph).max() + 1))
+    return np.full(len(graph.edges), 1 / (count_degrees(graph).max() + 1))
 
 
-def metropolis(graph: Graph) -> FloatArray:
+def weigh_by_metropolis(graph: Graph) -> FloatArray:
     """W_ij = 1 / (1 + max(d_i, d_j)): needs only what two neighbours know of each other."""
-    return np.asarray(1 / (1 + degrees(graph)[graph.edges].max(axis=1)), dtype=np.float64)
+    return np.asarray(1 / (1 + count_degrees(graph)[graph.edges].max(axis=1)), dtype=np.float64)
 
 
-def lazy(graph: Graph) -> FloatArray:
+def weigh_lazily(graph: Graph) -> FloatArray:
     """Half of max-degree, W = (I + W_max-degree) / 2: no negative eigenvalue."""
-    return max_degree(graph) / 2
+    return weigh_by_max_degree(graph) / 2
 
 
 WEIGHT_RULES: dict[str, Callable[[Graph], FloatArray]] = {
-    "max-degree": max_degree,
-    "metropolis": metropolis,
-    "lazy": lazy,
+    "max-degree": weigh_by_max_degree,
+    "metropolis": weigh_by_metropolis,
+    "lazy": weigh_lazily,
 }
 
 
@@ -58,9 +58,9 @@ class Matrix:
     check: bool = True
 
     @classmethod
-    def of(cls, matrix: Any, check: bool = True) -> Matrix:
+    def from_matrix(cls, matrix: Any, check: bool = True) -> Matrix:
         """The recipe of a dense or sparse matrix (N, N), refused with the reason if unsuitable."""
-        weights = _csr(matrix)
+        weights = _validate_matrix(matrix)
         if check:
             _refuse_unless_doubly_stochastic(weights)
         else:
@@ -70,28 +70,30 @@ class Matrix:
                 UserWarning,
                 stacklevel=3,
             )
-        kept = stored(weights)
-        return cls(FrozenArray(kept if isinstance(kept, np.ndarray) else _entries(kept)), check)
+        frozen = freeze_matrix(weights)
+        return cls(
+            FrozenArray(frozen if isinstance(frozen, np.ndarray) else _list_entries(frozen)), check
+        )
 
     @classmethod
-    def of_links(cls, n_agents: int, links: Mapping[tuple[int, int], float]) -> Matrix:
+    def from_links(cls, n_agents: int, links: Mapping[tuple[int, int], float]) -> Matrix:
         """The recipe of symmetric weights from those between agents; diagonals take the rest."""
         from scipy.sparse import coo_array
 
         ends = np.array(list(links), dtype=np.int64).reshape(-1, 2)
         values = np.fromiter(links.values(), dtype=np.float64)
-        given = np.bincount(ends.ravel(), np.repeat(values, 2), minlength=n_agents)
-        worst = int(given.argmax())
-        if given[worst] > 1 + TOLERANCE:
+        link_sums = np.bincount(ends.ravel(), np.repeat(values, 2), minlength=n_agents)
+        worst = int(link_sums.argmax())
+        if link_sums[worst] > 1 + TOLERANCE:
             raise ValueError(
                 f"weights of an agent's links must sum to at most 1, but those of agent {worst} "
-                f"sum to {given[worst]:.6g}: divide all by {given[worst]:.6g} or more"
+                f"sum to {link_sums[worst]:.6g}: divide all by {link_sums[worst]:.6g} or more"
             )
         agents = np.arange(n_agents)
         rows = np.concatenate([ends[:, 0], ends[:, 1], agents])
         columns = np.concatenate([ends[:, 1], ends[:, 0], agents])
-        entries = np.concatenate([values, values, np.maximum(1 - given, 0.0)])
-        return cls.of(coo_array((entries, (rows, columns)), shape=(n_agents, n_agents)))
+        entries = np.concatenate([values, values, np.maximum(1 - link_sums, 0.0)])
+        return cls.from_matrix(coo_array((entries, (rows, columns)), shape=(n_agents, n_agents)))
 
     @classmethod
     def from_entries(cls, entries: Any, check: bool = True) -> Matrix:
@@ -105,9 +107,11 @@ class Matrix:
         if (places < 0).any() or (places != table[:, :2]).any():
             raise ValueError("entries must be rows [row, column, weight] with whole indices >= 0")
         n_agents = int(places.max()) + 1
-        return cls.of(coo_array((table[:, 2], places.T), shape=(n_agents, n_agents)), check)
+        return cls.from_matrix(
+            coo_array((table[:, 2], places.T), shape=(n_agents, n_agents)), check
+        )
 
-    def csr(self) -> csr_array[Any, tuple[int, int]]:
+    def to_csr(self) -> csr_array[Any, tuple[int, int]]:
         """The matrix (N, N), sparse."""
         from scipy.sparse import coo_array, csr_array
 
@@ -118,11 +122,11 @@ class Matrix:
         places = content["row"], content["column"]
         return csr_array(coo_array((content["weight"], places), shape=(n_agents, n_agents)))
 
-    def graph(self) -> Graph:
+    def to_graph(self) -> Graph:
         """The links with a positive weight in either direction."""
-        weights = self.csr().tocoo()
+        weights = self.to_csr().tocoo()
         i, j = (ends[weights.data > 0].astype(np.int64) for ends in weights.coords)
-        return simple(weights.shape[0], (i, j))
+        return build_simple_graph(weights.shape[0], (i, j))
 
     def to_data(self) -> dict[str, Any]:
         """Plain data: {"matrix": rows} or {"entries": rows}, and "check" when it is off."""
@@ -131,12 +135,12 @@ class Matrix:
         return {key: rows} | ({} if self.check else {"check": False})
 
 
-def degrees(graph: Graph) -> IntArray:
+def count_degrees(graph: Graph) -> IntArray:
     """The number of neighbours of each agent, (N,)."""
     return np.bincount(graph.edges.ravel(), minlength=graph.n_agents)
 
 
-def assemble(graph: Graph, links: FloatArray) -> csr_array[Any, tuple[int, int]]:
+def assemble_matrix(graph: Graph, links: FloatArray) -> csr_array[Any, tuple[int, int]]:
     """The symmetric W (N, N) with the given weight on each link (E,) and the rest on the diagonal.
 
     Diagonal entries are always stored, even when zero.
@@ -144,10 +148,10 @@ def assemble(graph: Graph, links: FloatArray) -> csr_array[Any, tuple[int, int]]
     from scipy.sparse import coo_array, csr_array
 
     i, j = graph.edges.T
-    given = np.bincount(graph.edges.ravel(), np.repeat(links, 2), minlength=graph.n_agents)
+    link_sums = np.bincount(graph.edges.ravel(), np.repeat(links, 2), minlength=graph.n_agents)
     agents = np.arange(graph.n_agents)
     places = np.concatenate([i, j, agents]), np.concatenate([j, i, agents])
-    values = np.concatenate([links, links, 1 - given])
+    values = np.concatenate([links, links, 1 - link_sums])
     return csr_array(coo_array((values, places), shape=(graph.n_agents, graph.n_agents)))
 
 
@@ -156,7 +160,7 @@ def is_dense(n_agents: int, n_entries: int) -> bool:
     return 10 * n_entries > n_agents**2
 
 
-def stored(weights: csr_array[Any, tuple[int, int]]) -> Any:
+def freeze_matrix(weights: csr_array[Any, tuple[int, int]]) -> Any:
     """The matrix as a read-only ndarray when small or dense, else as CSR with read-only values."""
     n_agents: int = weights.shape[0]
     if is_dense(n_agents, weights.nnz):
@@ -172,7 +176,7 @@ def is_symmetric(weights: Any) -> bool:
     return bool(abs(weights - weights.T).max() <= TOLERANCE)
 
 
-def _csr(matrix: Any) -> csr_array[Any, tuple[int, int]]:
+def _validate_matrix(matrix: Any) -> csr_array[Any, tuple[int, int]]:
     """A copy as CSR of floats with summed duplicates, square, finite and non-negative."""
     from scipy.sparse import coo_array, csr_array, issparse
 
@@ -219,7 +223,7 @@ def _refuse_unless_doubly_stochastic(weights: csr_array[Any, tuple[int, int]]) -
         )
 
 
-def _entries(weights: csr_array[Any, tuple[int, int]]) -> NDArray[np.void]:
+def _list_entries(weights: csr_array[Any, tuple[int, int]]) -> NDArray[np.void]:
     """The entries (row, column, weight) of a sparse matrix, sorted; the last row is always there.
 
     (An explicit zero in the last corner keeps N, whatever the matrix.)

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from posse import validation
 from posse.families.family import Family
-from posse.policies.policy import shared
+from posse.policies.policy import share_among_ties
 from posse.randomness import FloatArray, Randomness
 
 
@@ -16,7 +16,7 @@ from posse.randomness import FloatArray, Randomness
 class BayesUCB:
     """The index is the quantile at level 1 - 1/(t (log T)^log_power) (Alg. `decent_bayesUCB`).
 
-    >>> posse.BayesUCB().level(t=4, horizon=None)
+    >>> posse.BayesUCB().quantile_level(t=4, horizon=None)
     0.75
     """
 
@@ -27,7 +27,7 @@ class BayesUCB:
     def __post_init__(self) -> None:
         validation.validate_number("log_power", self.log_power, at_least=0, at_most=100)
 
-    def level(self, t: int, horizon: int | None) -> float:
+    def quantile_level(self, t: int, horizon: int | None) -> float:
         """The quantile level of round t; 0 where the formula would be negative, and for T = 1."""
         if self.log_power == 0:
             return 1.0 - 1.0 / t
@@ -47,10 +47,10 @@ class BayesUCB:
         generator: Randomness,
     ) -> FloatArray:
         """The quantile of each mean: (D, ..., K) -> (..., K)."""
-        return family.mean_quantile(belief, self.level(t, horizon))
+        return family.mean_quantile(belief, self.quantile_level(t, horizon))
 
     def probabilities(
         self, belief: FloatArray, family: Family, t: int, horizon: int | None
     ) -> FloatArray:
         """1 for the arm with the highest quantile, shared among ties: (D, K) -> (K,)."""
-        return shared(family.mean_quantile(belief, self.level(t, horizon)))
+        return share_among_ties(family.mean_quantile(belief, self.quantile_level(t, horizon)))

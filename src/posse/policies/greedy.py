@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from posse.families.family import Family
-from posse.policies.policy import shared, timeless
+from posse.policies.policy import share_among_ties, timeless
 from posse.randomness import FloatArray, Randomness
 
 
@@ -32,4 +32,4 @@ class Greedy:
         self, belief: FloatArray, family: Family, t: int, horizon: int | None
     ) -> FloatArray:
         """1 for the arm with the highest mean, shared among ties: (D, K) -> (K,)."""
-        return shared(family.posterior_mean(belief))
+        return share_among_ties(family.posterior_mean(belief))

@@ -8,7 +8,13 @@ from typing import Any, ClassVar, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from posse.families.family import Family, Model, is_contextual, name_of, plain
+from posse.families.family import (
+    Family,
+    Model,
+    get_family_name,
+    is_contextual,
+    require_plain_family,
+)
 from posse.randomness import FloatArray, Randomness
 
 
@@ -50,7 +56,7 @@ def timeless(scores: Method) -> Method:
     return scores
 
 
-def shared(scores: FloatArray) -> FloatArray:
+def share_among_ties(scores: FloatArray) -> FloatArray:
     """The probabilities of a policy whose scores are not random: ties share them, (K,) -> (K,)."""
     tied = scores == scores.max()
     return np.asarray(tied / np.count_nonzero(tied))
@@ -96,8 +102,12 @@ def choose(
     if is_contextual(family):
         if contexts is None:
             raise ValueError(f"contexts are needed to read a belief of family {family.name!r}")
-        belief = family.at(belief, contexts)
+        belief = family.at_context(belief, contexts)
         family = family.at_mean
     elif contexts is not None:
-        raise ValueError(f"contexts are not for family {name_of(family)!r}, which knows none")
-    return argmax(policy.scores(belief, plain(family), t, horizon, generator), generator)
+        raise ValueError(
+            f"contexts are not for family {get_family_name(family)!r}, which knows none"
+        )
+    return argmax(
+        policy.scores(belief, require_plain_family(family), t, horizon, generator), generator
+    )

@@ -92,9 +92,9 @@ class RandUCB:
             return family.mean_quantile(belief, ndtr(score))
 
         shares = np.zeros(belief.shape[1])
-        for low, high, highest in _pieces(quantiles, belief.shape[1]):
-            beyond = 0.0 if high == HIGHEST else _above(high / self.width)
-            levels = 2.0 * (_above(low / self.width) - beyond)
+        for low, high, highest in _find_highest_arms(quantiles, belief.shape[1]):
+            beyond = 0.0 if high == HIGHEST else _upper_tail(high / self.width)
+            levels = 2.0 * (_upper_tail(low / self.width) - beyond)
             shares += levels * highest / np.count_nonzero(highest)
         shares /= shares.sum()
         if self.sampling == 0:
@@ -103,12 +103,12 @@ class RandUCB:
         return np.asarray((1 - self.sampling) * shares + self.sampling * best)
 
 
-def _above(score: float) -> float:
+def _upper_tail(score: float) -> float:
     """P(z > score) of a standard normal z."""
     return 0.5 * math.erfc(score / math.sqrt(2.0))
 
 
-def _pieces(
+def _find_highest_arms(
     quantiles: Callable[[float], FloatArray], n_arms: int
 ) -> list[tuple[float, float, NDArray[np.bool_]]]:
     """Where on the normal scores from 0 on which arms are highest, as (from, to, which).
@@ -117,27 +117,27 @@ def _pieces(
     where the same arms are highest at both ends, they are in between. In scores the functions are
     lines (of Gaussian beliefs) or nearly so, and crossings are found by secants.
     """
-    unsettled = [(_Point.at(quantiles, 0.0), _Point.at(quantiles, HIGHEST))]
-    found = []
+    open_brackets = [(_Bracket.evaluate(quantiles, 0.0), _Bracket.evaluate(quantiles, HIGHEST))]
+    intervals = []
     splits = 4 * n_arms  # more than there are crossings: beliefs that only rounding tells apart
-    while unsettled:
-        low, high = unsettled.pop()
+    while open_brackets:
+        low, high = open_brackets.pop()
         if np.array_equal(low.highest, high.highest):
-            found.append((low.score, high.score, low.highest))
+            intervals.append((low.score, high.score, low.highest))
             continue
-        crossing = _crossing(quantiles, low, high)
-        if isinstance(crossing, _Point) and splits > 0:
+        crossing = _find_crossing(quantiles, low, high)
+        if isinstance(crossing, _Bracket) and splits > 0:
             splits -= 1
-            unsettled += [(low, crossing), (crossing, high)]
+            open_brackets += [(low, crossing), (crossing, high)]
             continue
-        score = crossing.score if isinstance(crossing, _Point) else crossing
-        found.append((low.score, score, low.highest))
-        found.append((score, high.score, high.highest))
-    return found
+        score = crossing.score if isinstance(crossing, _Bracket) else crossing
+        intervals.append((low.score, score, low.highest))
+        intervals.append((score, high.score, high.highest))
+    return intervals
 
 
 @dataclass(frozen=True)
-class _Point:
+class _Bracket:
     """A normal score, the quantiles there, and which are the highest."""
 
     score: float
@@ -145,14 +145,14 @@ class _Point:
     highest: NDArray[np.bool_]  # (K,)
 
     @classmethod
-    def at(cls, quantiles: Callable[[float], FloatArray], score: float) -> _Point:
+    def evaluate(cls, quantiles: Callable[[float], FloatArray], score: float) -> _Bracket:
         values = np.asarray(quantiles(score))
         return cls(score, values, values == values.max())
 
 
-def _crossing(
-    quantiles: Callable[[float], FloatArray], low: _Point, high: _Point
-) -> float | _Point:
+def _find_crossing(
+    quantiles: Callable[[float], FloatArray], low: _Bracket, high: _Bracket
+) -> float | _Bracket:
     """Where the highest arms of one end give way to those of the other; a point with others yet.
 
     The secant method of Illinois: the value at an end that stays is halved, so that the bracket
@@ -168,14 +168,14 @@ def _crossing(
     at_end = float(high.values[first] - high.values[last])
     stayed = 0
     for step in range(200):
-        if _above(start) - _above(end) < PRECISION:
+        if _upper_tail(start) - _upper_tail(end) < PRECISION:
             break
         share = at_start / (at_start - at_end) if at_start != at_end else 0.5
         if step % 4 == 3 or not 0.0 <= share <= 1.0:
             share = 0.5
         least = 1e-13 * max(1.0, end)
         score = min(max(start + share * (end - start), start + least), end - least)
-        point = _Point.at(quantiles, score)
+        point = _Bracket.evaluate(quantiles, score)
         difference = float(point.values[first] - point.values[last])
         if np.array_equal(point.highest, low.highest):
             start = score

@@ -54,9 +54,9 @@ class TopTwo:
         leader = np.asarray(argmax(sample, generator))[..., None]
         challenged = generator.random(sample.shape[:-1])[..., None] < self.fraction
         mean = family.posterior_mean(belief)
-        worth = _worth(family, belief)
-        its_mean, its_worth = (np.take_along_axis(x, leader, axis=-1) for x in (mean, worth))
-        nearness = -_distance(family, its_mean, its_worth, mean, worth)
+        pulls = _equivalent_pulls(family, belief)
+        leader_mean, leader_pulls = (np.take_along_axis(x, leader, axis=-1) for x in (mean, pulls))
+        nearness = -_squared_distance(family, leader_mean, leader_pulls, mean, pulls)
         np.put_along_axis(nearness, leader, -np.inf, axis=-1)
         return np.where(challenged, nearness, sample)
 
@@ -76,37 +76,41 @@ class TopTwo:
         if len(best) == 1:
             return best
         mean = family.posterior_mean(belief)
-        worth = _worth(family, belief)
-        distance = _distance(family, mean[:, None], worth[:, None], mean, worth)  # (K, K)
+        pulls = _equivalent_pulls(family, belief)
+        distance = _squared_distance(family, mean[:, None], pulls[:, None], mean, pulls)  # (K, K)
         np.fill_diagonal(distance, np.inf)
         nearest = distance == distance.min(axis=1, keepdims=True)
         challengers = nearest / nearest.sum(axis=1, keepdims=True)
         return np.asarray((1 - self.fraction) * best + self.fraction * (best @ challengers))
 
 
-def _distance(
-    family: Family, mean: FloatArray, worth: FloatArray, other: FloatArray, of_other: FloatArray
+def _squared_distance(
+    family: Family,
+    mean: FloatArray,
+    pulls: FloatArray,
+    challenger_mean: FloatArray,
+    challenger_pulls: FloatArray,
 ) -> FloatArray:
     """How far a leader is from another arm, in squared standard errors, if they were equal."""
-    both = (worth * mean + of_other * other) / (worth + of_other)
-    variance = _of_a_reward(family, both) * (1.0 / worth + 1.0 / of_other)
+    both = (pulls * mean + challenger_pulls * challenger_mean) / (pulls + challenger_pulls)
+    variance = _reward_variance(family, both) * (1.0 / pulls + 1.0 / challenger_pulls)
     with np.errstate(over="ignore"):
-        return np.asarray((mean - other) ** 2 / np.maximum(variance, LEAST))
+        return np.asarray((mean - challenger_mean) ** 2 / np.maximum(variance, LEAST))
 
 
-def _worth(family: Family, belief: FloatArray) -> FloatArray:
+def _equivalent_pulls(family: Family, belief: FloatArray) -> FloatArray:
     """How many rewards would leave a mean as uncertain as it is; next to none if infinitely so."""
-    variance = np.maximum(_variance(family, belief), LEAST)
-    return np.maximum(_of_a_reward(family, family.posterior_mean(belief)) / variance, LEAST)
+    variance = np.maximum(_posterior_variance(family, belief), LEAST)
+    return np.maximum(_reward_variance(family, family.posterior_mean(belief)) / variance, LEAST)
 
 
-def _of_a_reward(family: Family, mean: FloatArray) -> FloatArray:
+def _reward_variance(family: Family, mean: FloatArray) -> FloatArray:
     """The variance of one reward of this mean; the same of all where the family does not say."""
-    found = get_optional(family, "variance")(mean)
-    return np.ones_like(mean) if found is None else found
+    variance = get_optional(family, "variance")(mean)
+    return np.ones_like(mean) if variance is None else variance
 
 
-def _variance(family: Family, belief: FloatArray) -> FloatArray:
+def _posterior_variance(family: Family, belief: FloatArray) -> FloatArray:
     """The posterior variance of the mean; from the middle 68% where the family has no formula."""
     formula: Any = getattr(family, "posterior_variance", None)
     if formula is not None:

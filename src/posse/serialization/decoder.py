@@ -141,7 +141,8 @@ class Decoder:
                 f"must be a list of {len(hints)}, got {validation.format_value(data)}"
             )
         return tuple(
-            self.decode_item(str(i), *each) for i, each in enumerate(zip(hints, data, strict=True))
+            self.decode_item(str(i), *hint_and_item)
+            for i, hint_and_item in enumerate(zip(hints, data, strict=True))
         )
 
 

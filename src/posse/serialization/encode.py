@@ -30,7 +30,7 @@ from posse.contexts import Contexts
 from posse.families import CONTEXTUAL, FAMILIES, ContextualFamily, Family
 from posse.import_strings import REPR_ONLY, get_import_string, mark_repr_only
 from posse.networks import Network
-from posse.networks.dynamics import is_own
+from posse.networks.dynamics import is_user_defined
 from posse.policies import POLICIES
 from posse.serialization.decode import from_data
 from posse.validation import FrozenArray
@@ -160,7 +160,7 @@ def _encode_contextual_bandit(value: ContextualBandit) -> dict[str, Any]:
 def encode_network(value: Network) -> dict[str, Any]:
     """A network as plain data."""
     data = value.to_data()
-    if is_own(value.dynamics) and not find_repr_only(data):
+    if is_user_defined(value.dynamics) and not find_repr_only(data):
         rebuilt = _try_rebuild(Network, data)
         if rebuilt is None or not _are_equivalent(rebuilt.dynamics, value.dynamics):
             data["dynamics"] = mark_repr_only(value.dynamics)

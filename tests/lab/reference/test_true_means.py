@@ -226,7 +226,7 @@ def test_sites_differ_by_what_they_are_said_to():
         (posse.families.Bernoulli(), np.minimum(np.array(MEANS) * np.exp(0.3 * z), 1.0)),
     ]:
         sites = SiteMeans(MEANS, 0.3)
-        drawn = sites.of_agents(np.array(MEANS), 1000, family, np.random.default_rng(1))
+        drawn = sites.draw_agent_means(np.array(MEANS), 1000, family, np.random.default_rng(1))
         np.testing.assert_allclose(drawn, expected, rtol=1e-14)
 
 

@@ -15,7 +15,7 @@ from posse.algorithms.algorithm import Problem
 from posse.algorithms.rivals.initial_pulls import ForcedStart, noise_scale, pairs_sent
 from posse.algorithms.rivals.kl_index import kl_ucb
 from posse.algorithms.rivals.message_passing import INDICES, check_fixed_links
-from posse.divergences import divergence
+from posse.divergences import get_divergence
 from posse.networks.network import Network
 from posse.policies.policy import argmax
 from posse.randomness import FloatArray, IntArray, Randomness
@@ -79,7 +79,7 @@ class DistUCB(ForcedStart):
     def check(self, problem: Problem) -> None:
         """A connected network that does not change, and what the index needs of the family."""
         if self.index == "kl":
-            divergence(problem.family)
+            get_divergence(problem.family)
         else:
             super().check(problem)
         check_fixed_links(problem, "DistUCB", "estimates track those of the same neighbours")

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from posse.algorithms.algorithm import Problem
 from posse.algorithms.rivals.kl_index import kl_ucb
 from posse.algorithms.rivals.message_passing import check_fixed_links, hops
-from posse.divergences import divergence
+from posse.divergences import get_divergence
 from posse.networks.network import Network
 from posse.policies.policy import argmax
 from posse.randomness import FloatArray, IntArray, Randomness
@@ -72,7 +72,7 @@ class DPE2:
 
     def check(self, problem: Problem) -> None:
         """A connected network that does not change, and a divergence."""
-        divergence(problem.family)
+        get_divergence(problem.family)
         check_fixed_links(problem, "DPE2", "the leader's word is passed on once and must arrive")
 
     def leader(self, network: Network) -> int:

@@ -34,7 +34,7 @@ def kl_ucb(family: Any, mean: ArrayLike, count: ArrayLike, level: ArrayLike) -> 
     >>> float(kl_ucb(posse.families.Gaussian(sigma=2.0), 0.5, 8, 1.0))
     1.5
     """
-    divergence = divergences.divergence(family)
+    divergence = divergences.get_divergence(family)
     low = family.rewards.low
     high = family.rewards.high
     means = np.clip(np.asarray(mean, dtype=float), low, high)
@@ -110,7 +110,7 @@ ABOVE: dict[Any, Above] = {
 
 def kind_of(family: Any) -> tuple[int, float] | None:
     """Which of ABOVE is the family's and its sigma, for kernels; None: a divergence of its own."""
-    base, parameters = _parts(divergences.divergence(family))
+    base, parameters = _parts(divergences.get_divergence(family))
     return (list(ABOVE).index(base), parameters.get("sigma", 1.0)) if base in ABOVE else None
 
 

@@ -42,17 +42,17 @@ class Ridge:
 
     def index(self, contexts: FloatArray) -> FloatArray:
         """x'theta + width sqrt(x' A^-1 x) of each arm: (R, N, K)."""
-        shift, precision = self.model.at(self.equations, contexts)
+        shift, precision = self.model.at_context(self.equations, contexts)
         return np.asarray(shift / precision + self.width / np.sqrt(precision))
 
     def variance(self, arms: NDArray[np.intp], contexts: FloatArray) -> FloatArray:
         """x' A^-1 x of the arms played: (R, N)."""
         x = contexts
-        places = beliefs.places(self.equations, arms)
+        places = beliefs.get_belief_index(self.equations, arms)
         if x.ndim == 4:
             x = np.take_along_axis(x, arms[..., None, None], axis=2)[:, :, 0]
         played = np.take_along_axis(self.equations, places[None, ..., None], axis=-1)
-        return np.asarray(1.0 / self.model.at(played, x)[1, ..., 0])
+        return np.asarray(1.0 / self.model.at_context(played, x)[1, ..., 0])
 
     def evidence(
         self, arms: NDArray[np.intp], rewards: FloatArray, contexts: FloatArray

@@ -15,8 +15,8 @@ from posse.algorithms.algorithm import Problem
 from posse.algorithms.flooding import Flooding, FloodingState, listeners_of, observations_sent
 from posse.algorithms.rivals.initial_pulls import ForcedStart, noise_scale
 from posse.algorithms.rivals.kl_index import kl_ucb
-from posse.divergences import divergence
-from posse.networks.graphs import n_components
+from posse.divergences import get_divergence
+from posse.networks.graphs import count_components
 from posse.networks.network import Network
 from posse.networks.static import Static
 from posse.networks.weights import is_symmetric
@@ -34,7 +34,7 @@ def check_fixed_links(problem: Problem, who: str, why: str) -> None:
         raise ValueError(f"{who} needs a network that does not change, since {why}, got {network}")
     if not is_symmetric(network.weights):
         raise ValueError(f"{who} needs links that lead both ways, since {why}, got {network}")
-    parts = n_components(network.topology)
+    parts = count_components(network.topology)
     if parts > 1:
         raise ValueError(
             f"{who} needs a connected network, since {why}, got {network} of {parts} parts"
@@ -319,7 +319,7 @@ class HeardIndex:
     def check(self, problem: Problem) -> None:
         """Refuse a family whose index is not known."""
         if self.index == "kl":
-            divergence(problem.family)
+            get_divergence(problem.family)
         else:
             noise_scale(problem.family, self.sigma)
 

@@ -71,7 +71,7 @@ def _failing(network: Network, plan: Plan) -> Links:
     dynamics = network.dynamics
     assert isinstance(dynamics, LinkFailure)
     # the diagonal is stored even where it is zero: links fall back on it
-    matrix = rules.assemble(network.topology, network.link_weights)
+    matrix = rules.assemble_matrix(network.topology, network.link_weights)
     realised = dynamics.normalise == "realised"
     alike = realised or len(np.unique(network.link_weights)) == 1
     constants = np.zeros(8)

@@ -16,7 +16,7 @@ from posse.algorithms.rivals.kl_index import kind_of
 from posse.algorithms.rivals.message_passing import distances
 from posse.bandits import ContextualBandit
 from posse.families import Gaussian
-from posse.families.family import plain
+from posse.families.family import require_plain_family
 from posse.lab.simulation import Simulation
 from posse.networks.gossip import Gossip
 from posse.networks.link_failure import LinkFailure
@@ -237,7 +237,7 @@ def missing_kernel(simulation: Simulation) -> str | None:
 
 def plan_for(simulation: Simulation) -> Plan:
     """The kernels of a simulation for which nothing is missing."""
-    rewards = plain(simulation.bandit.family)
+    rewards = require_plain_family(simulation.bandit.family)
     draw = reward_kernel(type(rewards))
     assert draw is not None
     parameter = float(families.get_optional(rewards, "reward_parameter"))
@@ -254,7 +254,7 @@ def plan_for(simulation: Simulation) -> Plan:
 
 def _bayesian_parts(simulation: Simulation) -> dict[str, Any]:
     algorithm: Any = simulation.algorithm
-    model = plain(simulation.model)
+    model = require_plain_family(simulation.model)
     network = simulation.network
     belief = belief_kernel(type(model))
     count, total = families.to_count_and_total(model, model.prior())
@@ -347,7 +347,7 @@ def levels_for(simulation: Simulation, t: int, end: int) -> Any:
         forced = simulation.bandit.n_arms if isinstance(algorithm, ForcedStart) else 0
         return np.array([algorithm.scale(problem, r) if r > forced else 0.0 for r in range(t, end)])
     if isinstance(algorithm.policy, policies.BayesUCB):  # the upper tail
-        level = algorithm.policy.level
+        level = algorithm.policy.quantile_level
         return np.array([1.0 - level(round_, simulation.horizon) for round_ in range(t, end)])
     if isinstance(algorithm.policy, policies.RandUCB):
         return np.full(end - t, algorithm.policy.sampling)

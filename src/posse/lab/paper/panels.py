@@ -167,7 +167,7 @@ class Outcome:
         """Lai and Robbins's least slope of regret against ln t, averaged over runs."""
         alone = isinstance(self.panel.curves[name].algorithm, Isolated)
         n_agents = 1 if alone else self.results[name].n_agents
-        divergence = theory.divergence(self.panel.bandit.family)
+        divergence = theory.get_divergence(self.panel.bandit.family)
         distinct = np.unique(self.means(name), axis=0, return_counts=True)
         slopes = [theory.lai_robbins_constant(means, n_agents, divergence) for means in distinct[0]]
         return float(np.average(slopes, weights=distinct[1]))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from posse.algorithms.algorithm import Heard
 from posse.bandits import delays
 from posse.families import FAMILIES, Grid
-from posse.families.family import is_contextual, name_of
+from posse.families.family import get_family_name, is_contextual
 from posse.lab.reference.recorder import first_cells
 from posse.lab.reference.true_means import world_of
 from posse.lab.simulation import Simulation
@@ -40,7 +40,7 @@ class LateRewards:
         contexts: FloatArray | None = None,
     ) -> Heard:
         """Send off the rewards of round t, (R, N) each, and take in what arrives in it."""
-        wait = np.ravel(delays.drawn(self._delay, self._stream, arms.shape))
+        wait = np.ravel(delays.draw_delays(self._delay, self._stream, arms.shape))
         rows = np.flatnonzero((wait != delays.NEVER) & (t + wait <= self._horizon))
         rows = rows[np.argsort(wait[rows], kind="stable")]
         pulls = np.ravel(arms)[rows], np.ravel(rewards)[rows], np.full(len(rows), t)
@@ -109,13 +109,13 @@ def _drawing(family: Any) -> Callable[[FloatArray, Streams], FloatArray]:
         rewards = np.asarray(family.draw_rewards(means, generator), dtype=np.float64)
         if rewards.shape != means.shape:
             raise ValueError(
-                f"family {name_of(family)!r} must draw a reward for each mean, in shape "
+                f"family {get_family_name(family)!r} must draw a reward for each mean, in shape "
                 f"{means.shape} (runs, agents), got {rewards.shape}"
             )
         within = (rewards >= low) & (rewards <= high) & np.isfinite(rewards)
         if not within.all():
             raise ValueError(
-                f"family {name_of(family)!r} must draw finite rewards in {family.rewards}, "
+                f"family {get_family_name(family)!r} must draw finite rewards in {family.rewards}, "
                 f"got {float(rewards[~within][0])!r}"
             )
         return rewards

@@ -14,12 +14,12 @@ from posse.algorithms.algorithm import Problem
 from posse.algorithms.rivals.initial_pulls import without_forced_pulls
 from posse.lab.reference.true_means import ContextualWorld, World
 from posse.lab.simulation import Block, Simulation, in_callers_order
-from posse.networks.operators import links_in_use
+from posse.networks.operators import count_links_in_use
 from posse.randomness import FloatArray, Streams
 
 
 class Sketches:
-    """What `posse.calibrated` asks of every belief: (1 + SIGNS, R, N, K).
+    """What `posse.calibrate` asks of every belief: (1 + SIGNS, R, N, K).
 
     They learn by Algorithm 1's own two equations, from signs with a stream of their own, so that
     whoever keeps them sees the same regret as who does not.
@@ -31,12 +31,12 @@ class Sketches:
         self._fading = algorithm.fading
         self._signs = Streams.for_runs(simulation.seed, runs, "signs")
         between = (problem.n_runs, problem.n_agents)
-        self.values: FloatArray = calibration.no_sketch(between, problem.n_arms)
+        self.values: FloatArray = calibration.create_sketch(between, problem.n_arms)
 
     def learn(self, arms: NDArray[np.intp], weights: Any) -> None:
         """Fade as the beliefs do, add a round's pulls (R, N), then merge with the round's W(t)."""
         faded = self.values if self._fading == 1.0 else self._fading * self.values
-        updated = calibration.observe(faded, arms, self._rate, self._signs)
+        updated = calibration.update_sketch(faded, arms, self._rate, self._signs)
         self.values = beliefs.merge(updated, weights)
 
 
@@ -138,7 +138,7 @@ class Tally:
         """How many numbers an agent sends in round t, on average: (R,)."""
         p = self._problem
         algorithm: Any = self._simulation.algorithm  # which has the method, or was refused
-        links = links_in_use(weights, p.n_runs, p.n_agents)
+        links = count_links_in_use(weights, p.n_runs, p.n_agents)
         sent: FloatArray = np.asarray(algorithm.numbers_sent(state, t, links), dtype=np.float64)
         if sent.shape != (p.n_runs,) or not (sent >= 0).all():
             raise ValueError(

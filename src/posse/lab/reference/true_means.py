@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from posse import validation
 from posse.bandits import CONTEXTS, DRIFTS, ContextualBandit
 from posse.contexts import Contexts
-from posse.families.family import nearest_means
+from posse.families.family import clip_means
 from posse.lab.simulation import Simulation, arm_orders, in_played_order
 from posse.randomness import FloatArray, Streams, create_generator
 
@@ -58,7 +58,7 @@ class World:
             )
         now.setflags(write=False)
         self._now = now
-        self._show(nearest_means(self._bandit.family, now))
+        self._show(clip_means(self._bandit.family, now))
 
     def _show(self, means: FloatArray) -> None:
         self.means = in_played_order(means, self.order)
