@@ -1,6 +1,6 @@
-"""Posse: a posse of bandits, many agents, one problem, no centre.
+"""Posse: decentralized Bayesian bandits, many agents on a network without a centre.
 
-Every public name is loaded when first used, so that `import posse` is instant.
+Public names are imported on first use, so that `import posse` is fast.
 """
 
 import importlib
@@ -153,7 +153,7 @@ def __getattr__(name: str) -> Any:
 
 
 def _nearest(name: str) -> str:
-    """The public name that was probably meant."""
+    """Return a suggestion of the public name that is nearest to a wrong one."""
     import difflib
 
     near = difflib.get_close_matches(name, __all__, n=1, cutoff=0.7)

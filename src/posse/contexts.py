@@ -1,4 +1,10 @@
-"""The fields of a context: categories, flags and numbers, each as columns of features."""
+"""Schemas of contexts: visitor features as columns (one-hot categories, flags, scaled numbers).
+
+The lab and live agents share them. The first column is the intercept, 1; then the fields follow in
+their order: a category has one column per name, 0 or 1; a flag one column, -1 or 1; a number one
+column, from -1 at its low end to 1 at its high end. An optional field has one more column, 1 where
+it is missing, and its other columns are 0 there.
+"""
 
 from __future__ import annotations
 
@@ -13,17 +19,17 @@ import numpy as np
 from posse import validation
 from posse.randomness import FloatArray, Randomness
 
-LONGEST_NAME = 200  # as of arms
+LONGEST_NAME = 200  # characters, the same limit as for arms
 
 
 @dataclass(frozen=True)
 class Category:
-    """One of some names, such as a country.
+    """A categorical field, such as a country.
 
-    names:    those with a column of their own; any other is unknown, and all columns are 0
-    shares:   how often each is drawn in the lab; None: equally
+    names:    the categories with a column; any other is unknown, and all columns are 0
+    shares:   the relative frequencies in the lab; None: equal
     optional: whether it may be missing
-    missing:  in what share of visits it is, in the lab
+    missing:  the share of visits in which it is missing, in the lab
     """
 
     names: tuple[str, ...]
@@ -50,11 +56,11 @@ class Category:
         _validate_optional(self)
 
     def column_names(self, name: str) -> list[str]:
-        """One for each name of the category."""
+        """Return the column names, one per category."""
         return [f"{name}={category}" for category in self.names]
 
     def encode_value(self, value: Any) -> tuple[list[float], bool, bool]:
-        """The columns of a value, whether it is unknown, whether it is clipped."""
+        """Return the columns of a value, whether it is unknown, whether it is clipped."""
         if not isinstance(value, str):
             raise ValueError(f"must be text, got {validation.format_value(value)}")
         if len(value) > LONGEST_NAME:
@@ -62,24 +68,24 @@ class Category:
         return [float(value == name) for name in self.names], value not in self.names, False
 
     def draw(self, uniform: FloatArray) -> FloatArray:
-        """Columns by inversion: (...) -> (..., columns)."""
+        """Draw columns by inversion of uniforms: (...) -> (..., columns)."""
         shares = np.ones(len(self.names)) if self.shares is None else np.array(self.shares)
         ends = np.cumsum(shares / shares.sum())[:-1]
         return np.eye(len(self.names))[np.searchsorted(ends, uniform, side="right")]
 
     def to_data(self) -> Any:
-        """As an experiment file or agent.toml has it."""
+        """Encode the field as in an experiment file or agent.toml."""
         options = _encode_options(self)
         return list(self.names) if not options else {"categories": list(self.names), **options}
 
 
 @dataclass(frozen=True)
 class Flag:
-    """True or false, as 1 or -1.
+    """A boolean field, as 1 or -1.
 
-    share:    how often it is true, in the lab
+    share:    the share of visits in which it is true, in the lab
     optional: whether it may be missing
-    missing:  in what share of visits it is, in the lab
+    missing:  the share of visits in which it is missing, in the lab
     """
 
     share: float = 0.5
@@ -93,32 +99,32 @@ class Flag:
         _validate_optional(self)
 
     def column_names(self, name: str) -> list[str]:
-        """One."""
+        """Return the one column name."""
         return [name]
 
     def encode_value(self, value: Any) -> tuple[list[float], bool, bool]:
-        """The columns of a value, whether it is unknown, whether it is clipped."""
+        """Return the columns of a value, whether it is unknown, whether it is clipped."""
         if not isinstance(value, bool | np.bool_):
             raise ValueError(f"must be true or false, got {validation.format_value(value)}")
         return [1.0 if value else -1.0], False, False
 
     def draw(self, uniform: FloatArray) -> FloatArray:
-        """Columns by inversion: (...) -> (..., 1)."""
+        """Draw columns by inversion of uniforms: (...) -> (..., 1)."""
         return np.where(uniform < self.share, 1.0, -1.0)[..., None]
 
     def to_data(self) -> Any:
-        """As an experiment file or agent.toml has it."""
+        """Encode the field as in an experiment file or agent.toml."""
         options = _encode_options(self)
         return "flag" if not options else {"flag": True, **options}
 
 
 @dataclass(frozen=True)
 class Number:
-    """A number in a range, as (value - middle) / half the range; what is outside counts as its end.
+    """A numeric field, as (value - middle) / half the range; values outside are clipped.
 
-    low, high: the range; in the lab all of it is equally likely
+    low, high: the range; in the lab values are uniform on it
     optional:  whether it may be missing
-    missing:   in what share of visits it is, in the lab
+    missing:   the share of visits in which it is missing, in the lab
     """
 
     low: float
@@ -134,11 +140,11 @@ class Number:
         _validate_optional(self)
 
     def column_names(self, name: str) -> list[str]:
-        """One."""
+        """Return the one column name."""
         return [name]
 
     def encode_value(self, value: Any) -> tuple[list[float], bool, bool]:
-        """The columns of a value, whether it is unknown, whether it is clipped."""
+        """Return the columns of a value, whether it is unknown, whether it is clipped."""
         if isinstance(value, bool | np.bool_) or not isinstance(
             value, int | float | np.integer | np.floating
         ):
@@ -151,11 +157,11 @@ class Number:
         return [min(max((float(value) - middle) / half, -1.0), 1.0)], False, clipped
 
     def draw(self, uniform: FloatArray) -> FloatArray:
-        """Columns by inversion: (...) -> (..., 1)."""
+        """Draw columns by inversion of uniforms: (...) -> (..., 1)."""
         return (2.0 * uniform - 1.0)[..., None]
 
     def to_data(self) -> Any:
-        """As an experiment file or agent.toml has it."""
+        """Encode the field as in an experiment file or agent.toml."""
         return {"low": self.low, "high": self.high, **_encode_options(self)}
 
 
@@ -163,7 +169,7 @@ Field = Category | Flag | Number
 
 
 def parse_field(value: Any) -> Field:
-    """A field from what was given for it: itself, a list, "flag", a pair or a table."""
+    """Parse a field: a Category, Flag or Number, a list, "flag", a pair or a table."""
     if isinstance(value, Category | Flag | Number):
         return value
     if value == "flag":
@@ -181,12 +187,12 @@ def parse_field(value: Any) -> Field:
 
 
 def _parse_table(table: dict[str, Any]) -> Field:
-    """A field from a table: which it is, its first key says."""
+    """Parse a field from a table; the keys `categories`, `flag` or `low` tell its kind."""
     kinds: dict[str, Any] = {"categories": Category, "flag": Flag, "low": Number}
     kind = next((kind for kind in kinds if kind in table), None)
     if kind is None:
         raise ValueError(
-            'must say what it is: {categories = ["de", "fr"]}, {flag = true} or '
+            'must have a kind: {categories = ["de", "fr"]}, {flag = true} or '
             f"{{low = 0, high = 500}}, got {validation.format_value(table)}"
         )
     first = {}
@@ -198,7 +204,7 @@ def _parse_table(table: dict[str, Any]) -> Field:
             )
         first["names"] = tuple(names)
     elif kind == "flag" and table.pop("flag") is not True:
-        raise ValueError("flag must be true where it is a key: its share is another, share = 0.5")
+        raise ValueError("flag must be true as a key: set its frequency by share = 0.5")
     allowed = [f.name for f in dataclasses.fields(kinds[kind]) if f.name != "names"]
     for key in table:
         validation.validate_choice("key", key, allowed)
@@ -211,7 +217,7 @@ def _parse_table(table: dict[str, Any]) -> Field:
 
 
 def validate_name(name: Any) -> str:
-    """The name, refused if people could not read it."""
+    """Return a name of printable text of limited length, or raise a ValueError."""
     if not isinstance(name, str) or not name.strip() or not name.isprintable():
         raise ValueError(f"names must be printable text, got {validation.format_value(name)}")
     if len(name) > LONGEST_NAME:
@@ -232,7 +238,7 @@ def _validate_optional(field: Any) -> None:
 
 
 def _encode_options(field: Any) -> dict[str, Any]:
-    """The further settings of a field that are not the defaults, as plain data."""
+    """Encode the settings of a field that differ from their defaults."""
     required = {"names", "low", "high"}
     return {
         f.name: list(value) if isinstance(value, tuple) else value
@@ -241,33 +247,27 @@ def _encode_options(field: Any) -> dict[str, Any]:
     }
 
 
-# The schema of contexts: what is known of a visitor, as columns of features (one-hot, scaled).
-#
-# One place for the lab and for live agents. The first column is the intercept, 1; then each field
-# in its order: a category has one column for each of its names, 0 or 1; a flag one, -1 or 1; a
-# number one, from -1 at its low end to 1 at its high end. What is optional has one column more, 1
-# where it is missing, and its others are 0 there.
-
+# A belief has d (d + 1) / 2 + d numbers per arm, which agents also exchange.
 MOST_COLUMNS = 64
 
 
 class Features(NamedTuple):
-    """A context as columns, and which of its fields were not quite what the schema knows."""
+    """A context as columns, with the fields that had unknown categories or were clipped."""
 
     x: FloatArray  # (d,)
-    unknown: tuple[str, ...]  # categories with a name that has no column
-    clipped: tuple[str, ...]  # numbers outside their range
+    unknown: tuple[str, ...]  # fields with a category that has no column
+    clipped: tuple[str, ...]  # fields with a number outside their range
 
 
 @dataclass(frozen=True)
 class Contexts:
-    """What is known of a visitor before an arm is chosen: categories, flags and numbers.
+    """The schema of visitor features: categories, flags and numbers.
 
     fields: by name, a list of categories, "flag", a pair (low, high) for a number, or `Category`,
-    `Flag`, `Number` of this module for what else there is to say; in files also a table such as
+    `Flag`, `Number` of this module with further settings; in files also a table such as
     {low = 0, high = 24, optional = true} or {categories = ["de", "fr"], shares = [0.7, 0.3]}.
 
-    As the contexts of a bandit in the lab it draws them: every visit by itself, every field too.
+    As the contexts of a bandit in the lab it draws visits and fields independently.
 
     >>> contexts = posse.Contexts({"country": ["de", "fr"], "new": "flag", "basket": (0, 500)})
     >>> contexts.columns
@@ -319,10 +319,10 @@ class Contexts:
         return len(self.columns)
 
     def features(self, context: Mapping[str, Any]) -> Features:
-        """The columns (d,) of one context, a table of values by name; None is missing.
+        """Return the columns (d,) of one context, a table of values by name; None is missing.
 
-        An unknown category is answered with zeros, a number outside its range with the end of it,
-        and both are named. What is missing and not optional, or of another kind, is refused.
+        An unknown category becomes zeros, a number outside its range is clipped, and the result
+        names both. A missing field that is not optional, or one of another type, is refused.
         """
         if not isinstance(context, Mapping):
             raise ValueError(
@@ -353,7 +353,7 @@ class Contexts:
         return Features(np.array(x), tuple(unknown), tuple(clipped))
 
     def __call__(self, generator: Randomness, size: tuple[int, ...]) -> FloatArray:
-        """Contexts of visits drawn at random: (R, N) -> (R, N, d)."""
+        """Draw the contexts of random visits: (R, N) -> (R, N, d)."""
         parts = [np.ones((*size, 1))]
         for _, field in self:
             columns = field.draw(np.asarray(generator.random(size)))
@@ -366,7 +366,7 @@ class Contexts:
         return np.concatenate(parts, axis=-1)
 
     def to_data(self) -> dict[str, Any]:
-        """As an experiment file or agent.toml has it; `Contexts(data)` is this again."""
+        """Encode the schema as in an experiment file or agent.toml; `Contexts(data)` decodes it."""
         return {name: field.to_data() for name, field in self}
 
 
@@ -378,7 +378,7 @@ def _validate_field_name(name: Any) -> str:
 
 
 def _parse_named_field(name: str, value: Any) -> Field:
-    """A field from what was given for it."""
+    """Parse the field of this name; the error names its key."""
     try:
         return parse_field(value)
     except ValueError as error:

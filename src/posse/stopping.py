@@ -1,15 +1,16 @@
-"""When to stop: a winner that is false in at most a given share of experiments, ever.
+"""Anytime-valid stopping: a winner that is false in at most a given share of experiments.
 
-For an arm with evidence e (what its rewards added to the prior) and a candidate mean x, let
-l(x) = ln of the average over c of density(c statistic(x); x) / density(c statistic(x) + e; x), a
-likelihood ratio: rewards drawn around x, with a spread that c pulls at x leave, against those of x.
-At the true mean exp(l) is a martingale that starts at 1, however arms were chosen and whenever one
-looks, so it ever exceeds 1/delta with probability delta at most (Ville). Arm a beats b where every
-pair of means with a no better than b is as unlikely as that: the least l_a(u) + l_b(v), u <= v.
-(Prior-posterior ratios: Waudby-Smith and Ramdas, NeurIPS 2020; mixtures: Robbins 1970.)
+The verdict rests on confidence sequences. For an arm with evidence e (the sum that its rewards
+added to the prior) and a candidate mean x, let l(x) = ln of the average over c of
+density(c statistic(x); x) / density(c statistic(x) + e; x). This is a likelihood ratio: rewards of
+a mean drawn around x, with the spread of c pulls at x, against rewards of x. At the true mean
+exp(l) is a martingale that starts at 1, however arms were chosen and whenever one looks, so the
+probability that it ever exceeds 1/delta is at most delta (Ville): exp(l) is an e-value. Arm a beats
+b if every pair of means with a no better than b is that unlikely: the least l_a(u) + l_b(v) over
+u <= v. (Prior-posterior ratios: Waudby-Smith and Ramdas, NeurIPS 2020; mixtures: Robbins 1970.)
 
-Everything is read from `statistic` and `log_density`, for every family whose belief is conjugate.
-docs/stopping.md says what the verdict promises, and what it does not.
+It needs only `statistic` and `log_density`, for every family with a conjugate belief.
+docs/stopping.md states what the verdict guarantees, and what it does not.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ from posse.families.family import Family, get_family_name, is_contextual
 from posse.families.optional_methods import get_optional
 from posse.randomness import FloatArray
 
-STRENGTHS = np.array([10.0, 100.0, 1000.0, 10000.0])  # pulls, averaged over
-# of a grid: about, and for many arms at most
+STRENGTHS = np.array([10.0, 100.0, 1000.0, 10000.0])  # pulls c of the mixture
+# Points of the grid of candidate means: about, and at most (for many arms).
 POINTS = 500
 MOST_POINTS = 1500
-AT_ONCE = 64  # arms
-# a minimum is looked for anew, each time in a bracket so much finer
+AT_ONCE = 64  # arms per block, to bound the memory
+# A minimum on the grid is refined in rounds, each on a grid so many times finer.
 ROUNDS = 8
 FINER = 16
 
@@ -44,10 +45,10 @@ class Verdict:
     """Whether an experiment may stop, and why, in numbers and in a sentence."""
 
     verdict: Kind
-    arm: int  # the winner, the one that is good enough, or the one that leads
-    evidence: float | None  # that it is the best, in nats; None where there can be no winner
-    needed: float | None  # for a winner, and for no difference
-    expected_loss: float  # what one gives up on average, under the prior, by settling for the arm
+    arm: int  # the winner, the arm that is good enough, or the leader
+    evidence: float | None  # that it is the best, in nats; None if there can be no winner
+    needed: float | None  # the evidence needed for a winner, and for no difference
+    expected_loss: float  # E[mean of the best arm - mean of this arm], over the prior
     sentence: str
 
 
@@ -61,23 +62,23 @@ def verdict(
     arms_ever: int | None = None,
     where: str = "",
 ) -> Verdict:
-    """Whether there is a winner among the arms of a belief (D, K), for those who look all the time.
+    """Judge whether a belief (D, K) has a winner; valid however often one looks.
 
     The belief must be the prior and the evidence of every pull **once, at learning rate 1**: that
-    of an agent alone (`Isolated`), of all together (`Centralized`, `Flooding`), or a live agent's
-    evidence. What `keep=("beliefs",)` has of a decentralized agent is tempered, and with a
-    half-life it is faded: no verdict is valid for these (evidence that merely counts twice gives
-    false winners at will).
+    of an isolated agent (`Isolated`), of all agents (`Centralized`, `Flooding`), or the evidence of
+    a live agent. The belief of a decentralized agent from `keep=("beliefs",)` is tempered, and with
+    a half-life it is discounted: no verdict is valid for these (evidence that counts twice is
+    enough to produce false winners).
 
-    The verdict of one belief has no memory. If it is asked repeatedly, the first "winner" or
-    "no-difference" is valid for ever (Ville's inequality), whatever a later call returns: keep it.
+    The verdict of one belief has no memory. If it is called repeatedly, the first "winner" or
+    "no-difference" is valid for ever (Ville's inequality), whatever a later call returns: store it.
 
-    error: the probability with which a false winner, or a false "no difference", may ever be
-    named. tolerance: a difference of means that does not matter: "no-difference" if all arms are
-    that close, also within the error; "good-enough" if settling for an arm gives up less than that
-    on average, which is Bayesian, right on average over the prior. names: of the arms, for the
-    sentence; arms_ever: how many the experiment had, if more than these; where: "here", if the
-    evidence is of one place and the sentence is to say so.
+    error: the probability that a false winner, or a false "no difference", is ever declared.
+    tolerance: a difference of means that does not matter: "no-difference" if all arms are that
+    close, with the same error; "good-enough" if the expected loss of an arm is smaller, which is
+    Bayesian: right on average over the prior. names: those of the arms, for the sentence.
+    arms_ever: the number of arms that the experiment ever had, if larger. where: a word such as
+    "here" for the sentence, if the evidence is of one place.
 
     >>> belief = np.array([[231.0, 106.0, 91.0], [3771.0, 2896.0, 2911.0]])  # Beta(1, 1) prior
     >>> found = posse.verdict(posse.families.Bernoulli(), belief)
@@ -86,7 +87,7 @@ def verdict(
     """
     validation.validate_number("error", error, above=0, below=1)
     if is_contextual(family):
-        raise ValueError("with contexts there is a best arm for each: see expected_loss")
+        raise ValueError("verdict does not support contexts: see expected_loss instead")
     if tolerance is not None:
         width = family.means.high - family.means.low
         validation.validate_number("tolerance", tolerance, above=0, below=width)
@@ -97,7 +98,7 @@ def verdict(
     ever = validation.validate_integer("arms_ever", arms_ever or n_arms, at_least=n_arms)
     needed = math.log(max(1, ever - 1) / error)
     pulls, means = _count_pulls(family, evidence)
-    evidence = np.where(pulls > 0, evidence, 0.0)  # a prior may be so strong that it swallows all
+    evidence = np.where(pulls > 0, evidence, 0.0)  # rounding in a very strong prior
     leader = int(np.argmax(np.where(pulls > 0, means, -np.inf)))
     loss = best_arm.evaluate_arms(family, belief)[1]
     sentences = _Sentences(names, n_arms, where, family)
@@ -129,7 +130,7 @@ def judge_by_loss(
     tolerance: float | None,
     names: Sequence[str] | None = None,
 ) -> Verdict:
-    """Whether an arm is good enough by its expected loss alone, which names no winner."""
+    """Judge whether an arm is good enough by its expected loss alone, without a winner."""
     loss = best_arm.evaluate_arms(family, belief)[1]
     arm = int(loss.argmin())
     sentences = _Sentences(names, belief.shape[-1], "", family)
@@ -141,7 +142,7 @@ def judge_by_loss(
 
 
 class _Sentences:
-    """Verdicts in sentences, with what to do next where arms have names."""
+    """Verdicts as sentences, with the next command if arms have names."""
 
     def __init__(
         self, names: Sequence[str] | None, n_arms: int, where: str, family: Family
@@ -187,17 +188,20 @@ class _Sentences:
 
 
 def explain_no_verdict(family: Family) -> str | None:
-    """Why the evidence of a family cannot name a winner; None if it can."""
+    """Return why the evidence of a family cannot prove a winner; None if it can."""
     if len(family.parameters) > 1:
-        return "a nuisance parameter beside the mean leaves no martingale to stop by"
+        return "with a nuisance parameter beside the mean there is no martingale to stop by"
     if len(get_optional(family, "edges")):
-        # E[exp(l)] is above 1 for a true mean that is no centre of a cell, and grows with the pulls
-        return "its belief is kept on cells, and a mean between their centres is none of them"
+        # E[exp(l)] exceeds 1 for a true mean that is not the centre of a cell, and grows with pulls.
+        return "its belief is on a grid, and a true mean between grid points is not covered"
     return None
 
 
 def log_e_value(family: Family, evidence: FloatArray, means: FloatArray) -> FloatArray:
-    """l of each arm at candidate means: (D, K), (G,) or (G, K) -> (G, K); exp(l) is an e-value."""
+    """Return l of each arm at candidate means: (D, K), (G,) or (G, K) -> (G, K).
+
+    exp(l) is an e-value against the hypothesis that the candidate is the true mean.
+    """
     n_arms = evidence.shape[-1]
     if n_arms > AT_ONCE:  # for the sake of memory
         parts = [slice(k, k + AT_ONCE) for k in range(0, n_arms, AT_ONCE)]
@@ -218,10 +222,10 @@ def log_e_value(family: Family, evidence: FloatArray, means: FloatArray) -> Floa
 def compute_superiority(
     family: Family, evidence: FloatArray, arm: int, tolerance: float = 0.0
 ) -> FloatArray:
-    """How strongly it is shown of each other arm that it is no better by the tolerance: (K,).
+    """Return the evidence that each other arm is not better by the tolerance, in nats: (K,).
 
-    In nats: the least l_arm(u) + l_other(v) over u + tolerance <= v. Below 0 where the others do
-    better; that of the arm itself means nothing.
+    It is the least l_arm(u) + l_other(v) over u + tolerance <= v, below 0 where the other arm is
+    ahead; the entry of the arm itself has no meaning.
     """
     grid = _build_grid(family, evidence, tolerance)
     n_arms = evidence.shape[-1]
@@ -230,7 +234,8 @@ def compute_superiority(
     both = mine + theirs
     best = both.argmin(axis=0)  # (K,)
     least = both[best, np.arange(n_arms)]
-    # what lies left of a bracket for the arm, right of it for the others
+    # Invariant of the refinement: `floor` is the minimum of the arm left of its bracket, `roof`
+    # that of the other arms right of theirs, so that a bracket sees the whole line.
     low = np.maximum(best - 1, 0)
     high = np.minimum(best + 1, len(grid) - 1)
     floor = mine[low, 0]
@@ -258,16 +263,16 @@ def compute_superiority(
 
 
 def _are_all_within(family: Family, evidence: FloatArray, tolerance: float, needed: float) -> bool:
-    """Whether no arm is better than another by the tolerance, within the error of a winner.
+    """Return whether no arm is better than another by the tolerance, at the error of a winner.
 
-    If two differ by that, the best and the worst do; and to miss that pair is to miss what is
-    counted among the false winners already. So the threshold is the same, for both together.
+    If two arms differ by that much, the best and the worst do, and a false claim about this pair
+    is already counted among the false winners. So one threshold serves both claims together.
     """
     grid = _build_grid(family, evidence, tolerance)
     arms = range(evidence.shape[-1])
     mine = _minimum_from_below(log_e_value(family, evidence, grid))
     theirs = _minimum_from_above(log_e_value(family, evidence, grid + tolerance))
-    # a minimum on the grid is above the least there is: mostly enough to say no
+    # A minimum on the grid is an upper bound of the true one, and mostly enough to decline.
     rough = (np.delete((mine[:, [arm]] + theirs).min(axis=0), arm).min() for arm in arms)
     return all(minimum >= needed for minimum in rough) and all(
         np.delete(compute_superiority(family, evidence, arm, tolerance), arm).min() >= needed
@@ -276,17 +281,17 @@ def _are_all_within(family: Family, evidence: FloatArray, tolerance: float, need
 
 
 def _minimum_from_below(values: FloatArray) -> FloatArray:
-    """The least at this mean or a lower one: (G, K)."""
+    """Return the minimum at this mean or a lower one: (G, K)."""
     return np.asarray(np.minimum.accumulate(values, axis=0))
 
 
 def _minimum_from_above(values: FloatArray) -> FloatArray:
-    """The least at this mean or a higher one: (G, K)."""
+    """Return the minimum at this mean or a higher one: (G, K)."""
     return np.asarray(np.minimum.accumulate(values[::-1], axis=0)[::-1])
 
 
 def _subtract_prior(family: Family, belief: FloatArray) -> FloatArray:
-    """What the belief of one agent adds to its prior: (D, K)."""
+    """Return the evidence of one agent's belief, without its prior: (D, K)."""
     prior = family.prior()
     if np.shape(belief)[:1] != prior.shape or np.ndim(belief) != 2 or not np.shape(belief)[1]:
         raise ValueError(
@@ -298,7 +303,7 @@ def _subtract_prior(family: Family, belief: FloatArray) -> FloatArray:
 
 
 def _count_pulls(family: Family, evidence: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """How many pulls the evidence is, and their mean: (D, K) -> each (K,).
+    """Return the number of pulls in the evidence and their mean reward: (D, K) -> each (K,).
 
     statistic(y) = A + B y for the families that are allowed, so evidence = pulls A + sum B.
     """
@@ -344,6 +349,6 @@ def _build_grid(family: Family, evidence: FloatArray, tolerance: float) -> Float
         points = np.append(points, points - tolerance)
     points = np.unique(points)
     points = points[(points > low) & (points + tolerance < high)]
-    if len(points) > MOST_POINTS:  # what follows looks between them
+    if len(points) > MOST_POINTS:  # the refinement covers the gaps
         points = points[np.linspace(0, len(points) - 1, MOST_POINTS).astype(int)]
     return np.asarray(points)

@@ -1,6 +1,6 @@
-"""What the paper proves, as numbers: divergences, Lai-Robbins, Theorem 1, mixing, the lemmas.
+"""The results of the paper as numbers: Lai-Robbins, Theorem 1, mixing times and the lemmas.
 
-The spectral gap and the second eigenvalue that several functions take are properties of a
+Several functions take the spectral gap or the second eigenvalue, which are properties of a
 network: `Network.spectral_gap` and `Network.second_eigenvalue`. For the symmetric weights used
 here the paper's lambda_2 (Theorem 1) and sigma_2 (its proof) are the same number.
 """
@@ -28,7 +28,7 @@ from posse.validation import validate_array, validate_integer, validate_number
 
 
 class HasMeans(Protocol):
-    """A bandit, as far as the theory looks at it."""
+    """The part of a bandit that the theory needs."""
 
     @property
     def family(self) -> Any:
@@ -63,7 +63,7 @@ def lai_robbins(bandit: HasMeans, n_agents: int) -> float:
     0.5
     """
     if getattr(bandit, "drift", None) is not None:
-        raise ValueError("lai_robbins knows no bandit whose means drift: its regret is not log T")
+        raise ValueError("lai_robbins needs stationary means: with drift, regret is not log T")
     return lai_robbins_constant(bandit.means, n_agents, get_divergence(bandit.family))
 
 
@@ -126,7 +126,7 @@ def theorem_1(
 
 
 def mixing_time(n_agents: int, second_eigenvalue: float, accuracy: float = 0.01) -> int | float:
-    """How many rounds spread an observation evenly over all agents, to the accuracy.
+    """Return the number of rounds that spread an observation evenly over all agents.
 
     The smallest t with sqrt(N)/2 lambda_2^t <= accuracy, which bounds the total variation distance
     of every row of W^t to 1/N for symmetric doubly stochastic W. Infinite if lambda_2 = 1.
@@ -254,7 +254,7 @@ def posterior_closed_form(
     return BetaParameters(1 + rate * successes, 1 + rate * (pulls - successes))
 
 
-# Inside --------------------------------------------------------------------------------------
+# Helpers -------------------------------------------------------------------------------------
 
 
 def _consensus_bound(weights: FloatArray) -> float:
@@ -268,7 +268,7 @@ def _consensus_bound(weights: FloatArray) -> float:
 
 
 def _means_and_gaps(means: ArrayLike) -> tuple[FloatArray, FloatArray]:
-    """Means (K,), checked, and their gaps to the best."""
+    """Validate means (K,) and return them with their gaps to the best."""
     values = validate_array("means", means)
     if values.ndim != 1 or values.size == 0:
         raise ValueError(f"means must be a list of at least one number, got {means!r}")
@@ -276,7 +276,7 @@ def _means_and_gaps(means: ArrayLike) -> tuple[FloatArray, FloatArray]:
 
 
 def _validate_weights(weights: Any) -> FloatArray:
-    """Doubly stochastic weights (N, N), checked and dense."""
+    """Validate doubly stochastic weights (N, N) and return them dense."""
     dense = weights.toarray() if hasattr(weights, "toarray") else weights
     values = validate_array("weights", dense, 0)
     if values.ndim != 2 or values.shape[0] != values.shape[1] or values.size == 0:

@@ -261,7 +261,9 @@ class FixedAnchor(Logistic):
 
     def observation_terms(self, rewards, at):
         ones = np.ones_like(rewards)
-        return super().site(rewards, np.stack([math.log(self.rate / (1 - self.rate)) * ones, ones]))
+        return super().observation_terms(
+            rewards, np.stack([math.log(self.rate / (1 - self.rate)) * ones, ones])
+        )
 
 
 def test_logistic_intervals_hold_the_truth_where_those_of_a_fixed_anchor_do_not():
@@ -399,10 +401,10 @@ def test_contextual_families_are_told_from_plain_ones():
             lambda: posse.verdict(Linear(features=1), np.ones((2, 3))),
             "with contexts there is a best arm for each: see expected_loss",
         ),
-        (lambda: LogitNormal().statistic(np.array(1.0)), "LogitNormal is what a logistic belief"),
+        (lambda: LogitNormal().statistic(np.array(1.0)), "LogitNormal cannot learn"),
         (
             lambda: Logistic(rate=0.1, features=1).statistic(np.array(1.0), np.ones(1)),
-            "at is missing: where to linearise",
+            "at is missing: a logistic reward",
         ),
     ],
 )
@@ -437,7 +439,7 @@ def test_contexts_and_families_that_do_not_belong_together_are_refused():
     with pytest.raises(ValueError, match="contexts are not for family 'gaussian'"):
         policies.choose(posse.Greedy(), belief, plain, 1, None, generator, x)
     belief = beliefs.prior(linear, 2, 4)
-    with pytest.raises(ValueError, match="contexts are needed to read a belief of family 'linear'"):
+    with pytest.raises(ValueError, match="contexts are missing: family 'linear' needs them"):
         policies.choose(posse.Greedy(), belief, linear, 1, None, generator)
     with pytest.raises(ValueError, match="arms must be whole numbers from 0 to 3"):
         beliefs.observe(belief, np.array([0, 4]), np.zeros(2), linear, 1.0, x)

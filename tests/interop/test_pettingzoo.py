@@ -283,7 +283,7 @@ def test_policies_of_a_module_come_back_from_a_file(algorithm, tmp_path, monkeyp
         (lambda: LearningPolicy(3), "make must be a function or class"),
         (
             lambda: posse.simulate(GAUSSIAN, CYCLE, LearningPolicy(lambda problem: 3), horizon=5),
-            "make must give functions of agent, observation and generator, got 3",
+            "make must return functions of agent, observation and generator, got 3",
         ),
         (
             lambda: posse.simulate(GAUSSIAN, CYCLE, FixedPolicy(lambda *_: 3), horizon=5),
@@ -297,11 +297,11 @@ def test_policies_of_a_module_come_back_from_a_file(algorithm, tmp_path, monkeyp
         (lambda: parallel_env(GAUSSIAN, "cycle", horizon=5), "network must be a network"),
         (
             lambda: parallel_env(GAUSSIAN.delayed(mean=2), CYCLE, horizon=5),
-            "rewards that come late are not for an environment",
+            "an environment does not support delayed rewards",
         ),
         (
             lambda: parallel_env(GAUSSIAN, CYCLE, horizon=5).step({}),
-            "no run is being played: call reset",
+            "no run has begun: call reset",
         ),
     ],
 )
@@ -353,5 +353,5 @@ def test_contexts_are_refused_in_a_sentence():
     bandit = posse.ContextualBandit(
         posse.families.Linear(), posse.Contexts({"new": "flag"}), posse.NormalWeights(3)
     )
-    with pytest.raises(ValueError, match="contexts are not for an environment"):
+    with pytest.raises(ValueError, match="an environment does not support contexts"):
         parallel_env(bandit, posse.networks.cycle(3), horizon=5)

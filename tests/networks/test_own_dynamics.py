@@ -250,7 +250,7 @@ print(cycle(6).varying(Mine()).to_data()["dynamics"])
         ({"name": "posse.networks:cycle"}, "name must be that of a frozen dataclass"),
         ({"name": f"{__name__}:Schedule", "round": 3}, "Schedule cannot be built of round"),
         ({"name": "posse.families:Gaussian"}, "dynamics must be one such as"),
-        ({"name": "posse.networks.graphs:_agents"}, "must be that of a frozen dataclass"),
+        ({"name": "posse.networks.graphs:_validate_agents"}, "must be that of a frozen dataclass"),
         ({"name": "posse.validation:FrozenArray"}, "must be that of a frozen dataclass"),
     ],
 )

@@ -56,12 +56,13 @@ class GaussianUnknownVariance(OptionalMethods):
         )
         for field in ("sigma", "prior_count", "rate"):
             validation.validate_number(field, getattr(self, field), at_least=1e-30, at_most=1e30)
-        # with shape <= 1/2 the mean is Student-t with at most 1 degree of freedom: no expectation
+        # With shape <= 1/2 the mean is Student-t with at most 1 degree of freedom: it has no
+        # expectation.
         validation.validate_number("shape", self.shape, above=0.5)
 
     @property
     def divergence(self) -> Divergence:
-        """To the nearest Gaussian law of that mean, whatever its variance."""
+        """The divergence to the nearest Gaussian law of that mean, of any variance."""
         return partial(kl_gaussian_unknown_variance, sigma=self.sigma)
 
     def prior(self) -> FloatArray:
@@ -80,7 +81,8 @@ class GaussianUnknownVariance(OptionalMethods):
         weighted_mean, count, shape, energy = belief
         location = weighted_mean / count
         rate = energy - weighted_mean * location / 2
-        # rate > 0 in exact arithmetic; far from 0 the subtraction can lose all its digits
+        # rate > 0 in exact arithmetic; for means far from 0 the subtraction can lose all digits,
+        # and the bound keeps the posterior proper
         return NormalGamma(location, count, shape, np.maximum(rate, np.finfo(float).eps * energy))
 
     def posterior_mean(self, belief: FloatArray) -> FloatArray:
@@ -88,7 +90,7 @@ class GaussianUnknownVariance(OptionalMethods):
         return self.unpack_belief(belief).location
 
     def posterior_variance(self, belief: FloatArray) -> FloatArray:
-        """That of Student's t, infinite for shapes up to 1."""
+        """The variance of Student's t, infinite for shapes up to 1."""
         q = self.unpack_belief(belief)
         finite = q.shape > 1
         return np.where(finite, q.scale**2 * q.shape / np.where(finite, q.shape - 1, 1.0), np.inf)

@@ -1,4 +1,4 @@
-"""Any one-parameter likelihood: the belief is the log-density on a grid of theta."""
+"""Any likelihood of one parameter: the belief is the log-density on a grid of theta."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from posse.families.optional_methods import OptionalMethods
 from posse.randomness import FloatArray, Numbers, Randomness
 
 # (rewards, theta) -> log p(reward | theta); (theta) -> mean; (mean, uniform) -> reward.
+# All are applied to arrays.
 LogLikelihood = Callable[[Any, Any], Any]
 MeanOf = Callable[[Any], Any]
 RewardDraw = Callable[[Any, Any], Any]
@@ -34,7 +35,7 @@ def _draw_bernoulli(mean: Any, uniform: Any) -> Any:
 
 
 def _take_cell(values: FloatArray, cell: NDArray[np.intp]) -> FloatArray:
-    """The value at a cell: (D, ...) and (...) -> (...), broadcast."""
+    """Take the value at a cell: (D, ...) and (...) -> (...), broadcast."""
     return np.asarray(np.take_along_axis(values, cell[None], axis=0)[0])
 
 
@@ -45,10 +46,10 @@ class Grid(OptionalMethods):
     The support is cut into `points` equal cells; the D = points coordinates are log-densities at
     their centres, so eqs. `posterior_update` and `merge_posteriors` hold by the midpoint rule.
     Inside a cell the belief about the mean is uniform: samples and quantiles interpolate there,
-    and two arms whose means lie within one cell cannot be told apart for good.
+    and two arms whose means lie within one cell can never be distinguished.
 
-    `mean(theta)` must be finite and strictly monotone on the support; `draw(mean, uniform)` gives
-    the reward of an arm at a quantile level, and is needed only to simulate such a bandit.
+    `mean(theta)` must be finite and strictly monotone on the support; `draw(mean, uniform)` returns
+    the reward of an arm at a quantile level and is needed only to simulate such a bandit.
     """
 
     name: ClassVar[str] = "grid"
@@ -119,7 +120,8 @@ class Grid(OptionalMethods):
         return np.asarray(self.log_likelihood(rewards, theta), dtype=float)
 
     def _cell_masses(self, belief: FloatArray) -> FloatArray:
-        """The probability of each cell: (D, ...) -> (D, ...)."""
+        """Return the probability of each cell: (D, ...) -> (D, ...)."""
+        # relative to the peak, so that exp does not overflow
         masses: FloatArray = np.exp(belief - belief.max(axis=0))
         return np.asarray(masses / masses.sum(axis=0))
 
@@ -145,7 +147,7 @@ class Grid(OptionalMethods):
         level, belief = self._align_axes(belief, level)
         masses = self._cell_masses(belief)
         cumulative = np.cumsum(masses, axis=0)
-        # the cumulative sum may end a rounding below 1: the last cell with mass is the limit
+        # By rounding the cumulative sum may end below 1: the last cell with mass is the limit.
         level = np.minimum(level, cumulative[-1])
         cell = np.argmax((cumulative >= level) & (masses > 0), axis=0)
         mass = _take_cell(masses, cell)
@@ -181,9 +183,9 @@ class Grid(OptionalMethods):
         return np.clip(np.searchsorted(self.edges, mean, side="right") - 1, 0, self.points - 1)
 
     def _align_axes(self, belief: FloatArray, values: Numbers) -> tuple[FloatArray, FloatArray]:
-        """Values of the common shape (...), and the belief with as many axes: (D, ...).
+        """Return values of the common shape (...), and the belief with as many axes: (D, ...).
 
-        The belief is not repeated along the values: its D coordinates are the larger part.
+        The belief is not repeated along the values, because its D coordinates are large.
         """
         shape = np.broadcast_shapes(np.shape(values), belief.shape[1:])
         missing = len(shape) - (belief.ndim - 1)
@@ -191,14 +193,14 @@ class Grid(OptionalMethods):
         return np.broadcast_to(np.asarray(values, dtype=float), shape), belief
 
     def reward_log_density(self, rewards: Numbers, mean: Numbers, *nuisance: Numbers) -> FloatArray:
-        """log p(y | theta) at the theta of a mean, found by interpolating on the grid."""
+        """log p(y | theta) at the theta of a mean, by interpolation on the grid."""
         theta_edges = self._theta_edges
         ascending = self._mean_of_theta(theta_edges)[0] < self._mean_of_theta(theta_edges)[-1]
         theta = np.interp(mean, self.edges, theta_edges if ascending else theta_edges[::-1])
         return np.asarray(self.log_likelihood(rewards, theta), dtype=float)
 
     def draw_rewards(self, means: FloatArray, generator: Randomness) -> FloatArray:
-        """The user's draw at a uniform level."""
+        """Draw rewards by the user-defined `draw` at uniform levels."""
         if self.draw is None:
             raise ValueError(
                 "this Grid family cannot simulate rewards: "

@@ -19,15 +19,15 @@ from posse.randomness import FloatArray
 class Linear(GaussianWeights):
     """N(x'theta_k, sigma^2) rewards of arm k at context x; prior N(0, prior_sd^2) of each weight.
 
-    sigma:        of a reward around x'theta
-    prior_mean:   of the first weight, the intercept's
-    prior_sd:     of every weight
-    intercept_sd: of the first weight; None: prior_sd
-    features:     how many; 0 leaves it to the contexts of a bandit or an agent
+    sigma:        the standard deviation of a reward around x'theta
+    prior_mean:   the prior mean of the first weight, the intercept
+    prior_sd:     the prior standard deviation of every weight
+    intercept_sd: that of the first weight; None: prior_sd
+    features:     their number; 0: the contexts of a bandit or an agent set it
     shared:       one theta for all arms, whose features differ: contexts (..., K, d)
 
-    At a context it is a Gaussian belief about x'theta: Thompson Sampling is then LinTS (each arm's
-    mean sampled by itself), Bayes-UCB the Bayesian LinUCB.
+    At a context it is a Gaussian belief about x'theta: Thompson Sampling then is LinTS (each arm's
+    mean is sampled independently), and Bayes-UCB is the Bayesian LinUCB.
 
     >>> family = posse.families.Linear(sigma=0.5, features=2)
     >>> belief = beliefs.prior(family, n_agents=1, n_arms=3)[:, 0]  # (5, 3)
@@ -63,7 +63,7 @@ class Linear(GaussianWeights):
     def observation_terms(
         self, rewards: FloatArray, at: FloatArray | None
     ) -> tuple[FloatArray, FloatArray]:
-        """What a reward adds to the normal equations: (w, s) of w x x' and s x, each (...)."""
+        """Return the terms of the normal equations: (w, s) of w x x' and s x, each (...)."""
         return np.full_like(rewards, 1.0) / self.sigma**2, rewards / self.sigma**2
 
     def statistic(

@@ -1,4 +1,4 @@
-"""The environment itself, which needs PettingZoo."""
+"""A bandit on its network as a PettingZoo environment; importing it needs PettingZoo."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ Infos = dict[str, dict[str, Any]]
 
 
 class BanditEnv(ParallelEnv[str, Observation, int]):  # type: ignore[misc]
-    """A bandit on its network, played by agents one round a step; `parallel_env` makes one."""
+    """A bandit on its network, one round per step; `parallel_env` creates one."""
 
-    metadata: dict[str, Any] = {  # noqa: RUF012 (PettingZoo has it so)
+    metadata: dict[str, Any] = {  # noqa: RUF012 (PettingZoo declares it so)
         "name": "posse_bandit_v0",
         "render_modes": [],
         "is_parallelizable": True,
@@ -55,19 +55,19 @@ class BanditEnv(ParallelEnv[str, Observation, int]):  # type: ignore[misc]
         self.run = -1
 
     def observation_space(self, agent: str) -> spaces.Dict:
-        """What an agent may see; the same for all agents."""
+        """Return the observation space, the same for all agents."""
         return self._observation_spaces[agent]
 
     def action_space(self, agent: str) -> spaces.Discrete:
-        """The K arms."""
+        """Return the action space: K arms."""
         return self._action_spaces[agent]
 
     def reset(
         self, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, Observation], Infos]:
-        """Begin run 0 of a seed, or without a seed the next run of the one before.
+        """Begin run 0 of a seed, or without a seed the next run of the previous seed.
 
-        options: {"run": 5} begins that run; whatever else there is means nothing here.
+        options: {"run": 5} begins that run; other options are ignored.
         """
         if seed is not None:
             self.seed = validation.validate_integer("seed", seed, at_least=0)
@@ -80,6 +80,7 @@ class BanditEnv(ParallelEnv[str, Observation, int]):  # type: ignore[misc]
         bandit.check_runs(self.run + 1)
         network = self._simulation.network.of_run(self.seed, self.run)
         playing = dataclasses.replace(self._simulation, network=network, seed=self.seed)
+        # The same streams as in `simulate`, so that the same arms get the same rewards.
         self._rounds = Rounds(playing, [self.run])
         self._neighbourhood = Neighbourhood.from_network(network, self._slots)
         self._generator = create_generator(self.seed, self.run, "policy")
@@ -91,16 +92,16 @@ class BanditEnv(ParallelEnv[str, Observation, int]):  # type: ignore[misc]
     def step(
         self, actions: dict[str, int]
     ) -> tuple[dict[str, Observation], dict[str, float], dict[str, bool], dict[str, bool], Infos]:
-        """Play a round; at the horizon all agents are truncated."""
+        """Play one round; at the horizon all agents are truncated."""
         if not self.agents:
-            raise ValueError("no run is being played: call reset() first")
+            raise ValueError("no run has begun: call reset() first")
         if not isinstance(actions, Mapping):
             raise ValueError(
                 f"actions must be a dict of agent to arm, got {validation.format_value(actions)}"
             )
         if set(actions) != set(self.agents):
             odd = sorted(set(actions) ^ set(self.agents), key=str)
-            raise ValueError(f"actions must have one for each of the agents, see {odd[0]!r}")
+            raise ValueError(f"actions must have exactly one arm per agent, check {odd[0]!r}")
         n_arms = self._simulation.bandit.n_arms
         arms = np.array([[validate_action(agent, actions[agent], n_arms) for agent in self.agents]])
         t = self._last_round.t + 1
@@ -123,12 +124,12 @@ class BanditEnv(ParallelEnv[str, Observation, int]):  # type: ignore[misc]
 
     @property
     def generator(self) -> np.random.Generator:
-        """The stream of this run for policies, which `simulate` gives them, too."""
+        """The random stream of policies in this run, the same as in `simulate`."""
         return self._generator
 
     @property
     def arm_order(self) -> IntArray:
-        """The bandit's arm that is action 0, 1, ... in this run: (K,)."""
+        """The arm of the bandit behind action 0, 1, ... in this run: (K,)."""
         return np.asarray(self._rounds.world.order[0])
 
     @property
@@ -148,14 +149,12 @@ class BanditEnv(ParallelEnv[str, Observation, int]):  # type: ignore[misc]
 
 
 def _validate_problem(bandit: Any, network: Any, horizon: Any) -> Simulation:
-    """The problem as the lab has it, refused where it would; whoever steps is the algorithm."""
+    """Return the problem as a validated simulation, with a placeholder for the algorithm."""
     if isinstance(bandit, ContextualBandit):
-        raise ValueError(
-            "bandit: contexts are not for an environment, whose observations have none"
-        )
+        raise ValueError("bandit: an environment does not support contexts: use a posse.Bandit")
     if isinstance(bandit, Bandit) and bandit.delay is not None:
         raise ValueError(
-            "bandit: rewards that come late are not for an environment, whose every step gives "
+            "bandit: an environment does not support delayed rewards, since every step returns "
             "one: leave out .delayed()"
         )
     players = {"agents": FixedPolicy(_refuse_call)}
@@ -163,7 +162,7 @@ def _validate_problem(bandit: Any, network: Any, horizon: Any) -> Simulation:
 
 
 def _validate_slots(network: Network, slots: int | None) -> int:
-    """How many neighbours an observation has room for, in all runs."""
+    """Return the number of neighbour slots of an observation, the same in all runs."""
     if slots is not None:
         slots = validation.validate_integer("slots", slots, at_least=1)
     if not network.is_recipe:
@@ -183,7 +182,7 @@ def _refuse_call(agent: str, observation: Observation, generator: np.random.Gene
 def _observation_space(simulation: Simulation, slots: int) -> spaces.Dict:
     n_arms = simulation.bandit.n_arms
     rewards = simulation.bandit.family.rewards
-    # 0 where there is none
+    # 0 stands for a missing reward
     low = min(0.0, rewards.low)
     high = max(0.0, rewards.high)
     return spaces.Dict(

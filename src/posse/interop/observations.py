@@ -1,4 +1,4 @@
-"""What an agent sees of a round: its own arm and reward, and those of the neighbours it hears."""
+"""Observations of a round: the own arm and reward, and those received from neighbours."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ Observation = dict[str, Any]
 
 
 def format_agent_name(agent: int) -> str:
-    """What agent i is called: agent_0, agent_1, ..."""
+    """Return the name of agent i: agent_0, agent_1, ..."""
     return f"agent_{agent}"
 
 
 def validate_action(agent: str, action: Any, n_arms: int) -> int:
-    """The arm that an action is; refused if there is none such."""
+    """Return the arm of an action, or raise a ValueError."""
     try:
-        arm = operator.index(action)  # tensors of one whole number have it, too
+        # tensors that hold one whole number implement it as well
+        arm = operator.index(action)
     except TypeError:
         arm = -1
     if not 0 <= arm < n_arms or isinstance(action, bool):
@@ -38,10 +39,10 @@ def validate_action(agent: str, action: Any, n_arms: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Neighbourhood:
-    """Whom each agent may hear: S slots for all, of which an agent of few neighbours fills few.
+    """The neighbours of each agent in S slots, some empty for agents with few neighbours.
 
-    others: (N, S) the agent in each slot, in order
-    filled: (N, S) whether there is one
+    neighbours: (N, S) the agent in each slot, sorted; 0 in empty slots
+    filled:     (N, S) whether the slot has a neighbour
     """
 
     neighbours: IntArray
@@ -49,9 +50,9 @@ class Neighbourhood:
 
     @classmethod
     def from_network(cls, network: Network, slots: int | None = None) -> Neighbourhood:
-        """The slots of a network; None has as many as the best linked agent needs.
+        """Create the slots of a network; None: as many as the largest degree.
 
-        Dynamics of one's own may link anybody, so there each agent may hear all others.
+        User-defined dynamics may link any two agents, so every other agent gets a slot.
         """
         n_agents = network.n_agents
         if is_user_defined(network.dynamics):
@@ -74,7 +75,7 @@ class Neighbourhood:
         return cls(slots_array, filled)
 
     def observe_nothing(self, n_runs: int, n_arms: int) -> RoundObservations:
-        """What is seen before round 1: nothing."""
+        """Return the empty observations before round 1."""
         nothing = np.full((n_runs, len(self.neighbours)), n_arms)
         return self._create_observations(0, n_arms, nothing, np.zeros(nothing.shape), False)
 
@@ -86,7 +87,7 @@ class Neighbourhood:
         rewards: FloatArray,  # (R, N)
         weights: Any,  # W(t)
     ) -> RoundObservations:
-        """What is seen after round t, in which i hears j if W(t)_ij is not zero."""
+        """Return the observations of round t: i receives from j if W(t)_ij is not zero."""
         n_runs, n_agents = arms.shape
         matrix = as_matrix(weights, n_agents, n_runs)  # (N, N) or (R, N, N)
         up = matrix[..., np.arange(n_agents)[:, None], self.neighbours] != 0
@@ -108,7 +109,7 @@ class Neighbourhood:
 
 @dataclass(frozen=True, eq=False)
 class RoundObservations:
-    """What all agents of some runs see after a round."""
+    """The observations of all agents of some runs after a round."""
 
     t: int
     arms: NDArray[np.intp]  # (R, N)
@@ -118,7 +119,7 @@ class RoundObservations:
     neighbour_rewards: FloatArray  # (R, N, S)
 
     def of_agent(self, run: int, agent: int) -> Observation:
-        """One agent's observation."""
+        """Return the observation of one agent in one run."""
         return {
             "round": np.array([self.t]),
             "arm": int(self.arms[run, agent]),

@@ -1,4 +1,4 @@
-"""Policies that act on observations, as PettingZoo's do, played as algorithms of the lab."""
+"""Policies that act on observations, such as PettingZoo's, as algorithms of the lab."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ PolicyFunction = Callable[[str, Observation, np.random.Generator], Any]
 
 @dataclass(frozen=True)
 class FixedPolicy:
-    """A policy of the observations that `parallel_env` gives, as an algorithm for `simulate`.
+    """A fixed policy on the observations of `parallel_env`, as an algorithm for `simulate`.
 
-    policy: a function of an agent ("agent_0", ...), its observation and a generator, that gives
-            the arm; the same for all agents and runs, so it must keep nothing between its calls.
-            Policies that learn are played by `LearningPolicy`.
-    slots:  as of `parallel_env`.
+    policy: a function of an agent ("agent_0", ...), its observation and a generator that returns
+            the arm; the same for all agents and runs, so it must not store state between calls.
+            Use `LearningPolicy` for policies that learn.
+    slots:  as in `parallel_env`.
 
-    A round costs a call of Python for every agent, on the reference engine.
+    It runs on the reference engine, with one Python call per agent and round.
 
     >>> from posse.interop.pettingzoo import FixedPolicy
     >>> def stay(agent, observation, generator):
@@ -53,38 +53,38 @@ class FixedPolicy:
         _validate_slots(self)
         if isinstance(self.policy, type) or not callable(self.policy):
             raise ValueError(
-                "policy must be a function of agent, observation and generator that gives an arm "
-                "(a class that makes one for each run is for LearningPolicy), "
+                "policy must be a function of agent, observation and generator that returns an arm "
+                "(for a class that creates one per run use LearningPolicy), "
                 f"got {validation.format_value(self.policy)}"
             )
 
     def init(self, problem: Problem) -> _PlayState:
-        """Nothing was seen yet; all runs have the one policy."""
+        """Create the state before round 1; all runs share the policy."""
         return _PlayState.create(problem, self.slots, [self.policy] * problem.n_runs)
 
     def choose(self, state: _PlayState, t: int, generator: Randomness) -> NDArray[np.intp]:
-        """Ask the policy for each agent in turn."""
+        """Call the policy for each agent in turn."""
         return state.choose_arms(generator)
 
     def learn(
         self, state: _PlayState, arms: NDArray[np.intp], rewards: FloatArray, weights: Any
     ) -> _PlayState:
-        """Agents see the round."""
+        """Store the observations of the round."""
         return state.observe_round(arms, rewards, weights)
 
     def numbers_sent(self, state: _PlayState, t: int, links: IntArray) -> IntArray:
-        """An arm and a reward over every link in use."""
+        """Count an arm and a reward over every link in use."""
         return 2 * links
 
 
 @dataclass(frozen=True)
 class LearningPolicy:
-    """Policies that learn while they play, one fresh in every run, as an algorithm for `simulate`.
+    """A policy that learns while it plays, a new one in every run, as an algorithm.
 
     make:  a function, or a class, of a `posse.algorithms.Problem` (n_agents, n_arms, horizon,
            family, network) that returns a policy as in `FixedPolicy`: a function of agent,
            observation and generator, which may store what it learns until the run ends.
-    slots: as of `parallel_env`.
+    slots: as in `parallel_env`.
     """
 
     name: ClassVar[str] = "learning"
@@ -96,17 +96,17 @@ class LearningPolicy:
         _validate_slots(self)
         if not callable(self.make):
             raise ValueError(
-                "make must be a function or class that gives a policy for each run, "
+                "make must be a function or class that returns a policy for each run, "
                 f"got {validation.format_value(self.make)}"
             )
 
     def init(self, problem: Problem) -> _PlayState:
-        """Nothing was seen yet; every run has a policy of its own."""
+        """Create the state before round 1; every run has its own policy."""
         policies = [self.make(problem) for _ in range(problem.n_runs)]
         for policy in policies:
             if not callable(policy):
                 raise ValueError(
-                    f"make must give functions of agent, observation and generator, "
+                    f"make must return functions of agent, observation and generator, "
                     f"got {validation.format_value(policy)}"
                 )
         return _PlayState.create(problem, self.slots, policies)
@@ -124,7 +124,7 @@ def _validate_slots(algorithm: Any) -> None:
 
 @dataclass(frozen=True, eq=False)
 class _PlayState:
-    """Between rounds: who plays each run, and what was seen."""
+    """The state between rounds: the policy of each run and the last observations."""
 
     policies: Sequence[PolicyFunction]  # (R,)
     neighbourhood: Neighbourhood
@@ -144,9 +144,10 @@ class _PlayState:
         )
 
     def choose_arms(self, generator: Any) -> NDArray[np.intp]:
-        """What the policies play: (R, N); run r draws from its own stream, agent after agent."""
+        """Return the arms of the policies: (R, N); run r draws from its stream, agent by agent."""
         arms = np.empty(self.last_round.arms.shape, dtype=np.intp)
-        streams = getattr(generator, "generators", (generator,))  # one alone serves one run
+        # a single Generator serves a single run
+        streams = getattr(generator, "generators", (generator,))
         for run, (policy, stream) in enumerate(zip(self.policies, streams, strict=True)):
             for agent in range(len(self.neighbourhood.neighbours)):
                 name = format_agent_name(agent)

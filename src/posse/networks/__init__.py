@@ -52,14 +52,14 @@ P = ParamSpec("P")
 
 
 def wrap_builder(build: Callable[P, Graph]) -> Callable[P, Network]:
-    """The public constructor of a graph's networks: same arguments, returns a Network."""
+    """Wrap the builder of a graph as a constructor of networks with the same arguments."""
     signature = inspect.signature(build, eval_str=True)
 
     @functools.wraps(build)
     def construct(*args: P.args, **kwargs: P.kwargs) -> Network:
         return Network(build.__name__, tuple(signature.bind(*args, **kwargs).arguments.items()))
 
-    # What help() and documentation show is this function, not the builder behind it
+    # help() and the documentation must show this function, not the builder.
     public_signature = signature.replace(return_annotation=Network)
     annotations = {name: p.annotation for name, p in public_signature.parameters.items()}
     vars(construct).update(__signature__=public_signature)
@@ -85,11 +85,11 @@ from_edges = wrap_builder(graphs.from_edges)
 
 
 def from_networkx(graph: nx.Graph[Any], weight: str | Literal[False] | None = None) -> Network:
-    """The network of a NetworkX graph; agent i is the i-th of `graph.nodes`.
+    """Build the network of a NetworkX graph; agent i is the i-th of `graph.nodes`.
 
     graph: undirected and simple.
-    weight: the attribute of edges that holds the entries of W between two agents; diagonal entries
-    are the rest to 1. False ignores what edges carry, and None refuses edges with a "weight".
+    weight: the attribute of edges that holds the entries of W between two agents; the diagonal
+    completes each row to 1. False ignores the attributes, and None refuses edges with a "weight".
     """
     n_agents, edges = graphs.from_networkx(graph)
     if weight is None and any("weight" in data for *_, data in graph.edges(data=True)):
@@ -106,9 +106,9 @@ def from_networkx(graph: nx.Graph[Any], weight: str | Literal[False] | None = No
 
 
 def from_matrix(matrix: Any, check: bool = True) -> Network:
-    """The network of a doubly stochastic W (N, N), dense or sparse, linked where W > 0.
+    """Build the network of a doubly stochastic W (N, N), dense or sparse, linked where W > 0.
 
-    matrix: W, rows that say how much each agent listens to the others.
+    matrix: W; row i holds the weights that agent i gives to the others.
     check: False admits any non-negative W with a warning, for published variants only.
     """
     rule = Matrix.from_matrix(matrix, check)

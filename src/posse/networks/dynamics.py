@@ -1,4 +1,4 @@
-"""Dynamics: what every kind of time-varying W(t) can do, and the kinds there are."""
+"""Dynamics: the protocol of time-varying weights W(t), its registry and its validation."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ Sampler = Callable[[Randomness], Operator]
 
 
 class Dynamics(Protocol):
-    """How W(t) comes about each round: a frozen dataclass of its parameters.
+    """A distribution of W(t) in each round: a frozen dataclass of its parameters.
 
-    One's own need no more than `sampler`. What its function returns may be an ndarray (N, N) or
-    (R, N, N), a SciPy sparse matrix, or anything that mixes by `@`; each is checked to be
-    doubly stochastic, unless an attribute `doubly_stochastic = False` says otherwise.
+    User-defined dynamics need only `sampler`. The function that it returns may return an ndarray
+    (N, N) or (R, N, N), a SciPy sparse matrix, or any operator with `@`; each W(t) is checked to be
+    doubly stochastic, unless the attribute `doubly_stochastic` is False.
     """
 
     def check(self, network: Network) -> None:
@@ -37,17 +37,17 @@ class Dynamics(Protocol):
         """The weight of each link (E,) in E[W(t)]."""
 
     def sampler(self, network: Network, n_runs: int) -> Sampler:
-        """A function to call once a round with the randomness of n_runs runs, for their W(t).
+        """Return a function that is called once a round with the generators of n_runs runs.
 
-        If it takes a second argument, it is told the round number t = 1, 2, ... as well.
+        It returns their W(t). A second argument, if any, receives the round t = 1, 2, ...
         """
 
 
 class DrawWeights(Protocol):
-    """W(t) of the next round, or of round t; rounds are counted from 1 where t is left out."""
+    """Draws W(t) of round t; without t, of the next round, counted from 1."""
 
     def __call__(self, randomness: Randomness, t: int | None = None) -> Operator:
-        """The operator that mixes agents by `weights @ x`, x of shape (..., R, N, K)."""
+        """Return the operator that mixes agents by `weights @ x`, x of shape (..., R, N, K)."""
 
 
 DYNAMICS: dict[str, Callable[..., Dynamics]] = {
@@ -58,12 +58,12 @@ DYNAMICS: dict[str, Callable[..., Dynamics]] = {
 
 
 def is_user_defined(dynamics: Dynamics) -> bool:
-    """Whether dynamics are the user's, so that nothing is known of what they draw."""
+    """Return whether dynamics are user-defined, so that their weights must be validated."""
     return type(dynamics) not in DYNAMICS.values()
 
 
 def create_sampler(dynamics: Dynamics, network: Network, n_runs: int) -> DrawWeights:
-    """The sampler of dynamics under one signature: told t or not, checked if one's own."""
+    """Return the sampler of dynamics under one signature, with validation if user-defined."""
     sample: Any = dynamics.sampler(network, n_runs)
     user_defined = is_user_defined(dynamics)
     takes_round = _takes_round(sample)
@@ -83,16 +83,16 @@ def create_sampler(dynamics: Dynamics, network: Network, n_runs: int) -> DrawWei
 
 
 def _takes_round(sample: Any) -> bool:
-    """Whether a sampler's function has room for a second argument."""
+    """Return whether a sampler's function accepts a second argument."""
     try:
         inspect.signature(sample).bind(None, 1)
-    except (TypeError, ValueError):  # no room, or compiled code that does not say
+    except (TypeError, ValueError):  # one argument only, or compiled code without a signature
         return False
     return True
 
 
 def _refuse_unsuitable(weights: Any, dynamics: Any, n_agents: int, n_runs: int) -> None:
-    """Refuse what cannot be W(t) of R runs of N agents, or is not doubly stochastic."""
+    """Refuse weights of a wrong shape, or that are not doubly stochastic."""
     name = f"dynamics {type(dynamics).__name__}"
     allowed = [(n_agents, n_agents), (n_runs, n_agents, n_agents)]
     shape = getattr(weights, "shape", None)
@@ -106,6 +106,7 @@ def _refuse_unsuitable(weights: Any, dynamics: Any, n_agents: int, n_runs: int) 
             f"{name} must give an array, a sparse matrix or an operator with @, "
             f"got {validation.format_value(weights)}"
         )
+    # A sparse matrix serves all runs, so only the first shape is allowed for it (above).
     row_sums, columns_off = _measure_sums(name, weights, n_agents, n_runs)
     if not getattr(dynamics, "doubly_stochastic", True):
         return
@@ -121,10 +122,10 @@ def _refuse_unsuitable(weights: Any, dynamics: Any, n_agents: int, n_runs: int) 
 
 
 def _measure_sums(name: str, weights: Any, n_agents: int, n_runs: int) -> tuple[FloatArray, float]:
-    """The sums of W's rows, and how far any of its columns' is from 1.
+    """Return the row sums of W, and the largest deviation of a column sum from 1.
 
-    All that other operators have is a product, so columns are seen by what they make of the total
-    of a vector whose entries all differ.
+    An operator offers only a product, so its columns are tested by a probe: with column sums of 1
+    the product preserves the total of any vector, and the entries of the probe all differ.
     """
     cannot_mix = f"{name}: its weights cannot mix agents by @"
     if isinstance(weights, np.ndarray) or hasattr(weights, "tocsr"):

@@ -1,7 +1,7 @@
-"""Graphs: builders that return the undirected links between agents, as a plain array.
+"""Graphs: builders that return the undirected links between agents as a plain array.
 
-Structured graphs are built by NumPy alone, so a million agents cost no more than their links.
-Adding a graph is one builder and one line of `_BUILDERS` (and its typed name in `__init__.py`).
+NumPy alone builds structured graphs, so a million agents cost no more than their links. A new
+graph is one builder and one line of `_BUILDERS` (and its typed name in `__init__.py`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 IntArray = NDArray[np.int64]
 
-# A fixed draw of a random graph, or a fresh one in every run, which is Network's affair.
+# The seed "run" means a new random graph in every run, which `Network.of_run` handles; a builder
+# itself takes whole numbers only.
 RUN = "run"
 Seed = int | Literal["run"]
 
@@ -32,15 +33,15 @@ class Graph(NamedTuple):
     edges: IntArray
 
 
-# More would not fit into the memory of most machines.
+# More agents would not fit into the memory of most machines.
 _MOST_AGENTS = 100_000_000
-# Bytes a link while a graph is built, as measured: in NumPy's arrays, and in NetworkX's dicts.
+# Measured bytes per link while a graph is built: in NumPy's arrays, and in NetworkX's dicts.
 _LINK = 64
 _NETWORKX_LINK = 300
 
 
 def complete(agents: int) -> Graph:
-    """Everybody talks to everybody.
+    """Every agent is linked to every other.
 
     agents: how many, from 1 to 10,000.
     """
@@ -226,16 +227,16 @@ def random_geometric(agents: int, radius: float, seed: Seed = 0) -> Graph:
 
 
 def link_probability(radius: float) -> float:
-    """The probability that two uniform places of the unit square are no further apart than this.
+    """Return the probability that two uniform points of the unit square are within the radius.
 
-    It grows with the radius; beyond 1 it is at least that at 1, which is given.
+    For radii above 1 it returns the value at 1, a lower bound.
     """
     r = min(radius, 1.0)
     return r**2 * (np.pi - 8 * r / 3 + r**2 / 2)
 
 
 def from_edges(edges: Any, agents: int | None = None) -> Graph:
-    """The given links and no others; one given twice, or in both directions, counts once.
+    """The given links; a duplicate, or the reverse of another, counts once.
 
     edges: pairs of agents, (E, 2), numbered from 0.
     agents: how many; None takes the largest number in edges plus one.
@@ -267,7 +268,7 @@ def from_edges(edges: Any, agents: int | None = None) -> Graph:
 
 
 def from_networkx(graph: nx.Graph[Any]) -> Graph:
-    """The links of a NetworkX graph, without what they carry; agent i is the i-th of its nodes."""
+    """Return the links of a NetworkX graph without attributes; agent i is its i-th node."""
     if not all(hasattr(graph, name) for name in ("nodes", "edges", "is_directed")):
         raise ValueError(
             f"graph must be one such as networkx.petersen_graph(), "
@@ -285,7 +286,7 @@ def from_networkx(graph: nx.Graph[Any]) -> Graph:
 
 
 def read_edge_weights(graph: nx.Graph[Any], weight: str) -> dict[tuple[int, int], float]:
-    """The attribute `weight` of each edge of a NetworkX graph, by its two agents."""
+    """Return the attribute `weight` of each edge of a NetworkX graph, by its two agents."""
     order = {node: i for i, node in enumerate(graph.nodes)}
     edges: list[tuple[Any, Any, Any]] = list(graph.edges(data=weight))
     for i, j, value in edges:
@@ -296,7 +297,7 @@ def read_edge_weights(graph: nx.Graph[Any], weight: str) -> dict[tuple[int, int]
 
 
 def count_components(graph: Graph) -> int:
-    """The number of connected parts of a graph."""
+    """Count the connected components of a graph."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
@@ -306,11 +307,12 @@ def count_components(graph: Graph) -> int:
 
 
 def build_simple_graph(n_agents: int, *pairs: tuple[IntArray, IntArray]) -> Graph:
-    """A graph from arrays of ends; self-loops are dropped and double links made one."""
+    """Build a graph from arrays of ends, without self-loops and duplicate links."""
     first = np.concatenate([i.ravel() for i, _ in pairs] or [np.empty(0, dtype=np.int64)])
     second = np.concatenate([j.ravel() for _, j in pairs] or [np.empty(0, dtype=np.int64)])
+    # a link (i, j), i < j, as one number i N + j, so that sorting and deduplication are one pass
     keys = np.minimum(first, second) * n_agents + np.maximum(first, second)
-    keys = np.sort(keys[first != second])  # ten times faster here than np.unique
+    keys = np.sort(keys[first != second])  # ten times faster than np.unique here
     keys = keys[np.diff(keys, prepend=-1) > 0]
     edges = np.stack(np.divmod(keys, n_agents), axis=1)
     edges.setflags(write=False)
@@ -322,7 +324,7 @@ def _validate_agents(value: Any) -> int:
 
 
 def _check_links(expected: float, fewer: str, bytes_a_link: int = _NETWORKX_LINK) -> None:
-    """Refuse a graph of more links than memory holds, before any is drawn."""
+    """Refuse a graph with more links than fit in memory, before it is built."""
     needed = expected * bytes_a_link / 1e9
     room = detect_memory()
     if needed > room:
@@ -352,7 +354,7 @@ def _number_seats(rows: Any, columns: Any) -> IntArray:
     return np.arange(shape[0] * shape[1]).reshape(shape)
 
 
-# Each builder brings a small instance of itself, on which the law tests run.
+# Each builder with the arguments of a small instance, on which the law tests run.
 _BUILDERS: tuple[tuple[Callable[..., Graph], Mapping[str, Any]], ...] = (
     (complete, {"agents": 6}),
     (cycle, {"agents": 7}),

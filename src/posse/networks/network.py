@@ -1,6 +1,7 @@
-"""A network: who talks to whom, how much, and when; a recipe with its matrices computed on demand.
+"""The network: agents, links, weights and dynamics, stored as a recipe.
 
-Networks print, compare and hash by recipe, and travel as plain data (TOML, JSON).
+The fields are the arguments of builders; graphs and matrices are computed on demand and cached.
+Hence networks print, compare and hash by recipe, and serialize as plain data (TOML, JSON).
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ from posse.randomness import create_generator
 
 _FRESH = "this network is a fresh graph in every run"
 
-# Arguments in one plain form, by the annotations of the builders.
+# Converters of arguments to one plain type, by the annotations of the builders: networks compare
+# by their arguments, so cycle(5) must equal cycle(np.int64(5)).
 _CONVERTERS: dict[str, Callable[[Any], Any]] = {
     "int": int,
     "float": float,
@@ -36,7 +38,7 @@ _CONVERTERS: dict[str, Callable[[Any], Any]] = {
 
 
 class _Disconnected(ValueError):
-    """A graph that falls into parts."""
+    """The error for a graph with several components, which a new draw may not have."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -65,43 +67,44 @@ class Network:
                 self._refuse_disconnected()
         elif self.is_recipe:
             raise ValueError(f"weights of {self.graph} must be a rule's name, since {_FRESH}")
-        else:  # connected by its own check, if any
+        else:  # the matrix validates connectedness itself, unless check=False
             self._refuse_foreign_links(self.rule.to_graph())
         validation.validate_methods(
             "dynamics", self.dynamics, ["sampler"], "posse.networks.Gossip()"
         )
-        # one's own need no check, and may ask about the graph: each run's then
+        # User-defined dynamics may lack `check`, and may inspect the graph: if it is random in
+        # every run, the graph of each run is checked instead.
         if hasattr(self.dynamics, "check") and not (
             self.is_recipe and is_user_defined(self.dynamics)
         ):
             self.dynamics.check(self)
 
     def weighted(self, rule: Any) -> Network:
-        """The same graph with other weights: the name of a rule, or a matrix (N, N)."""
+        """Return the same graph with other weights: the name of a rule, or a matrix (N, N)."""
         is_rule = isinstance(rule, (str, Matrix))
         return dataclasses.replace(self, rule=rule if is_rule else Matrix.from_matrix(rule))
 
     def gossip(self) -> Network:
-        """The same graph where one random link a round averages its two agents, eq. `gossip`."""
+        """Return the same graph with gossip: one random link per round averages, eq. `gossip`."""
         return self._with_dynamics(Gossip())
 
     def failing(self, p: float, normalise: str = "full") -> Network:
-        """The same network where each link fails with probability p each round, independently."""
+        """Return the same network where each link fails with probability p in each round."""
         return self._with_dynamics(LinkFailure(p, normalise))
 
     def varying(self, dynamics: Any) -> Network:
-        """The same graph with dynamics of one's own: any object with `sampler(network, n_runs)`.
+        """Return the same graph with user-defined dynamics, with `sampler(network, n_runs)`.
 
-        That returns a function, called once a round as `draw(randomness)` or, if it takes a second
-        argument, `draw(randomness, t)` with the round t = 1, 2, ...; see `Dynamics` for the rest.
+        It returns a function that is called once a round as `draw(randomness)` or, if it takes a
+        second argument, `draw(randomness, t)` with the round t = 1, 2, ...; see `Dynamics`.
         """
         return self._with_dynamics(dynamics)
 
     def sampler(self, n_runs: int) -> DrawWeights:
-        """A function `draw(randomness, t)` to call once a round for W(t) of R = n_runs runs.
+        """Return a function `draw(randomness, t)` that draws W(t) of R = n_runs runs.
 
-        `draw(randomness)` counts the rounds itself. What it returns mixes agents by `weights @ x`
-        for x of shape (..., R, N, K).
+        Call it once a round; `draw(randomness)` counts the rounds itself. The result mixes agents
+        by `weights @ x` for x of shape (..., R, N, K).
         """
         self._refuse_recipe()
         return create_sampler(
@@ -110,14 +113,14 @@ class Network:
 
     @property
     def is_recipe(self) -> bool:
-        """Whether a fresh graph is drawn in every run (`seed="run"`), each by `of_run`."""
+        """Whether every run has a new random graph (`seed="run"`), which `of_run` draws."""
         return dict(self.arguments).get("seed") == graphs.RUN
 
     def of_run(self, seed: int, run: int, most_draws: int = 10_000) -> Network:
-        """The network of one run: of a random graph with `seed="run"` that run's own draw.
+        """Return the network of one run: for a random graph with `seed="run"` a draw of its own.
 
-        A draw that is not connected is drawn again, so it is the random graph given that it is
-        connected; refused after `most_draws`. Any other network is itself in all runs.
+        A draw that is not connected is repeated, so the result is the random graph conditional on
+        being connected; refused after `most_draws`. Any other network returns itself.
         """
         if not self.is_recipe:
             return self
@@ -128,19 +131,19 @@ class Network:
                 return dataclasses.replace(self, arguments=tuple(drawn.items()))
             except _Disconnected:
                 continue
-        denser = list(drawn)[1]  # of every random graph the second argument makes it denser
+        denser = list(drawn)[1]  # the second argument of every random graph makes it denser
         raise ValueError(
             f"{self} must be connected, but {most_draws} draws for run {run} were not: "
             f"raise {denser}"
         )
 
     def to_data(self) -> dict[str, Any]:
-        """The recipe as plain data, without what is left at its default."""
+        """Encode the recipe as plain data, without fields at their defaults."""
         return serialization.encode_network(self)
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Network:
-        """The network of plain data, as from `to_data` or a TOML table."""
+        """Decode a network from plain data, as from `to_data` or a TOML table."""
         return cls(**serialization.decode_network(data))
 
     @functools.cached_property
@@ -151,7 +154,7 @@ class Network:
 
     @property
     def n_agents(self) -> int:
-        """N."""
+        """N, the number of agents."""
         return dict(self.arguments)["agents"] if self.is_recipe else self.topology.n_agents
 
     @property
@@ -170,14 +173,14 @@ class Network:
         return int(self.degrees.max())
 
     def neighbours(self, agent: int) -> IntArray:
-        """The agents linked to this one, in order; unlike the paper's N(i), without itself."""
+        """Return the agents linked to this one, sorted; unlike the paper's N(i), without itself."""
         agent = validation.validate_integer("agent", agent, at_least=0, at_most=self.n_agents - 1)
         starts, neighbours = self._adjacency
         return neighbours[starts[agent] : starts[agent + 1]]
 
     @functools.cached_property
     def link_weights(self) -> FloatArray:
-        """The weight of each link, (E,): all there is to know of symmetric weights."""
+        """The weight of each link, (E,), which determines symmetric weights completely."""
         if not isinstance(self.rule, Matrix):
             return WEIGHT_RULES[self.rule](self.topology)
         matrix = self.rule.to_csr()
@@ -228,7 +231,7 @@ class Network:
 
     @property
     def is_uniform(self) -> bool:
-        """Whether W is known to be 1/N everywhere, so that a merge is a mean."""
+        """Whether W is 1/N everywhere by construction, so that a merge is a mean."""
         complete = 2 * len(self.edges) == self.n_agents * (self.n_agents - 1)
         return complete and self.rule in ("max-degree", "metropolis")
 
@@ -253,19 +256,20 @@ class Network:
 
     @functools.cached_property
     def _adjacency(self) -> tuple[IntArray, IntArray]:
-        """Where each agent's neighbours begin (N + 1,), and all neighbours (2 E,) in order."""
+        """The start of each agent's neighbours (N + 1,), and all neighbours (2 E,), as in CSR."""
         ends = np.concatenate([self.edges, self.edges[:, ::-1]])
         neighbours = ends[np.lexsort((ends[:, 1], ends[:, 0])), 1]
         neighbours.setflags(write=False)
         return np.concatenate([[0], np.cumsum(self.degrees)]), neighbours
 
     def _plain_arguments(self) -> serialization.Arguments:
-        """The arguments, checked by building the graph, in one plain form that compares well."""
+        """Return the arguments in one plain form that compares, validated by building the graph."""
         build = GRAPHS[self.graph]
         arguments = serialization.bind_arguments(build, dict(self.arguments), self.graph)
         fresh = arguments.get("seed") == graphs.RUN
         graph = build(**(arguments | {"seed": 0} if fresh else arguments))
-        if not fresh:  # The graph is in hand: keep it, under the name of the cached property
+        # The graph is built already: store it under the name of the cached property.
+        if not fresh:
             self.__dict__["topology"] = graph
         plain = {
             name: _CONVERTERS.get(p.annotation, lambda value: value)(arguments[name])
@@ -287,13 +291,13 @@ class Network:
         parts = graphs.count_components(self.topology)
         if parts > 1:
             names = [name for name, _ in self.arguments]
-            # Of every random graph the second argument is the one that makes it denser
+            # The second argument of every random graph makes it denser.
             advice = f"raise {names[1]} or try another seed" if "seed" in names else "add links"
             raise _Disconnected(f"{self} must be connected, but has {parts} components: {advice}")
 
     def _refuse_recipe(self) -> None:
         if self.is_recipe:
-            raise ValueError(f"{_FRESH}: ask network.of_run(seed, run)")
+            raise ValueError(f"{_FRESH}: use network.of_run(seed, run)")
 
     def _refuse_foreign_links(self, support: Graph) -> None:
         if support.n_agents != self.n_agents:

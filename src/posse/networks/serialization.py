@@ -1,4 +1,4 @@
-"""Recipes of networks as plain data, for TOML and JSON files, and back."""
+"""Encode the recipe of a network as plain data, for TOML and JSON files, and decode it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Arguments = tuple[tuple[str, Any], ...]
 
 
 def encode_network(network: Network) -> dict[str, Any]:
-    """The recipe of a network as plain data, without what is left at its default."""
+    """Encode the recipe of a network as plain data, without fields at their defaults."""
     data: dict[str, Any] = {"graph": network.graph}
     for name, value in network.arguments:
         data[name] = value.values.tolist() if isinstance(value, validation.FrozenArray) else value
@@ -39,7 +39,7 @@ def encode_network(network: Network) -> dict[str, Any]:
 
 
 def decode_network(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a Network from plain data, as from `write` or by hand."""
+    """Decode the fields of a Network from plain data, as from `encode_network` or by hand."""
     settings = dict(_validate_table("network", data))
     name = settings.pop("graph", None)
     name = name.replace("-", "_") if isinstance(name, str) else name
@@ -61,7 +61,7 @@ def decode_network(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def get_matrix_arguments(rule: Matrix) -> Arguments:
-    """The arguments of `from_edges` for the links of a matrix."""
+    """Return the arguments of `from_edges` for the links of a matrix."""
     graph = rule.to_graph()
     return (("edges", validation.FrozenArray(graph.edges)), ("agents", graph.n_agents))
 
@@ -69,7 +69,7 @@ def get_matrix_arguments(rule: Matrix) -> Arguments:
 def bind_arguments(
     call: Callable[..., Any], settings: Mapping[str, Any], name: str, extra: tuple[str, ...] = ()
 ) -> dict[str, Any]:
-    """All arguments of a call, defaults included; unknown or missing ones are refused by name."""
+    """Return all arguments of a call with defaults; refuse unknown or missing ones by name."""
     parameters = inspect.signature(call).parameters
     for key in settings:
         validation.validate_choice(f"{name} argument", key, [*parameters, *extra])
@@ -82,7 +82,7 @@ def bind_arguments(
 
 
 def _encode_dynamics(dynamics: Dynamics) -> Any:
-    """A kind of DYNAMICS by its name there, one's own as 'module:Class' or a marked repr."""
+    """Encode dynamics by their name in DYNAMICS, or as 'module:Class', or as a marked repr."""
     registered = (key for key, kind in DYNAMICS.items() if type(dynamics) is kind)
     if (name := next(registered, None)) is None:
         return import_strings.encode_value(dynamics)

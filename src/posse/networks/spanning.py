@@ -1,4 +1,4 @@
-"""Spanning trees: N - 1 links over which every agent reaches every other in one way only."""
+"""Spanning trees: N - 1 links with exactly one path between any two agents."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ LANDMARKS = 8
 
 @functools.lru_cache(maxsize=32)
 def spanning_tree(network: Network) -> IntArray:
-    """The links (N - 1, 2) of a breadth-first tree from about the middle of the graph, read-only.
+    """Return the links (N - 1, 2) of a breadth-first tree from about the centre, read-only.
 
-    So that ways in the tree are short: the middle is the agent whose farthest landmark is nearest,
-    each landmark being far from those before it (on trees two find the centre). Of W only links
-    that both ends use are taken.
+    A central root makes paths short: it is the agent whose farthest landmark is nearest, and each
+    landmark is far from those before it (on trees two landmarks find the centre). Only links of W
+    with a weight in both directions are used.
 
     >>> posse.networks.spanning.spanning_tree(posse.networks.star(4)).tolist()
     [[0, 1], [0, 2], [0, 3]]
@@ -42,7 +42,7 @@ def spanning_tree(network: Network) -> IntArray:
     if not np.isfinite(far).all():
         raise ValueError(
             f"{network} has no spanning tree: only {np.isfinite(far).sum()} of {n_agents} agents "
-            "are reached over links that both ends use"
+            "are reached over links with a weight in both directions"
         )
     landmarks = [hops(int(far.argmax()))]
     while len(landmarks) < min(LANDMARKS, n_agents):
@@ -59,7 +59,7 @@ def spanning_tree(network: Network) -> IntArray:
 
 
 def _links_both_ways(network: Network) -> IntArray:
-    """The links (E, 2) whose two ends hear each other by W, whatever its dynamics."""
+    """Return the links (E, 2) with a weight in both directions of W, whatever the dynamics."""
     weights: Any = network.weights
     i, j = network.edges.T
     if hasattr(weights, "tocsr"):

@@ -1,7 +1,8 @@
 """The spectrum of a network: how fast beliefs mix, 1 - lambda_2 in Theorem 1.
 
-Where all links weigh c, W = I - c Lap, and structured graphs know the eigenvalues of Lap; an
-eigenvalue l of Lap costs a gap of 1 - |1 - c l| = min(c l, 2 - c l), exact however small.
+If all links have weight c, W = I - c Lap, and the eigenvalues of Lap are known in closed form for
+structured graphs. An eigenvalue l of Lap gives a gap of 1 - |1 - c l| = min(c l, 2 - c l), exact
+however small.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from posse.networks.weights import FloatArray, Matrix, is_symmetric
 if TYPE_CHECKING:
     from posse.networks.network import Network
 
-DENSE_LIMIT = 1000  # agents up to which a dense eigen-solver is quicker
-THIN = 1e-4  # graphs with a smaller gap are long and thin, so that their sparse factors stay sparse
+DENSE_LIMIT = 1000  # agents up to which a dense eigenvalue solver is faster
+# Graphs with a smaller gap are long and thin, so a sparse factorisation has little fill-in.
+THIN = 1e-4
 
 
 def _path_eigenvalues(agents: int) -> FloatArray:
@@ -25,7 +27,7 @@ def _path_eigenvalues(agents: int) -> FloatArray:
 
 
 def _cycle_eigenvalues(agents: int) -> FloatArray:
-    # Two agents share one link, not two
+    # Two agents share one link, not two.
     return (
         _path_eigenvalues(2) if agents == 2 else 4 * np.sin(np.pi * np.arange(agents) / agents) ** 2
     )
@@ -37,11 +39,11 @@ def _ring_eigenvalues(agents: int, k: int) -> FloatArray:
 
 
 def _product_eigenvalues(first: FloatArray, second: FloatArray) -> FloatArray:
-    # The Laplacian of a Cartesian product of graphs is the Kronecker sum of theirs
+    # The Laplacian of a Cartesian product of graphs is the Kronecker sum of their Laplacians.
     return np.add.outer(first, second).ravel()
 
 
-# Eigenvalues of the Laplacian D - A, each at least once, the zero of the constant vector first
+# Eigenvalues of the Laplacian D - A, each at least once, first the zero of the constant vector.
 LAPLACIANS: dict[str, Callable[..., FloatArray]] = {
     "complete": lambda agents: np.array([0.0, agents]),
     "cycle": _cycle_eigenvalues,
@@ -59,7 +61,7 @@ LAPLACIANS: dict[str, Callable[..., FloatArray]] = {
 
 
 def spectral_gap(network: Network) -> float:
-    """1 - lambda_2 of E[W(t)], lambda_2 its second largest absolute eigenvalue."""
+    """Return 1 - lambda_2 of E[W(t)], lambda_2 its second largest absolute eigenvalue."""
     if network.n_agents == 1:
         return 1.0
     if network.graph in LAPLACIANS and not isinstance(network.rule, Matrix):
@@ -71,10 +73,10 @@ def spectral_gap(network: Network) -> float:
 
 
 def compute_matrix_gap(weights: Any, stochastic: bool = True) -> float:
-    """1 - the second largest absolute eigenvalue of a dense or sparse matrix (N, N).
+    """Return 1 - the second largest absolute eigenvalue of a dense or sparse matrix (N, N).
 
-    `stochastic` says that rows and columns sum to 1, so that the largest eigenvalue is 1 and
-    belongs to the constant vector.
+    stochastic: whether rows and columns sum to 1, so that the largest eigenvalue is 1 with the
+    constant vector.
     """
     symmetric = is_symmetric(weights)
     if weights.shape[0] <= DENSE_LIMIT:
@@ -95,7 +97,7 @@ def compute_matrix_gap(weights: Any, stochastic: bool = True) -> float:
 
 
 def _deflate_constant(weights: Any) -> Any:
-    """W minus its projection on the constant vector, as a linear operator: no N x N matrix."""
+    """Return W minus its projection on the constant vector, as a linear operator."""
     from scipy.sparse.linalg import LinearOperator
 
     return LinearOperator(
@@ -104,14 +106,15 @@ def _deflate_constant(weights: Any) -> Any:
 
 
 def _start_vector(n_agents: int) -> FloatArray:
-    """A fixed generic vector, so that the same network always gives the same digits."""
+    """Return a fixed generic vector, so that a network always has the same digits."""
     return np.random.default_rng(0).standard_normal(n_agents)
 
 
 def _large_gap(weights: Any) -> float:
-    """The gap of a large symmetric doubly stochastic matrix, by Lanczos."""
+    """Compute the gap of a large symmetric doubly stochastic matrix, by Lanczos."""
     from scipy.sparse.linalg import ArpackNoConvergence
 
+    # A rough solution tells cheaply whether Lanczos would converge in reasonable time.
     try:
         if _lanczos_gap(weights, tolerance=1e-4) > THIN:
             return _lanczos_gap(weights, tolerance=1e-10)
@@ -136,12 +139,12 @@ def _lanczos_gap(weights: Any, tolerance: float) -> float:
 
 
 def _inverse_gap(weights: Any) -> float:
-    """A tiny gap, where Lanczos is slow: from the largest eigenvalue of the inverse of I - W."""
+    """Compute a tiny gap, where Lanczos is slow, from the largest eigenvalue of (I - W)^-1."""
     from scipy.sparse import csc_array, eye_array
     from scipy.sparse.linalg import LinearOperator, eigsh, splu
 
     n_agents = weights.shape[0]
-    # I - W is singular along the constant vector only: fix one agent at 0, then centre
+    # I - W is singular along the constant vector only: fix one agent at 0, then centre.
     solve = splu(csc_array(eye_array(n_agents) - weights)[:-1, :-1]).solve
 
     def inverse(v: FloatArray) -> FloatArray:
@@ -153,7 +156,8 @@ def _inverse_gap(weights: Any) -> float:
     start = _start_vector(n_agents)
     (value,) = eigsh(operator, k=1, which="LA", v0=start, return_eigenvectors=False)
     gap = float(1 / value)
-    # Gershgorin: no eigenvalue is below 2 min W_ii - 1, which settles the negative end if far off
+    # Gershgorin: no eigenvalue is below 2 min W_ii - 1, so the negative end matters only if the
+    # gap is larger than its distance to -1.
     if gap > 2 * weights.diagonal().min():
         (least,) = eigsh(weights, k=1, which="SA", v0=start, return_eigenvectors=False)
         gap = min(gap, float(1 + least))
@@ -161,11 +165,11 @@ def _inverse_gap(weights: Any) -> float:
 
 
 def _arnoldi_gap(weights: Any, stochastic: bool) -> float:
-    """The gap of a large matrix that is not symmetric, or not doubly stochastic."""
+    """Compute the gap of a large matrix that is not symmetric, or not doubly stochastic."""
     from scipy.sparse.linalg import eigs
 
     operator = _deflate_constant(weights) if stochastic else weights
-    # Six at once: asked for one, ARPACK may settle on a smaller eigenvalue without a word
+    # Six at once: for k = 1 ARPACK may converge to a smaller eigenvalue without a warning.
     start = _start_vector(weights.shape[0])
     values = eigs(operator, k=6, ncv=64, v0=start, return_eigenvectors=False)
     return float(1 - np.sort(abs(values))[-1 if stochastic else -2])

@@ -1,6 +1,6 @@
-"""Weights: how much each agent listens to its neighbours; doubly stochastic matrices.
+"""Weights W of the neighbours of each agent: rules and doubly stochastic matrices.
 
-A symmetric doubly stochastic W is one number per link, w_ij, with the diagonal taking the rest:
+A symmetric doubly stochastic W is one number per link, w_ij, and the diagonal completes each row:
 W = I - sum over links of w_ij (e_i - e_j)(e_i - e_j)^T.  So a rule maps a graph to (E,) weights.
 """
 
@@ -31,7 +31,7 @@ def weigh_by_max_degree(graph: Graph) -> FloatArray:
 
 
 def weigh_by_metropolis(graph: Graph) -> FloatArray:
-    """W_ij = 1 / (1 + max(d_i, d_j)): needs only what two neighbours know of each other."""
+    """W_ij = 1 / (1 + max(d_i, d_j)): two neighbours need only each other's degrees."""
     return np.asarray(1 / (1 + count_degrees(graph)[graph.edges].max(axis=1)), dtype=np.float64)
 
 
@@ -59,7 +59,7 @@ class Matrix:
 
     @classmethod
     def from_matrix(cls, matrix: Any, check: bool = True) -> Matrix:
-        """The recipe of a dense or sparse matrix (N, N), refused with the reason if unsuitable."""
+        """Create weights from a dense or sparse matrix (N, N), or raise a ValueError."""
         weights = _validate_matrix(matrix)
         if check:
             _refuse_unless_doubly_stochastic(weights)
@@ -77,7 +77,7 @@ class Matrix:
 
     @classmethod
     def from_links(cls, n_agents: int, links: Mapping[tuple[int, int], float]) -> Matrix:
-        """The recipe of symmetric weights from those between agents; diagonals take the rest."""
+        """Create symmetric weights from those of links; the diagonal completes each row."""
         from scipy.sparse import coo_array
 
         ends = np.array(list(links), dtype=np.int64).reshape(-1, 2)
@@ -97,7 +97,7 @@ class Matrix:
 
     @classmethod
     def from_entries(cls, entries: Any, check: bool = True) -> Matrix:
-        """The recipe of a sparse matrix from its rows [row, column, weight]."""
+        """Create weights from the entries [row, column, weight] of a sparse matrix."""
         from scipy.sparse import coo_array
 
         table = np.asarray(entries, dtype=np.float64)
@@ -112,7 +112,7 @@ class Matrix:
         )
 
     def to_csr(self) -> csr_array[Any, tuple[int, int]]:
-        """The matrix (N, N), sparse."""
+        """Return the matrix (N, N) as CSR."""
         from scipy.sparse import coo_array, csr_array
 
         content = self.content.values
@@ -123,25 +123,25 @@ class Matrix:
         return csr_array(coo_array((content["weight"], places), shape=(n_agents, n_agents)))
 
     def to_graph(self) -> Graph:
-        """The links with a positive weight in either direction."""
+        """Return the links with a positive weight in either direction."""
         weights = self.to_csr().tocoo()
         i, j = (ends[weights.data > 0].astype(np.int64) for ends in weights.coords)
         return build_simple_graph(weights.shape[0], (i, j))
 
     def to_data(self) -> dict[str, Any]:
-        """Plain data: {"matrix": rows} or {"entries": rows}, and "check" when it is off."""
+        """Encode as {"matrix": rows} or {"entries": rows}, and "check" when it is off."""
         key = "matrix" if self.content.values.ndim == 2 else "entries"
         rows = [list(row) for row in self.content.values.tolist()]
         return {key: rows} | ({} if self.check else {"check": False})
 
 
 def count_degrees(graph: Graph) -> IntArray:
-    """The number of neighbours of each agent, (N,)."""
+    """Count the neighbours of each agent, (N,)."""
     return np.bincount(graph.edges.ravel(), minlength=graph.n_agents)
 
 
 def assemble_matrix(graph: Graph, links: FloatArray) -> csr_array[Any, tuple[int, int]]:
-    """The symmetric W (N, N) with the given weight on each link (E,) and the rest on the diagonal.
+    """Build the symmetric W (N, N) from the weight of each link (E,); rows sum to 1.
 
     Diagonal entries are always stored, even when zero.
     """
@@ -156,12 +156,12 @@ def assemble_matrix(graph: Graph, links: FloatArray) -> csr_array[Any, tuple[int
 
 
 def is_dense(n_agents: int, n_entries: int) -> bool:
-    """Whether a matrix is better kept dense: a dense product is some ten times faster per entry."""
+    """Return whether to store a matrix dense: a dense product is ten times faster per entry."""
     return 10 * n_entries > n_agents**2
 
 
 def freeze_matrix(weights: csr_array[Any, tuple[int, int]]) -> Any:
-    """The matrix as a read-only ndarray when small or dense, else as CSR with read-only values."""
+    """Return a matrix as a read-only ndarray if small or dense, else as read-only CSR."""
     n_agents: int = weights.shape[0]
     if is_dense(n_agents, weights.nnz):
         dense = weights.toarray()
@@ -172,12 +172,12 @@ def freeze_matrix(weights: csr_array[Any, tuple[int, int]]) -> Any:
 
 
 def is_symmetric(weights: Any) -> bool:
-    """Whether a dense or sparse matrix equals its transpose up to the tolerance."""
+    """Return whether a dense or sparse matrix equals its transpose up to the tolerance."""
     return bool(abs(weights - weights.T).max() <= TOLERANCE)
 
 
 def _validate_matrix(matrix: Any) -> csr_array[Any, tuple[int, int]]:
-    """A copy as CSR of floats with summed duplicates, square, finite and non-negative."""
+    """Return a square, finite, non-negative matrix as a CSR copy with summed duplicates."""
     from scipy.sparse import coo_array, csr_array, issparse
 
     try:
@@ -217,16 +217,16 @@ def _refuse_unless_doubly_stochastic(weights: csr_array[Any, tuple[int, int]]) -
     parts = connected_components(weights, directed=True, connection="strong", return_labels=False)
     if parts > 1:
         raise ValueError(
-            f"matrix must be connected, but it falls into {parts} parts: "
-            "agents of different parts could never agree; add links between them "
+            f"matrix must be connected, but it has {parts} components: "
+            "agents of different components could never agree; add links between them "
             "(from_matrix(W, check=False) admits any non-negative W)"
         )
 
 
 def _list_entries(weights: csr_array[Any, tuple[int, int]]) -> NDArray[np.void]:
-    """The entries (row, column, weight) of a sparse matrix, sorted; the last row is always there.
+    """Return the entries (row, column, weight) of a sparse matrix, sorted.
 
-    (An explicit zero in the last corner keeps N, whatever the matrix.)
+    An explicit zero in the last corner preserves N where the last row or column is empty.
     """
     table = weights.tocoo()
     corner = weights.shape[0] - 1

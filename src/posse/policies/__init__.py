@@ -1,4 +1,4 @@
-"""Policies: how one agent turns its belief into an arm; POLICIES lists them by name."""
+"""Policies: how one agent chooses an arm from its belief; POLICIES is the registry of names."""
 
 from typing import Any
 

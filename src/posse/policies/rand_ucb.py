@@ -17,7 +17,7 @@ from posse.families.optional_methods import get_optional
 from posse.policies.policy import timeless
 from posse.randomness import FloatArray, Randomness
 
-HIGHEST = 7.0  # the normal score beyond which no crossing is looked for
+HIGHEST = 7.0  # the largest normal score at which crossings are searched
 PRECISION = 1e-12  # of a probability
 
 
@@ -27,11 +27,12 @@ class RandUCB:
 
     The score of an arm is its posterior quantile at u; for Gaussian beliefs mean + |z| sd, with one
     standard normal z. Agents with equal beliefs spread over several arms, as they do not under
-    Bayes-UCB; arms of equal evidence keep the order of their means, as they do not under Thompson
-    Sampling. (A random multiple of a confidence width: Vaswani, Mehrabian, Durand, Kveton 2020.)
+    Bayes-UCB; arms of equal evidence stay in the order of their means, as they do not under
+    Thompson Sampling. (A random multiple of a confidence width: Vaswani, Mehrabian, Durand, Kveton
+    2020.)
 
-    sampling: in which share of its rounds an agent plays Thompson Sampling instead, at random.
-    width: how far levels reach, u = Phi(width |z|) with z standard normal; above 1 explores more.
+    sampling: the share of rounds, at random, in which an agent plays Thompson Sampling instead.
+    width: the spread of the levels, u = Phi(width |z|), z standard normal; above 1 explores more.
 
     >>> belief = np.array([[100.0, 0.0], [100.0, 1.0]])  # N(1, 0.1^2) and N(0, 1)
     >>> policy = posse.RandUCB()  # the second arm where |z| > 1 + 0.1 |z|
@@ -57,12 +58,13 @@ class RandUCB:
         horizon: int | None,
         generator: Randomness,
     ) -> FloatArray:
-        """The quantile of each mean at the agent's level of the round: (D, ..., K) -> (..., K)."""
+        """Return the quantile of each mean at a random level per agent: (D, ..., K) -> (..., K)."""
         level = 0.5 + 0.5 * np.asarray(generator.random(belief.shape[1:-1]))
         if self.width != 1:
             from scipy.special import ndtr, ndtri
 
-            level = np.minimum(ndtr(self.width * ndtri(level)), 1 - 2.0**-53)  # never infinite
+            # below 1, where a quantile may be infinite
+            level = np.minimum(ndtr(self.width * ndtri(level)), 1 - 2.0**-53)
         quantile = family.mean_quantile(belief, level[..., None])
         if self.sampling == 0:
             return quantile
@@ -77,12 +79,12 @@ class RandUCB:
         horizon: int | None,
         race: Race | None = None,
     ) -> FloatArray | None:
-        """The share of levels at which each arm is highest: (D, K) -> (K,).
+        """Return the probability of the levels at which each arm is highest: (D, K) -> (K,).
 
-        Within 1e-10 and the chance that width |z| is above 7 (3e-12 for a width of 1).
-
-        With `sampling`, that share of Thompson Sampling's, which are within 1e-7. None for a family
-        whose quantile functions may cross more than once.
+        The error is below 1e-10 plus the probability that width |z| is above 7 (3e-12 for a width
+        of 1). With `sampling`, the result is a mixture with the propensities of Thompson Sampling,
+        whose error is below 1e-7. None for a family whose quantile functions may cross more than
+        once.
         """
         if not get_optional(family, "quantiles_cross_once"):
             return None
@@ -104,22 +106,24 @@ class RandUCB:
 
 
 def _upper_tail(score: float) -> float:
-    """P(z > score) of a standard normal z."""
+    """Return P(z > score) of a standard normal z."""
     return 0.5 * math.erfc(score / math.sqrt(2.0))
 
 
 def _find_highest_arms(
     quantiles: Callable[[float], FloatArray], n_arms: int
 ) -> list[tuple[float, float, NDArray[np.bool_]]]:
-    """Where on the normal scores from 0 on which arms are highest, as (from, to, which).
+    """Split the normal scores from 0 on by the highest arms: intervals (from, to, arms).
 
-    Two quantile functions cross at most once, so that each arm is highest on one interval at most:
-    where the same arms are highest at both ends, they are in between. In scores the functions are
-    lines (of Gaussian beliefs) or nearly so, and crossings are found by secants.
+    Two quantile functions cross at most once, so each arm is highest on at most one interval: if
+    the same arms are highest at both ends of an interval, they are highest inside it. As functions
+    of the score the quantiles are lines (Gaussian beliefs) or nearly so, and secants find the
+    crossings.
     """
     open_brackets = [(_Bracket.evaluate(quantiles, 0.0), _Bracket.evaluate(quantiles, HIGHEST))]
     intervals = []
-    splits = 4 * n_arms  # more than there are crossings: beliefs that only rounding tells apart
+    # More splits than there can be crossings: only rounding separates the beliefs then.
+    splits = 4 * n_arms
     while open_brackets:
         low, high = open_brackets.pop()
         if np.array_equal(low.highest, high.highest):
@@ -153,14 +157,16 @@ class _Bracket:
 def _find_crossing(
     quantiles: Callable[[float], FloatArray], low: _Bracket, high: _Bracket
 ) -> float | _Bracket:
-    """Where the highest arms of one end give way to those of the other; a point with others yet.
+    """Find the score at which the highest arms change from those of one end to the other's.
 
-    The secant method of Illinois: the value at an end that stays is halved, so that the bracket
-    shrinks from both sides. Every fourth step is a bisection, whatever the functions are like.
+    Returns a point instead if a third arm is highest there. The Illinois variant of the secant
+    method halves the value at an end that stays, so that the bracket shrinks from both sides.
+    Every fourth step is a bisection, which bounds the steps for any functions.
     """
     first = int(low.highest.argmax())
     last = int(high.highest.argmax())
-    if first == last:  # of several that were equal one drops out, or joins
+    # Ties: one of several equal arms drops out or joins.
+    if first == last:
         last = int((low.highest != high.highest).argmax())
     start = low.score
     end = high.score

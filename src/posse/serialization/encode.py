@@ -1,6 +1,10 @@
-"""Values of the library as plain data: what experiment files hold and every result remembers.
+"""Encode parts of the library as plain data, for experiment files and the settings of results.
 
-`posse.serialization.decode` is the way back.
+`posse.serialization.decode` is the inverse. Settings are data that rebuild the same part, or a
+marked repr: a file promises the same numbers again, so `encode_bandit`, `encode_network` and
+`encode_algorithm` rebuild each part and compare it with the original. A part that would come back
+different (a field called "name", an array that becomes a list, a None that a default replaces) is
+only shown by its repr.
 """
 
 from __future__ import annotations
@@ -28,7 +32,13 @@ from posse.bandits import (
 )
 from posse.contexts import Contexts
 from posse.families import CONTEXTUAL, FAMILIES, ContextualFamily, Family
-from posse.import_strings import REPR_ONLY, get_import_string, mark_repr_only
+from posse.import_strings import (
+    REPR_ONLY,
+    encode_fields,
+    encode_plain,
+    get_import_string,
+    mark_repr_only,
+)
 from posse.networks import Network
 from posse.networks.dynamics import is_user_defined
 from posse.policies import POLICIES
@@ -42,51 +52,39 @@ REGISTRIES: tuple[dict[str, Any], ...] = (
 
 
 def to_data(value: Any) -> Any:
-    """A value of the library as JSON-able data: {"name": ..., field: ...} for frozen dataclasses.
+    """Encode a value as JSON-able data: {"name": ..., field: ...} for frozen dataclasses.
 
-    Functions become 'module:function', and so do classes that no registry lists; what no file can
-    build again becomes {REPR_ONLY: its repr}. Fields that are None are left out, since TOML has no
-    word for it.
+    Functions become 'module:function', and so do classes that no registry lists. A value that no
+    file can rebuild becomes {REPR_ONLY: its repr}. Fields that are None are left out.
     """
     if isinstance(value, Network | Contexts):
         return value.to_data()
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return _encode_dataclass(value)
-    if isinstance(value, FrozenArray):
-        return value.values.tolist()
-    if isinstance(value, np.ndarray | np.generic):
-        return to_data(value.tolist())
-    if isinstance(value, Mapping):
-        return {str(key): to_data(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [to_data(item) for item in value]
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    return get_import_string(value) or mark_repr_only(value)
+    return encode_plain(value, to_data)
 
 
 def _encode_dataclass(value: Any) -> Any:
-    values = {f.name: getattr(value, f.name) for f in dataclasses.fields(value) if f.init}
-    fields = {key: to_data(item) for key, item in values.items() if item is not None}
+    fields = encode_fields(value, to_data)
     if isinstance(value, Bandit):
-        if isinstance(value.means, SiteMeans):  # as the constructors have it
+        if isinstance(value.means, SiteMeans):  # as the constructors take it
             sites = fields.pop("means")
             fields |= {"means": sites["means"], "site_sd": sites["sd"]}
         return fields
-    if isinstance(value, ContextualBandit):  # which tells the family how many features there are
+    if isinstance(value, ContextualBandit):  # the bandit itself sets the number of features
         return fields | {"family": {k: v for k, v in fields["family"].items() if k != "features"}}
     name = _find_name(type(value))
     return mark_repr_only(value) if name is None else {"name": name, **fields}
 
 
 def _find_name(cls: type) -> str | None:
-    """The name of a class in its registry, else 'module:class'."""
+    """Return the name of a class in its registry, else its import string, else None."""
     names = (name for registry in REGISTRIES for name, kind in registry.items() if kind is cls)
     return next(names, None) or get_import_string(cls)
 
 
 def find_repr_only(data: Any, path: str = "") -> dict[str, str]:
-    """The parts of plain data that cannot be built again: repr by path."""
+    """Return the parts of plain data that cannot be rebuilt: repr by dotted path."""
     if isinstance(data, Mapping):
         if REPR_ONLY in data:
             return {path: str(data[REPR_ONLY])}
@@ -102,7 +100,7 @@ def find_repr_only(data: Any, path: str = "") -> dict[str, str]:
 
 
 def collect_versions() -> dict[str, str]:
-    """The versions a number may depend on."""
+    """Collect the versions on which numbers may depend."""
     return {
         "posse": posse.__version__,
         "numpy": np.__version__,
@@ -110,20 +108,13 @@ def collect_versions() -> dict[str, str]:
     }
 
 
-# The parts of a simulation as settings: data that build the same part again, or a marked repr.
-#
-# Files are promised to give the same numbers again, so whatever comes back as another part (a
-# field called "name", an array that becomes a list, a None that a default replaces) is only
-# shown.
-
-
 def encode_algorithm(value: Any) -> Any:
-    """An algorithm as plain data."""
+    """Encode an algorithm as plain data."""
     return _encode_checked(Algorithm, value)
 
 
 def encode_bandit(value: AnyBandit) -> dict[str, Any]:
-    """A bandit as plain data, part by part."""
+    """Encode a bandit as plain data, part by part."""
     if isinstance(value, ContextualBandit):
         return _encode_contextual_bandit(value)
     data: dict[str, Any] = to_data(value) | {"family": _encode_checked(Family, value.family)}
@@ -158,7 +149,7 @@ def _encode_contextual_bandit(value: ContextualBandit) -> dict[str, Any]:
 
 
 def encode_network(value: Network) -> dict[str, Any]:
-    """A network as plain data."""
+    """Encode a network as plain data."""
     data = value.to_data()
     if is_user_defined(value.dynamics) and not find_repr_only(data):
         rebuilt = _try_rebuild(Network, data)
@@ -185,7 +176,7 @@ def _try_rebuild(kind: Any, data: Any) -> Any:
 
 
 def _are_equivalent(left: Any, right: Any) -> bool:
-    """Whether two values will do the same; lists and tuples of the same are the same."""
+    """Return whether two values behave alike; a list equals a tuple of the same items."""
     if isinstance(left, np.ndarray) or isinstance(right, np.ndarray):
         return type(left) is type(right) and np.array_equal(left, right)
     if isinstance(left, list | tuple) and isinstance(right, list | tuple):

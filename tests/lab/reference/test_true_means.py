@@ -347,7 +347,7 @@ def test_agents_that_change_in_number_from_run_to_run():
         (lambda: posse.Bandit.gaussian(MEANS, site_sd=-1), "site_sd must be a finite number at"),
         (lambda: posse.Bandit.gaussian(MEANS, site_sd="x"), "site_sd must be a number, got 'x'"),
         (lambda: posse.Bandit.gaussian(MEANS, site_sd=[0.1, 0.2]), "each of the 3 arms, got 2"),
-        (lambda: posse.Bandit.gaussian(MEANS, site_sd=[[0.1]]), "one number or one an arm"),
+        (lambda: posse.Bandit.gaussian(MEANS, site_sd=[[0.1]]), "one number or one per arm"),
         (lambda: posse.Bandit.gaussian([[MEANS]], site_sd=0.1), "differ from agent to agent alr"),
         (lambda: SiteMeans(SiteMeans(MEANS, 0.1), 0.1), "differ from agent to agent already"),
         (lambda: posse.Bandit.bernoulli([2, 3], site_sd=0.1), "arm 0 has mean 2"),
