@@ -68,8 +68,8 @@ def test_within_1e7_of_the_fine_rule(live):
 def test_along_a_path_of_rewards(live, monkeypatch):
     """Cells are kept for most beliefs, and the fine rule is never needed; yet all is exact."""
     laid, fines = [], []
-    lay = best_arm._Cells
-    monkeypatch.setattr(best_arm, "_Cells", lambda *args: laid.append(0) or lay(*args))
+    lay = best_arm.Cells
+    monkeypatch.setattr(best_arm, "Cells", lambda *args: laid.append(0) or lay(*args))
     monkeypatch.setattr(
         best_arm, "evaluate_arms", lambda *args: fines.append(0) or evaluate_arms(*args)
     )

@@ -58,10 +58,10 @@ def test_every_family_is_tried_or_refused():
 
 @pytest.mark.parametrize("family", [GaussianUnknownVariance(), Grid.example()])
 def test_a_family_with_a_nuisance_or_no_count_is_refused(family):
-    with pytest.raises(ValueError, match="need a family that knows the variance of a reward"):
+    with pytest.raises(ValueError, match="need a family whose mean determines the variance"):
         sites.check_reward_variance(family)
     network = networks.complete(2)
-    with pytest.raises(ValueError, match="need a family that knows the variance of a reward"):
+    with pytest.raises(ValueError, match="need a family whose mean determines the variance"):
         posse.PartialPooling(posse.ThompsonSampling()).init(Problem(2, 2, 9, family, network, 1))
 
 

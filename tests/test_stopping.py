@@ -357,7 +357,7 @@ def test_arms_that_left_count_too():
         ({"belief": np.full((2, 2), np.nan)}, "belief must be finite"),
         ({"belief": np.full((2, 2), 0.5)}, "belief must hold the prior"),
         ({"family": GaussianUnknownVariance()}, "a nuisance parameter beside the mean"),
-        ({"family": Grid.example()}, "its belief is kept on cells"),
+        ({"family": Grid.example()}, "its belief is on a grid"),
         ({"arms_ever": 1}, "arms_ever must be a whole number at least 2"),
     ],
 )

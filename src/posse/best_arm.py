@@ -86,6 +86,7 @@ def evaluate_arms(family: Family, belief: FloatArray) -> tuple[FloatArray, Float
     The first is the integral of f_k times the product of the other arms' F_j, the second that of
     F_k (1 - product).
     """
+    # Cells of all arms together: between two edges every density is smooth.
     rule = _create_fine_rule()
     edges = _place_edges(family, family.mean_quantile(belief[:, None, :], rule.levels[:, None]))
     x, half = _place_nodes(family, edges, rule)
@@ -120,7 +121,7 @@ class Race:
 
     def __init__(self, family: Family) -> None:
         self.family = family
-        self._cells: _Cells | None = None
+        self._cells: Cells | None = None
         self._belief: FloatArray | None = None
         self._chances: FloatArray = np.empty(0)
 
@@ -136,13 +137,13 @@ class Race:
     def _compute_chances(self, belief: FloatArray) -> FloatArray:
         chances = None if self._cells is None else self._cells.compute_chances(self.family, belief)
         if chances is None:
-            cells = _Cells(self.family, belief)
+            cells = Cells(self.family, belief)
             chances = cells.compute_chances(self.family, belief)
             self._cells = cells if cells.size <= MOST_KEPT else None
         return evaluate_arms(self.family, belief)[0] if chances is None else chances
 
 
-class _Cells:
+class Cells:
     """Quadrature cells of the arms that can win, above a start below which no arm can win.
 
     Integrals are cached by arm, because a reward changes the belief about one arm only.
@@ -153,6 +154,7 @@ class _Cells:
         n_arms = belief.shape[-1]
         rule = _create_quick_rule(n_arms)
         quantiles = family.mean_quantile(belief[:, None, :], rule.levels[:, None])
+        # The winner lies above the largest of the low quantiles, up to the probability TAIL.
         self.start = quantiles[0].max()
         self.arms = np.flatnonzero(quantiles[-1] > self.start)
         edges = _place_edges(family, quantiles[:, self.arms], self.start)
@@ -177,6 +179,8 @@ class _Cells:
         if belief.shape != self._belief.shape or not self.half.size:
             return None
         self._update_arms(family, belief, np.logical_or.reduce(belief != self._belief).nonzero()[0])
+        # The cached cells resolve a belief if the densities integrate to one on them, no
+        # probability of a winner lies below the start, and the last coefficients are small.
         lacking = np.add.reduce(np.abs(1.0 - self._below - self._mass))
         lost = np.multiply.reduce(self._below)
         rough = np.add.reduce(self._rough)

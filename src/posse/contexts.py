@@ -176,6 +176,7 @@ def parse_field(value: Any) -> Field:
         return Flag()
     if isinstance(value, Mapping):
         return _parse_table(dict(value))
+    # A pair of numbers is a range; a pair of texts is a list of categories.
     if isinstance(value, tuple) and len(value) == 2 and not any(isinstance(e, str) for e in value):
         return Number(*value)
     if isinstance(value, Iterable) and not isinstance(value, str):
@@ -333,7 +334,7 @@ class Contexts:
         for key in context:
             if key not in names:
                 validation.validate_choice("context:", key, names)
-        x = [1.0]
+        x = [1.0]  # the intercept
         unknown = []
         clipped = []
         for name, field in self:
@@ -356,6 +357,7 @@ class Contexts:
         """Draw the contexts of random visits: (R, N) -> (R, N, d)."""
         parts = [np.ones((*size, 1))]
         for _, field in self:
+            # Two uniforms per optional field, whether it is missing or not: streams stay aligned.
             columns = field.draw(np.asarray(generator.random(size)))
             if field.optional:
                 missing = np.asarray(generator.random(size)) < field.missing

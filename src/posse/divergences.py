@@ -84,6 +84,7 @@ def _relative_entropy(p: FloatArray, q: FloatArray) -> FloatArray:
     """
     from scipy.special import kl_div
 
+    # p log(p/q) - p + q = p (x - log(1 + x)) with x = (q - p) / p
     near = np.abs(q - p) < 0.01 * p
     step = np.where(near, q - p, 0.0) / np.where(near, p, 1.0)
     series = p * np.polynomial.polynomial.polyval(step, _SERIES)

@@ -39,6 +39,8 @@ def update_sketch(
     n_rows = len(sketch)
     n_arms = sketch.shape[-1]
     draws = np.asarray(randomness.random((*arms.shape, n_rows - 1)))  # (..., SIGNS)
+    # Signs of different pulls are independent, so cross terms vanish in expectation and the mean
+    # square of a signed sum estimates the sum of squared weights.
     signs = np.where(draws < 0.5, -1.0, 1.0)
     updated = sketch.copy()
     cells = updated.reshape(n_rows, -1)  # a view: (1 + SIGNS, agents * K)

@@ -47,6 +47,7 @@ def get_import_string(value: Any) -> str | None:
     path = getattr(value, "__qualname__", "<unnamed>")
     if module == "__main__":  # it names another module in another program
         return None
+    # A name counts only if it leads back to the same object, which local functions do not.
     try:
         return f"{module}:{path}" if import_object(f"{module}:{path}") is value else None
     except ValueError:
@@ -116,6 +117,7 @@ def decode_value(data: Any) -> Any:
     kind = import_object(str(data["name"]))
     if not (isinstance(kind, type) and dataclasses.is_dataclass(kind)):
         raise ValueError(f"name must be that of a frozen dataclass, got {data['name']!r}")
+    # Only annotations tell the import string of a function from other text.
     functions = _find_function_fields(kind)
     fields = {key: value for key, value in data.items() if key != "name"}
     try:

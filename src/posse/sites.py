@@ -98,7 +98,7 @@ class Sites:
 
     @cached_property
     def variance(self) -> FloatArray:
-        """The variance of one reward at the pooled posterior mean, where it is positive: (..., 1, K)."""
+        """The variance of one reward at the pooled mean, where it is positive: (..., 1, K)."""
         variance: FloatArray = get_optional(self.family, "variance")(self.pooled_mean)
         return variance
 
@@ -133,7 +133,8 @@ class Sites:
         It is up to a constant; the way in which arms were chosen cancels.
         """
         pulls, total = self._count_and_total
-        apart = total - pulls * self.pooled_mean  # centred, so that nothing cancels below
+        # Centred at the pooled mean, so that the sums of squares below do not cancel.
+        apart = total - pulls * self.pooled_mean
         with np.errstate(divide="ignore", invalid="ignore"):
             deviation = np.where(pulls > 0, apart / pulls, 0.0)
             weights = self._pull_worth * pulls
@@ -158,14 +159,14 @@ class Sites:
         """
         prior_count, prior_total, _ = self._prior_pulls
         if acting_evidence is None:
-            (pulls, total), capped = self._count_and_total, self._pull_worth
+            (pulls, total), worth = self._count_and_total, self._pull_worth
         else:
             pulls, total = (
                 to_count_and_total(self.family, acting_evidence) / self._observation_weight
             )
-            capped = 1.0 / (1.0 + self._ratio * pulls)
-        other_pulls = capped * pulls
-        other_total = capped * total
+            worth = 1.0 / (1.0 + self._ratio * pulls)
+        other_pulls = worth * pulls
+        other_total = worth * total
         other_pulls = other_pulls.sum(axis=-2, keepdims=True) - other_pulls  # of the other sites
         other_total = other_total.sum(axis=-2, keepdims=True) - other_total
         shared = 1.0 / (1.0 + self._ratio * other_pulls)
@@ -179,17 +180,17 @@ class Sites:
         """Return the belief about the average of an arm's mean over sites: (2, ..., K)."""
         prior_count, prior_total, _ = self._prior_pulls
         pulls, total = self._count_and_total
-        capped = self._pull_worth
+        worth = self._pull_worth
         ratio = self._ratio[..., 0, :]
         with np.errstate(divide="ignore", invalid="ignore"):
-            weight = (capped * pulls).sum(axis=-2)
-            middle = np.where(weight > 0, (capped * total).sum(axis=-2) / weight, 0.0)
+            weight = (worth * pulls).sum(axis=-2)
+            middle = np.where(weight > 0, (worth * total).sum(axis=-2) / weight, 0.0)
             # Shrinkage: a site with little evidence takes the rest from the mean of all sites.
-            free = capped.mean(axis=-2)
+            free = worth.mean(axis=-2)
             spread = ratio * free / pulls.shape[-2]
             count = np.where(weight > 0, 1.0 / (spread + free**2 / weight), 0.0)
         # ratio * worth * total is the weight of the site's own mean, times that mean.
-        mean = (ratio[..., None, :] * capped * total).mean(axis=-2) + free * middle
+        mean = (ratio[..., None, :] * worth * total).mean(axis=-2) + free * middle
         whole = prior_count + count
         mean = (prior_total + count * mean) / whole
         return self._match_mixture(whole, mean, self.site_sd_probabilities(for_display))
@@ -254,11 +255,12 @@ def compute_site_sd_probabilities(
 
 
 def compute_probability_all_alike(log_likelihood: FloatArray) -> FloatArray:
-    """Return the probability of tau = 0 for all arms, from log-likelihoods: (T, ..., K) -> (...)."""
+    """Return the probability of tau = 0 for all arms: (T, ..., K) -> (...)."""
     by_arm = log_likelihood[1:] - log_likelihood[0]
     together = _log_mean(by_arm.sum(axis=-1), axis=0)
     one_arm = _log_mean(_log_mean(by_arm, axis=0), axis=-1)
     odds = np.logaddexp(together, one_arm) - log(2)
+    # exp(700) is finite and exp(710) is not
     return np.asarray(1.0 / (1.0 + np.exp(np.minimum(odds, 700.0))))
 
 
@@ -270,6 +272,7 @@ def _normalise_logs(logs: FloatArray) -> FloatArray:
 
 def _log_mean(logs: FloatArray, axis: int) -> FloatArray:
     """Return the logarithm of an average, from logarithms."""
+    # relative to the largest term, so that exp does not overflow
     top = logs.max(axis=axis, keepdims=True)
     log_mean = np.log(np.exp(logs - top).mean(axis=axis, keepdims=True)) + top
     return np.asarray(np.squeeze(log_mean, axis=axis))

@@ -96,6 +96,7 @@ def verdict(
     evidence = _subtract_prior(family, belief)
     n_arms = belief.shape[-1]
     ever = validation.validate_integer("arms_ever", arms_ever or n_arms, at_least=n_arms)
+    # Union bound: a false winner is one of the ever - 1 other arms, and it beats the best arm.
     needed = math.log(max(1, ever - 1) / error)
     pulls, means = _count_pulls(family, evidence)
     evidence = np.where(pulls > 0, evidence, 0.0)  # rounding in a very strong prior
@@ -192,7 +193,7 @@ def explain_no_verdict(family: Family) -> str | None:
     if len(family.parameters) > 1:
         return "with a nuisance parameter beside the mean there is no martingale to stop by"
     if len(get_optional(family, "edges")):
-        # E[exp(l)] exceeds 1 for a true mean that is not the centre of a cell, and grows with pulls.
+        # E[exp(l)] exceeds 1 for a true mean that is not the centre of a cell.
         return "its belief is on a grid, and a true mean between grid points is not covered"
     return None
 
@@ -215,6 +216,7 @@ def log_e_value(family: Family, evidence: FloatArray, means: FloatArray) -> Floa
     before = family.log_density(around, x)
     after = family.log_density(around + evidence[:, None, None], x)
     terms = before - after
+    # log of the mean of exponentials, relative to the largest term
     top = terms.max(axis=0)
     return np.asarray(top + np.log(np.mean(np.exp(terms - top), axis=0)))
 
@@ -307,6 +309,7 @@ def _count_pulls(family: Family, evidence: FloatArray) -> tuple[FloatArray, Floa
 
     statistic(y) = A + B y for the families that are allowed, so evidence = pulls A + sum B.
     """
+    # any two rewards of the family determine A and B
     ends = [y for y in (0.0, 1.0, 0.5, 2.0, -1.0) if family.rewards.contains(np.array(y))][:2]
     first, second = family.statistic(np.array(ends)).T
     slope = (second - first) / (ends[1] - ends[0])

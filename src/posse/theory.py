@@ -138,6 +138,7 @@ def mixing_time(n_agents: int, second_eigenvalue: float, accuracy: float = 0.01)
     second = validate_number("second_eigenvalue", second_eigenvalue, at_least=0, at_most=1)
     accuracy = validate_number("accuracy", accuracy, above=0, below=1)
     start = math.sqrt(agents) / 2
+    # A single agent is mixed from the start; W of rank 1 mixes in one round.
     if agents == 1 or start <= accuracy:
         return 0
     if second == 0:
@@ -245,6 +246,7 @@ def posterior_closed_form(
 
     successes = np.zeros((agents, n_arms))
     pulls = np.zeros((agents, n_arms))
+    # Backwards in time: the power of W grows with the age of an observation.
     power = weights
     for arm, reward in zip(arm_history[::-1], rewards[::-1], strict=True):
         indicator = (arm[:, None] == np.arange(n_arms)).astype(float)
@@ -263,7 +265,7 @@ def _consensus_bound(weights: FloatArray) -> float:
     if agents == 1:
         return 0.0
     gap = 1 - float(np.linalg.svd(weights, compute_uv=False)[1])
-    # a disconnected W has gap 0 up to the rounding of the singular values
+    # A disconnected W has gap 0 up to the rounding of its singular values.
     return 4 * math.log(agents) / gap if gap > 1e-12 else math.inf
 
 

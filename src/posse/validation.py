@@ -42,7 +42,7 @@ def validate_number(
     at_most: float = math.inf,
 ) -> float:
     """Return a finite real number within the given bounds, or raise a ValueError."""
-    # bool is an int to Python, but `sigma=True` is a mistake
+    # A bool is an int in Python, but `sigma=True` is a mistake.
     if isinstance(value, (bool, np.bool_)) or not isinstance(
         value, (int, float, np.integer, np.floating)
     ):
@@ -113,6 +113,7 @@ def validate_choice(name: str, value: Any, allowed: Iterable[str]) -> str:
 
 def validate_methods(name: str, value: Any, methods: Iterable[str], example: str) -> None:
     """Refuse an object without these methods, or a class given in place of an object."""
+    # The usual mistake is a class in place of an object: Gaussian for Gaussian().
     missing = [method for method in methods if not callable(getattr(value, method, None))]
     if isinstance(value, type):
         problem = f"the class {value.__name__}, not an object"
@@ -142,6 +143,7 @@ class FrozenArray:
     def __init__(self, values: ArrayLike) -> None:
         self.values = np.array(values)
         self.values.setflags(write=False)
+        # shape and type count as well: [1, 2] and [[1, 2]] have the same bytes
         content = f"{self.values.dtype.str}{self.values.shape}".encode() + self.values.tobytes()
         self.digest = hashlib.sha256(content).hexdigest()
 

@@ -399,7 +399,7 @@ def test_contextual_families_are_told_from_plain_ones():
         ),
         (
             lambda: posse.verdict(Linear(features=1), np.ones((2, 3))),
-            "with contexts there is a best arm for each: see expected_loss",
+            "verdict does not support contexts",
         ),
         (lambda: LogitNormal().statistic(np.array(1.0)), "LogitNormal cannot learn"),
         (

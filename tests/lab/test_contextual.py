@@ -366,7 +366,7 @@ def test_keys_of_contexts_can_be_swept(tmp_path):
         ("prior_sd = 0.3", "prior_sd = -1", "bandit.family.prior_sd: must be a finite number"),
         ("prior_sd = 0.3", "features = 3", "bandit: features is 3 in Linear, but contexts have 5"),
         ('"normal"', '"uniform"', "bandit.theta.name: 'uniform' is unknown"),
-        ("low = 0", "lo = 0", "bandit.contexts: contexts.basket must say what it is"),
+        ("low = 0", "lo = 0", "bandit.contexts: contexts.basket must have a kind"),
         ('"fr"', '"de"', "bandit.contexts: contexts.country must be different names"),
         ("theta =", "means = [1, 2]\ntheta =", "bandit: key 'means' is unknown"),
         ('theta = {name = "normal", n_arms = 5, sd = 0.3}', "", "bandit.theta: is missing"),

@@ -199,7 +199,7 @@ def test_divergence_of_a_family(family: object, expected: float) -> None:
     ("family", "shown"), [(families.Grid.example(), "'grid'"), (BanditLike, "<class"), (3, "3")]
 )
 def test_divergence_of_an_unknown_family(family: object, shown: str) -> None:
-    with pytest.raises(ValueError, match=f"family {shown}.* has no known divergence: a family"):
+    with pytest.raises(ValueError, match=f"family {shown}.* has no divergence: give it"):
         theory.get_divergence(family)
 
 

@@ -90,6 +90,7 @@ class Bandit:
             per_agent = centre.values.ndim == 3
         else:
             per_agent = callable(centre) and len(self._drawn_shape()) == 2
+        # SiteMeans draw around means of arms, so these must not differ by agent already.
         if per_agent:
             raise ValueError("site_sd: the means differ from agent to agent already")
         if isinstance(self.means.sd, tuple) and len(self.means.sd) != self.n_arms:

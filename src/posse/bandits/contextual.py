@@ -150,8 +150,10 @@ class ContextualBandit:
                 "contexts must be posse.Contexts({...}), or a function of a generator and a size "
                 f"(runs, agents), got {validation.format_value(self.contexts)}"
             )
+        # Known without a draw, which may be large.
         if type(self.contexts) is UnitFeatures:
             return (self.contexts.n_arms, self.contexts.features)
+        # Two agents, so that a function that ignores the size is found out.
         size = (1, 2)
         try:
             drawn = self.contexts(np.random.default_rng(0), size)

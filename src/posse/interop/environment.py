@@ -69,6 +69,7 @@ class BanditEnv(ParallelEnv[str, Observation, int]):  # type: ignore[misc]
 
         options: {"run": 5} begins that run; other options are ignored.
         """
+        # A seed restarts the count of runs; without any seed the first is random.
         if seed is not None:
             self.seed = validation.validate_integer("seed", seed, at_least=0)
             self.run = -1
@@ -110,6 +111,7 @@ class BanditEnv(ParallelEnv[str, Observation, int]):  # type: ignore[misc]
         gaps = self._rounds.world.gaps.take(cells)[0]
         self._regret = self._regret + gaps
         self._last_round = self._neighbourhood.observe_round(t, n_arms, arms, rewards, weights)
+        # Truncation, not termination: the problem has no final state.
         over = t == self._simulation.horizon
         outcome = (
             self._observations(),
@@ -157,6 +159,7 @@ def _validate_problem(bandit: Any, network: Any, horizon: Any) -> Simulation:
             "bandit: an environment does not support delayed rewards, since every step returns "
             "one: leave out .delayed()"
         )
+    # The lab validates the problem as `simulate` does; no algorithm plays, the caller steps.
     players = {"agents": FixedPolicy(_refuse_call)}
     return jobs_of(bandit, network, players, horizon=horizon, runs=1, record=1)["agents"].simulation
 

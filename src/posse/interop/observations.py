@@ -60,6 +60,7 @@ class Neighbourhood:
             senders = [everybody[everybody != agent] for agent in range(n_agents)]
         else:
             senders = [network.neighbours(agent) for agent in range(n_agents)]
+        # at least one slot, also for a single agent
         needed = max(1, *map(len, senders))
         if slots is not None and slots < needed:
             raise ValueError(
@@ -89,6 +90,7 @@ class Neighbourhood:
     ) -> RoundObservations:
         """Return the observations of round t: i receives from j if W(t)_ij is not zero."""
         n_runs, n_agents = arms.shape
+        # As in the paper, a message flows from j to i where W(t)_ij is not zero.
         matrix = as_matrix(weights, n_agents, n_runs)  # (N, N) or (R, N, N)
         up = matrix[..., np.arange(n_agents)[:, None], self.neighbours] != 0
         return self._create_observations(t, n_arms, arms, rewards, up)

@@ -111,6 +111,7 @@ class LearningPolicy:
                 )
         return _PlayState.create(problem, self.slots, policies)
 
+    # Both adapters differ only in how a run gets its policy.
     choose = FixedPolicy.choose
     learn = FixedPolicy.learn
     numbers_sent = FixedPolicy.numbers_sent

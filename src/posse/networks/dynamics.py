@@ -95,18 +95,19 @@ def _refuse_unsuitable(weights: Any, dynamics: Any, n_agents: int, n_runs: int) 
     """Refuse weights of a wrong shape, or that are not doubly stochastic."""
     name = f"dynamics {type(dynamics).__name__}"
     allowed = [(n_agents, n_agents), (n_runs, n_agents, n_agents)]
+    # A SciPy sparse matrix has two axes, so it can only serve all runs at once.
     shape = getattr(weights, "shape", None)
     if shape is not None and tuple(shape) not in allowed[: 1 if hasattr(weights, "tocsr") else 2]:
         raise ValueError(
             f"{name} must give weights of shape {allowed[0]}, or {allowed[1]} for each run's own, "
             f"got {tuple(shape)}"
         )
+    # Python looks up `@` on the type, not on the object.
     if not hasattr(type(weights), "__matmul__"):
         raise ValueError(
             f"{name} must give an array, a sparse matrix or an operator with @, "
             f"got {validation.format_value(weights)}"
         )
-    # A sparse matrix serves all runs, so only the first shape is allowed for it (above).
     row_sums, columns_off = _measure_sums(name, weights, n_agents, n_runs)
     if not getattr(dynamics, "doubly_stochastic", True):
         return

@@ -41,7 +41,8 @@ class Gossip:
         """Return a sampler: one uniform per run and round picks the link."""
         first, second = network.edges.T.copy()
         n_links = len(first)
-        if n_links == 0:  # one agent alone
+        # A single agent has no link to draw.
+        if n_links == 0:
             return STATIC.sampler(network, n_runs)
 
         def sample(randomness: Randomness) -> Operator:

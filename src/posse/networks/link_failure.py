@@ -41,7 +41,8 @@ class LinkFailure:
                 f"got {network.rule!r}"
             )
         if isinstance(network.rule, rules.Matrix):
-            network.link_weights  # noqa: B018 (refuses asymmetric matrices)
+            # the property raises for asymmetric matrices
+            network.link_weights  # noqa: B018
 
     def expected_links(self, network: Network) -> FloatArray:
         """The links (E,) of E[W(t)]: a link is up with probability 1 - p."""
@@ -90,6 +91,7 @@ class LinkFailure:
                 scale = 1 / (1 + sums.max(axis=1, keepdims=True))
                 values = values * scale
                 sums = sums * scale
+            # The diagonal takes the weight of failed links: W(t) stays doubly stochastic.
             values[:, diagonal] = 1 - sums
             if dense:
                 return as_operator(values.reshape(n_runs, n_agents, n_agents))

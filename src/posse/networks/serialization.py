@@ -42,6 +42,7 @@ def decode_network(data: Mapping[str, Any]) -> dict[str, Any]:
     """Decode the fields of a Network from plain data, as from `encode_network` or by hand."""
     settings = dict(_validate_table("network", data))
     name = settings.pop("graph", None)
+    # Files may write "regular-ring" for the builder `regular_ring`.
     name = name.replace("-", "_") if isinstance(name, str) else name
     name = validation.validate_choice("graph", name, [*GRAPHS, "from_matrix"])
     fields = {"dynamics": _decode_dynamics(settings.pop("dynamics", "static"))}

@@ -38,6 +38,7 @@ def spanning_tree(network: Network) -> IntArray:
     def hops(agent: int) -> FloatArray:
         return np.asarray(shortest_path(graph, method="D", unweighted=True, indices=agent))
 
+    # Eccentricities of all agents would take N searches; a few landmarks approximate them.
     far = hops(0)
     if not np.isfinite(far).all():
         raise ValueError(
@@ -49,6 +50,7 @@ def spanning_tree(network: Network) -> IntArray:
         landmarks.append(hops(int(np.min(landmarks, axis=0).argmax())))
     farthest = np.max(landmarks, axis=0)
     together = np.sum(landmarks, axis=0)
+    # ties by the smaller sum of distances
     middle = int(np.lexsort((together, farthest))[0])
     _, parents = breadth_first_order(graph, middle, directed=False)
     children = np.flatnonzero(parents >= 0)

@@ -81,6 +81,7 @@ def compute_matrix_gap(weights: Any, stochastic: bool = True) -> float:
     symmetric = is_symmetric(weights)
     if weights.shape[0] <= DENSE_LIMIT:
         dense = weights if isinstance(weights, np.ndarray) else weights.toarray()
+        # an asymmetric W has complex eigenvalues
         values = np.linalg.eigvalsh(dense) if symmetric else np.linalg.eigvals(dense)
         return float(1 - np.sort(abs(values))[-2])
     from scipy.sparse.linalg import ArpackNoConvergence

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 FloatArray = NDArray[np.float64]
 DEFAULT_RULE = "max-degree"
+# Rows and columns must sum to 1 up to this: rounding in user-supplied matrices is far smaller.
 TOLERANCE = 1e-9
 
 
@@ -118,6 +119,7 @@ class Matrix:
         content = self.content.values
         if content.ndim == 2:
             return csr_array(content)
+        # The last entry is always in the last row, see `_list_entries`.
         n_agents = int(content["row"][-1]) + 1
         places = content["row"], content["column"]
         return csr_array(coo_array((content["weight"], places), shape=(n_agents, n_agents)))
@@ -214,6 +216,7 @@ def _refuse_unless_doubly_stochastic(weights: csr_array[Any, tuple[int, int]]) -
                 f"{sums[worst]:.12g}, off by {sums[worst] - 1:.3g} (from_matrix(W, check=False) "
                 "admits any non-negative W, without the paper's guarantees)"
             )
+    # Strong components, because W may be asymmetric.
     parts = connected_components(weights, directed=True, connection="strong", return_labels=False)
     if parts > 1:
         raise ValueError(

@@ -95,6 +95,7 @@ class RandUCB:
 
         shares = np.zeros(belief.shape[1])
         for low, high, highest in _find_highest_arms(quantiles, belief.shape[1]):
+            # The last interval extends to infinity.
             beyond = 0.0 if high == HIGHEST else _upper_tail(high / self.width)
             levels = 2.0 * (_upper_tail(low / self.width) - beyond)
             shares += levels * highest / np.count_nonzero(highest)

@@ -54,9 +54,9 @@ class TopTwo:
         leader = np.asarray(argmax(sample, generator))[..., None]
         challenged = generator.random(sample.shape[:-1])[..., None] < self.fraction
         mean = family.posterior_mean(belief)
-        pulls = _equivalent_pulls(family, belief)
+        pulls = equivalent_pulls(family, belief)
         leader_mean, leader_pulls = (np.take_along_axis(x, leader, axis=-1) for x in (mean, pulls))
-        nearness = -_squared_distance(family, leader_mean, leader_pulls, mean, pulls)
+        nearness = -squared_distance(family, leader_mean, leader_pulls, mean, pulls)
         # the leader is not its own challenger
         np.put_along_axis(nearness, leader, -np.inf, axis=-1)
         return np.where(challenged, nearness, sample)
@@ -77,15 +77,15 @@ class TopTwo:
         if len(best) == 1:
             return best
         mean = family.posterior_mean(belief)
-        pulls = _equivalent_pulls(family, belief)
-        distance = _squared_distance(family, mean[:, None], pulls[:, None], mean, pulls)  # (K, K)
+        pulls = equivalent_pulls(family, belief)
+        distance = squared_distance(family, mean[:, None], pulls[:, None], mean, pulls)  # (K, K)
         np.fill_diagonal(distance, np.inf)
         nearest = distance == distance.min(axis=1, keepdims=True)
         challengers = nearest / nearest.sum(axis=1, keepdims=True)
         return np.asarray((1 - self.fraction) * best + self.fraction * (best @ challengers))
 
 
-def _squared_distance(
+def squared_distance(
     family: Family,
     mean: FloatArray,
     pulls: FloatArray,
@@ -99,9 +99,9 @@ def _squared_distance(
         return np.asarray((mean - challenger_mean) ** 2 / np.maximum(variance, LEAST))
 
 
-def _equivalent_pulls(family: Family, belief: FloatArray) -> FloatArray:
+def equivalent_pulls(family: Family, belief: FloatArray) -> FloatArray:
     """Return the number of rewards that would leave a mean as uncertain as it is."""
-    variance = np.maximum(_posterior_variance(family, belief), LEAST)
+    variance = np.maximum(posterior_variance(family, belief), LEAST)
     return np.maximum(_reward_variance(family, family.posterior_mean(belief)) / variance, LEAST)
 
 
@@ -111,7 +111,7 @@ def _reward_variance(family: Family, mean: FloatArray) -> FloatArray:
     return np.ones_like(mean) if variance is None else variance
 
 
-def _posterior_variance(family: Family, belief: FloatArray) -> FloatArray:
+def posterior_variance(family: Family, belief: FloatArray) -> FloatArray:
     """Return the posterior variance of the mean; from the middle 68% without a formula."""
     formula: Any = getattr(family, "posterior_variance", None)
     if formula is not None:

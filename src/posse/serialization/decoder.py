@@ -93,6 +93,7 @@ class Decoder:
         with locate_errors(()):
             for key in settings:
                 validation.validate_choice("key", key, [*extra_keys, *hints])
+        # A builder for (class, field) takes precedence over the annotation of the field.
         values = {}
         for name, hint in hints.items():
             if name in settings:
@@ -102,6 +103,7 @@ class Decoder:
                 )
             elif name in _get_required_fields(kind):
                 raise DecodingError("is missing", (name,))
+        # The constructor validates values; its message begins with the field at fault.
         with locate_errors([*extra_keys, *hints]):
             return kind(**values)
 
@@ -187,6 +189,7 @@ _SCALARS: dict[Any, str] = {
 
 def _validate_scalar(hint: Any, data: Any) -> Any:
     """Return a scalar of exactly this type: "10" is not 10, nor is true; but 1 is 1.0."""
+    # `type() is`, not isinstance: a bool is an int in Python, but true is not a number in a file.
     if hint is float and type(data) is int and validation.is_finite(data):
         return float(data)
     if type(data) is not hint:

@@ -45,6 +45,7 @@ from posse.policies import POLICIES
 from posse.serialization.decode import from_data
 from posse.validation import FrozenArray
 
+# All registries whose entries files name by a word; other classes are import strings.
 REGISTRIES: tuple[dict[str, Any], ...] = (
     *(FAMILIES, CONTEXTUAL, POLICIES, ALGORITHMS, algorithms.CONTEXTUAL),
     *(MEANS, DRIFTS, DELAYS, WEIGHTS, CONTEXTS),
@@ -118,39 +119,41 @@ def encode_bandit(value: AnyBandit) -> dict[str, Any]:
     if isinstance(value, ContextualBandit):
         return _encode_contextual_bandit(value)
     data: dict[str, Any] = to_data(value) | {"family": _encode_checked(Family, value.family)}
-    for name, part in {
-        "means": value.means_of_arms,
-        "drift": value.drift,
-        "delay": value.delay,
-    }.items():
-        if part is None or isinstance(part, tuple | FrozenArray) or find_repr_only(data[name]):
-            continue
-        if not _are_equivalent(_try_rebuild((Bandit, name), data[name]), part):
-            data[name] = mark_repr_only(part)
-    return data
+    parts = {"means": value.means_of_arms, "drift": value.drift, "delay": value.delay}
+    return data | _mark_changed_parts(Bandit, data, parts)
 
 
 def _encode_contextual_bandit(value: ContextualBandit) -> dict[str, Any]:
     data: dict[str, Any] = to_data(value)
-    family = (
-        None if find_repr_only(data["family"]) else _try_rebuild(ContextualFamily, data["family"])
-    )
-    if family is None or not _are_equivalent(
-        family.with_features(value.family.features), value.family
-    ):
+    family = None
+    if not find_repr_only(data["family"]):
+        family = _try_rebuild(ContextualFamily, data["family"])
+    # Data have no number of features: the bandit sets it from its contexts.
+    features = value.family.features
+    if family is None or not _are_equivalent(family.with_features(features), value.family):
         data["family"] = mark_repr_only(value.family)
-    for name in ("contexts", "theta", "delay"):
-        part = getattr(value, name)
-        if part is None or isinstance(part, FrozenArray) or find_repr_only(data[name]):
+    parts = {name: getattr(value, name) for name in ("contexts", "theta", "delay")}
+    return data | _mark_changed_parts(ContextualBandit, data, parts)
+
+
+def _mark_changed_parts(
+    kind: type, data: Mapping[str, Any], parts: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return marked reprs of the parts of a bandit that their data would not rebuild."""
+    marked = {}
+    for name, part in parts.items():
+        # Numbers always come back as they are; a part without data needs no check.
+        if part is None or isinstance(part, tuple | FrozenArray) or find_repr_only(data[name]):
             continue
-        if not _are_equivalent(_try_rebuild((ContextualBandit, name), data[name]), part):
-            data[name] = mark_repr_only(part)
-    return data
+        if not _are_equivalent(_try_rebuild((kind, name), data[name]), part):
+            marked[name] = mark_repr_only(part)
+    return marked
 
 
 def encode_network(value: Network) -> dict[str, Any]:
     """Encode a network as plain data."""
     data = value.to_data()
+    # Only user-defined dynamics can come back different: all other fields are plain data.
     if is_user_defined(value.dynamics) and not find_repr_only(data):
         rebuilt = _try_rebuild(Network, data)
         if rebuilt is None or not _are_equivalent(rebuilt.dynamics, value.dynamics):
@@ -159,6 +162,7 @@ def encode_network(value: Network) -> dict[str, Any]:
 
 
 def _encode_checked(kind: Any, value: Any) -> Any:
+    """Encode a part and rebuild it; return a marked repr if the result differs."""
     data = to_data(value)
     if find_repr_only(data):
         return data
@@ -171,7 +175,7 @@ def _encode_checked(kind: Any, value: Any) -> Any:
 def _try_rebuild(kind: Any, data: Any) -> Any:
     try:
         return from_data(kind, data)
-    except Exception:  # whatever the constructor of a user's class may raise
+    except Exception:  # the constructor of a user-defined class may raise anything
         return None
 
 
@@ -185,12 +189,14 @@ def _are_equivalent(left: Any, right: Any) -> bool:
         return left.keys() == right.keys() and all(
             _are_equivalent(left[key], right[key]) for key in left
         )
+    # Field by field, since fields may hold lists or arrays, for which == of dataclasses fails.
     if dataclasses.is_dataclass(left):
         names = [field.name for field in dataclasses.fields(left) if field.compare]
         return type(left) is type(right) and all(
             _are_equivalent(getattr(left, name), getattr(right, name)) for name in names
         )
     try:
-        return bool(left == right) or bool(left != left and right != right)  # nan is nan
-    except Exception:  # whatever a user's == may raise
+        # nan equals nan here: both parts behave alike
+        return bool(left == right) or bool(left != left and right != right)
+    except Exception:  # a user-defined == may raise anything
         return False
