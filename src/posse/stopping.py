@@ -172,7 +172,7 @@ class _Sentences:
         )
 
     def describe_loss(self, arm: int, loss: float) -> str:
-        return f"settling for {self._names[arm]} gives up {loss:.2g} on average"
+        return f"choosing {self._names[arm]} loses {loss:.2g} on average"
 
     def describe_leader(self, arm: int, evidence: float, needed: float) -> str:
         claim = f"keep going: {self._names[arm]} leads{self._where}, with evidence {evidence:.1f}"

@@ -276,7 +276,7 @@ def test_policies_of_a_module_come_back_from_a_file(algorithm, tmp_path, monkeyp
     [
         (
             lambda: FixedPolicy(Curious),
-            "policy must be a function .* is for Learning.*, got .*Curious",
+            "policy must be a function .* use LearningPolicy.*, got .*Curious",
         ),
         (lambda: FixedPolicy(3), "policy must be a function"),
         (lambda: FixedPolicy(wander, slots=0), "slots must be a whole number at least 1, got 0"),
@@ -321,7 +321,7 @@ def test_actions_that_are_no_arms_are_refused(action):
 def test_every_agent_must_act():
     env = parallel_env(GAUSSIAN, CYCLE, horizon=5)
     env.reset(seed=1)
-    with pytest.raises(ValueError, match="one for each of the agents, see 'agent_1'"):
+    with pytest.raises(ValueError, match="exactly one arm per agent, see 'agent_1'"):
         env.step({"agent_0": 1})
 
 

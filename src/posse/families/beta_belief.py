@@ -86,10 +86,12 @@ class BetaBelief(OptionalMethods):
         from scipy.special import betainc
 
         alpha, beta = belief
+        # betainc is undefined outside [0, 1]
         return np.asarray(betainc(alpha, beta, np.minimum(np.maximum(mean, 0.0), 1.0)))
 
     def log_density(self, belief: FloatArray, mean: Numbers, *nuisance: Numbers) -> FloatArray:
         """(alpha - 1) log m + (beta - 1) log(1 - m) - log B(alpha, beta)."""
+        # xlogy: 0 log 0 = 0 at the ends of the range
         from scipy.special import betaln, xlog1py, xlogy
 
         alpha, beta = belief

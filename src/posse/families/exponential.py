@@ -69,6 +69,7 @@ class Exponential(OptionalMethods):
     def sample_mean(self, belief: FloatArray, generator: Randomness) -> FloatArray:
         """An inverse-Gamma variate."""
         shape, rate = belief
+        # the belief is about the rate 1/mean, hence the inverse
         return np.asarray(rate / generator.standard_gamma(shape))
 
     def mean_quantile(self, belief: FloatArray, level: Numbers) -> FloatArray:

@@ -166,6 +166,7 @@ Model = Family | ContextualFamily
 
 def is_contextual(family: Any) -> TypeGuard[ContextualFamily]:
     """Return whether the beliefs of a family are evaluated at contexts."""
+    # by attribute, not by class: user-defined families need no base class
     return hasattr(family, "at_mean")
 
 
@@ -207,7 +208,8 @@ def check_means(family: Family, means: ArrayLike, drawn: bool = False) -> FloatA
     drawn: whether they are random means of one run.
     """
     try:
-        if np.asarray(means).dtype.kind not in "iuf":  # NumPy would read "0.5" as a number
+        # NumPy would read the text "0.5" as a number, and True as 1.
+        if np.asarray(means).dtype.kind not in "iuf":
             raise TypeError
         values = np.asarray(means, dtype=float)
     except (TypeError, ValueError):
@@ -233,7 +235,8 @@ def clip_means(family: Family, means: FloatArray) -> FloatArray:
     """Clip means to the range of the family."""
     low = max(family.means.low, -LARGEST_MEAN)
     high = min(family.means.high, LARGEST_MEAN)
-    if not family.means.closed:  # the ends themselves are outside
+    # The ends of an open range are not allowed: move inside by the smallest safe margin.
+    if not family.means.closed:
         margin = 1 / LARGEST_MEAN
         low, high = (
             max(low + margin, np.nextafter(low, high)),

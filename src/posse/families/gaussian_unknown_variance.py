@@ -98,6 +98,7 @@ class GaussianUnknownVariance(OptionalMethods):
     def sample_mean(self, belief: FloatArray, generator: Randomness) -> FloatArray:
         """A precision from its Gamma, then a mean given the precision."""
         q = self.unpack_belief(belief)
+        # two variates per arm, always in this order: it is part of every published number
         precision = generator.standard_gamma(q.shape) / q.rate
         normal = generator.standard_normal(q.count.shape)
         return np.asarray(q.location + normal / np.sqrt(q.count * precision))

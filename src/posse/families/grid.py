@@ -72,6 +72,7 @@ class Grid(OptionalMethods):
             raise ValueError(f"support must be a pair (low, high), got {self.support!r}")
         low = validation.validate_number("the low end of support", self.support[0])
         high = validation.validate_number("the high end of support", self.support[1], above=low)
+        # a tuple of floats, so that equal grids compare and hash alike
         object.__setattr__(self, "support", (low, high))
         object.__setattr__(
             self, "points", validation.validate_integer("points", self.points, at_least=2)
@@ -135,6 +136,7 @@ class Grid(OptionalMethods):
         middles = (self.edges[:-1] + self.edges[1:]) / 2
         widths = np.diff(self.edges)
         off = middles.reshape(-1, *[1] * (belief.ndim - 1)) - self.posterior_mean(belief)
+        # the variance of a uniform law on a cell
         inside = (widths**2 / 12).reshape(-1, *[1] * (belief.ndim - 1))
         return np.asarray((self._cell_masses(belief) * (off**2 + inside)).sum(axis=0))
 

@@ -70,6 +70,7 @@ class LogitNormal(OptionalMethods):
     def posterior_variance(self, belief: FloatArray) -> FloatArray:
         """By Gauss-Hermite quadrature."""
         mean = self._expected_power(belief, 1)
+        # the difference may be negative by rounding
         return np.asarray(np.maximum(self._expected_power(belief, 2) - mean**2, 0.0))
 
     def _expected_power(self, belief: FloatArray, power: int) -> FloatArray:

@@ -29,6 +29,7 @@ def validate_action(agent: str, action: Any, n_arms: int) -> int:
         arm = operator.index(action)
     except TypeError:
         arm = -1
+    # a bool has an index in Python, but True is not an arm
     if not 0 <= arm < n_arms or isinstance(action, bool):
         raise ValueError(
             f"{agent} must play a whole number from 0 to {n_arms - 1}, "

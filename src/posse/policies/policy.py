@@ -74,6 +74,7 @@ def argmax(scores: FloatArray, generator: Randomness) -> NDArray[np.intp]:
     first = np.asarray(scores.argmax(axis=-1))  # NaN counts as the highest
     rows = np.arange(0, scores.size, scores.shape[-1]).reshape(first.shape)
     best = scores.reshape(-1).take(rows + first)[..., None]  # take_along_axis is slower
+    # argmax would return the NaN silently
     if np.isnan(best).any():
         raise ValueError("a policy gave a score that is not a number (NaN)")
     tied = scores == best

@@ -99,6 +99,7 @@ class RandUCB:
             beyond = 0.0 if high == HIGHEST else _upper_tail(high / self.width)
             levels = 2.0 * (_upper_tail(low / self.width) - beyond)
             shares += levels * highest / np.count_nonzero(highest)
+        # scores are cut at HIGHEST, so the shares sum to 1 up to its tail
         shares /= shares.sum()
         if self.sampling == 0:
             return shares
@@ -180,6 +181,7 @@ def _find_crossing(
         share = at_start / (at_start - at_end) if at_start != at_end else 0.5
         if step % 4 == 3 or not 0.0 <= share <= 1.0:
             share = 0.5
+        # stay strictly inside the bracket, so that every step shrinks it
         least = 1e-13 * max(1.0, end)
         score = min(max(start + share * (end - start), start + least), end - least)
         point = _Bracket.evaluate(quantiles, score)

@@ -74,6 +74,7 @@ class TopTwo:
         The error is below 1e-7, that of P(best).
         """
         best = (race or Race(family))(belief)
+        # a single arm has no challenger
         if len(best) == 1:
             return best
         mean = family.posterior_mean(belief)
@@ -95,6 +96,7 @@ def squared_distance(
     """Return the squared distance of a leader to an arm, in standard errors if they were equal."""
     both = (pulls * mean + challenger_pulls * challenger_mean) / (pulls + challenger_pulls)
     variance = _reward_variance(family, both) * (1.0 / pulls + 1.0 / challenger_pulls)
+    # an infinite distance is a valid answer: the arm is never the challenger
     with np.errstate(over="ignore"):
         return np.asarray((mean - challenger_mean) ** 2 / np.maximum(variance, LEAST))
 

@@ -78,7 +78,7 @@ def test_what_gives_no_rounds_is_refused(bad):
     "given", [{}, {"delay": three_rounds, "mean": 3}, {"delay": three_rounds, "never": 0.1}]
 )
 def test_a_delay_is_given_once(given):
-    with pytest.raises(ValueError, match=r"delay must be given, or mean: delayed\(mean=20"):
+    with pytest.raises(ValueError, match=r"delay must be given, or mean: use delayed\(mean=20"):
         BERNOULLI.delayed(**given)
 
 
